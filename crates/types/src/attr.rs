@@ -1,0 +1,245 @@
+//! Named arguments of ops that are not tensors.
+
+use std::fmt;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// One argument's value.
+#[derive(Clone, Debug)]
+pub enum AttrValue {
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A text.
+    Str(String),
+    /// A list of whole numbers.
+    Ints(Vec<i64>),
+    /// A list of numbers.
+    Floats(Vec<f64>),
+    /// A dtype.
+    DType(DType),
+}
+
+impl PartialEq for AttrValue {
+    /// Numbers are the same if they read the same: a NaN equals any NaN, and 0.0 is not -0.0.
+    fn eq(&self, other: &AttrValue) -> bool {
+        let bit = |x: f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
+        let bits = |v: &[f64]| v.iter().map(|&x| bit(x)).collect::<Vec<_>>();
+        match (self, other) {
+            (AttrValue::Int(a), AttrValue::Int(b)) => a == b,
+            (AttrValue::Float(a), AttrValue::Float(b)) => bit(*a) == bit(*b),
+            (AttrValue::Bool(a), AttrValue::Bool(b)) => a == b,
+            (AttrValue::Str(a), AttrValue::Str(b)) => a == b,
+            (AttrValue::Ints(a), AttrValue::Ints(b)) => a == b,
+            (AttrValue::Floats(a), AttrValue::Floats(b)) => bits(a) == bits(b),
+            (AttrValue::DType(a), AttrValue::DType(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl From<i64> for AttrValue {
+    fn from(v: i64) -> AttrValue {
+        AttrValue::Int(v)
+    }
+}
+impl From<f64> for AttrValue {
+    fn from(v: f64) -> AttrValue {
+        AttrValue::Float(v)
+    }
+}
+impl From<bool> for AttrValue {
+    fn from(v: bool) -> AttrValue {
+        AttrValue::Bool(v)
+    }
+}
+impl From<&str> for AttrValue {
+    fn from(v: &str) -> AttrValue {
+        AttrValue::Str(v.to_owned())
+    }
+}
+impl From<Vec<i64>> for AttrValue {
+    fn from(v: Vec<i64>) -> AttrValue {
+        AttrValue::Ints(v)
+    }
+}
+impl From<DType> for AttrValue {
+    fn from(v: DType) -> AttrValue {
+        AttrValue::DType(v)
+    }
+}
+
+impl fmt::Display for AttrValue {
+    /// A form that tells the variants apart: `1`, `1.0`, `true`, `"a"`, `[1, 2]`, `[1.0]`, `f32`.
+    /// An empty list of numbers is `[.]`, so that it differs from `[]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttrValue::Int(v) => write!(f, "{v}"),
+            AttrValue::Float(v) => write!(f, "{v:?}"),
+            AttrValue::Bool(v) => write!(f, "{v}"),
+            AttrValue::Str(v) => write!(f, "{v:?}"),
+            AttrValue::Ints(v) => write!(f, "{v:?}"),
+            AttrValue::Floats(v) if v.is_empty() => f.write_str("[.]"),
+            AttrValue::Floats(v) => write!(f, "{v:?}"),
+            AttrValue::DType(v) => write!(f, "{v}"),
+        }
+    }
+}
+
+/// The named arguments of one call, sorted by name, none twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attrs(Vec<(String, AttrValue)>);
+
+impl Attrs {
+    /// No arguments.
+    pub const fn new() -> Attrs {
+        Attrs(Vec::new())
+    }
+
+    /// With `name` set to `value`; an earlier value is replaced.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<AttrValue>) -> Attrs {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets `name` to `value`; an earlier value is replaced.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<AttrValue>) {
+        let (name, value) = (name.into(), value.into());
+        match self.0.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (name, value)),
+        }
+    }
+
+    /// The value of `name`, if it was given.
+    pub fn get(&self, name: &str) -> Option<&AttrValue> {
+        let at = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    /// All arguments, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &AttrValue)> {
+        self.0.iter().map(|(n, v)| (n.as_str(), v))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// It is there and something else.
+    pub fn int(&self, name: &str) -> Result<Option<i64>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(AttrValue::Int(v)) => Ok(Some(*v)),
+            Some(other) => Err(mistyped(name, "a whole number", other)),
+        }
+    }
+
+    /// A number; a whole one is taken too.
+    ///
+    /// # Errors
+    /// It is there and something else.
+    pub fn float(&self, name: &str) -> Result<Option<f64>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(AttrValue::Float(v)) => Ok(Some(*v)),
+            Some(AttrValue::Int(v)) => Ok(Some(*v as f64)),
+            Some(other) => Err(mistyped(name, "a number", other)),
+        }
+    }
+
+    /// A truth value.
+    ///
+    /// # Errors
+    /// It is there and something else.
+    pub fn bool(&self, name: &str) -> Result<Option<bool>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(AttrValue::Bool(v)) => Ok(Some(*v)),
+            Some(other) => Err(mistyped(name, "true or false", other)),
+        }
+    }
+
+    /// A list of whole numbers; a single one counts as a list of one.
+    ///
+    /// # Errors
+    /// It is there and something else.
+    pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(AttrValue::Ints(v)) => Ok(Some(v.clone())),
+            Some(AttrValue::Int(v)) => Ok(Some(vec![*v])),
+            Some(other) => Err(mistyped(name, "a list of whole numbers", other)),
+        }
+    }
+
+    /// A dtype, given as one or by its name.
+    ///
+    /// # Errors
+    /// It is there and something else.
+    pub fn dtype(&self, name: &str) -> Result<Option<DType>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(AttrValue::DType(v)) => Ok(Some(*v)),
+            Some(AttrValue::Str(v)) => Ok(Some(v.parse()?)),
+            Some(other) => Err(mistyped(name, "a dtype", other)),
+        }
+    }
+
+    /// Refuses any argument that is not among `known`.
+    ///
+    /// # Errors
+    /// Names the first unknown argument and the nearest known one.
+    pub fn only(&self, known: &[&str]) -> Result<()> {
+        match self.iter().find(|(n, _)| !known.contains(n)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::Unknown {
+                what: "argument",
+                name: name.to_owned(),
+                nearest: crate::nearest::nearest(name, known.iter().copied()),
+            }),
+        }
+    }
+}
+
+fn mistyped(name: &str, expected: &str, got: &AttrValue) -> Error {
+    Error::Invalid { what: "argument", message: format!("{name}: expected {expected}, got {got}") }
+}
+
+impl fmt::Display for Attrs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (k, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name}={value}", if k == 0 { "" } else { ", " })?;
+        }
+        f.write_str("}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_access() {
+        let a = Attrs::new().with("dim", 1).with("alpha", 2.5).with("dtype", "f16");
+        assert_eq!(a.int("dim"), Ok(Some(1)));
+        assert_eq!(a.ints("dim"), Ok(Some(vec![1])));
+        assert_eq!(a.float("dim"), Ok(Some(1.0)));
+        assert_eq!(a.dtype("dtype"), Ok(Some(DType::F16)));
+        assert_eq!(a.int("absent"), Ok(None));
+        assert!(a.int("alpha").is_err());
+        let err = a.only(&["dims", "alpha", "dtype"]).unwrap_err().to_string();
+        assert!(err.contains("'dim'") && err.contains("'dims'"), "{err}");
+        assert_eq!(a.to_string(), r#"{alpha=2.5, dim=1, dtype="f16"}"#);
+    }
+}

@@ -1,0 +1,93 @@
+//! Device ids.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// A device: a kind, which names a backend, and an index within it. Written `cpu:0`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceId {
+    kind: Cow<'static, str>,
+    index: u32,
+}
+
+impl DeviceId {
+    /// The device `index` of the backend called `kind`.
+    ///
+    /// # Errors
+    /// A kind that is empty or has anything but lower-case letters, digits, `_` and `-`.
+    pub fn new(kind: impl Into<Cow<'static, str>>, index: u32) -> Result<DeviceId> {
+        let kind = kind.into();
+        let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_' || c == b'-';
+        if kind.is_empty() || !kind.bytes().all(fits) {
+            return Err(Error::Invalid {
+                what: "device",
+                message: format!(
+                    "kind '{kind}': expected lower-case letters, digits, '_' or '-', as in cpu:0"
+                ),
+            });
+        }
+        Ok(DeviceId { kind, index })
+    }
+
+    /// The host's device `index`.
+    pub const fn cpu(index: u32) -> DeviceId {
+        DeviceId { kind: Cow::Borrowed("cpu"), index }
+    }
+
+    /// The simulated device `index`.
+    pub const fn sim(index: u32) -> DeviceId {
+        DeviceId { kind: Cow::Borrowed("sim"), index }
+    }
+
+    /// The backend's name.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The index among the backend's devices.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.index)
+    }
+}
+
+impl FromStr for DeviceId {
+    type Err = Error;
+
+    /// Reads `kind:index`; a kind alone means its device 0.
+    fn from_str(text: &str) -> Result<DeviceId> {
+        let (kind, index) = match text.split_once(':') {
+            None => (text, 0),
+            Some((kind, digits)) => {
+                let index = digits.parse().map_err(|_| Error::Invalid {
+                    what: "device",
+                    message: format!("'{text}': expected KIND:INDEX, as in cpu:0"),
+                })?;
+                (kind, index)
+            }
+        };
+        DeviceId::new(kind.to_owned(), index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_what_it_prints() {
+        assert_eq!("cpu:0".parse(), Ok(DeviceId::cpu(0)));
+        assert_eq!("sim".parse(), Ok(DeviceId::sim(0)));
+        for bad in ["", ":1", "cpu:", "cpu:x", "cpu:-1", "CPU:0", "cpu:99999999999", "a b:0"] {
+            assert!(bad.parse::<DeviceId>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Element types.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::nearest::nearest;
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DType {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary16.
+    F16,
+    /// bfloat16: the upper half of a binary32.
+    BF16,
+    /// Two's complement, 64 bits.
+    I64,
+    /// Two's complement, 32 bits.
+    I32,
+    /// Two's complement, 16 bits.
+    I16,
+    /// Two's complement, 8 bits.
+    I8,
+    /// Unsigned, 8 bits.
+    U8,
+    /// One byte, 0 or 1.
+    Bool,
+}
+
+impl DType {
+    /// Every dtype, in the order of the documentation.
+    pub const ALL: [DType; 10] = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U8,
+        DType::Bool,
+    ];
+
+    /// The size of one element in bytes, which is also its alignment.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::F64 | DType::I64 => 8,
+            DType::F32 | DType::I32 => 4,
+            DType::F16 | DType::BF16 | DType::I16 => 2,
+            DType::I8 | DType::U8 | DType::Bool => 1,
+        }
+    }
+
+    /// Whether elements are floating-point numbers.
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// Whether elements are integers; booleans are not.
+    pub const fn is_int(self) -> bool {
+        matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8)
+    }
+
+    /// The name used in text forms and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::I64 => "i64",
+            DType::I32 => "i32",
+            DType::I16 => "i16",
+            DType::I8 => "i8",
+            DType::U8 => "u8",
+            DType::Bool => "bool",
+        }
+    }
+
+    /// The dtype that holds values of both, as PyTorch promotes two tensors of one or more
+    /// dimensions: bool < integers < floats; u8 with a signed integer gives the next wider signed
+    /// one; f16 with bf16 gives f32.
+    ///
+    /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
+    pub fn promote(self, other: DType) -> DType {
+        use DType::*;
+        if self == other {
+            return self;
+        }
+        if self.is_float() || other.is_float() {
+            return match (self, other) {
+                (F64, _) | (_, F64) => F64,
+                (F32, _) | (_, F32) => F32,
+                (F16, BF16) | (BF16, F16) => F32,
+                (F16, _) | (_, F16) => F16,
+                _ => BF16,
+            };
+        }
+        match (self, other) {
+            (Bool, x) | (x, Bool) => x,
+            (I64, _) | (_, I64) => I64,
+            (I32, _) | (_, I32) => I32,
+            (I16, _) | (_, I16) => I16,
+            // What is left is i8 with u8.
+            _ => I16,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DType {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<DType> {
+        DType::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| Error::Unknown {
+            what: "dtype",
+            name: text.to_owned(),
+            nearest: nearest(text, DType::ALL.iter().map(|d| d.name())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        for d in DType::ALL {
+            assert_eq!(d.name().parse::<DType>(), Ok(d));
+        }
+        let err = "f33".parse::<DType>().unwrap_err().to_string();
+        assert!(err.contains("unknown dtype 'f33'") && err.contains("f32"), "{err}");
+    }
+
+    #[test]
+    fn promotion_is_commutative_and_idempotent() {
+        for a in DType::ALL {
+            assert_eq!(a.promote(a), a);
+            for b in DType::ALL {
+                assert_eq!(a.promote(b), b.promote(a), "{a} {b}");
+                assert_eq!(a.promote(b).promote(a), a.promote(b), "{a} {b}");
+            }
+        }
+        assert_eq!(DType::I8.promote(DType::U8), DType::I16);
+        assert_eq!(DType::F16.promote(DType::I64), DType::F16);
+        assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
+        assert_eq!(DType::Bool.promote(DType::U8), DType::U8);
+    }
+}

@@ -1,0 +1,315 @@
+//! Shapes, strides and offsets: how a tensor's elements lie in its storage.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// The lengths or strides of a tensor's dimensions, outermost first.
+pub type Dims = SmallVec<[usize; 4]>;
+
+/// The most bytes one storage may span: what 47 bits of user address space can reach.
+pub const MAX_BYTES: usize = 1 << 47;
+
+/// The most dimensions a tensor may have.
+pub const MAX_DIMS: usize = 64;
+
+/// A strided view: element `(i0, i1, …)` lies at `offset + Σ ik · strides[k]` elements from the
+/// start of the storage. Strides are not negative; a stride of zero repeats an element.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Dims,
+    strides: Dims,
+    offset: usize,
+}
+
+impl Layout {
+    /// The dense row-major layout of `shape`, from the start of its storage.
+    ///
+    /// # Errors
+    /// A shape with more than [`MAX_DIMS`] dimensions or [`MAX_BYTES`] elements.
+    pub fn contiguous(shape: &[usize]) -> Result<Layout> {
+        let strides = contiguous_strides(shape)?;
+        Layout::strided(shape, &strides, 0)
+    }
+
+    /// The layout with these strides and this offset, in elements.
+    ///
+    /// # Errors
+    /// Lengths that differ, more than [`MAX_DIMS`] dimensions, or an element past [`MAX_BYTES`].
+    pub fn strided(shape: &[usize], strides: &[usize], offset: usize) -> Result<Layout> {
+        if shape.len() != strides.len() {
+            return Err(invalid(
+                shape,
+                format!("{} strides for {} dimensions", strides.len(), shape.len()),
+            ));
+        }
+        if shape.len() > MAX_DIMS {
+            return Err(invalid(&shape[..4], format!("more than {MAX_DIMS} dimensions")));
+        }
+        let layout =
+            Layout { shape: Dims::from_slice(shape), strides: Dims::from_slice(strides), offset };
+        let elements = product(shape).filter(|&n| n <= MAX_BYTES);
+        match (elements, layout.checked_span()) {
+            (Some(_), Some(span)) if span <= MAX_BYTES => Ok(layout),
+            _ => Err(invalid(
+                shape,
+                format!(
+                    "strides {strides:?}, offset {offset}: reaches past {MAX_BYTES} elements, \
+                     more than any memory holds"
+                ),
+            )),
+        }
+    }
+
+    /// The lengths of the dimensions, outermost first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The strides of the dimensions, in elements.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides
+    }
+
+    /// The first element's place in the storage, in elements.
+    pub const fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The number of elements. One for a tensor of no dimensions.
+    pub fn numel(&self) -> usize {
+        numel(&self.shape)
+    }
+
+    /// Whether the layout is dense and row-major; its offset may be any.
+    pub fn is_contiguous(&self) -> bool {
+        if self.shape.contains(&0) {
+            return true;
+        }
+        let mut expected = 1;
+        for (&length, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if length != 1 {
+                if stride != expected {
+                    return false;
+                }
+                expected *= length;
+            }
+        }
+        true
+    }
+
+    /// One past the last element that the layout touches, in elements from the start of the
+    /// storage; 0 if it has no elements.
+    pub fn span(&self) -> usize {
+        // A layout is only built if this does not overflow.
+        self.checked_span().unwrap_or(usize::MAX)
+    }
+
+    fn checked_span(&self) -> Option<usize> {
+        if self.shape.contains(&0) {
+            return Some(0);
+        }
+        let mut last = self.offset;
+        for (&length, &stride) in self.shape.iter().zip(&self.strides) {
+            last = last.checked_add((length - 1).checked_mul(stride)?)?;
+        }
+        last.checked_add(1)
+    }
+
+    /// Whether two indices may name the same element, decided by the usual sufficient test: sorted
+    /// by stride, each dimension must step over all that the smaller ones span.
+    pub fn may_overlap_itself(&self) -> bool {
+        let mut dims: SmallVec<[(usize, usize); 4]> = self
+            .strides
+            .iter()
+            .copied()
+            .zip(self.shape.iter().copied())
+            .filter(|&(_, length)| length != 1)
+            .collect();
+        if dims.iter().any(|&(_, length)| length == 0) {
+            return false;
+        }
+        dims.sort_unstable();
+        let mut reach = 0;
+        for (stride, length) in dims {
+            if stride <= reach {
+                return true;
+            }
+            reach += (length - 1) * stride;
+        }
+        false
+    }
+
+    /// Whether each of the first `elements` elements of the storage is named, and none twice.
+    pub fn covers(&self, elements: usize) -> bool {
+        self.numel() == elements
+            && (elements == 0
+                || (self.offset == 0 && self.span() == elements && !self.may_overlap_itself()))
+    }
+}
+
+/// The strides of the dense row-major layout of `shape`. A dimension of length zero counts as one,
+/// as PyTorch counts it.
+///
+/// # Errors
+/// A shape whose element count overflows.
+pub fn contiguous_strides(shape: &[usize]) -> Result<Dims> {
+    let mut strides = Dims::from_elem(1, shape.len());
+    let mut step = 1usize;
+    for (k, &length) in shape.iter().enumerate().rev() {
+        strides[k] = step;
+        step = step
+            .checked_mul(length.max(1))
+            .ok_or_else(|| invalid(shape, "more elements than any memory holds".to_owned()))?;
+    }
+    Ok(strides)
+}
+
+/// The number of elements of a shape that fits into memory. A length of zero makes it zero,
+/// whatever the others are.
+pub fn numel(shape: &[usize]) -> usize {
+    // Shapes are checked when a layout is built.
+    product(shape).unwrap_or(usize::MAX)
+}
+
+fn product(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
+}
+
+fn invalid(shape: &[usize], message: String) -> Error {
+    Error::Invalid { what: "shape", message: format!("{shape:?}: {message}") }
+}
+
+/// A tensor without its memory: element type and layout. Written `f32[2,3]`, with strides and
+/// offset where they are not those of a dense row-major tensor: `f32[3,2] strides [1,3] offset 4`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorSpec {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// How they lie in the storage.
+    pub layout: Layout,
+}
+
+impl TensorSpec {
+    /// A dense row-major tensor.
+    ///
+    /// # Errors
+    /// A shape that no memory holds; see [`TensorSpec::new`].
+    pub fn contiguous(dtype: DType, shape: &[usize]) -> Result<TensorSpec> {
+        TensorSpec::new(dtype, Layout::contiguous(shape)?)
+    }
+
+    /// A tensor with this layout.
+    ///
+    /// # Errors
+    /// A layout that spans more than [`MAX_BYTES`] with elements of this size.
+    pub fn new(dtype: DType, layout: Layout) -> Result<TensorSpec> {
+        // Both factors are small enough for the product not to overflow 64 bits.
+        if layout.span() * dtype.size() > MAX_BYTES || layout.numel() * dtype.size() > MAX_BYTES {
+            return Err(invalid(
+                layout.shape(),
+                format!("{dtype}: more than {MAX_BYTES} bytes, more than any memory holds"),
+            ));
+        }
+        Ok(TensorSpec { dtype, layout })
+    }
+
+    /// The lengths of the dimensions.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.layout.numel()
+    }
+
+    /// The bytes of the storage that the tensor reaches, from the storage's start.
+    pub fn span_bytes(&self) -> usize {
+        self.layout.span() * self.dtype.size()
+    }
+
+    /// Dtype and shape alone, for messages: `f32[2,3]`.
+    pub fn brief(&self) -> String {
+        brief(self.dtype, self.shape())
+    }
+}
+
+/// A dtype and a shape, for messages: `f32[2,3]`.
+pub fn brief(dtype: DType, shape: &[usize]) -> String {
+    let lengths: Vec<String> = shape.iter().map(usize::to_string).collect();
+    format!("{dtype}[{}]", lengths.join(","))
+}
+
+impl fmt::Display for TensorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.brief())?;
+        let dense =
+            contiguous_strides(self.shape()).is_ok_and(|s| s.as_slice() == self.layout.strides());
+        if !dense {
+            let strides: Vec<String> = self.layout.strides().iter().map(usize::to_string).collect();
+            write!(f, " strides [{}]", strides.join(","))?;
+        }
+        if self.layout.offset() != 0 {
+            write!(f, " offset {}", self.layout.offset())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_contiguity() {
+        let dense = Layout::contiguous(&[2, 3]).unwrap();
+        assert_eq!((dense.span(), dense.numel()), (6, 6));
+        assert!(dense.is_contiguous() && dense.covers(6) && !dense.covers(7));
+        let transposed = Layout::strided(&[3, 2], &[1, 3], 0).unwrap();
+        assert!(!transposed.is_contiguous() && transposed.covers(6));
+        let column = Layout::strided(&[2], &[3], 1).unwrap();
+        assert!((column.span(), column.covers(2)) == (5, false));
+        let scalar = Layout::contiguous(&[]).unwrap();
+        assert_eq!((scalar.numel(), scalar.span()), (1, 1));
+        let empty = Layout::contiguous(&[0, 5]).unwrap();
+        assert_eq!((empty.numel(), empty.span()), (0, 0));
+        assert!(empty.covers(0));
+        let empty = Layout::strided(&[1 << 40, 1 << 40, 0], &[0, 0, 1], 0).unwrap();
+        assert_eq!((empty.numel(), empty.span()), (0, 0));
+    }
+
+    #[test]
+    fn overlap_within_a_view() {
+        assert!(Layout::strided(&[4], &[0], 0).unwrap().may_overlap_itself());
+        assert!(Layout::strided(&[3, 3], &[1, 1], 0).unwrap().may_overlap_itself());
+        assert!(!Layout::strided(&[3, 2], &[1, 3], 0).unwrap().may_overlap_itself());
+        assert!(!Layout::strided(&[1, 4], &[0, 1], 0).unwrap().may_overlap_itself());
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        for shape in [&[1 << 60][..], &[usize::MAX, 2], &[1 << 40, 1 << 40], &[usize::MAX, 0, 2]] {
+            let made = Layout::contiguous(shape);
+            assert!(made.is_err() || made.is_ok_and(|l| l.numel() == 0), "{shape:?} was accepted");
+        }
+        assert!(Layout::strided(&[2, 2], &[usize::MAX, 1], 0).is_err());
+        assert!(Layout::strided(&[2], &[1], usize::MAX).is_err());
+        assert!(Layout::strided(&[2], &[1, 1], 0).is_err());
+        assert!(Layout::strided(&[1; 65], &[1; 65], 0).is_err());
+        let empty = Layout::strided(&[0, usize::MAX, 2], &[1, 2, 1], 0).unwrap();
+        assert!(empty.numel() == 0 && empty.is_contiguous());
+        assert!(TensorSpec::contiguous(DType::F64, &[1 << 46]).is_err());
+    }
+}
