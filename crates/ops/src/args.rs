@@ -1,0 +1,149 @@
+//! Arguments that several ops share: numbers of any kind, dimensions counted from either end.
+
+use millstream_types::{AttrValue, Attrs, DType, Error, Result};
+
+/// A number given as an argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    /// A whole number.
+    Int(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl Scalar {
+    /// The argument called `name`, if it was given.
+    ///
+    /// # Errors
+    /// It is there and no number.
+    pub fn of(attrs: &Attrs, name: &str) -> Result<Option<Scalar>> {
+        match attrs.get(name) {
+            None => Ok(None),
+            Some(AttrValue::Int(v)) => Ok(Some(Scalar::Int(*v))),
+            Some(AttrValue::Float(v)) => Ok(Some(Scalar::Float(*v))),
+            Some(AttrValue::Bool(v)) => Ok(Some(Scalar::Bool(*v))),
+            Some(other) => Err(Error::Invalid {
+                what: "argument",
+                message: format!("{name}: expected a number, true or false, got {other}"),
+            }),
+        }
+    }
+
+    /// Whether a tensor of `dtype` can hold the number. An integer dtype holds whole numbers in
+    /// its range; a float dtype holds what does not round to an infinity, infinities and NaN;
+    /// bool holds everything, as "not zero".
+    pub fn fits(self, dtype: DType) -> bool {
+        let whole = |v: i128| match dtype {
+            DType::I64 => i64::try_from(v).is_ok(),
+            DType::I32 => i32::try_from(v).is_ok(),
+            DType::I16 => i16::try_from(v).is_ok(),
+            DType::I8 => i8::try_from(v).is_ok(),
+            DType::U8 => u8::try_from(v).is_ok(),
+            _ => true,
+        };
+        match self {
+            Scalar::Bool(_) => true,
+            Scalar::Int(v) if dtype.is_float() => (v as f64).abs() < overflow(dtype),
+            Scalar::Int(v) => whole(i128::from(v)),
+            Scalar::Float(v) if dtype.is_float() => !v.is_finite() || v.abs() < overflow(dtype),
+            // An `i128` holds every f64 whose magnitude is below 2^127; the rest saturate, and
+            // are out of every dtype's range all the same.
+            Scalar::Float(v) if dtype.is_int() => v.fract() == 0.0 && whole(v as i128),
+            Scalar::Float(_) => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scalar::Int(v) => write!(f, "{v}"),
+            Scalar::Float(v) => write!(f, "{v:?}"),
+            Scalar::Bool(v) => write!(f, "{v}"),
+        }
+    }
+}
+
+/// The least magnitude that rounds to an infinity in a float dtype: halfway between the largest
+/// finite value and what would follow it, by IEEE 754's rounding to nearest, ties to even.
+fn overflow(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 65520.0,
+        // 2^128 less half a unit in the last place of 24 and of 8 bits.
+        DType::F32 => (2.0 - 2f64.powi(-24)) * 2f64.powi(127),
+        DType::BF16 => (2.0 - 2f64.powi(-8)) * 2f64.powi(127),
+        _ => f64::INFINITY,
+    }
+}
+
+/// The dimension that `dim` names among `rank`; negative numbers count from the end. A tensor of
+/// no dimensions has, for this purpose, one.
+///
+/// # Errors
+/// There is no such dimension.
+pub fn dimension(dim: i64, rank: usize) -> Result<usize> {
+    let count = rank.max(1) as i64;
+    let at = if dim < 0 { dim.checked_add(count) } else { Some(dim) };
+    match at {
+        Some(at) if (0..count).contains(&at) => Ok(at as usize),
+        _ => Err(Error::Invalid {
+            what: "dimension",
+            message: format!("{dim}: expected {} to {}", -count, count - 1),
+        }),
+    }
+}
+
+/// An argument that must be there.
+pub(crate) fn required<T>(name: &str, value: Option<T>) -> Result<T> {
+    value.ok_or_else(|| Error::Invalid {
+        what: "argument",
+        message: format!("{name}: expected, and not given"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits() {
+        use DType::*;
+        for (value, dtype, expected) in [
+            (Scalar::Int(255), U8, true),
+            (Scalar::Int(256), U8, false),
+            (Scalar::Int(-1), U8, false),
+            (Scalar::Int(i64::MIN), I64, true),
+            (Scalar::Float(1.5), I32, false),
+            (Scalar::Float(2.0), I32, true),
+            (Scalar::Float(9.3e18), I64, false),
+            (Scalar::Float(-9_223_372_036_854_775_808.0), I64, true),
+            (Scalar::Float(f64::NAN), I8, false),
+            (Scalar::Float(f64::INFINITY), I64, false),
+            (Scalar::Float(f64::INFINITY), F16, true),
+            (Scalar::Float(65519.0), F16, true),
+            (Scalar::Int(65520), F16, false),
+            (Scalar::Float(3.5e38), F32, false),
+            (Scalar::Float(f64::from(f32::MAX)), F32, true),
+            (Scalar::Float(3.4e38), BF16, false),
+            (Scalar::Int(i64::MAX), BF16, true),
+            (Scalar::Float(f64::MAX), F64, true),
+            (Scalar::Float(0.5), Bool, true),
+            (Scalar::Bool(true), U8, true),
+        ] {
+            assert_eq!(value.fits(dtype), expected, "{value} in {dtype}");
+        }
+    }
+
+    #[test]
+    fn dimensions_count_from_both_ends() {
+        assert_eq!(dimension(-1, 3), Ok(2));
+        assert_eq!(dimension(2, 3), Ok(2));
+        assert_eq!(dimension(-1, 0), Ok(0));
+        for bad in [3, -4, i64::MIN, i64::MAX] {
+            let err = dimension(bad, 3).unwrap_err().to_string();
+            assert!(err.contains("expected -3 to 2"), "{err}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Selections whose length depends on data.
+//!
+//! `masked_select(x, mask)` gives, as one dimension, the elements of x where the mask is true, in
+//! row-major order of the shape that both broadcast to.
+//!
+//! Source: <https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html>.
+
+use smallvec::SmallVec;
+
+use millstream_types::{Access, DType, Result, TensorSpec};
+
+use crate::broadcast::broadcast;
+use crate::def::{Def, arg, refused};
+use crate::schema::{CallSpec, OutputSpec, Signature};
+
+/// The elements of a mask that are counted as one block; the workspace holds one count for each.
+pub const SELECT_BLOCK: usize = 1 << 14;
+
+pub(crate) const MASKED_SELECT: Def = Def {
+    name: "masked_select",
+    summary: "the elements of x where the mask is true, in row-major order",
+    inputs: &[arg("x", "any shape"), arg("mask", "bool, a shape that broadcasts with x")],
+    attrs: &[],
+    rule,
+};
+
+fn rule(call: CallSpec<'_>) -> Result<Signature> {
+    let (x, mask) = (&call.inputs[0], &call.inputs[1]);
+    if mask.dtype != DType::Bool {
+        return Err(refused(
+            "masked_select",
+            format!("expected a bool mask, got {}", mask.brief()),
+        ));
+    }
+    let shape = broadcast(x.shape(), mask.shape())?;
+    // Checked as a shape of its own, so that the number of elements does not overflow.
+    let bound = TensorSpec::contiguous(x.dtype, &shape)?.numel();
+    Ok(Signature {
+        accesses: SmallVec::from_elem(Access::Read, 2),
+        outputs: SmallVec::from_iter([OutputSpec::Bounded(TensorSpec::contiguous(
+            x.dtype,
+            &[bound],
+        )?)]),
+        workspace: (bound.div_ceil(SELECT_BLOCK) + 1) * size_of::<u64>(),
+    })
+}
