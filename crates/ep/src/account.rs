@@ -1,0 +1,95 @@
+//! A device's memory account: how much of its limit is in use. Shared by the backends whose memory
+//! is the host's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream_types::{DeviceId, Error, Result};
+
+/// Counts the bytes in use against a limit.
+#[derive(Debug)]
+pub(crate) struct Account {
+    limit: u64,
+    in_use: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// Bytes taken from an account, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+impl Account {
+    pub(crate) fn new(limit: u64) -> Arc<Account> {
+        Arc::new(Account { limit, in_use: AtomicU64::new(0), peak: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn in_use(&self) -> u64 {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` for `device`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: the limit would be passed.
+    pub(crate) fn charge(self: &Arc<Account>, bytes: usize, device: &DeviceId) -> Result<Charge> {
+        let bytes = bytes as u64;
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
+        // The counters order no other memory, so relaxed is enough.
+        match self.in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(before) => {
+                self.peak.fetch_max(before + bytes, Ordering::Relaxed);
+                Ok(Charge { account: self.clone(), bytes })
+            }
+            Err(_) => Err(self.refusal(bytes, device)),
+        }
+    }
+
+    /// The error for an allocation of `bytes` that cannot be had.
+    pub(crate) fn refusal(&self, bytes: u64, device: &DeviceId) -> Error {
+        Error::OutOfMemory {
+            device: device.clone(),
+            purpose: "device memory".to_owned(),
+            wanted: bytes,
+            in_use: self.in_use(),
+            limit: self.limit,
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.in_use.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_up_to_the_limit_and_gives_back() {
+        let account = Account::new(100);
+        let device = DeviceId::cpu(0);
+        let first = account.charge(60, &device).unwrap();
+        let Err(Error::OutOfMemory { wanted, in_use, limit, .. }) = account.charge(41, &device)
+        else {
+            panic!("41 of 40 bytes were given");
+        };
+        assert_eq!((wanted, in_use, limit), (41, 60, 100));
+        let second = account.charge(40, &device).unwrap();
+        drop((first, second));
+        assert_eq!((account.in_use(), account.peak()), (0, 100));
+        assert!(account.charge(usize::MAX, &device).is_err());
+    }
+}

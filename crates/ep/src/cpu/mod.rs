@@ -1,0 +1,115 @@
+//! The host itself: one device, `cpu:0`, that runs work at once on the thread that hands it over.
+//!
+//! Every command is [`Progress::Done`](crate::Progress::Done) when the call returns, so there is
+//! nothing to wait for: the device has no events, and its streams differ only in who calls them.
+
+mod device;
+mod stream;
+
+use std::sync::Arc;
+
+use sysinfo::{MemoryRefreshKind, System};
+
+use millstream_types::{DeviceId, Error, Result};
+
+use crate::account::Account;
+use crate::device::{Backend, Capabilities, Device};
+
+pub use device::CpuDevice;
+
+/// Commands complete at once, so there is nothing to wait for and nobody to tell.
+const CAPABILITIES: Capabilities =
+    Capabilities { asynchronous: false, device_waits: false, notifies: false, host_memory: true };
+
+/// The memory that the host is taken to have where that cannot be found out.
+const ASSUMED_MEMORY: u64 = 4 << 30;
+
+/// The backend of kind `cpu`.
+#[derive(Clone, Debug)]
+pub struct CpuBackend {
+    account: Arc<Account>,
+    default_limit: u64,
+}
+
+impl CpuBackend {
+    /// The host with half of its memory as a machine's default limit. All of it may be allocated
+    /// by those who ask for more. If the size cannot be found out, it is taken to be 4 GiB.
+    pub fn new() -> CpuBackend {
+        let total = host_memory().unwrap_or(ASSUMED_MEMORY);
+        CpuBackend { account: Account::new(total), default_limit: total / 2 }
+    }
+
+    /// The host with `bytes` of memory: a machine's default limit, and the most that can be
+    /// allocated by all together.
+    pub fn with_memory_limit(bytes: u64) -> CpuBackend {
+        CpuBackend { account: Account::new(bytes), default_limit: bytes }
+    }
+}
+
+impl Default for CpuBackend {
+    fn default() -> CpuBackend {
+        CpuBackend::new()
+    }
+}
+
+impl Backend for CpuBackend {
+    fn kind(&self) -> &str {
+        "cpu"
+    }
+
+    fn count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
+        if index != 0 {
+            let message = "the host is one device, cpu:0".to_owned();
+            return Err(Error::Device { device: DeviceId::cpu(index), message });
+        }
+        // The account is the backend's, so that devices opened twice share one limit.
+        Ok(Arc::new(CpuDevice::new(self.account.clone(), self.default_limit)))
+    }
+}
+
+/// The host's memory in bytes, or what its control group allows if that is less.
+fn host_memory() -> Option<u64> {
+    let mut system = System::new();
+    system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
+    let allowed = system.cgroup_limits().map(|group| group.total_memory).filter(|&b| b > 0);
+    let installed = Some(system.total_memory()).filter(|&b| b > 0);
+    [allowed, installed].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_limit_is_half_of_the_memory() {
+        let device = CpuBackend::new().open(0).unwrap();
+        let total = host_memory().unwrap_or(ASSUMED_MEMORY);
+        assert_eq!(device.default_memory_limit(), total / 2);
+        assert!(total > 1 << 20, "{total} bytes cannot be all of a host's memory");
+    }
+
+    #[test]
+    fn a_limit_holds_for_every_handle_of_the_device() {
+        let backend = CpuBackend::with_memory_limit(1 << 20);
+        let (one, two) = (backend.open(0).unwrap(), backend.open(0).unwrap());
+        assert_eq!(one.default_memory_limit(), 1 << 20);
+        let held = one.allocate(1 << 19).unwrap();
+        let refused = two.allocate((1 << 19) + 1).err();
+        assert!(matches!(refused, Some(Error::OutOfMemory { in_use: 524_288, .. })), "{refused:?}");
+        drop(held);
+        assert_eq!(two.allocate(1 << 20).unwrap().bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn there_is_no_second_host() {
+        assert!(matches!(CpuBackend::new().open(1).err(), Some(Error::Device { .. })));
+    }
+}

@@ -1,0 +1,44 @@
+//! A simulated event: a mark of its device, named by number.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_types::Result;
+
+use crate::device::Event;
+use crate::sim::simulation::Simulation;
+
+/// An event of a simulated device. The commands that name its mark keep the mark when it is gone.
+pub(super) struct SimEvent {
+    device: usize,
+    mark: usize,
+    simulation: Arc<Simulation>,
+}
+
+impl SimEvent {
+    pub(super) fn new(device: usize, mark: usize, simulation: Arc<Simulation>) -> SimEvent {
+        SimEvent { device, mark, simulation }
+    }
+
+    /// The event's mark on `device` of `simulation`; none if it is another's.
+    pub(super) fn mark_on(&self, device: usize, simulation: &Arc<Simulation>) -> Option<usize> {
+        let same = self.device == device && Arc::ptr_eq(&self.simulation, simulation);
+        same.then_some(self.mark)
+    }
+}
+
+impl Event for SimEvent {
+    fn query(&self) -> Result<bool> {
+        self.simulation.query(self.device, self.mark)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for SimEvent {
+    fn drop(&mut self) {
+        self.simulation.drop_mark(self.device, self.mark);
+    }
+}

@@ -1,0 +1,83 @@
+//! The conformance suite on every backend of this crate.
+
+use std::sync::Arc;
+
+use millstream_ep::conformance::{self, Harness, HostHarness};
+use millstream_ep::cpu::CpuBackend;
+use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
+
+#[test]
+fn cpu() {
+    let report = conformance::run(Arc::new(CpuBackend::new()), &HostHarness);
+    println!("{report}");
+    // What needs events and asynchronous commands, and nothing else.
+    let skipped = [
+        "nothing runs inside submit",
+        "completions are notified",
+        "an event is true before its first record",
+        "an event is true only once its record has completed",
+        "a record again makes an event false again",
+        "a wait orders two streams on the device",
+        "a wait takes the record as of the call",
+        "many streams wait for one record",
+        "a chain of waits crosses many streams",
+        "a stream waits for its own record",
+        "a wait for an event never recorded is refused",
+        "an event may be dropped before it completes",
+    ];
+    assert_eq!(report.skipped(), skipped);
+    report.into_result().unwrap();
+}
+
+#[test]
+fn sim_in_issue_order() {
+    let backend = SimBackend::new(SimConfig { devices: 2, ..SimConfig::default() });
+    let report = conformance::run(Arc::new(backend), &HostHarness);
+    println!("{report}");
+    let skipped =
+        ["without asynchrony every command is done at once", "nothing runs inside submit"];
+    assert_eq!(report.skipped(), skipped);
+    report.into_result().unwrap();
+}
+
+/// Steps the newest stream first, so that nothing but waits orders an older stream before it.
+struct NewestFirst(SimControl);
+
+impl Harness for NewestFirst {
+    fn progress(&self) {
+        let streams = self.0.streams();
+        let runnable = streams.iter().rev().find(|s| s.commands.iter().any(|c| c.runnable));
+        if let Some(stream) = runnable {
+            self.0.step(stream.id).expect("the device is not lost");
+        }
+    }
+
+    fn by_hand(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn sim_by_hand() {
+    let config = SimConfig { completion: Completion::ByHand, ..SimConfig::default() };
+    let backend = SimBackend::new(config);
+    let harness = NewestFirst(backend.control());
+    let report = conformance::run(Arc::new(backend), &harness);
+    println!("{report}");
+    assert_eq!(report.skipped(), ["without asynchrony every command is done at once"]);
+    report.into_result().unwrap();
+}
+
+/// A backend without devices, as on a machine that lacks the hardware.
+#[test]
+fn an_absent_device_is_a_visible_skip() {
+    let backend = SimBackend::new(SimConfig { devices: 0, ..SimConfig::default() });
+    let report = conformance::run(Arc::new(backend), &HostHarness);
+    if std::env::var_os(conformance::REQUIRE_DEVICES).is_some() {
+        assert!(report.into_result().is_err());
+        return;
+    }
+    assert_eq!(report.skipped().len(), conformance::all().len());
+    assert!(report.to_string().contains("the backend has no devices"), "{report}");
+    report.into_result().unwrap();
+}
