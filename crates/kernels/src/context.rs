@@ -1,0 +1,156 @@
+//! What a kernel is given.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use once_cell::sync::OnceCell;
+
+use millstream_types::{Attrs, DType};
+
+/// A tensor's memory, as a kernel sees it.
+#[derive(Clone, Copy)]
+pub struct RawTensor<'a> {
+    /// The address of the first element (offset included), in the device's address space.
+    pub data: *mut u8,
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The lengths of the dimensions.
+    pub shape: &'a [usize],
+    /// The strides of the dimensions, in elements.
+    pub strides: &'a [usize],
+}
+
+impl fmt::Debug for RawTensor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?} strides {:?}", self.dtype, self.shape, self.strides)
+    }
+}
+
+impl RawTensor<'_> {
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        millstream_types::layout::numel(self.shape)
+    }
+}
+
+/// The operands of a call, resolved only when asked for.
+pub trait Operands {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Operand number `index`; `index` is below [`Operands::len`].
+    fn get(&self, index: usize) -> RawTensor<'_>;
+}
+
+/// The threads that all kernels of a machine share, started at the first call that uses them.
+pub struct Threads {
+    count: usize,
+    on_start: Arc<dyn Fn() + Send + Sync>,
+    pool: OnceCell<Option<rayon::ThreadPool>>,
+}
+
+impl Threads {
+    /// `count` threads, each of which calls `on_start` first. With one or none, kernels run on the
+    /// thread that calls them.
+    pub fn new(count: usize, on_start: Arc<dyn Fn() + Send + Sync>) -> Threads {
+        Threads { count, on_start, pool: OnceCell::new() }
+    }
+
+    /// The threads; none if kernels are to run where they are called. Results are the same either
+    /// way, so threads that cannot be started are done without.
+    fn pool(&self) -> Option<&rayon::ThreadPool> {
+        if self.count < 2 {
+            return None;
+        }
+        let started = self.pool.get_or_init(|| {
+            let on_start = self.on_start.clone();
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(self.count)
+                .thread_name(|k| format!("ms-kernel-{k}"))
+                .start_handler(move |_| on_start())
+                .build()
+                .ok()
+        });
+        started.as_ref()
+    }
+
+    /// How many threads have been started.
+    pub fn started(&self) -> usize {
+        self.pool.get().and_then(Option::as_ref).map_or(0, rayon::ThreadPool::current_num_threads)
+    }
+}
+
+/// One call of a kernel.
+#[derive(Clone, Copy)]
+pub struct KernelCtx<'a> {
+    operands: &'a dyn Operands,
+    attrs: &'a Attrs,
+    workspace: (*mut u8, usize),
+    threads: Option<&'a Threads>,
+    native: &'a dyn Any,
+}
+
+impl<'a> KernelCtx<'a> {
+    /// A call on these operands.
+    ///
+    /// # Safety
+    /// For as long as the context lives: every operand's memory is valid for reads and writes over
+    /// all its elements and aligned to its dtype, `workspace` is valid for its number of bytes and
+    /// used by nothing else, nobody else writes an operand, and nobody else reads an operand that
+    /// the kernel writes.
+    pub unsafe fn new(
+        operands: &'a dyn Operands,
+        attrs: &'a Attrs,
+        workspace: (*mut u8, usize),
+        threads: Option<&'a Threads>,
+        native: &'a dyn Any,
+    ) -> KernelCtx<'a> {
+        KernelCtx { operands, attrs, workspace, threads, native }
+    }
+
+    /// How many operands there are.
+    pub fn operands(&self) -> usize {
+        self.operands.len()
+    }
+
+    /// Operand number `index`.
+    ///
+    /// # Errors
+    /// There is no such operand: schema and kernel disagree.
+    pub fn operand(&self, index: usize) -> anyhow::Result<RawTensor<'a>> {
+        let count = self.operands.len();
+        anyhow::ensure!(index < count, "operand {index} of {count}: schema and kernel disagree");
+        Ok(self.operands.get(index))
+    }
+
+    /// The call's named arguments.
+    pub fn attrs(&self) -> &'a Attrs {
+        self.attrs
+    }
+
+    /// The scratch memory that the schema asked for: address and bytes, of unspecified content.
+    pub fn workspace(&self) -> (*mut u8, usize) {
+        self.workspace
+    }
+
+    /// The native stream to launch on, as the backend defines it.
+    pub fn native(&self) -> &'a dyn Any {
+        self.native
+    }
+
+    /// Calls `part` once for each of `0..parts`, on the kernels' shared threads if there are any.
+    /// The parts must not depend on one another or on their order.
+    pub fn for_each(&self, parts: usize, part: impl Fn(usize) + Sync + Send) {
+        use rayon::prelude::*;
+        match self.threads.filter(|_| parts > 1).and_then(Threads::pool) {
+            Some(pool) => pool.install(|| (0..parts).into_par_iter().for_each(part)),
+            None => (0..parts).for_each(part),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Kernels of `copy`, `cast`, `fill`, and of a `reshape` that is no view.
+
+use anyhow::{Context, Result, ensure};
+use millstream_ops::args::Scalar;
+use millstream_types::Layout;
+
+use super::element::{Element, dispatch, from_scalar};
+use super::strided::{BLOCK, CHUNK, Loop, Sequence};
+use super::walk::Order;
+use crate::context::{KernelCtx, RawTensor};
+
+/// Converts every element of `from` into `to`, of the same shape. Equal dtypes are copied bit for
+/// bit.
+///
+/// # Safety
+/// Both are operands of the call or memory that it alone uses, valid and aligned. `to` names no
+/// element twice, and is `from` itself or does not overlap it.
+pub(crate) unsafe fn convert(
+    ctx: &KernelCtx<'_>,
+    from: RawTensor<'_>,
+    to: RawTensor<'_>,
+) -> Result<()> {
+    ensure!(from.shape == to.shape, "{from:?} to {to:?}: schema and kernel disagree");
+    // SAFETY: the caller's promise.
+    let both = unsafe { Loop::new(to.shape, [from, to], Order::Any) }?;
+    dispatch!(to.dtype, T => {
+        let buffer = |_| [<T as Element>::ZERO; CHUNK];
+        both.for_each(ctx, BLOCK, buffer, |buffer, [from, to]| {
+            for at in (0..to.len()).step_by(CHUNK) {
+                let part = &mut buffer[..CHUNK.min(to.len() - at)];
+                from.load(at, part);
+                to.store(at, part);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// `copy(x)` and `cast(x; dtype)`: the output's dtype says what becomes of the elements.
+pub(crate) fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
+    // SAFETY: operands of the call, of which the second is its output.
+    unsafe { convert(ctx, ctx.operand(0)?, ctx.operand(1)?) }
+}
+
+/// `reshape(x; shape)`: the same elements in row-major order.
+pub(crate) fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    let count = out.numel();
+    let agree = x.numel() == count && x.dtype == out.dtype;
+    ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
+    // SAFETY: operands of the call; the second is its output, and blocks of it are disjoint.
+    let (x, out_elements) = unsafe { (Sequence::new(x), Sequence::new(out)) };
+    dispatch!(out.dtype, T => {
+        ctx.for_each(count.div_ceil(BLOCK), |block| {
+            let mut buffer = [<T as Element>::ZERO; CHUNK];
+            let end = count.min((block + 1) * BLOCK);
+            for at in (block * BLOCK..end).step_by(CHUNK) {
+                let part = &mut buffer[..CHUNK.min(end - at)];
+                x.load(at, part);
+                out_elements.store(at, part);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// `fill(x; value)`.
+pub(crate) fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
+    let x = ctx.operand(0)?;
+    let value = Scalar::of(ctx.attrs(), "value")?.context("value: expected, and not given")?;
+    // An element that x names more than once gets the same value from each. Its strides of zero
+    // are taken out, so that no two threads write it.
+    let shape: Vec<usize> =
+        x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
+    let x = RawTensor { shape: &shape, ..x };
+    // SAFETY: the only operand of the call. Where it overlaps itself it is filled on one thread.
+    let all = unsafe { Loop::new(&shape, [x], Order::Any) }?;
+    let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
+    dispatch!(x.dtype, T => {
+        let value = from_scalar::<T>(value);
+        all.for_each(ctx, block, |_| [value; CHUNK], |values, [x]| {
+            for at in (0..x.len()).step_by(CHUNK) {
+                x.store(at, &values[..CHUNK.min(x.len() - at)]);
+            }
+        });
+    });
+    Ok(())
+}
+
+fn overlaps_itself(x: &RawTensor<'_>) -> bool {
+    // A layout that is not valid cannot be an operand; if it were, one thread is the safe answer.
+    Layout::strided(x.shape, x.strides, 0).map_or(true, |l| l.may_overlap_itself())
+}

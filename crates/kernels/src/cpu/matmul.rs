@@ -1,0 +1,225 @@
+//! The kernel of `matmul`.
+//!
+//! The result is cut into tiles by its shape alone; a tile is computed by one thread, floats by the
+//! `gemm` crate with its own threads off, so that results do not depend on the number of threads.
+//! f16 and bf16 are converted to f32 in the workspace, multiplied there, and rounded once; the
+//! `gemm` crate's own f16 would round the sum between blocks of the inner dimension.
+
+use anyhow::{Result, ensure};
+use millstream_ops::matmul::{Product, WORKSPACE_ALIGN};
+use millstream_types::layout::{contiguous_strides, numel};
+use millstream_types::{DType, Dims};
+
+use super::copy::convert;
+use super::element::{Element, dispatch};
+use super::memory::{Workspace, expect_dtype};
+use super::number::Number;
+use super::strided::Address;
+use crate::context::{KernelCtx, RawTensor};
+
+/// The side of a square tile; a tile of a narrow matrix is longer, to as many elements.
+const SIDE: usize = 128;
+
+/// Multiplications worth a task of their own; smaller tiles are taken together.
+const TASK: usize = 1 << 16;
+
+/// A batch of matrices: where they begin, and their strides in elements.
+struct Matrices {
+    data: Address,
+    /// Of the batch dimensions; zero where the operand is broadcast.
+    batch: Dims,
+    row: isize,
+    column: isize,
+}
+
+impl Matrices {
+    /// `matrix` says which of the last dimensions are rows and columns.
+    fn new(tensor: &RawTensor<'_>, batch_rank: usize, rows: bool, columns: bool) -> Matrices {
+        let mut rest = tensor.shape.len();
+        // Along a dimension of length 1 no step is taken, and its stride may be anything. As 1, it
+        // lets `gemm` take its fast paths.
+        let mut last = |there: bool| match there {
+            false => 1,
+            true => {
+                rest -= 1;
+                if tensor.shape[rest] == 1 { 1 } else { tensor.strides[rest] as isize }
+            }
+        };
+        let column = last(columns);
+        let row = last(rows);
+        let stride = |k: usize| match (k + rest).checked_sub(batch_rank) {
+            Some(at) if tensor.shape[at] != 1 => tensor.strides[at],
+            _ => 0,
+        };
+        let batch = (0..batch_rank).map(stride).collect();
+        Matrices { data: Address(tensor.data), batch, row, column }
+    }
+
+    /// The element at `row`, `column` of matrix number `number` of a batch of this shape.
+    fn at<T>(&self, batch: &[usize], mut number: usize, row: usize, column: usize) -> *mut T {
+        // An operand without elements may have any strides; its address is not used.
+        let step = |at: usize, stride: isize| at.wrapping_mul(stride as usize);
+        let mut offset = step(row, self.row).wrapping_add(step(column, self.column));
+        for (&length, &stride) in batch.iter().zip(&self.batch).rev() {
+            offset = offset.wrapping_add((number % length).wrapping_mul(stride));
+            number /= length;
+        }
+        self.data.0.cast::<T>().wrapping_add(offset)
+    }
+}
+
+/// One tile: its place and what it is the product of.
+struct Tile<T> {
+    m: usize,
+    n: usize,
+    k: usize,
+    x: *const T,
+    y: *const T,
+    out: *mut T,
+}
+
+/// A product whose operands have been laid out as matrices.
+struct Multiply<'a> {
+    product: &'a Product,
+    x: Matrices,
+    y: Matrices,
+    out: Matrices,
+    dtype: DType,
+}
+
+impl<'a> Multiply<'a> {
+    /// # Safety
+    /// The tensors have the product's shapes, and are operands of the call or memory that it alone
+    /// uses, valid and aligned; `out` names no element twice and overlaps neither other.
+    ///
+    /// # Errors
+    /// Dtypes that differ, or an output of another shape.
+    unsafe fn new(product: &'a Product, [x, y, out]: [&RawTensor<'_>; 3]) -> Result<Multiply<'a>> {
+        expect_dtype(y, x.dtype)?;
+        expect_dtype(out, x.dtype)?;
+        let (rows, columns) = (x.shape.len() > 1, y.shape.len() > 1);
+        let mut expected = product.batch.clone();
+        expected.extend(rows.then_some(product.m));
+        expected.extend(columns.then_some(product.n));
+        ensure!(out.shape == expected.as_slice(), "{out:?}: schema and kernel disagree");
+        let rank = product.batch.len();
+        Ok(Multiply {
+            product,
+            x: Matrices::new(x, rank, rows, true),
+            // A lone dimension of y runs down its only column.
+            y: Matrices::new(y, rank, true, columns),
+            out: Matrices::new(out, rank, rows, columns),
+            dtype: x.dtype,
+        })
+    }
+
+    /// Cuts the product into tiles and hands each to `multiply`.
+    fn tiles<T: Element>(&self, ctx: &KernelCtx<'_>, multiply: impl Fn(Tile<T>) + Sync + Send) {
+        assert_eq!(T::DTYPE, self.dtype);
+        let &Product { ref batch, m, k, n } = self.product;
+        let count = numel(batch);
+        if count == 0 || m == 0 || n == 0 {
+            return;
+        }
+        let side = |other: usize| if other < SIDE { SIDE * SIDE / other } else { SIDE };
+        let (rows, columns) = (side(n).min(m), side(m).min(n));
+        let (down, across) = (m.div_ceil(rows), n.div_ceil(columns));
+        let tiles = count * down * across;
+        let work = rows.saturating_mul(columns).saturating_mul(k.max(1));
+        let at_once = TASK.div_ceil(work);
+        ctx.for_each(tiles.div_ceil(at_once), |task| {
+            for tile in task * at_once..tiles.min((task + 1) * at_once) {
+                let (number, tile) = (tile / (down * across), tile % (down * across));
+                let (row, column) = (tile / across * rows, tile % across * columns);
+                multiply(Tile {
+                    m: rows.min(m - row),
+                    n: columns.min(n - column),
+                    k,
+                    x: self.x.at(batch, number, row, 0),
+                    y: self.y.at(batch, number, 0, column),
+                    out: self.out.at(batch, number, row, column),
+                });
+            }
+        });
+    }
+
+    /// A product of f32 or f64.
+    fn floats<T: Element>(&self, ctx: &KernelCtx<'_>) {
+        let Multiply { x, y, out, .. } = self;
+        self.tiles::<T>(ctx, |t| {
+            let (zero, one) = (T::ZERO, T::from_i64(1));
+            let alone = gemm::Parallelism::None;
+            // SAFETY: the tile lies in the matrices, which are valid by the promise given to
+            // `new`, and no other tile writes its part of the output. The old content of the
+            // output is not read.
+            unsafe {
+                gemm::gemm(
+                    t.m, t.n, t.k, t.out, out.column, out.row, false, t.x, x.column, x.row, t.y,
+                    y.column, y.row, zero, one, false, false, false, alone,
+                );
+            }
+        });
+    }
+
+    /// A product of integers.
+    fn integers<T: Number>(&self, ctx: &KernelCtx<'_>) {
+        let Multiply { x, y, out, .. } = self;
+        self.tiles::<T>(ctx, |t| {
+            for i in 0..t.m as isize {
+                for j in 0..t.n as isize {
+                    let mut sum = <T::Wide as Element>::ZERO;
+                    for l in 0..t.k as isize {
+                        let x = t.x.wrapping_offset(i * x.row + l * x.column);
+                        let y = t.y.wrapping_offset(l * y.row + j * y.column);
+                        // SAFETY: elements of the tile; see `floats`.
+                        let (x, y) = unsafe { (*x, *y) };
+                        sum = T::plus(sum, T::times(x.widen(), y.widen()));
+                    }
+                    let to = t.out.wrapping_offset(i * out.row + j * out.column);
+                    // SAFETY: as above, and no other tile writes here.
+                    unsafe { *to = T::narrow(sum) };
+                }
+            }
+        });
+    }
+}
+
+/// `matmul(x, y)`.
+pub(crate) fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, y, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let product = Product::new(x.shape, y.shape)?;
+    // SAFETY: operands of the call, of which the last is its output.
+    let multiply = unsafe { Multiply::new(&product, [&x, &y, &out]) }?;
+    match x.dtype {
+        DType::F32 => multiply.floats::<f32>(ctx),
+        DType::F64 => multiply.floats::<f64>(ctx),
+        DType::F16 | DType::BF16 => through_f32(ctx, &product, [x, y, out])?,
+        DType::Bool => anyhow::bail!("no product of bool: schema and kernel disagree"),
+        _ => dispatch!(x.dtype, T => multiply.integers::<T>(ctx)),
+    }
+    Ok(())
+}
+
+/// Converts both operands to f32 in the workspace, multiplies them there, and rounds the result.
+fn through_f32(ctx: &KernelCtx<'_>, product: &Product, all: [RawTensor<'_>; 3]) -> Result<()> {
+    let mut workspace = Workspace::of(ctx);
+    let mut strides = [Dims::new(), Dims::new(), Dims::new()];
+    let mut wide = all;
+    for ((wide, strides), tensor) in wide.iter_mut().zip(&mut strides).zip(&all) {
+        *strides = contiguous_strides(tensor.shape)?;
+        wide.dtype = DType::F32;
+        wide.data = workspace.take(tensor.numel() * size_of::<f32>(), WORKSPACE_ALIGN)?;
+    }
+    for (wide, strides) in wide.iter_mut().zip(&strides) {
+        wide.strides = strides;
+    }
+    let ([x, y, out], [x_wide, y_wide, out_wide]) = (all, wide);
+    // SAFETY: operands of the call, and pieces of its workspace of their sizes, all apart from one
+    // another. Every element of the wide result is written before it is read.
+    unsafe {
+        convert(ctx, x, x_wide)?;
+        convert(ctx, y, y_wide)?;
+        Multiply::new(product, [&x_wide, &y_wide, &out_wide])?.floats::<f32>(ctx);
+        convert(ctx, out_wide, out)
+    }
+}

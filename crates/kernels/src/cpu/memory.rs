@@ -1,0 +1,137 @@
+//! Memory that is no operand: the workspace, and temporaries on the heap.
+
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context, Result, ensure};
+use millstream_types::DType;
+use millstream_types::Dims;
+use millstream_types::layout::{contiguous_strides, numel};
+
+use crate::context::{KernelCtx, RawTensor};
+
+/// Cuts the workspace into aligned pieces.
+pub(crate) struct Workspace {
+    next: *mut u8,
+    left: usize,
+}
+
+impl Workspace {
+    /// The whole workspace of a call. To be made once in a call, since its pieces are used alone.
+    pub(crate) fn of(ctx: &KernelCtx<'_>) -> Workspace {
+        let (next, left) = ctx.workspace();
+        Workspace { next, left }
+    }
+
+    /// The address of `bytes` bytes, aligned to `align`.
+    ///
+    /// # Errors
+    /// Not enough is left.
+    pub(crate) fn take(&mut self, bytes: usize, align: usize) -> Result<*mut u8> {
+        let skipped = self.next.addr().wrapping_neg() % align;
+        let used =
+            skipped.checked_add(bytes).filter(|&used| used <= self.left).with_context(|| {
+                format!(
+                    "workspace: {bytes} bytes wanted, {} left: schema and kernel disagree",
+                    self.left
+                )
+            })?;
+        let at = self.next.wrapping_add(skipped);
+        self.next = self.next.wrapping_add(used);
+        self.left -= used;
+        Ok(at)
+    }
+
+    /// `count` words, all zero, which threads may share.
+    ///
+    /// # Errors
+    /// Not enough is left.
+    pub(crate) fn words<'a>(
+        &mut self,
+        _ctx: &'a KernelCtx<'_>,
+        count: usize,
+    ) -> Result<&'a [AtomicU64]> {
+        let bytes = count.checked_mul(size_of::<u64>()).context("workspace: too many words")?;
+        let data = self.take(bytes, align_of::<AtomicU64>())?.cast::<AtomicU64>();
+        if count == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: `take` gave that many bytes, aligned, to nobody else; the context's maker
+        // promises that they are valid and used by nothing else while it lives. All bytes zero
+        // is an AtomicU64.
+        unsafe {
+            data.write_bytes(0, count);
+            Ok(std::slice::from_raw_parts(data, count))
+        }
+    }
+}
+
+/// A dense tensor on the heap.
+pub(crate) struct Temporary {
+    // Words, for the alignment of the largest element.
+    words: Vec<u64>,
+    dtype: DType,
+    shape: Dims,
+    strides: Dims,
+}
+
+impl Temporary {
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn new(dtype: DType, shape: &[usize]) -> Result<Temporary> {
+        let bytes = numel(shape).checked_mul(dtype.size());
+        let count = bytes.context("a temporary of too many bytes")?.div_ceil(size_of::<u64>());
+        let mut words = Vec::new();
+        words
+            .try_reserve_exact(count)
+            .with_context(|| format!("no memory for a temporary of {count} words"))?;
+        words.resize(count, 0);
+        Ok(Temporary {
+            words,
+            dtype,
+            shape: Dims::from_slice(shape),
+            strides: contiguous_strides(shape)?,
+        })
+    }
+
+    /// The tensor as an operand.
+    pub(crate) fn tensor(&mut self) -> RawTensor<'_> {
+        RawTensor {
+            data: self.words.as_mut_ptr().cast(),
+            dtype: self.dtype,
+            shape: &self.shape,
+            strides: &self.strides,
+        }
+    }
+}
+
+/// The addresses from the first byte of a tensor's elements up to one past the last.
+fn bytes(tensor: &RawTensor<'_>) -> std::ops::Range<usize> {
+    let start = tensor.data.addr();
+    if tensor.shape.contains(&0) {
+        return start..start;
+    }
+    let last: usize = tensor.shape.iter().zip(tensor.strides).map(|(&d, &s)| (d - 1) * s).sum();
+    start..start + (last + 1) * tensor.dtype.size()
+}
+
+/// Whether the memory of two tensors may have bytes in common, judged by their first and last.
+pub(crate) fn may_overlap(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
+    let (a, b) = (bytes(a), bytes(b));
+    a.start < b.end && b.start < a.end
+}
+
+/// Whether two tensors are the same elements under the same indices.
+pub(crate) fn is_same(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
+    let strides = |t: &RawTensor<'_>| -> Dims {
+        t.shape.iter().zip(t.strides).map(|(&d, &s)| if d == 1 { 0 } else { s }).collect()
+    };
+    a.data == b.data && a.dtype == b.dtype && a.shape == b.shape && strides(a) == strides(b)
+}
+
+/// Checks that an operand has the dtype that the kernel goes by.
+pub(crate) fn expect_dtype(tensor: &RawTensor<'_>, dtype: DType) -> Result<()> {
+    ensure!(tensor.dtype == dtype, "{tensor:?}: expected {dtype}: schema and kernel disagree");
+    Ok(())
+}

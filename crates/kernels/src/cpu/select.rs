@@ -1,0 +1,74 @@
+//! The kernel of `masked_select`: count the mask block by block, then let each block write from
+//! where the ones before it end.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::{Result, ensure};
+use millstream_ops::broadcast::broadcast;
+use millstream_ops::select::SELECT_BLOCK;
+use millstream_types::DType;
+use millstream_types::layout::numel;
+
+use super::element::{Bool, Element, dispatch};
+use super::memory::{Workspace, expect_dtype};
+use super::strided::{CHUNK, Loop, Sequence};
+use super::walk::Order;
+use crate::context::KernelCtx;
+
+/// `masked_select(x, mask)`.
+pub(crate) fn masked_select(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, mask) = (ctx.operand(0)?, ctx.operand(1)?);
+    let (out, count) = (ctx.operand(2)?, ctx.operand(3)?);
+    expect_dtype(&mask, DType::Bool)?;
+    expect_dtype(&count, DType::I64)?;
+    expect_dtype(&out, x.dtype)?;
+    let shape = broadcast(x.shape, mask.shape)?;
+    let bound = numel(&shape);
+    let agree = out.numel() >= bound && count.numel() == 1;
+    ensure!(agree, "{out:?} for {shape:?}: schema and kernel disagree");
+
+    let words = Workspace::of(ctx).words(ctx, bound.div_ceil(SELECT_BLOCK))?;
+    // SAFETY: operands of the call, here only read.
+    let both = unsafe { Loop::new(&shape, [x, mask], Order::RowMajor) }?;
+    let tally = |block| (block, [Bool::ZERO; CHUNK]);
+    both.for_each(ctx, SELECT_BLOCK, tally, |(block, flags), [_, mask]| {
+        let mut taken = 0;
+        for at in (0..mask.len()).step_by(CHUNK) {
+            let flags = &mut flags[..CHUNK.min(mask.len() - at)];
+            mask.load(at, flags);
+            taken += flags.iter().filter(|f| f.get()).count() as u64;
+        }
+        words[*block].fetch_add(taken, Relaxed);
+    });
+    let mut total = 0;
+    for word in words {
+        total += word.swap(total, Relaxed);
+    }
+
+    // SAFETY: outputs of the call. Blocks write disjoint ranges, as the counts are theirs.
+    let (to, count) = unsafe { (Sequence::new(out), Sequence::new(count)) };
+    dispatch!(out.dtype, T => {
+        let init = |block: usize| {
+            (words[block].load(Relaxed) as usize, [T::ZERO; CHUNK], [Bool::ZERO; CHUNK])
+        };
+        both.for_each(ctx, SELECT_BLOCK, init, |(next, values, flags), [x, mask]| {
+            for at in (0..x.len()).step_by(CHUNK) {
+                let part = CHUNK.min(x.len() - at);
+                let (values, flags) = (&mut values[..part], &mut flags[..part]);
+                x.load(at, values);
+                mask.load(at, flags);
+                let mut kept = 0;
+                for k in 0..part {
+                    if flags[k].get() {
+                        values[kept] = values[k];
+                        kept += 1;
+                    }
+                }
+                to.store(*next, &values[..kept]);
+                *next += kept;
+            }
+        });
+    });
+    count.store(0, &[total as i64]);
+    Ok(())
+}

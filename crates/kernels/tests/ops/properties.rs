@@ -1,0 +1,110 @@
+//! Elementwise ops over random shapes, layouts, dtypes and values.
+
+use millstream_types::{Attrs, DType, Layout};
+use proptest::prelude::*;
+
+use crate::elementwise::reference;
+use crate::support::*;
+
+/// A layout of `shape`: dimensions in any order in memory, gaps, an offset.
+fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
+    let rank = shape.len();
+    let order = Just((0..rank).collect::<Vec<_>>()).prop_shuffle();
+    (order, prop::collection::vec(1..3usize, rank), 0..4usize).prop_map(
+        move |(order, gaps, offset)| {
+            let mut strides = vec![0; rank];
+            let mut next = 1;
+            for k in order {
+                next *= gaps[k];
+                strides[k] = next;
+                next *= shape[k].max(1);
+            }
+            Layout::strided(&shape, &strides, offset).unwrap()
+        },
+    )
+}
+
+/// A layout of a shape that broadcasts to `shape`, perhaps with elements that repeat.
+fn operand(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
+    let rank = shape.len();
+    let dropped = 0..=rank;
+    let kept = prop::collection::vec(0..6u8, rank);
+    (dropped, kept).prop_flat_map(move |(dropped, kept)| {
+        let narrow: Vec<usize> =
+            (dropped..rank).map(|k| if kept[k] == 0 { 1 } else { shape[k] }).collect();
+        let repeats: Vec<bool> = (dropped..rank).map(|k| kept[k] == 1).collect();
+        layout(narrow).prop_map(move |l| {
+            let strides: Vec<usize> = l
+                .strides()
+                .iter()
+                .zip(&repeats)
+                .map(|(&s, &repeat)| if repeat { 0 } else { s })
+                .collect();
+            Layout::strided(l.shape(), &strides, l.offset()).unwrap()
+        })
+    })
+}
+
+fn dtype() -> impl Strategy<Value = DType> {
+    prop::sample::select(DType::ALL.to_vec())
+}
+
+#[derive(Debug)]
+struct Case {
+    x: (DType, Layout),
+    y: (DType, Layout),
+    out: Layout,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    prop::collection::vec(0..7usize, 0..4).prop_flat_map(|shape| {
+        let x = (dtype(), layout(shape.clone()));
+        let y = (dtype(), operand(shape.clone()));
+        (x, y, layout(shape)).prop_map(|(x, y, out)| Case { x, y, out })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn binary_ops(case in case(), op in prop::sample::select(vec!["add", "sub", "mul"]), shift in 0..5usize) {
+        let bool_operand = case.x.0 == DType::Bool || case.y.0 == DType::Bool;
+        prop_assume!(op != "sub" || !bool_operand);
+        let x = Tensor::laid(case.x.0, case.x.1, &samples(case.x.0));
+        let y = Tensor::laid(case.y.0, case.y.1, &samples(case.y.0)[shift..]);
+        let got = one_into(op, &[&x, &y], &Attrs::new(), case.out);
+        for index in indices(got.shape()) {
+            let expected = reference(op, &x, &y, Int(1), &index);
+            prop_assert_eq!(got.get(&index), expected, "{:?} of {:?} and {:?}", index, &x, &y);
+        }
+    }
+
+    #[test]
+    fn casts(case in case()) {
+        let x = Tensor::laid(case.x.0, case.x.1, &samples(case.x.0));
+        let to = case.y.0;
+        let got = one_into("cast", &[&x], &Attrs::new().with("dtype", to), case.out);
+        for index in indices(got.shape()) {
+            prop_assert_eq!(got.get(&index), rounded(x.get(&index), to));
+        }
+    }
+
+    #[test]
+    fn in_place_over_shared_memory(
+        shape in prop::collection::vec(1..5usize, 1..3),
+        offsets in (0..6usize, 0..6usize),
+        strides in prop::collection::vec(0..8usize, 2),
+    ) {
+        let memory = Tensor::ints(DType::I32, &[200], &(0..200).collect::<Vec<_>>());
+        let x = memory.viewed({
+            let dense = Layout::contiguous(&shape).unwrap();
+            Layout::strided(&shape, dense.strides(), offsets.0).unwrap()
+        });
+        let y = memory.view(&shape, &strides[..shape.len()], offsets.1);
+        let expected: Vec<Num> =
+            indices(&shape).iter().map(|i| reference("add", &x, &y, Int(1), i)).collect();
+        call("add_", &[&x, &y], &Attrs::new()).unwrap();
+        prop_assert_eq!(x.values(), expected);
+    }
+}
