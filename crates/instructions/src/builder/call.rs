@@ -1,0 +1,398 @@
+//! Calls of ops.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_ops::{CallSpec, OutputSpec, Signature};
+use millstream_types::{
+    Access, Attrs, DType, Error, OpId, Origin, Point, Result, StreamId, TensorSpec,
+};
+
+use crate::builder::region::SectionId;
+use crate::builder::{Builder, Outcome, Sink, TensorRef};
+use crate::frontier::Frontier;
+use crate::instruction::{Operand, Operands, Placement};
+use crate::planner::ArenaId;
+use crate::table::Body;
+
+/// A call of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The op.
+    pub op: OpId,
+    /// Its tensors.
+    pub inputs: &'a [TensorRef],
+    /// Tensors to write the results to, one for each; new ones are made if there are none.
+    pub into: Option<&'a [TensorRef]>,
+    /// Its named arguments.
+    pub attrs: &'a Arc<Attrs>,
+    /// The stream to run on.
+    pub stream: StreamId,
+    /// The critical section that the call is made from.
+    pub section: Option<SectionId>,
+    /// Where the call stands.
+    pub origin: &'a Origin,
+}
+
+/// A call whose schema has been asked: an op with its operands.
+#[derive(Clone, Debug)]
+pub struct PreparedCall {
+    op: OpId,
+    operands: SmallVec<[(TensorRef, Access); 4]>,
+    attrs: Option<Arc<Attrs>>,
+}
+
+/// One result of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A tensor: new, a view, or one that results were written to.
+    Tensor(TensorRef),
+    /// The input of this number, changed in place.
+    Same(usize),
+    /// A tensor whose first dimension is known once `count` has been read:
+    /// [`Builder::fix_bound`] then makes the result. Both are to be released after that.
+    Bounded {
+        /// As many rows as there may be.
+        data: TensorRef,
+        /// How many there are: one `i64`.
+        count: TensorRef,
+    },
+}
+
+/// The results of a call, in order.
+pub type Outputs = SmallVec<[Output; 2]>;
+
+impl Builder {
+    /// Emits a call: the waits that it needs, the tensors that it makes, and the call.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments; a tensor was released, is held, or lies on a
+    /// device that the stream does not work on; the memory is used up. Nothing was emitted.
+    pub fn call(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outcome<Outputs>> {
+        self.known_stream(call.stream)?;
+        let op = self
+            .ops
+            .get(call.op)
+            .cloned()
+            .ok_or_else(|| Error::Foreign { what: call.op.to_string() })?;
+        let mut specs: SmallVec<[TensorSpec; 4]> = SmallVec::new();
+        for &input in call.inputs {
+            self.usable(input, call.section)?;
+            specs.push(self.slots.spec(input.id).clone());
+        }
+        let signature = op.check(CallSpec { inputs: &specs, attrs: call.attrs })?;
+        let fits = |message: String| Error::Op { op: op.name().to_owned(), message };
+        if signature.accesses.len() != call.inputs.len() {
+            return Err(Error::Internal {
+                message: format!("the schema of {} names other operands than it takes", op.name()),
+            });
+        }
+        if let Some(into) = call.into {
+            self.check_into(call, &signature, into).map_err(fits)?;
+        } else if signature.is_view() {
+            return self.views(sink, call, &specs, &signature).map(Outcome::Done);
+        }
+
+        let mut operands = Operands::new();
+        for (input, &access) in call.inputs.iter().zip(&signature.accesses) {
+            operands.push(Operand { tensor: input.id, access });
+        }
+        for operand in &operands {
+            self.check_place(call.stream, operand).map_err(fits)?;
+        }
+        let into = call.into.unwrap_or(&[]);
+        for &target in into {
+            // Writing to a part of a storage keeps the rest of it.
+            let operand = Operand { tensor: target.id, access: self.write_access(target) };
+            self.check_place(call.stream, &operand).map_err(fits)?;
+            operands.push(operand);
+        }
+        // An input whose view is a part of its storage is never overwritten in full.
+        for (operand, input) in operands.iter_mut().zip(call.inputs) {
+            if operand.access == Access::Write {
+                operand.access = self.write_access(*input);
+            }
+        }
+
+        let fresh: SmallVec<[TensorSpec; 2]> =
+            if call.into.is_some() { SmallVec::new() } else { fresh_specs(&signature)? };
+        let mut sizes: SmallVec<[u64; 4]> = fresh.iter().map(|s| s.span_bytes() as u64).collect();
+        if signature.workspace > 0 {
+            sizes.push(signature.workspace as u64);
+        }
+        let arena = self.streams[call.stream.index()].memory;
+        let mut places = match self.place(call.stream, arena, &sizes, op.name())? {
+            Outcome::Need(need) => return Ok(Outcome::Need(need)),
+            Outcome::Done(places) => places,
+        };
+        let workspace = if signature.workspace > 0 { places.pop() } else { None };
+
+        let mut made: SmallVec<[TensorRef; 2]> = SmallVec::new();
+        for (spec, place) in fresh.into_iter().zip(places) {
+            let tensor = self.begin_tensor(sink, call.stream, spec, place, call.origin);
+            operands.push(Operand { tensor: tensor.id, access: Access::Write });
+            made.push(tensor);
+        }
+        let attrs = (!call.attrs.is_empty()).then(|| call.attrs.clone());
+        self.emit_call(sink, call.stream, call.op, operands, attrs, workspace, call.origin);
+
+        let outputs = if into.is_empty() {
+            self.outputs(sink, call, &specs, &signature, &made)?
+        } else {
+            into.iter().map(|&t| Output::Tensor(t)).collect()
+        };
+        Ok(Outcome::Done(outputs))
+    }
+
+    /// Emits a call whose operands have been checked, with its waits. This is the whole of what a
+    /// call costs that makes no tensors.
+    #[expect(clippy::too_many_arguments, reason = "one for each field of the instruction")]
+    fn emit_call(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        op: OpId,
+        operands: Operands,
+        attrs: Option<Arc<Attrs>>,
+        workspace: Option<Placement>,
+        origin: &Origin,
+    ) -> Point {
+        self.wait_for_operands(sink, stream, &operands, origin);
+        let at = self.next(stream);
+        self.note_uses(at, &operands);
+        if let Some(place) = workspace {
+            let death: Frontier = [at].into_iter().collect();
+            self.give_back(place, death);
+        }
+        let workspace = workspace.map(Box::new);
+        self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
+        at
+    }
+
+    /// Asks an op's schema once, for a call that is to be made many times.
+    ///
+    /// # Errors
+    /// As [`Builder::call`], or the call makes tensors or wants scratch memory, which have to be
+    /// placed anew each time.
+    pub fn prepare(
+        &self,
+        op: OpId,
+        inputs: &[TensorRef],
+        attrs: &Arc<Attrs>,
+    ) -> Result<PreparedCall> {
+        let schema = self.ops.get(op).ok_or_else(|| Error::Foreign { what: op.to_string() })?;
+        let mut specs: SmallVec<[TensorSpec; 4]> = SmallVec::new();
+        for &input in inputs {
+            self.usable(input, None)?;
+            specs.push(self.slots.spec(input.id).clone());
+        }
+        let signature = schema.check(CallSpec { inputs: &specs, attrs })?;
+        let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));
+        if !in_place || signature.workspace > 0 || signature.accesses.len() != inputs.len() {
+            let message = "only a call that makes no tensors and wants no scratch memory can be \
+                           prepared"
+                .to_owned();
+            return Err(Error::Op { op: schema.name().to_owned(), message });
+        }
+        let access = |(tensor, access): (&TensorRef, &Access)| match access {
+            Access::Write => (*tensor, self.write_access(*tensor)),
+            other => (*tensor, *other),
+        };
+        Ok(PreparedCall {
+            op,
+            operands: inputs.iter().zip(&signature.accesses).map(access).collect(),
+            attrs: (!attrs.is_empty()).then(|| attrs.clone()),
+        })
+    }
+
+    /// Emits a prepared call: only the tensors' lives and places are looked at again.
+    ///
+    /// # Errors
+    /// A tensor was released or is held, lies elsewhere than the stream works on, or the stream
+    /// runs no ops.
+    pub fn call_prepared(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        call: &PreparedCall,
+        origin: &Origin,
+    ) -> Result<Point> {
+        self.runs_kernels(stream)?;
+        let mut operands = Operands::new();
+        for &(tensor, access) in &call.operands {
+            self.usable(tensor, None)?;
+            let operand = Operand { tensor: tensor.id, access };
+            self.check_place(stream, &operand).map_err(|message| {
+                let op = self.ops.get(call.op).map_or("?", |o| o.name()).to_owned();
+                Error::Op { op, message }
+            })?;
+            operands.push(operand);
+        }
+        let attrs = call.attrs.clone();
+        Ok(self.emit_call(sink, stream, call.op, operands, attrs, None, origin))
+    }
+
+    /// Makes the result of a bounded output: the first `count` rows.
+    ///
+    /// # Errors
+    /// There are more rows than the bound allows, or a tensor was released.
+    pub fn fix_bound(
+        &mut self,
+        sink: &mut dyn Sink,
+        data: TensorRef,
+        count: i64,
+        origin: &Origin,
+    ) -> Result<TensorRef> {
+        let bound = self.spec(data)?.clone();
+        let rows = usize::try_from(count).ok().filter(|n| *n <= bound.shape()[0]);
+        let Some(rows) = rows else {
+            return Err(Error::Internal {
+                message: format!("a kernel gave {count} rows where {} is the bound", bound.brief()),
+            });
+        };
+        let mut shape = bound.layout.shape().to_vec();
+        shape[0] = rows;
+        let spec = TensorSpec::contiguous(bound.dtype, &shape)?;
+        self.view(sink, data, spec, origin)
+    }
+
+    /// `Write` if the tensor is all of its storage, so that writing it leaves nothing of before.
+    pub(super) fn write_access(&self, tensor: TensorRef) -> Access {
+        let spec = self.slots.spec(tensor.id);
+        let bytes = self.slots.storage(self.slots.storage_of(tensor.id)).bytes;
+        let elements = bytes as usize / spec.dtype.size();
+        let whole = elements * spec.dtype.size() == bytes as usize && spec.layout.covers(elements);
+        if whole { Access::Write } else { Access::ReadWrite }
+    }
+
+    fn check_into(
+        &self,
+        call: &Call<'_>,
+        signature: &Signature,
+        into: &[TensorRef],
+    ) -> Result<(), String> {
+        let specs = fresh_specs(signature).map_err(|e| e.to_string())?;
+        let writable = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Fresh(_)));
+        if !writable {
+            return Err("its results cannot be written to given tensors: they are views, changes \
+                        in place, or of a size known only afterwards"
+                .to_owned());
+        }
+        if into.len() != specs.len() {
+            return Err(format!(
+                "it has {} result(s), {} tensor(s) given",
+                specs.len(),
+                into.len()
+            ));
+        }
+        for (k, (target, spec)) in into.iter().zip(&specs).enumerate() {
+            self.usable(*target, call.section).map_err(|e| e.to_string())?;
+            let given = self.slots.spec(target.id);
+            if given.dtype != spec.dtype || given.shape() != spec.shape() {
+                let (spec, given) = (spec.brief(), given.brief());
+                return Err(format!("result {k} is {spec}, the tensor given for it {given}"));
+            }
+            if given.layout.may_overlap_itself() {
+                return Err(format!("result {k}: elements of {given} overlap"));
+            }
+            let storage = self.slots.storage_of(target.id);
+            let mut others = call.inputs.iter().chain(&into[..k]);
+            if others.any(|o| self.slots.storage_of(o.id) == storage) {
+                return Err(format!(
+                    "result {k} shares its storage with another operand; use an op in place"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A stream works on its own device's memory; what it only reads may lie elsewhere.
+    fn check_place(&self, stream: StreamId, operand: &Operand) -> Result<(), String> {
+        let track = &self.streams[stream.index()];
+        let arena: ArenaId = self.slots.storage(self.slots.storage_of(operand.tensor)).arena;
+        let reads = arena == track.inputs && !operand.access.writes();
+        if arena == track.memory || reads {
+            return Ok(());
+        }
+        Err(format!(
+            "{} lies on {}, and {} works on {}",
+            operand.tensor,
+            self.planner.device(arena),
+            track.decl.key,
+            self.planner.device(track.memory),
+        ))
+    }
+
+    fn views(
+        &mut self,
+        sink: &mut dyn Sink,
+        call: &Call<'_>,
+        specs: &[TensorSpec],
+        signature: &Signature,
+    ) -> Result<Outputs> {
+        // All are made or none: what can be refused is refused before the first.
+        let mut made: SmallVec<[(TensorRef, TensorSpec); 2]> = SmallVec::new();
+        for output in &signature.outputs {
+            if let OutputSpec::View { of, layout } = output {
+                let spec = TensorSpec::new(specs[*of].dtype, layout.clone())?;
+                let bytes = self.storage_bytes(call.inputs[*of])?;
+                if spec.span_bytes() as u64 > bytes {
+                    let message = format!("{spec} reaches past a storage of {bytes} bytes");
+                    return Err(Error::Invalid { what: "view", message });
+                }
+                made.push((call.inputs[*of], spec));
+            }
+        }
+        made.into_iter()
+            .map(|(of, spec)| self.view(sink, of, spec, call.origin).map(Output::Tensor))
+            .collect()
+    }
+
+    fn outputs(
+        &mut self,
+        sink: &mut dyn Sink,
+        call: &Call<'_>,
+        specs: &[TensorSpec],
+        signature: &Signature,
+        made: &[TensorRef],
+    ) -> Result<Outputs> {
+        let mut made = made.iter().copied();
+        let mut outputs = Outputs::new();
+        let missing = || Error::Internal { message: "an output was not made".to_owned() };
+        for output in &signature.outputs {
+            outputs.push(match output {
+                OutputSpec::Same(input) => Output::Same(*input),
+                OutputSpec::Fresh(_) => Output::Tensor(made.next().ok_or_else(missing)?),
+                OutputSpec::Bounded(_) => Output::Bounded {
+                    data: made.next().ok_or_else(missing)?,
+                    count: made.next().ok_or_else(missing)?,
+                },
+                OutputSpec::View { of, layout } => {
+                    let spec = TensorSpec::new(specs[*of].dtype, layout.clone())?;
+                    Output::Tensor(self.view(sink, call.inputs[*of], spec, call.origin)?)
+                }
+            });
+        }
+        Ok(outputs)
+    }
+}
+
+/// The tensors that a call makes, in the order of its operands.
+///
+/// # Errors
+/// One of a shape that no memory holds.
+pub fn fresh_specs(signature: &Signature) -> Result<SmallVec<[TensorSpec; 2]>> {
+    let mut specs = SmallVec::new();
+    for output in &signature.outputs {
+        match output {
+            OutputSpec::Fresh(spec) => specs.push(spec.clone()),
+            OutputSpec::Bounded(bound) => {
+                specs.push(bound.clone());
+                specs.push(TensorSpec::contiguous(DType::I64, &[])?);
+            }
+            OutputSpec::View { .. } | OutputSpec::Same(_) => {}
+        }
+    }
+    Ok(specs)
+}

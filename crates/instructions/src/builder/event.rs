@@ -1,0 +1,67 @@
+//! Event slots.
+//!
+//! An event is used by its record, by the waits that name it, by its stream's list of recent
+//! events, and by the user who asked for it. Its slot is given out again once the last two have
+//! let go and the first two have completed.
+
+use std::collections::VecDeque;
+
+use millstream_types::{EventId, Point};
+
+use crate::builder::Sink;
+use crate::frontier::Frontier;
+
+/// An event that a user asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRef {
+    /// Its slot.
+    pub id: EventId,
+    /// The place of its record.
+    pub at: Point,
+    /// What has passed once the record has, the record itself included.
+    pub(super) passed: Frontier,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    /// The record and the waits.
+    uses: Frontier,
+    /// How many still hold on to it: the stream's list, the user.
+    holders: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct EventTable {
+    slots: Vec<Slot>,
+    free: VecDeque<EventId>,
+}
+
+impl EventTable {
+    /// A slot with this many holders, and whether it is new.
+    pub(super) fn take(&mut self, holders: u32, sink: &dyn Sink) -> (EventId, bool) {
+        for _ in 0..2.min(self.free.len()) {
+            let Some(id) = self.free.pop_front() else { break };
+            if self.slots[id.index()].uses.iter().all(|p| sink.reached(p)) {
+                self.slots[id.index()] = Slot { uses: Frontier::new(), holders };
+                return (id, false);
+            }
+            self.free.push_back(id);
+        }
+        self.slots.push(Slot { uses: Frontier::new(), holders });
+        (EventId((self.slots.len() - 1) as u32), true)
+    }
+
+    /// Notes the record or a wait.
+    pub(super) fn used(&mut self, id: EventId, at: Point) {
+        self.slots[id.index()].uses.add(at);
+    }
+
+    /// One holder lets go.
+    pub(super) fn let_go(&mut self, id: EventId) {
+        let slot = &mut self.slots[id.index()];
+        slot.holders -= 1;
+        if slot.holders == 0 {
+            self.free.push_back(id);
+        }
+    }
+}

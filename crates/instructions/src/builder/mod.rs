@@ -1,0 +1,313 @@
+//! Ops in, ordered instructions out.
+//!
+//! The builder keeps what is known about order: for each stream a frontier, for each storage its
+//! last write and its newest reads. From these it finds what an instruction must wait for, leaves
+//! out what is known already, and emits the rest as waits before the instruction itself.
+//!
+//! # Invariants
+//! - An instruction is emitted whole or not at all: a call that is refused, or that needs memory
+//!   first, has emitted nothing and changed nothing.
+//! - Every access is recorded under the place of the instruction that made it, after the waits
+//!   that it needed.
+//! - What a stream knows at place `n` is kept by place : a wait for
+//!   `(q, n)` brings what `q` knew then, never what it knows now.
+//! - Nothing here depends on what devices have completed, but for the numbers of slots that are
+//!   given out again; a recorder takes those out.
+
+mod call;
+mod event;
+mod memory;
+mod offline;
+mod order;
+mod region;
+mod slot;
+mod stats;
+mod stream;
+mod sync;
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_ops::OpRegistry;
+use millstream_types::{
+    DeviceId, Error, Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
+};
+
+use crate::catalog::StreamCatalog;
+use crate::frontier::Frontier;
+use crate::list::StreamDecl;
+use crate::planner::{ArenaId, Planner};
+use crate::table::{Body, Instruction};
+
+pub use call::{Call, Output, Outputs, PreparedCall, fresh_specs};
+pub use event::EventRef;
+pub use offline::{OfflineCatalog, OfflineSink};
+pub use region::SectionId;
+pub use stats::{Stats, Waits};
+
+use event::EventTable;
+use region::Section;
+use slot::SlotTable;
+use stream::StreamTrack;
+
+/// Which earlier uses of a tensor an instruction waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Those that conflict with it: readers wait for the last write, writers for all reads since.
+    #[default]
+    Frontier,
+    /// The last one of any kind, if it was on another stream: OneFlow's rule. Readers on
+    /// different streams wait for one another.
+    LastUsedStream,
+}
+
+/// What a builder starts with.
+#[derive(Clone, Debug, Default)]
+pub struct BuilderConfig {
+    /// Which earlier uses are waited for.
+    pub sync: SyncPolicy,
+}
+
+/// Where emitted instructions go.
+pub trait Sink {
+    /// Takes the next instruction in program order.
+    fn emit(&mut self, instruction: Instruction);
+
+    /// Whether a point has completed. Asked only before a slot is given out again: the answer
+    /// never changes what is emitted, but for slots' numbers.
+    fn reached(&self, point: Point) -> bool;
+
+    /// Whether [`Body::SoftSyncStream`] lines are wanted.
+    fn annotated(&self) -> bool;
+}
+
+/// A tensor of a builder: its slot, and which of the slot's owners it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorRef {
+    /// The slot.
+    pub id: TensorId,
+    /// Counts the slot's owners.
+    pub generation: u32,
+}
+
+/// What has to be had before a call can be emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// An arena must grow: grow it, call [`Builder::grown`], then ask again.
+    Grow {
+        /// The arena.
+        arena: ArenaId,
+        /// By how many bytes.
+        bytes: u64,
+    },
+    /// A point must have passed: wait for it, call [`Builder::observe`], then ask again.
+    Wait(Point),
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// It was emitted.
+    Done(T),
+    /// Something has to be had first; nothing was emitted.
+    Need(Need),
+}
+
+/// Turns calls into ordered instructions.
+pub struct Builder {
+    ops: Arc<OpRegistry>,
+    catalog: Box<dyn StreamCatalog>,
+    policy: SyncPolicy,
+    streams: Vec<StreamTrack>,
+    slots: SlotTable,
+    events: EventTable,
+    sections: Vec<Section>,
+    planner: Planner,
+    /// What every stream knows at its next emission: what the host saw pass, and barriers.
+    fence: Frontier,
+    /// Counts the changes of `fence`.
+    fence_epoch: u64,
+    stats: Stats,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("policy", &self.policy)
+            .field("streams", &self.streams.len())
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// A builder that has emitted nothing.
+    pub fn new(
+        config: &BuilderConfig,
+        ops: Arc<OpRegistry>,
+        catalog: Box<dyn StreamCatalog>,
+    ) -> Builder {
+        Builder {
+            ops,
+            catalog,
+            policy: config.sync,
+            streams: Vec::new(),
+            slots: SlotTable::default(),
+            events: EventTable::default(),
+            sections: Vec::new(),
+            planner: Planner::new(),
+            fence: Frontier::new(),
+            fence_epoch: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The ops that can be called.
+    pub const fn ops(&self) -> &Arc<OpRegistry> {
+        &self.ops
+    }
+
+    /// Counts of what was emitted.
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The memory plan.
+    pub const fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// The memory plan, to tell it limits.
+    pub const fn planner_mut(&mut self) -> &mut Planner {
+        &mut self.planner
+    }
+
+    /// Tells that an arena has grown by `bytes` bytes.
+    pub fn grown(&mut self, arena: ArenaId, bytes: u64) {
+        self.planner.grown(arena, bytes);
+    }
+
+    /// The in-order stream of this key, known from now on.
+    ///
+    /// # Errors
+    /// The catalog has no such stream, or it is known as a pool.
+    pub fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
+        self.stream_with_mode(key, StreamMode::InOrder)
+    }
+
+    /// The stream of this key and mode, known from now on.
+    ///
+    /// # Errors
+    /// The catalog has no such stream, or it is known in another mode.
+    pub fn stream_with_mode(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
+        if let Some(at) = self.streams.iter().position(|t| t.decl.key == *key) {
+            let known = self.streams[at].decl.mode;
+            if known != mode {
+                return Err(Error::Invalid {
+                    what: "stream",
+                    message: format!("{key} is {}, not {}", known.name(), mode.name()),
+                });
+            }
+            return Ok(StreamId(at as u16));
+        }
+        let facts = self.catalog.describe(key)?;
+        if self.streams.len() > usize::from(u16::MAX) {
+            return Err(Error::Invalid {
+                what: "stream",
+                message: format!("{key}: a machine has at most {} streams", u16::MAX),
+            });
+        }
+        let memory = self.planner.arena(&facts.memory);
+        let inputs = self.planner.arena(&facts.inputs);
+        let decl = StreamDecl { key: key.clone(), mode };
+        self.streams.push(StreamTrack::new(decl, inputs, memory));
+        Ok(StreamId((self.streams.len() - 1) as u16))
+    }
+
+    /// The streams known, by id.
+    pub fn streams(&self) -> impl ExactSizeIterator<Item = &StreamDecl> {
+        self.streams.iter().map(|t| &t.decl)
+    }
+
+    /// The place of the last instruction given to `stream`; its start if there is none.
+    pub fn tail(&self, stream: StreamId) -> Point {
+        Point::new(stream, self.streams.get(stream.index()).map_or(0, |t| t.seq))
+    }
+
+    /// Dtype, shape and layout of a tensor.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn spec(&self, tensor: TensorRef) -> Result<&TensorSpec> {
+        self.slots.live(tensor)?;
+        Ok(self.slots.spec(tensor.id))
+    }
+
+    /// The device whose memory a tensor lies in.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn device(&self, tensor: TensorRef) -> Result<&DeviceId> {
+        let storage = self.slots.live(tensor)?;
+        Ok(self.planner.device(self.slots.storage(storage).arena))
+    }
+
+    /// The bytes of the storage that a tensor is a view of.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn storage_bytes(&self, tensor: TensorRef) -> Result<u64> {
+        let storage = self.slots.live(tensor)?;
+        Ok(self.slots.storage(storage).bytes)
+    }
+
+    /// The tensors that have not been released.
+    pub fn live_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.slots.live_tensors()
+    }
+
+    /// The point of the last write of a tensor's storage.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn last_write(&self, tensor: TensorRef) -> Result<Point> {
+        let storage = self.slots.live(tensor)?;
+        Ok(self.slots.storage(storage).last_write)
+    }
+
+    fn known_stream(&self, stream: StreamId) -> Result<()> {
+        if stream.index() < self.streams.len() {
+            return Ok(());
+        }
+        let message = format!("{stream} is not a stream of this machine");
+        Err(Error::Invalid { what: "stream", message })
+    }
+
+    /// Gives an instruction to the sink and counts it.
+    fn emit(&mut self, sink: &mut dyn Sink, body: Body, origin: &Origin) {
+        self.stats.count(body.kind());
+        sink.emit(Instruction { body, origin: origin.clone() });
+    }
+
+    /// The next place on a stream, which knows what the fence knows.
+    fn next(&mut self, stream: StreamId) -> Point {
+        self.catch_up(stream);
+        let track = &mut self.streams[stream.index()];
+        track.seq += 1;
+        Point::new(stream, track.seq)
+    }
+
+    /// Lets a stream know what the fence knows, from its next place on.
+    fn catch_up(&mut self, stream: StreamId) {
+        let track = &mut self.streams[stream.index()];
+        if track.fence_epoch != self.fence_epoch {
+            track.fence_epoch = self.fence_epoch;
+            track.learn(track.seq + 1, &self.fence);
+        }
+    }
+}
+
+/// A few tensors, for annotations.
+type Tensors = SmallVec<[TensorId; 4]>;

@@ -1,0 +1,54 @@
+//! A builder without a machine: for lists that are made before anything runs.
+
+use millstream_types::{DeviceId, Point, Result, StreamKey, StreamType};
+
+use crate::builder::Sink;
+use crate::catalog::{StreamCatalog, StreamFacts};
+use crate::recorder::ListRecorder;
+use crate::table::Instruction;
+
+/// A catalog that has every stream: those of `cpu` wait by the host, those of any other device
+/// wait for one another on the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfflineCatalog;
+
+impl StreamCatalog for OfflineCatalog {
+    fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
+        let host = DeviceId::cpu(0);
+        let own = key.device.clone();
+        Ok(match key.ty {
+            StreamType::Host2Device => StreamFacts { inputs: host, memory: own },
+            StreamType::Device2Host | StreamType::PinnedCompute => {
+                StreamFacts { inputs: own, memory: host }
+            }
+            _ => StreamFacts { inputs: own.clone(), memory: own },
+        })
+    }
+
+    fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
+        waiter.device == source.device && waiter.device.kind() != "cpu"
+    }
+}
+
+/// Collects a list. Slots are never used again, so that ids in the list are slots.
+#[derive(Debug, Default)]
+pub struct OfflineSink {
+    /// The list so far.
+    pub recorder: ListRecorder,
+    /// Whether annotations are wanted.
+    pub annotated: bool,
+}
+
+impl Sink for OfflineSink {
+    fn emit(&mut self, instruction: Instruction) {
+        self.recorder.push(&instruction);
+    }
+
+    fn reached(&self, _: Point) -> bool {
+        false
+    }
+
+    fn annotated(&self) -> bool {
+        self.annotated
+    }
+}

@@ -1,0 +1,235 @@
+//! Order that the program asks for itself.
+
+use smallvec::SmallVec;
+
+use millstream_types::{Error, Origin, Point, Result, StreamId, StreamType};
+
+use crate::builder::region::SectionId;
+use crate::builder::{Builder, EventRef, Sink, SyncPolicy, TensorRef, Tensors};
+use crate::frontier::Frontier;
+use crate::instruction::{Operand, Operands, Resolution, Via};
+use crate::table::Body;
+
+use millstream_types::Access;
+
+impl Builder {
+    /// Records an event on `stream`, behind all that it was given.
+    ///
+    /// # Errors
+    /// The stream is not this builder's.
+    pub fn record_event(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        origin: &Origin,
+    ) -> Result<EventRef> {
+        self.known_stream(stream)?;
+        // Held by the user and, to be waited for again, by the stream.
+        let event = self.new_event(sink, 2);
+        let at = self.next(stream);
+        self.events.used(event, at);
+        self.keep_event(event, at);
+        self.emit(sink, Body::RecordEvent { at, event }, origin);
+        Ok(EventRef { id: event, at, passed: self.passed(at) })
+    }
+
+    /// Lets go of an event that a user asked for.
+    pub fn release_event(&mut self, event: &EventRef) {
+        self.events.let_go(event.id);
+    }
+
+    /// Orders `stream` behind an event. Nothing is emitted but an annotation if it is so already.
+    ///
+    /// # Errors
+    /// The stream is not this builder's.
+    pub fn wait_event(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        event: &EventRef,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.known_stream(stream)?;
+        self.catch_up(stream);
+        if event.at.stream == stream {
+            return Ok(());
+        }
+        let resolution = self.resolution_of_wait(stream, event.at);
+        self.annotate(sink, stream, event.at, resolution, origin);
+        let via = match resolution {
+            Resolution::Device => Via::Device(event.id),
+            Resolution::Host => Via::Host,
+            _ => return Ok(()),
+        };
+        let at = self.next(stream);
+        if let Via::Device(event) = via {
+            self.events.used(event, at);
+        }
+        self.emit(sink, Body::StreamWaitEvent { at, until: event.at, via }, origin);
+        self.learn_from_wait(at, &event.passed);
+        Ok(())
+    }
+
+    /// Orders `stream` behind all that `source` was given so far.
+    ///
+    /// # Errors
+    /// A stream is not this builder's.
+    pub fn wait_stream(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        source: StreamId,
+        origin: &Origin,
+    ) -> Result<()> {
+        self.known_stream(stream)?;
+        self.known_stream(source)?;
+        self.catch_up(stream);
+        let tail = self.tail(source);
+        if source == stream || tail.seq == 0 {
+            return Ok(());
+        }
+        let resolution = self.resolution_of_wait(stream, tail);
+        self.annotate(sink, stream, tail, resolution, origin);
+        let (via, until) = match resolution {
+            Resolution::Device => {
+                let event = self.new_event(sink, 1);
+                let until = self.next(source);
+                self.events.used(event, until);
+                self.keep_event(event, until);
+                (Via::Device(event), until)
+            }
+            Resolution::Host => (Via::Host, tail),
+            _ => return Ok(()),
+        };
+        let at = self.next(stream);
+        if let Via::Device(event) = via {
+            self.events.used(event, at);
+        }
+        self.emit(sink, Body::StreamWait { at, until, via }, origin);
+        let passed = self.passed(until);
+        self.learn_from_wait(at, &passed);
+        Ok(())
+    }
+
+    fn resolution_of_wait(&self, stream: StreamId, point: Point) -> Resolution {
+        if self.fence.covers(point) {
+            Resolution::Fenced
+        } else if self.policy == SyncPolicy::Frontier
+            && self.streams[stream.index()].known.covers(point)
+        {
+            Resolution::Known
+        } else if self.waits_on_device(stream, point.stream) {
+            Resolution::Device
+        } else {
+            Resolution::Host
+        }
+    }
+
+    fn annotate(
+        &mut self,
+        sink: &mut dyn Sink,
+        on: StreamId,
+        needs: Point,
+        resolution: Resolution,
+        origin: &Origin,
+    ) {
+        self.stats.resolved(resolution);
+        if sink.annotated() {
+            let tensors = Tensors::new();
+            self.emit(sink, Body::SoftSyncStream { on, needs, tensors, resolution }, origin);
+        }
+    }
+
+    /// Uses tensors on `stream` without changing or reading them.
+    ///
+    /// # Errors
+    /// A tensor was released, or the stream is not this builder's.
+    pub fn touch(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        tensors: &[TensorRef],
+        section: Option<SectionId>,
+        origin: &Origin,
+    ) -> Result<Point> {
+        self.known_stream(stream)?;
+        let mut operands = Operands::new();
+        for &tensor in tensors {
+            self.usable(tensor, section)?;
+            operands.push(Operand { tensor: tensor.id, access: Access::Read });
+        }
+        self.wait_for_operands(sink, stream, &operands, origin);
+        let at = self.next(stream);
+        self.note_uses(at, &operands);
+        self.emit(sink, Body::TouchTensors { at, operands }, origin);
+        Ok(at)
+    }
+
+    /// Puts a barrier between all that was emitted and all that will be. `stream` is of type
+    /// barrier. With `global`, all ranks meet there.
+    ///
+    /// # Errors
+    /// The stream is of another type.
+    pub fn barrier(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        global: bool,
+        origin: &Origin,
+    ) -> Result<Point> {
+        self.known_stream(stream)?;
+        self.of_type(stream, StreamType::Barrier)?;
+        let at = self.next(stream);
+        let tails = (0..self.streams.len()).map(|s| self.tail(StreamId(s as u16)));
+        let tails: SmallVec<[Point; 8]> = tails.collect();
+        for tail in tails {
+            let passed = self.passed(tail);
+            self.fence.join(&passed);
+        }
+        self.fence_epoch += 1;
+        // The barrier itself knows it from its own place on, so that it is in what (B, n) brings.
+        let track = &mut self.streams[stream.index()];
+        track.learn(at.seq, &self.fence);
+        let body = if global { Body::GlobalSync { at } } else { Body::Barrier { at } };
+        self.emit(sink, body, origin);
+        Ok(at)
+    }
+
+    /// Refuses a stream that only orders others.
+    pub(super) fn runs_kernels(&self, stream: StreamId) -> Result<()> {
+        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
+        self.known_stream(stream)?;
+        let key = &self.streams[stream.index()].decl.key;
+        if !matches!(key.ty, Barrier | CriticalSection | LazyJobLauncher) {
+            return Ok(());
+        }
+        let message = format!("{key}: streams of this type run no ops");
+        Err(Error::Invalid { what: "stream", message })
+    }
+
+    pub(super) fn of_type(&self, stream: StreamId, ty: StreamType) -> Result<()> {
+        let key = &self.streams[stream.index()].decl.key;
+        if key.ty == ty {
+            return Ok(());
+        }
+        let message = format!("{key}: expected one of type {ty}");
+        Err(Error::Invalid { what: "stream", message })
+    }
+
+    /// The host has waited until these points passed: every stream knows it from now on.
+    pub fn observe(&mut self, sink: &mut dyn Sink, points: &[Point], origin: &Origin) {
+        let mut news = Frontier::new();
+        for &point in points.iter().filter(|p| !self.fence.covers(**p)) {
+            news.add(point);
+        }
+        if news.is_empty() {
+            return;
+        }
+        for point in news.iter() {
+            let passed = self.passed(point);
+            self.fence.join(&passed);
+        }
+        self.fence_epoch += 1;
+        self.emit(sink, Body::HostObserved { points: news.iter().collect() }, origin);
+    }
+}

@@ -1,0 +1,98 @@
+//! What the builder keeps about a stream.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use millstream_types::{EventId, Point, StreamMode};
+
+use crate::frontier::Frontier;
+use crate::list::StreamDecl;
+use crate::planner::ArenaId;
+
+/// How many earlier states of knowledge a stream keeps. A wait for a point older than these
+/// brings the point alone, which is right, if less than could be known.
+const HISTORY: usize = 64;
+
+/// How many of its newest events a stream keeps to be waited for again.
+pub(super) const RECENT_EVENTS: usize = 8;
+
+/// A stream's order and knowledge.
+#[derive(Debug)]
+pub(super) struct StreamTrack {
+    pub(super) decl: StreamDecl,
+    /// Where tensors that are only read may lie, beside `memory`.
+    pub(super) inputs: ArenaId,
+    /// Where tensors lie that are made or changed here.
+    pub(super) memory: ArenaId,
+    /// The place of the last instruction.
+    pub(super) seq: u64,
+    /// What the next instruction knows to have passed. On a pool this grows at fences alone.
+    pub(super) known: Frontier,
+    /// The builder's newest events of this stream, oldest first.
+    pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
+    pub(super) fence_epoch: u64,
+    /// What has passed once the stream has passed a place: from that place on, until the next.
+    history: VecDeque<(u64, Frontier)>,
+    /// Of a pool: all that its instructions so far have waited for.
+    passed: Frontier,
+}
+
+impl StreamTrack {
+    pub(super) fn new(decl: StreamDecl, inputs: ArenaId, memory: ArenaId) -> StreamTrack {
+        StreamTrack {
+            decl,
+            inputs,
+            memory,
+            seq: 0,
+            known: Frontier::new(),
+            events: SmallVec::new(),
+            fence_epoch: 0,
+            history: VecDeque::new(),
+            passed: Frontier::new(),
+        }
+    }
+
+    pub(super) fn is_pool(&self) -> bool {
+        self.decl.mode == StreamMode::Pool
+    }
+
+    /// From place `from` on, the stream knows what `news` knows.
+    pub(super) fn learn(&mut self, from: u64, news: &Frontier) {
+        if self.known.join(news) {
+            self.passed.join(&self.known);
+            self.remember(from);
+        }
+    }
+
+    /// An instruction of a pool, at `from`, waited for what `news` knows. The next one knows
+    /// nothing of it, but whoever waits for the pool up to `from` does.
+    pub(super) fn pass(&mut self, from: u64, news: &Frontier) {
+        if self.passed.join(news) {
+            self.remember(from);
+        }
+    }
+
+    fn remember(&mut self, from: u64) {
+        let state = if self.is_pool() { &self.passed } else { &self.known };
+        match self.history.back_mut() {
+            Some((place, kept)) if *place == from => kept.clone_from(state),
+            _ => {
+                if self.history.len() == HISTORY {
+                    self.history.pop_front();
+                }
+                self.history.push_back((from, state.clone()));
+            }
+        }
+    }
+
+    /// What has passed once the stream has passed place `seq`, but for the place itself.
+    pub(super) fn at(&self, seq: u64) -> Option<&Frontier> {
+        self.history.iter().rev().find(|(from, _)| *from <= seq).map(|(_, known)| known)
+    }
+
+    /// Whether an instruction at the next place knows `point` to have passed.
+    pub(super) fn knows(&self, own: millstream_types::StreamId, point: Point) -> bool {
+        (point.stream == own && !self.is_pool()) || self.known.covers(point)
+    }
+}

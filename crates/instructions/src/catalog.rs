@@ -1,0 +1,41 @@
+//! What the builder has to know about streams and memory, asked of others.
+
+use millstream_types::{DeviceId, Result, StreamKey};
+
+use crate::planner::ArenaId;
+
+/// What there is to know about a stream before it exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamFacts {
+    /// In whose memory, beside `memory`, tensors may lie that instructions only read.
+    pub inputs: DeviceId,
+    /// In whose memory tensors lie that instructions make or change.
+    pub memory: DeviceId,
+}
+
+/// Which streams there are, and who can wait for whom. Asking creates nothing.
+pub trait StreamCatalog: Send {
+    /// The facts about a stream.
+    ///
+    /// # Errors
+    /// There is no such device or no policy that serves the stream.
+    fn describe(&self, key: &StreamKey) -> Result<StreamFacts>;
+
+    /// Whether `waiter` can wait for an event of `source` on the device.
+    fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool;
+}
+
+/// The memory behind the planner's arenas. Called with no lock held.
+pub trait Arenas {
+    /// The most bytes that the arenas of `device` may take together.
+    ///
+    /// # Errors
+    /// The device cannot be opened.
+    fn limit(&self, device: &DeviceId) -> Result<u64>;
+
+    /// Adds `bytes` bytes to the end of an arena.
+    ///
+    /// # Errors
+    /// [`millstream_types::Error::OutOfMemory`], or the device is lost.
+    fn grow(&self, arena: ArenaId, device: &DeviceId, bytes: u64) -> Result<()>;
+}

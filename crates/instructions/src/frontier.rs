@@ -1,0 +1,135 @@
+//! Frontiers: sparse vector clocks.
+//!
+//! A frontier says, for each stream, up to which sequence number that stream's instructions are
+//! known to happen before something. Streams of which nothing is known have no entry. The idea is
+//! that of vector clocks (Fidge 1988, Mattern 1989) with the components of zero left out.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use millstream_types::{Point, StreamId};
+
+/// What is known to happen before something: stream → highest sequence number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Frontier {
+    // Sorted by stream, no sequence number 0.
+    points: SmallVec<[Point; 4]>,
+}
+
+impl Frontier {
+    /// Nothing known.
+    pub fn new() -> Frontier {
+        Frontier::default()
+    }
+
+    /// The highest sequence number of `stream` known; 0 if none is.
+    pub fn get(&self, stream: StreamId) -> u64 {
+        // A few entries are the rule, and there a scan beats a search.
+        if self.points.len() <= 8 {
+            return self.points.iter().find(|p| p.stream == stream).map_or(0, |p| p.seq);
+        }
+        match self.points.binary_search_by_key(&stream, |p| p.stream) {
+            Ok(at) => self.points[at].seq,
+            Err(_) => 0,
+        }
+    }
+
+    /// Whether `point` is known.
+    pub fn covers(&self, point: Point) -> bool {
+        point.seq == 0 || self.get(point.stream) >= point.seq
+    }
+
+    /// Adds `point`. Returns whether that was news.
+    pub fn add(&mut self, point: Point) -> bool {
+        if point.seq == 0 {
+            return false;
+        }
+        match self.points.binary_search_by_key(&point.stream, |p| p.stream) {
+            Ok(at) if self.points[at].seq >= point.seq => false,
+            Ok(at) => {
+                self.points[at].seq = point.seq;
+                true
+            }
+            Err(at) => {
+                self.points.insert(at, point);
+                true
+            }
+        }
+    }
+
+    /// Adds all that `other` knows. Returns whether any of it was news.
+    pub fn join(&mut self, other: &Frontier) -> bool {
+        let mut news = false;
+        for &point in &other.points {
+            news |= self.add(point);
+        }
+        news
+    }
+
+    /// The points known, by stream.
+    pub fn iter(&self) -> impl Iterator<Item = Point> + '_ {
+        self.points.iter().copied()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+}
+
+impl FromIterator<Point> for Frontier {
+    fn from_iter<T: IntoIterator<Item = Point>>(points: T) -> Frontier {
+        let mut made = Frontier::new();
+        for point in points {
+            made.add(point);
+        }
+        made
+    }
+}
+
+impl fmt::Display for Frontier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (k, p) in self.points.iter().enumerate() {
+            write!(f, "{}{p}", if k == 0 { "" } else { " " })?;
+        }
+        f.write_str("}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn point(stream: u16, seq: u64) -> Point {
+        Point::new(StreamId(stream), seq)
+    }
+
+    fn frontiers() -> impl Strategy<Value = Frontier> {
+        proptest::collection::vec((0u16..12, 0u64..20), 0..20)
+            .prop_map(|v| v.into_iter().map(|(s, n)| point(s, n)).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn join_is_the_least_upper_bound(a in frontiers(), b in frontiers(), c in frontiers()) {
+            let join = |x: &Frontier, y: &Frontier| { let mut j = x.clone(); j.join(y); j };
+            for s in 0..12 {
+                let s = StreamId(s);
+                prop_assert_eq!(join(&a, &b).get(s), a.get(s).max(b.get(s)));
+            }
+            prop_assert_eq!(join(&a, &b), join(&b, &a));
+            prop_assert_eq!(join(&join(&a, &b), &c), join(&a, &join(&b, &c)));
+            prop_assert!(!join(&a, &b).join(&a));
+        }
+    }
+
+    #[test]
+    fn the_start_of_a_stream_is_always_known() {
+        assert!(Frontier::new().covers(point(3, 0)));
+        assert!(!Frontier::new().covers(point(3, 1)));
+        assert!(!Frontier::new().add(point(3, 0)));
+    }
+}

@@ -1,0 +1,74 @@
+//! What instructions are made of.
+
+use smallvec::SmallVec;
+
+use millstream_types::{Access, EventId, Point, TensorId};
+
+use crate::planner::ArenaId;
+
+/// A tensor that an instruction uses, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// How it is used.
+    pub access: Access,
+}
+
+/// The operands of an instruction; up to four lie within it.
+pub type Operands = SmallVec<[Operand; 4]>;
+
+/// Where a tensor's storage or a call's workspace lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// The arena.
+    pub arena: ArenaId,
+    /// The first byte, from the arena's start.
+    pub offset: u64,
+    /// The bytes asked for.
+    pub size: u64,
+    /// The number of this placement among all of its arena: tells apart two owners of one place.
+    pub generation: u64,
+}
+
+/// How a wait is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// The stream is ordered behind an event on the device.
+    Device(EventId),
+    /// The stream's worker holds it until the point has completed.
+    Host,
+}
+
+/// What became of the need to wait for another stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resolution {
+    /// A wait follows, on the device.
+    Device,
+    /// A wait follows, by the host.
+    Host,
+    /// No wait: the waiting stream knows already that the point has passed.
+    Known,
+    /// No wait: the host has seen the point pass, or a barrier stands between.
+    Fenced,
+    /// No wait: another wait of the same instruction, for this point, brings the knowledge along.
+    Implied(Point),
+}
+
+impl Resolution {
+    /// Whether no wait was needed.
+    pub const fn is_elided(self) -> bool {
+        matches!(self, Resolution::Known | Resolution::Fenced | Resolution::Implied(_))
+    }
+
+    /// The name used in text forms and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resolution::Device => "by-device",
+            Resolution::Host => "by-host",
+            Resolution::Known => "elided-known",
+            Resolution::Fenced => "elided-fenced",
+            Resolution::Implied(_) => "elided-implied",
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The text form of a list: a header, then instructions.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use millstream_types::{DeviceId, StreamId, StreamKey, StreamMode, TensorId, TensorSpec};
+
+use crate::list::{External, InstructionList, StreamDecl};
+use crate::planner::ArenaId;
+use crate::text::cursor::Cursor;
+use crate::text::field::Field;
+use crate::text::{OpNames, TextError, parse_instruction, print_instruction};
+
+const MAGIC: &str = "millstream-list";
+const VERSION: u32 = 1;
+
+/// Writes a list, one line for each part of the header and each instruction.
+pub fn print_list(list: &InstructionList) -> String {
+    let mut out = format!("{MAGIC} {VERSION}\n");
+    for (k, StreamDecl { key, mode }) in list.streams.iter().enumerate() {
+        let _ = writeln!(out, "stream {}{k} {key} {}", StreamId::MARK, mode.name());
+    }
+    for (k, device) in list.arenas.iter().enumerate() {
+        let _ = writeln!(out, "arena a{k} {device}");
+    }
+    for External { tensor, name, spec, bytes, arena } in &list.externals {
+        let _ = writeln!(out, "external {tensor} {name:?} {spec} in {bytes} bytes of {arena}");
+    }
+    for instruction in &list.instructions {
+        out.push_str(&print_instruction(instruction, &list.ops));
+        out.push('\n');
+    }
+    out
+}
+
+/// What a header may name only once.
+#[derive(Default)]
+struct Seen {
+    streams: HashSet<StreamKey>,
+    externals: HashSet<TensorId>,
+    names: HashSet<String>,
+}
+
+/// Reads a list.
+///
+/// # Errors
+/// A line that is neither a part of the header nor an instruction, a version that is not known, or
+/// header lines out of order: ids count up from 0.
+pub fn parse_list(text: &str) -> Result<InstructionList, TextError> {
+    let mut list = InstructionList::default();
+    let mut versioned = false;
+    let mut seen = Seen::default();
+    for (k, line) in text.lines().enumerate() {
+        let mut cursor = Cursor::new(line, k + 1);
+        if cursor.peek().is_none_or(|c| c == '#') {
+            continue;
+        }
+        if !versioned {
+            cursor.expect(MAGIC)?;
+            let version: u32 = cursor.number("a version")?;
+            if version != VERSION {
+                let message = format!("version {version} is not known; this reads {VERSION}");
+                return Err(cursor.error(message));
+            }
+            cursor.comment()?;
+            versioned = true;
+        } else if cursor.eat("stream") {
+            parse_stream(&mut cursor, &mut list, &mut seen)?;
+        } else if cursor.eat("arena") {
+            parse_arena(&mut cursor, &mut list)?;
+        } else if cursor.eat("external") {
+            parse_external(&mut cursor, &mut list, &mut seen)?;
+        } else {
+            list.instructions.push(parse_instruction(line, k + 1, &mut list.ops)?);
+        }
+    }
+    if !versioned {
+        let message = format!("expected '{MAGIC} {VERSION}', found no line");
+        return Err(TextError { line: 1, column: 1, message });
+    }
+    Ok(list)
+}
+
+fn counts_up(cursor: &Cursor<'_>, got: usize, expected: usize) -> Result<(), TextError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(cursor.error(format!("ids count up from 0: expected {expected}, found {got}")))
+}
+
+fn device(cursor: &mut Cursor<'_>) -> Result<DeviceId, TextError> {
+    let start = cursor.clone();
+    let word = cursor.until(&[' ', '\t', '#'], "a device, as in cpu:0")?;
+    word.parse().map_err(|e: millstream_types::Error| start.error(e.to_string()))
+}
+
+fn parse_stream(
+    cursor: &mut Cursor<'_>,
+    list: &mut InstructionList,
+    seen: &mut Seen,
+) -> Result<(), TextError> {
+    let id = StreamId::parse(cursor, &mut OpNames::new())?;
+    counts_up(cursor, id.index(), list.streams.len())?;
+    let device = device(cursor)?;
+    let start = cursor.clone();
+    let ty = cursor.word("a stream type")?;
+    let ty = ty.parse().map_err(|e: millstream_types::Error| start.error(e.to_string()))?;
+    let index = cursor.number("the stream's index")?;
+    let mode = [StreamMode::InOrder, StreamMode::Pool]
+        .into_iter()
+        .find(|m| cursor.eat(m.name()))
+        .ok_or_else(|| cursor.expected("in-order or pool"))?;
+    cursor.comment()?;
+    let key = StreamKey::new(device, ty, index);
+    if !seen.streams.insert(key.clone()) {
+        return Err(cursor.error(format!("stream {key} is declared twice")));
+    }
+    list.streams.push(StreamDecl { key, mode });
+    Ok(())
+}
+
+fn parse_arena(cursor: &mut Cursor<'_>, list: &mut InstructionList) -> Result<(), TextError> {
+    let id = ArenaId::parse(cursor, &mut OpNames::new())?;
+    counts_up(cursor, id.index(), list.arenas.len())?;
+    let device = device(cursor)?;
+    cursor.comment()?;
+    list.arenas.push(device);
+    Ok(())
+}
+
+fn parse_external(
+    cursor: &mut Cursor<'_>,
+    list: &mut InstructionList,
+    seen: &mut Seen,
+) -> Result<(), TextError> {
+    let ops = &mut OpNames::new();
+    let tensor = TensorId::parse(cursor, ops)?;
+    let name = cursor.quoted()?;
+    let spec = TensorSpec::parse(cursor, ops)?;
+    cursor.expect("in")?;
+    let bytes = cursor.number("a size in bytes")?;
+    cursor.expect("bytes")?;
+    cursor.expect("of")?;
+    let arena = ArenaId::parse(cursor, ops)?;
+    cursor.comment()?;
+    if !seen.externals.insert(tensor) || !seen.names.insert(name.clone()) {
+        return Err(cursor.error(format!("external {tensor} {name:?} is declared twice")));
+    }
+    list.externals.push(External { tensor, name, spec, bytes, arena });
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The text form of instructions and lists. Printing and parsing are exact inverses.
+//!
+//! One instruction stands on one line: its kind, its fields in the order of the master table, and
+//! behind a `#` the place it came from. A list starts with a header of streams, arenas and
+//! external tensors. Sequence numbers are written out, so that a line can be deleted and the rest
+//! still means what it meant. Blank lines and lines that start with `#` are passed over.
+
+pub mod cursor;
+pub mod field;
+mod list;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use millstream_types::nearest::nearest;
+use millstream_types::{OpId, Origin};
+
+use crate::table::{Body, Instruction, Kind};
+use cursor::Cursor;
+
+pub use list::{parse_list, print_list};
+
+/// A text that is not an instruction or a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct TextError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+/// The names behind the op ids of a list.
+#[derive(Clone, Debug, Default)]
+pub struct OpNames {
+    names: Vec<Arc<str>>,
+    // The first id of each name, so that a text with many ops is read in linear time.
+    ids: HashMap<Arc<str>, OpId>,
+}
+
+impl OpNames {
+    /// No names.
+    pub fn new() -> OpNames {
+        OpNames::default()
+    }
+
+    fn add(&mut self, name: Arc<str>) -> OpId {
+        let id = OpId(self.names.len() as u32);
+        self.names.push(name.clone());
+        *self.ids.entry(name).or_insert(id)
+    }
+
+    /// The id of `name`, added if it is new.
+    pub fn id(&mut self, name: &str) -> OpId {
+        match self.ids.get(name) {
+            Some(&id) => id,
+            None => self.add(name.into()),
+        }
+    }
+
+    /// The name of `op`, if it has one.
+    pub fn get(&self, op: OpId) -> Option<&str> {
+        self.names.get(op.index()).map(|n| &**n)
+    }
+
+    /// The name of `op`, or `?`.
+    pub fn name(&self, op: OpId) -> &str {
+        self.get(op).unwrap_or("?")
+    }
+
+    /// The names, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|n| &**n)
+    }
+}
+
+impl PartialEq for OpNames {
+    fn eq(&self, other: &OpNames) -> bool {
+        self.names == other.names
+    }
+}
+
+impl Eq for OpNames {}
+
+impl<'a> FromIterator<&'a str> for OpNames {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> OpNames {
+        let mut made = OpNames::new();
+        for name in names {
+            made.add(name.into());
+        }
+        made
+    }
+}
+
+/// Whether `name` can be written without quotes.
+pub(crate) fn is_word(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | ':');
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(fits)
+}
+
+/// Writes an instruction on one line, without the line's end.
+pub fn print_instruction(instruction: &Instruction, ops: &OpNames) -> String {
+    let mut out = String::from(instruction.body.kind().name());
+    instruction.body.print_fields(&mut out, ops);
+    if !instruction.origin.is_unknown() {
+        let place = instruction.origin.to_string();
+        out.push_str(" # ");
+        if is_plain_place(&place) {
+            out.push_str(&place);
+        } else {
+            let _ = write!(out, "{place:?}");
+        }
+    }
+    out
+}
+
+/// Whether a place reads back as it is; any other is written in quotes.
+fn is_plain_place(place: &str) -> bool {
+    !place.is_empty()
+        && place.trim() == place
+        && !place.starts_with('"')
+        && !place.contains(char::is_control)
+}
+
+/// Reads what stands behind a `#`. Anyone may write there, so what is no text in quotes is taken as
+/// it stands.
+fn parse_place(text: &str) -> Origin {
+    let mut cursor = Cursor::new(text, 0);
+    if text.is_empty() {
+        return Origin::Unknown;
+    }
+    let quoted = cursor.quoted().ok().filter(|_| cursor.peek().is_none());
+    Origin::Text(Arc::new(quoted.unwrap_or_else(|| text.to_owned())))
+}
+
+/// Reads an instruction from one line; `line` is the line's number, for errors.
+///
+/// # Errors
+/// The text is not an instruction; the error says where and what was expected.
+pub fn parse_instruction(
+    text: &str,
+    line: usize,
+    ops: &mut OpNames,
+) -> Result<Instruction, TextError> {
+    let mut cursor = Cursor::new(text, line);
+    let start = cursor.clone();
+    let word = cursor.word("an instruction")?;
+    let Some(&kind) = Kind::ALL.iter().find(|k| k.name() == word) else {
+        let near = nearest(word, Kind::ALL.iter().map(|k| k.name()));
+        let hint = near.map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
+        return Err(start.error(format!("unknown instruction '{word}'{hint}")));
+    };
+    let body = Body::parse_fields(kind, &mut cursor, ops)?;
+    let origin = cursor.comment()?.map_or(Origin::Unknown, parse_place);
+    Ok(Instruction { body, origin })
+}
+
+/// An instruction with the names that its op ids stand for, to be displayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a>(pub &'a Instruction, pub &'a OpNames);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print_instruction(self.0, self.1))
+    }
+}
