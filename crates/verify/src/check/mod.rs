@@ -1,0 +1,218 @@
+//! The walk over a list, instruction by instruction.
+
+mod uses;
+mod waits;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::text::Named;
+use millstream_instructions::{Body, Instruction, InstructionList, Placement, Via};
+use millstream_types::{EventId, Point};
+
+use crate::CheckOptions;
+use crate::life::Lives;
+use crate::memory::Arena;
+use crate::regions::Sections;
+use crate::rules;
+use crate::storage::Storage;
+use crate::streams::Streams;
+use crate::violation::{Site, Violation};
+
+/// How many violations are told apart before the rest of a list is left unread.
+pub const MOST_VIOLATIONS: usize = 100;
+
+/// How many characters of an instruction's line are shown.
+const LONGEST_LINE: usize = 240;
+
+pub(crate) struct Walk<'a> {
+    list: &'a InstructionList,
+    options: CheckOptions,
+    streams: Streams,
+    lives: Lives,
+    arenas: Vec<Arena>,
+    sections: Sections,
+    /// The newest record of each event: its place and its index.
+    records: HashMap<EventId, (Point, usize)>,
+    found: Vec<Violation>,
+    /// The lines shown so far: one may break many rules and be very long.
+    lines: RefCell<HashMap<usize, String>>,
+}
+
+/// All violations of a list, up to [`MOST_VIOLATIONS`].
+pub(crate) fn walk(list: &InstructionList, options: CheckOptions) -> Vec<Violation> {
+    let mut walk = Walk {
+        list,
+        options,
+        streams: Streams::new(&list.streams),
+        lives: Lives::default(),
+        arenas: list.arenas.iter().map(|_| Arena::default()).collect(),
+        sections: Sections::default(),
+        records: HashMap::new(),
+        found: Vec::new(),
+        lines: RefCell::default(),
+    };
+    walk.header();
+    for (index, Instruction { body, .. }) in list.instructions.iter().enumerate() {
+        if walk.found.len() == MOST_VIOLATIONS {
+            return walk.found;
+        }
+        if walk.declared(index, body) {
+            walk.instruction(index, body);
+        }
+    }
+    let open: Vec<usize> = walk.sections.open().collect();
+    for index in open {
+        walk.report(|walk| Violation::NotClosed { site: walk.site(index) });
+    }
+    walk.found
+}
+
+impl Walk<'_> {
+    fn site(&self, index: usize) -> Site {
+        let mut lines = self.lines.borrow_mut();
+        let line = lines.entry(index).or_insert_with(|| {
+            let mut line = Named(&self.list.instructions[index], &self.list.ops).to_string();
+            if let Some((end, _)) = line.char_indices().nth(LONGEST_LINE) {
+                line.truncate(end);
+                line.push('…');
+            }
+            line
+        });
+        Site { index, line: line.clone() }
+    }
+
+    /// Notes a violation, unless there are enough: a bad list can break rules without end.
+    fn report(&mut self, violation: impl FnOnce(&Self) -> Violation) {
+        if self.found.len() < MOST_VIOLATIONS {
+            let violation = violation(self);
+            self.found.push(violation);
+        }
+    }
+
+    fn header(&mut self) {
+        for external in &self.list.externals {
+            let site = || format!("external {} {:?}", external.tensor, external.name);
+            if external.arena.index() >= self.arenas.len() {
+                let what = external.arena.to_string();
+                self.report(|_| Violation::NotDeclared { site: site(), what });
+            }
+            if external.spec.span_bytes() as u64 > external.bytes {
+                let (spec, bytes) = (Box::new(external.spec.clone()), external.bytes);
+                self.report(|_| Violation::PastStorage { site: site(), spec, bytes });
+            }
+            let storage = Storage::new(external.tensor, external.bytes, None, None);
+            self.lives.begin(external.tensor, storage);
+        }
+    }
+
+    /// Whether all that an instruction names is declared, and its stream is one that can run it.
+    fn declared(&mut self, index: usize, body: &Body) -> bool {
+        let mut missing: SmallVec<[String; 2]> = SmallVec::new();
+        for stream in rules::streams(body) {
+            if !self.streams.is_declared(stream) {
+                missing.push(stream.to_string());
+            }
+        }
+        if let Some(Placement { arena, .. }) = rules::placement(body)
+            && arena.index() >= self.arenas.len()
+        {
+            missing.push(arena.to_string());
+        }
+        if let Body::OpCall { op, .. } = body
+            && self.list.ops.get(*op).is_none()
+        {
+            missing.push(op.to_string());
+        }
+        if !missing.is_empty() {
+            for what in missing {
+                let site = |walk: &Self| walk.site(index).to_string();
+                self.report(|walk| Violation::NotDeclared { site: site(walk), what });
+            }
+            return false;
+        }
+        if let (Some(at), Some(types)) = (body.at(), rules::types(body.kind())) {
+            let (stream, found) = (at.stream, self.streams.ty(at.stream));
+            if !types.contains(&found) {
+                let names: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
+                let expected = names.join(", ");
+                self.report(|walk| Violation::WrongStream {
+                    site: walk.site(index),
+                    stream,
+                    found,
+                    expected,
+                });
+                return false;
+            }
+        }
+        true
+    }
+
+    fn instruction(&mut self, index: usize, body: &Body) {
+        match body {
+            // An annotation: it says why a wait is there, and orders nothing.
+            Body::SoftSyncStream { .. } => {}
+            Body::AllocateTensor { on, tensor, spec, placement } => {
+                self.allocate(index, *on, *tensor, spec, placement);
+            }
+            Body::ViewTensor { tensor, of, spec } => self.view(index, *tensor, *of, spec),
+            Body::ReleaseTensor { tensor } => {
+                if self.live(index, *tensor).is_some() {
+                    self.lives.release(*tensor, index);
+                    self.sections.release(*tensor);
+                }
+            }
+            Body::HostObserved { points } => {
+                for &point in points {
+                    if self.exists(index, point) {
+                        self.streams.observe(point);
+                    }
+                }
+            }
+            Body::Barrier { at } | Body::GlobalSync { at } => {
+                self.counts_up(index, *at);
+                self.streams.barrier(*at);
+            }
+            Body::RecordEvent { at, event } => self.record(index, *at, *event),
+            Body::StreamWaitEvent { at, until, via } => self.wait(index, *at, *until, *via),
+            Body::StreamWait { at, until, via } => {
+                // By the device it stands on both streams, and records on the one waited for.
+                if let Via::Device(event) = via {
+                    self.record(index, *until, *event);
+                }
+                self.wait(index, *at, *until, *via);
+            }
+            Body::OpCall { at, workspace, .. } => self.work(index, *at, body, workspace.as_deref()),
+            Body::AccessBlobByCallback { at, .. } => {
+                if !self.options.callbacks {
+                    self.report(|walk| Violation::Callback { site: walk.site(index) });
+                }
+                self.work(index, *at, body, None);
+            }
+            Body::TouchTensors { at, .. }
+            | Body::SyncRead { at, .. }
+            | Body::LazyJobLauncher { at, .. } => self.work(index, *at, body, None),
+            Body::CriticalSectionBegin { at, operands } => {
+                self.work(index, *at, body, None);
+                let tensors = operands.iter().map(|o| o.tensor);
+                let taken = self.sections.begin(at.stream, index, tensors, &mut self.lives);
+                for (tensor, begun) in taken {
+                    self.report(|walk| Violation::Held {
+                        site: walk.site(index),
+                        tensor,
+                        begun: walk.site(begun),
+                    });
+                }
+            }
+            Body::CriticalSectionEnd { at, operands } => {
+                self.work(index, *at, body, None);
+                let tensors = operands.iter().map(|o| o.tensor).collect();
+                if !self.sections.end(at.stream, tensors, &mut self.lives) {
+                    self.report(|walk| Violation::NotOpen { site: walk.site(index) });
+                }
+            }
+        }
+    }
+}

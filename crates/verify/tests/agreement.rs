@@ -1,0 +1,89 @@
+//! The checker against an oracle by brute force, on random lists and on correct ones with a wait
+//! taken out.
+
+mod common;
+mod oracle;
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use millstream_instructions::text::print_list;
+use millstream_instructions::{Body, InstructionList};
+use millstream_verify::{Violation, check, violations};
+
+use common::{generate, modes, steps};
+
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(
+        config,
+        proptest::test_runner::TestRng::deterministic_rng(Default::default()),
+    )
+}
+
+/// Whether a violation is of order, which is what the oracle decides.
+fn is_order(violation: &Violation) -> bool {
+    matches!(violation, Violation::Race { .. } | Violation::ReusedTooEarly { .. })
+}
+
+/// Asserts that checker and oracle agree, and returns their verdict.
+fn agree(list: &InstructionList) -> Result<bool, TestCaseError> {
+    let found = violations(list);
+    let sound = oracle::is_sound(list);
+    let other = found.iter().find(|v| !is_order(v));
+    prop_assert!(other.is_none(), "{}\n{}", print_list(list), other.unwrap());
+    let said: Vec<String> = found.iter().map(|v| v.to_string()).collect();
+    prop_assert_eq!(said.is_empty(), sound, "{}{}", print_list(list), said.join("\n"));
+    Ok(sound)
+}
+
+#[test]
+fn random_lists() {
+    let (accepted, refused) = (Cell::new(0), Cell::new(0));
+    for careful in [0.0, 0.7, 0.9, 0.97] {
+        let lists = (modes(), steps(careful, 30));
+        runner(4000)
+            .run(&lists, |(modes, steps)| {
+                let verdict = if agree(&generate(&modes, &steps))? { &accepted } else { &refused };
+                verdict.set(verdict.get() + 1);
+                Ok(())
+            })
+            .unwrap();
+    }
+    // Agreement says something only if both happen.
+    assert!(accepted.get() > 600 && refused.get() > 600, "{accepted:?} {refused:?}");
+}
+
+fn is_wait(body: &Body) -> bool {
+    matches!(body, Body::StreamWaitEvent { .. } | Body::HostObserved { .. })
+}
+
+#[test]
+fn a_needed_wait_is_missed() {
+    let (needed, needless) = (Cell::new(0), Cell::new(0));
+    let lists = (modes(), steps(1.0, 14));
+    runner(1200)
+        .run(&lists, |(modes, steps)| {
+            let list = generate(&modes, &steps);
+            prop_assert!(agree(&list)?, "correct by construction");
+            prop_assert!(check(list.clone()).is_ok());
+            let waits: Vec<usize> = (0..list.instructions.len())
+                .filter(|&k| is_wait(&list.instructions[k].body))
+                .collect();
+            for at in waits {
+                let mut fewer = list.clone();
+                fewer.instructions.remove(at);
+                // A later wait may name the place that is gone; then there is no order to judge.
+                if violations(&fewer).iter().any(|v| !is_order(v)) {
+                    continue;
+                }
+                let verdict = if agree(&fewer)? { &needless } else { &needed };
+                verdict.set(verdict.get() + 1);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(needed.get() > 200 && needless.get() > 200, "{needed:?} {needless:?}");
+}

@@ -1,0 +1,280 @@
+//! The same question, answered by brute force: every constraint an edge, reachability over all
+//! pairs, every pair of uses compared. Slow, and simple enough to be believed.
+
+use std::collections::HashMap;
+
+use millstream_instructions::{Body, InstructionList, Placement, Via};
+use millstream_types::{Access, EventId, Point, StreamId, StreamMode, TensorId};
+
+type Node = usize;
+
+/// A graph whose edges point from earlier nodes to later ones.
+#[derive(Default)]
+struct Graph {
+    /// For each node, the nodes that come before it: itself and all that its edges bring.
+    before: Vec<Vec<bool>>,
+}
+
+impl Graph {
+    fn node(&mut self, after: &[Node]) -> Node {
+        let new = self.before.len();
+        let mut row = vec![false; new + 1];
+        row[new] = true;
+        for &from in after {
+            for (k, &reached) in self.before[from].iter().enumerate() {
+                row[k] |= reached;
+            }
+        }
+        self.before.push(row);
+        new
+    }
+
+    fn ordered(&self, first: Node, second: Node) -> bool {
+        self.before[second].get(first).copied().unwrap_or(false)
+    }
+}
+
+/// A use of a storage: the instruction, and the point by which others know of it.
+#[derive(Clone)]
+struct Use {
+    node: Node,
+    point: Node,
+    stream: StreamId,
+    access: Access,
+    allocation: bool,
+}
+
+#[derive(Default)]
+struct Storage {
+    uses: Vec<Use>,
+}
+
+/// An owner of memory: where it lies, and its uses.
+enum Owner {
+    Storage(usize),
+    Workspace(Use),
+}
+
+#[derive(Default)]
+struct Stream {
+    pool: bool,
+    /// Places, with the instruction's node and the point's node. On a pool the latter comes after
+    /// all before it.
+    places: Vec<(u64, Node, Node)>,
+    /// Waits that bind to the next other instruction.
+    pending: Vec<Node>,
+    /// The uses within the pool, by storage.
+    uses: Vec<(usize, Access, Node)>,
+}
+
+struct Oracle<'a> {
+    list: &'a InstructionList,
+    graph: Graph,
+    streams: Vec<Stream>,
+    /// The newest fence.
+    fence: Option<Node>,
+    events: HashMap<EventId, Node>,
+    storages: Vec<Storage>,
+    tensors: HashMap<TensorId, usize>,
+    memory: Vec<(Placement, Owner)>,
+    sound: bool,
+}
+
+/// Whether all conflicting uses are ordered and memory is given out in time.
+pub(crate) fn is_sound(list: &InstructionList) -> bool {
+    let streams = list
+        .streams
+        .iter()
+        .map(|s| Stream { pool: s.mode == StreamMode::Pool, ..Stream::default() })
+        .collect();
+    let mut oracle = Oracle {
+        list,
+        graph: Graph::default(),
+        streams,
+        fence: None,
+        events: HashMap::new(),
+        storages: Vec::new(),
+        tensors: HashMap::new(),
+        memory: Vec::new(),
+        sound: true,
+    };
+    for external in &list.externals {
+        oracle.tensors.insert(external.tensor, oracle.storages.len());
+        oracle.storages.push(Storage::default());
+    }
+    for instruction in &list.instructions {
+        oracle.instruction(&instruction.body);
+    }
+    oracle.sound
+}
+
+impl Oracle<'_> {
+    /// The node that a point passes with; none if it is the start.
+    fn point(&self, point: Point) -> Option<Node> {
+        let places = &self.streams[point.stream.index()].places;
+        places.iter().rev().find(|(seq, ..)| *seq <= point.seq).map(|&(.., node)| node)
+    }
+
+    fn tail(&self, stream: StreamId) -> Option<Node> {
+        self.streams[stream.index()].places.last().map(|&(.., node)| node)
+    }
+
+    /// An instruction takes its place, after the given nodes and what its stream demands.
+    fn place(&mut self, at: Point, mut after: Vec<Node>) -> (Node, Node) {
+        after.extend(self.fence);
+        let s = &self.streams[at.stream.index()];
+        let tail = s.places.last().map(|&(.., point)| point);
+        if !s.pool {
+            after.extend(tail);
+        }
+        let node = self.graph.node(&after);
+        let pool = self.streams[at.stream.index()].pool;
+        let point = match tail {
+            Some(tail) if pool => self.graph.node(&[node, tail]),
+            _ => self.graph.node(&[node]),
+        };
+        self.streams[at.stream.index()].places.push((at.seq, node, point));
+        (node, point)
+    }
+
+    fn wait(&mut self, at: Point, passed: Option<Node>) {
+        let (node, _) = self.place(at, passed.into_iter().collect());
+        self.streams[at.stream.index()].pending.push(node);
+    }
+
+    /// An instruction that is no wait.
+    fn work(&mut self, at: Point, uses: &[(usize, Access)], workspace: Option<&Placement>) {
+        let s = &mut self.streams[at.stream.index()];
+        let mut after = std::mem::take(&mut s.pending);
+        if !s.pool {
+            after.clear();
+        }
+        for &(storage, access, node) in s.uses.iter().filter(|_| s.pool) {
+            let conflicts = |&(other, with): &(usize, Access)| {
+                other == storage && (access.writes() || with.writes())
+            };
+            if uses.iter().any(conflicts) {
+                after.push(node);
+            }
+        }
+        let (node, point) = self.place(at, after);
+        let pool = self.streams[at.stream.index()].pool;
+        for &(storage, access) in uses {
+            for earlier in &self.storages[storage].uses {
+                let conflict = access.writes() || earlier.access.writes();
+                let inside = pool && earlier.stream == at.stream;
+                // An allocation is known by its point, any use by its instruction's end.
+                let from = if earlier.allocation { earlier.point } else { earlier.node };
+                if conflict && !inside && !self.graph.ordered(from, node) {
+                    self.sound = false;
+                }
+            }
+        }
+        if let Some(placement) = workspace {
+            self.claim(placement, node);
+            let user = Use {
+                node,
+                point,
+                stream: at.stream,
+                access: Access::ReadWrite,
+                allocation: false,
+            };
+            self.memory.push((*placement, Owner::Workspace(user)));
+        }
+        for &(storage, access) in uses {
+            self.storages[storage].uses.push(Use {
+                node,
+                point,
+                stream: at.stream,
+                access,
+                allocation: false,
+            });
+            self.streams[at.stream.index()].uses.push((storage, access, node));
+        }
+    }
+
+    /// Every use by every earlier owner of any of these bytes comes before `new`. Of a pool's uses
+    /// the point must: memory is no operand, so that the pool itself does not order it.
+    fn claim(&mut self, placement: &Placement, new: Node) {
+        for (place, owner) in &self.memory {
+            let apart = place.offset + place.size <= placement.offset
+                || placement.offset + placement.size <= place.offset;
+            let uses: &[Use] = match owner {
+                _ if apart => &[],
+                Owner::Storage(number) => &self.storages[*number].uses,
+                Owner::Workspace(user) => std::slice::from_ref(user),
+            };
+            self.sound &= uses.iter().all(|u| self.graph.ordered(u.point, new));
+        }
+    }
+
+    fn fence(&mut self, after: Vec<Node>) {
+        let mut after = after;
+        after.extend(self.fence);
+        self.fence = Some(self.graph.node(&after));
+    }
+
+    fn instruction(&mut self, body: &Body) {
+        let uses: Vec<(usize, Access)> =
+            body.operands().iter().map(|o| (self.tensors[&o.tensor], o.access)).collect();
+        match body {
+            Body::OpCall { at, workspace, .. } => self.work(*at, &uses, workspace.as_deref()),
+            Body::TouchTensors { at, .. } => self.work(*at, &uses, None),
+            Body::RecordEvent { at, event } => {
+                self.work(*at, &[], None);
+                self.events.extend(self.tail(at.stream).map(|point| (*event, point)));
+            }
+            Body::StreamWaitEvent { at, until, via: Via::Host }
+            | Body::StreamWait { at, until, via: Via::Host } => {
+                let passed = self.point(*until);
+                self.wait(*at, passed);
+            }
+            Body::StreamWaitEvent { at, via: Via::Device(event), .. } => {
+                let passed = self.events[event];
+                self.wait(*at, Some(passed));
+            }
+            Body::StreamWait { at, until, via: Via::Device(event) } => {
+                self.work(*until, &[], None);
+                let passed = self.tail(until.stream);
+                self.events.extend(passed.map(|point| (*event, point)));
+                self.wait(*at, passed);
+            }
+            Body::Barrier { at } => {
+                let tails = (0..self.streams.len()).filter_map(|s| self.tail(StreamId(s as u16)));
+                let tails = tails.collect();
+                let (_, point) = self.place(*at, tails);
+                self.fence(vec![point]);
+            }
+            Body::HostObserved { points } => {
+                let passed = points.iter().filter_map(|p| self.point(*p)).collect();
+                self.fence(passed);
+            }
+            Body::AllocateTensor { on, tensor, placement, .. } => {
+                let mut after: Vec<Node> = self.fence.into_iter().collect();
+                let tail = self.tail(*on);
+                if !self.streams[on.index()].pool {
+                    after.extend(tail);
+                }
+                let node = self.graph.node(&after);
+                self.claim(placement, node);
+                let mut storage = Storage::default();
+                // Before a stream's first instruction there is nothing to come after.
+                storage.uses.extend(tail.map(|point| Use {
+                    node,
+                    point,
+                    stream: *on,
+                    access: Access::Write,
+                    allocation: true,
+                }));
+                self.tensors.insert(*tensor, self.storages.len());
+                self.memory.push((**placement, Owner::Storage(self.storages.len())));
+                self.storages.push(storage);
+            }
+            Body::ViewTensor { tensor, of, .. } => {
+                self.tensors.insert(*tensor, self.tensors[of]);
+            }
+            Body::ReleaseTensor { .. } => {}
+            other => panic!("{other:?} is not generated for {} streams", self.list.streams.len()),
+        }
+    }
+}
