@@ -1,0 +1,125 @@
+//! Where a tensor's elements come from, and making them.
+
+use std::io::Read;
+
+use millstream_types::{DType, TensorSpec};
+
+use crate::error::{Result, Site};
+use crate::literal::Literal;
+use crate::number::{Element, Number};
+use crate::positions::Positions;
+use crate::random::{Distribution, Elements};
+use crate::sidecar::{Sidecar, reason};
+
+/// Where a tensor's elements come from. Nothing is made until it is asked for.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// Every element has this value.
+    Fill(Number),
+    /// They stand in the trace.
+    Values(Literal),
+    /// They are random; see [`random`](crate::random).
+    Random {
+        /// The seed.
+        seed: u64,
+        /// How they are distributed.
+        distribution: Distribution,
+    },
+    /// They lie in a safetensors file.
+    File(Sidecar),
+}
+
+impl Data {
+    /// The dtype that the data itself has, if it has one.
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        match self {
+            Data::File(sidecar) => Some(sidecar.dtype()),
+            _ => None,
+        }
+    }
+
+    /// Writes the elements to a storage, at the places that the layout says. Bytes between them
+    /// are left as they are.
+    pub(crate) fn write(&self, spec: &TensorSpec, storage: &mut [u8], site: &Site) -> Result<()> {
+        if storage.len() < spec.span_bytes() {
+            return Err(site.error(format!(
+                "{spec} reaches over {} bytes of its storage, which has {}",
+                spec.span_bytes(),
+                storage.len()
+            )));
+        }
+        let size = spec.dtype.size();
+        let mut positions = Positions::new(&spec.layout);
+        let mut put = |bytes: &[u8]| match positions.next() {
+            Some(at) => {
+                storage[at * size..][..size].copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        };
+        match self {
+            Data::Fill(number) => {
+                let element = number.element(spec.dtype).map_err(|e| site.error(e))?;
+                if element.bytes().iter().all(|&b| b == element.bytes()[0]) && size > 0 {
+                    return fill_bytes(spec, storage, element);
+                }
+                while put(element.bytes()) {}
+            }
+            Data::Values(literal) => {
+                if !literal.fits(spec.shape()) {
+                    let (count, shape) = (literal.count(), literal.shape());
+                    let message = format!("{count} values in shape {shape:?} for {}", spec.brief());
+                    return Err(site.error(message));
+                }
+                literal.each(|number| {
+                    put(number.element(spec.dtype)?.bytes());
+                    Ok(())
+                })?;
+            }
+            Data::Random { seed, distribution } => {
+                let mut elements = Elements::new(*seed, spec.dtype, *distribution);
+                while put(elements.next_element().bytes()) {}
+            }
+            Data::File(sidecar) => {
+                let broken = |why: String| site.error(format!("cannot read the data: {why}"));
+                let mut file = sidecar.open().map_err(|e| broken(reason(&e)))?;
+                let mut bytes = [0; 8];
+                for _ in 0..spec.numel() {
+                    file.read_exact(&mut bytes[..size]).map_err(|e| broken(reason(&e)))?;
+                    if spec.dtype == DType::Bool && bytes[0] > 1 {
+                        return Err(broken(format!("a bool of value {}", bytes[0])));
+                    }
+                    if cfg!(target_endian = "big") {
+                        bytes[..size].reverse();
+                    }
+                    put(&bytes[..size]);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fills with an element whose bytes are all the same, as those of zero are.
+fn fill_bytes(spec: &TensorSpec, storage: &mut [u8], element: Element) -> Result<()> {
+    let size = spec.dtype.size();
+    if spec.layout.is_contiguous() {
+        let start = (spec.layout.offset() * size).min(storage.len());
+        storage[start..][..spec.numel() * size].fill(element.bytes()[0]);
+    } else {
+        for at in Positions::new(&spec.layout) {
+            storage[at * size..][..size].copy_from_slice(element.bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Memory for a storage, zeroed; an error if there is not enough.
+pub(crate) fn memory(bytes: usize, site: &Site) -> Result<Vec<u8>> {
+    let mut memory = Vec::new();
+    memory
+        .try_reserve_exact(bytes)
+        .map_err(|_| site.error(format!("{bytes} bytes do not fit in memory")).of_memory())?;
+    memory.resize(bytes, 0);
+    Ok(memory)
+}

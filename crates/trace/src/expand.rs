@@ -1,0 +1,175 @@
+//! Directories of traces.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+
+use crate::error::{Result, TraceError};
+use crate::sidecar::reason;
+
+/// How deep directories may lie within each other.
+const MAX_DEPTH: usize = 64;
+
+/// What a path stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A program in one file.
+    Trace(PathBuf),
+    /// A program of several ranks, one file for each, rank 0 first.
+    Ranks {
+        /// The directory that holds them.
+        folder: PathBuf,
+        /// The files.
+        ranks: Vec<PathBuf>,
+    },
+    /// Something that is passed over.
+    Skipped {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What the paths stand for, in their order. A file stands for itself. A directory stands for all
+/// traces below it, sorted by name: files that end in `.json` or `.json.gz` and hold an object with
+/// the field `millstream`. A directory that holds `rank0`, `rank1` and so on, as files with those
+/// endings or as directories with one trace each, is one program of several ranks. Links to
+/// directories are not followed.
+///
+/// # Errors
+/// A path that is not there; a directory that cannot be read.
+pub fn expand<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        let metadata = fs::metadata(path).map_err(|e| cannot(path, &e))?;
+        match metadata.is_dir() {
+            true => directory(path, 0, &mut found)?,
+            false => found.push(Entry::Trace(path.to_owned())),
+        }
+    }
+    Ok(found)
+}
+
+fn cannot(path: &Path, error: &io::Error) -> TraceError {
+    TraceError::of_file(path.display().to_string(), format!("cannot read it: {}", reason(error)))
+}
+
+fn skipped(path: &Path, reason: impl Into<String>) -> Entry {
+    Entry::Skipped { path: path.to_owned(), reason: reason.into() }
+}
+
+fn directory(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> {
+    if depth == MAX_DEPTH {
+        found.push(skipped(folder, format!("more than {MAX_DEPTH} directories deep")));
+        return Ok(());
+    }
+    let fail = |e: io::Error| cannot(folder, &e);
+    let (mut paths, mut ranks) = (Vec::new(), BTreeMap::<u32, Vec<PathBuf>>::new());
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        match rank_of(&entry.file_name().to_string_lossy()) {
+            Some(rank) => ranks.entry(rank).or_default().push(entry.path()),
+            None => paths.push((entry.path(), entry.file_type().map_err(fail)?)),
+        }
+    }
+    if !ranks.is_empty() {
+        found.push(all_ranks(folder, ranks, depth)?);
+    }
+    paths.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, kind) in paths {
+        if kind.is_dir() {
+            directory(&path, depth + 1, found)?;
+        } else if is_json(&path) && path.is_file() {
+            found.push(match looks_like_a_trace(&path) {
+                Ok(()) => Entry::Trace(path),
+                Err(why) => skipped(&path, why),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The rank in `rank3`, `rank3.json` or `rank3.json.gz`.
+fn rank_of(name: &str) -> Option<u32> {
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let digits = name.strip_suffix(".json").unwrap_or(name).strip_prefix("rank")?;
+    let plain = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| plain)
+}
+
+fn is_json(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".json") || name.ends_with(".json.gz")
+}
+
+/// The ranks of one program, if all are there.
+fn all_ranks(folder: &Path, ranks: BTreeMap<u32, Vec<PathBuf>>, depth: usize) -> Result<Entry> {
+    let mut files = Vec::new();
+    for ((rank, paths), expected) in ranks.into_iter().zip(0..) {
+        if rank != expected {
+            return Ok(skipped(folder, format!("there is rank{rank} and no rank{expected}")));
+        }
+        let mut traces = Vec::new();
+        for path in paths {
+            match path.is_dir() {
+                true => directory(&path, depth + 1, &mut traces)?,
+                false => traces.push(Entry::Trace(path)),
+            }
+        }
+        traces.retain(|entry| !matches!(entry, Entry::Skipped { .. }));
+        match &mut traces[..] {
+            [Entry::Trace(path)] => files.push(std::mem::take(path)),
+            other => {
+                let message = format!("rank{rank} has {} traces; expected one", other.len());
+                return Ok(skipped(folder, message));
+            }
+        }
+    }
+    Ok(Entry::Ranks { folder: folder.to_owned(), ranks: files })
+}
+
+/// Whether the file holds an object with the field `millstream`; if not, why. Nothing past that
+/// field is read.
+fn looks_like_a_trace(path: &Path) -> Result<(), String> {
+    let fail = |e: io::Error| format!("cannot read it: {}", reason(&e));
+    let mut file = BufReader::new(File::open(path).map_err(fail)?);
+    let zipped = file.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
+    let bound = crate::LoadOptions::default().max_bytes;
+    match zipped {
+        true => has_field(BufReader::new(MultiGzDecoder::new(file)).take(bound)),
+        false => has_field(file.take(bound)),
+    }
+}
+
+fn has_field(from: impl BufRead) -> Result<(), String> {
+    const FOUND: &str = "the field was found";
+    struct Search;
+    impl<'de> Visitor<'de> for Search {
+        type Value = ();
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+                if key == "millstream" {
+                    // An error is the way to stop before the end of the object.
+                    return Err(A::Error::custom(FOUND));
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+    match serde_json::Deserializer::from_reader(from).deserialize_map(Search) {
+        Err(e) if e.to_string().starts_with(FOUND) => Ok(()),
+        Ok(()) => Err("no Millstream trace: it has no field 'millstream'".to_owned()),
+        Err(e) if e.is_data() => Err("no Millstream trace: it is not an object".to_owned()),
+        Err(e) => Err(format!("not valid JSON: {e}")),
+    }
+}

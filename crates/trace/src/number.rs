@@ -1,0 +1,182 @@
+//! Numbers of a file as elements of a dtype.
+
+use half::{bf16, f16};
+use millstream_types::DType;
+
+/// A number as a file gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number written without a point or exponent.
+    Int(i128),
+    /// Any other number.
+    Float(f64),
+}
+
+/// The bytes of one element, as they lie in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Element {
+    bytes: [u8; 8],
+    len: usize,
+}
+
+impl Element {
+    pub(crate) fn new(bytes: &[u8]) -> Element {
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        Element { bytes: padded, len: bytes.len() }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A floating-point number as an element. Values for f16 and bf16 are rounded to f32 first, as
+/// PyTorch does; every rounding is to the nearest, ties to even.
+pub(crate) fn float_element(value: f64, dtype: DType) -> Element {
+    match dtype {
+        DType::F64 => Element::new(&value.to_ne_bytes()),
+        DType::F16 => Element::new(&f16::from_f32(value as f32).to_ne_bytes()),
+        DType::BF16 => Element::new(&bf16::from_f32(value as f32).to_ne_bytes()),
+        _ => Element::new(&(value as f32).to_ne_bytes()),
+    }
+}
+
+/// The least and the greatest value of an integer dtype.
+pub(crate) const fn int_range(dtype: DType) -> (i64, i64) {
+    match dtype {
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::U8 => (0, u8::MAX as i64),
+        DType::Bool => (0, 1),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+/// An integer that lies in the dtype's range as an element.
+pub(crate) fn int_element(value: i64, dtype: DType) -> Element {
+    match dtype {
+        DType::I64 => Element::new(&value.to_ne_bytes()),
+        DType::I32 => Element::new(&(value as i32).to_ne_bytes()),
+        DType::I16 => Element::new(&(value as i16).to_ne_bytes()),
+        _ => Element::new(&[value as u8]),
+    }
+}
+
+impl Number {
+    /// The number as an element of this dtype.
+    pub(crate) fn element(self, dtype: DType) -> Result<Element, String> {
+        if dtype.is_float() {
+            let value = match self {
+                Number::Int(n) => n as f64,
+                Number::Float(x) => x,
+                Number::Bool(_) => {
+                    return Err(format!("expected a number for {dtype}, got {self}"));
+                }
+            };
+            let element = float_element(value, dtype);
+            return match read_float(element.bytes(), dtype).is_infinite() && value.is_finite() {
+                true => Err(format!("{self} is out of range for {dtype}")),
+                false => Ok(element),
+            };
+        }
+        let (low, high) = int_range(dtype);
+        match self {
+            Number::Int(n) if (i128::from(low)..=i128::from(high)).contains(&n) => {
+                Ok(int_element(n as i64, dtype))
+            }
+            Number::Bool(b) if dtype == DType::Bool => Ok(int_element(i64::from(b), dtype)),
+            _ if dtype == DType::Bool => Err(format!("expected true or false, got {self}")),
+            _ => {
+                Err(format!("expected a whole number from {low} to {high} for {dtype}, got {self}"))
+            }
+        }
+    }
+
+    /// Whether some dtype has such an element.
+    pub(crate) fn parse_word(word: &str) -> Option<Number> {
+        match word {
+            "inf" => Some(Number::Float(f64::INFINITY)),
+            "-inf" => Some(Number::Float(f64::NEG_INFINITY)),
+            "nan" => Some(Number::Float(f64::NAN)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Bool(b) => write!(f, "{b}"),
+            Number::Int(n) => write!(f, "{n}"),
+            Number::Float(x) => write!(f, "{x:?}"),
+        }
+    }
+}
+
+/// An element of a floating-point dtype.
+pub(crate) fn read_float(bytes: &[u8], dtype: DType) -> f64 {
+    match (dtype, bytes) {
+        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        (DType::F16, &[a, b]) => f16::from_ne_bytes([a, b]).to_f64(),
+        (DType::BF16, &[a, b]) => bf16::from_ne_bytes([a, b]).to_f64(),
+        (_, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
+        _ => f64::NAN,
+    }
+}
+
+/// An element of an integer dtype or a boolean.
+pub(crate) fn read_int(bytes: &[u8], dtype: DType) -> i64 {
+    match *bytes {
+        [a] if dtype == DType::I8 => i64::from(i8::from_ne_bytes([a])),
+        [a] => i64::from(a),
+        [a, b] => i64::from(i16::from_ne_bytes([a, b])),
+        [a, b, c, d] => i64::from(i32::from_ne_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => i64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_checked() {
+        for (number, dtype, fits) in [
+            (Number::Int(255), DType::U8, true),
+            (Number::Int(256), DType::U8, false),
+            (Number::Int(-1), DType::U8, false),
+            (Number::Int(-128), DType::I8, true),
+            (Number::Int(i128::from(i64::MAX) + 1), DType::I64, false),
+            (Number::Float(1.0), DType::I32, false),
+            (Number::Float(65504.0), DType::F16, true),
+            (Number::Float(65520.0), DType::F16, false),
+            (Number::Float(1e39), DType::F32, false),
+            (Number::Float(f64::INFINITY), DType::F16, true),
+            (Number::Int(1), DType::Bool, true),
+            (Number::Int(2), DType::Bool, false),
+            (Number::Bool(true), DType::F32, false),
+        ] {
+            assert_eq!(number.element(dtype).is_ok(), fits, "{number} as {dtype}");
+        }
+    }
+
+    #[test]
+    fn elements_read_back() {
+        for dtype in DType::ALL {
+            let element = Number::Int(1).element(dtype).unwrap();
+            assert_eq!(element.bytes().len(), dtype.size());
+            let back = match dtype.is_float() {
+                true => read_float(element.bytes(), dtype),
+                false => read_int(element.bytes(), dtype) as f64,
+            };
+            assert_eq!(back, 1.0, "{dtype}");
+        }
+        assert_eq!(read_int(Number::Int(-2).element(DType::I8).unwrap().bytes(), DType::I8), -2);
+        assert_eq!(read_int(Number::Int(200).element(DType::U8).unwrap().bytes(), DType::U8), 200);
+    }
+}

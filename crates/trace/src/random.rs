@@ -1,0 +1,169 @@
+//! Seeded random elements. The same seed gives the same bytes on every machine and in every later
+//! version.
+//!
+//! # Numbers
+//! All bits come from ChaCha with 8 rounds (Bernstein, "ChaCha, a variant of Salsa20", 2008). Its
+//! 256-bit key is the seed as 8 bytes, little-endian, then 24 zero bytes; `x` below is its next 64
+//! bits. Elements are made in row-major order of their indices, whatever the strides.
+//!
+//! - *Uniform, f64*: `u = (x >> 11) · 2⁻⁵³`; *f32, f16, bf16*: `u = (x >> 40) · 2⁻²⁴`. The element is
+//!   `low + u · (high - low)` in f64, rounded to the dtype, so it may round up to `high`.
+//! - *Uniform, integers*: from `low` to `high - 1`, unbiased, by multiplication and rejection (Lemire,
+//!   "Fast random integer generation in an interval", 2019, arXiv:1805.10941).
+//! - *Uniform, bool*: as integers from 0 to 1.
+//! - *Normal*: in pairs, by Box and Muller ("A note on the generation of random normal deviates",
+//!   1958, doi:10.1214/aoms/1177706645): with `u = ((x >> 11) + 1) · 2⁻⁵³` and
+//!   `v = (x' >> 11) · 2⁻⁵³`, first `√(-2 ln u) · cos 2πv`, then `√(-2 ln u) · sin 2πv`. Logarithm, sine and
+//!   cosine are those of the crate `libm`, which compute the same on every machine, unlike those of
+//!   the system. The element is `mean + std · z`.
+
+use millstream_types::DType;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::number::{Element, float_element, int_element};
+
+/// How random elements are distributed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Floating-point numbers, equally likely from `low` to below `high`.
+    Uniform {
+        /// The least value.
+        low: f64,
+        /// The bound that values stay below before they are rounded.
+        high: f64,
+    },
+    /// Whole numbers or booleans, equally likely.
+    Integers {
+        /// The least value.
+        low: i64,
+        /// One past the greatest value; at most one past the dtype's greatest.
+        high: i64,
+    },
+    /// Normally distributed floating-point numbers.
+    Normal {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        std: f64,
+    },
+}
+
+/// An endless row of random elements.
+pub(crate) struct Elements {
+    rng: ChaCha8Rng,
+    dtype: DType,
+    distribution: Distribution,
+    second: Option<f64>,
+}
+
+impl Elements {
+    pub(crate) fn new(seed: u64, dtype: DType, distribution: Distribution) -> Elements {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        Elements { rng: ChaCha8Rng::from_seed(key), dtype, distribution, second: None }
+    }
+
+    /// A number from 0 to below 1 with 53 bits.
+    fn unit(&mut self) -> f64 {
+        (self.rng.next_u64() >> 11) as f64 * (0.5f64).powi(53)
+    }
+
+    fn normal(&mut self) -> f64 {
+        if let Some(z) = self.second.take() {
+            return z;
+        }
+        let u = ((self.rng.next_u64() >> 11) + 1) as f64 * (0.5f64).powi(53);
+        let angle = std::f64::consts::TAU * self.unit();
+        let radius = (-2.0 * libm::log(u)).sqrt();
+        self.second = Some(radius * libm::sin(angle));
+        radius * libm::cos(angle)
+    }
+
+    /// A whole number from 0 to below `n`, which is not 0.
+    fn below(&mut self, n: u64) -> u64 {
+        // How many of the 2^64 values have to be refused for each result to have equally many.
+        let refused = n.wrapping_neg() % n;
+        loop {
+            let wide = u128::from(self.rng.next_u64()) * u128::from(n);
+            if wide as u64 >= refused {
+                return (wide >> 64) as u64;
+            }
+        }
+    }
+
+    pub(crate) fn next_element(&mut self) -> Element {
+        match self.distribution {
+            Distribution::Uniform { low, high } => {
+                let u = match self.dtype {
+                    DType::F64 => self.unit(),
+                    _ => (self.rng.next_u64() >> 40) as f64 * (0.5f64).powi(24),
+                };
+                float_element(low + u * (high - low), self.dtype)
+            }
+            Distribution::Integers { low, high } => {
+                // The distance of two i64 fits in u64, and wraps to it.
+                let n = high.wrapping_sub(low) as u64;
+                int_element(low.wrapping_add(self.below(n) as i64), self.dtype)
+            }
+            Distribution::Normal { mean, std } => {
+                float_element(mean + std * self.normal(), self.dtype)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::{read_float, read_int};
+
+    fn floats(n: usize, dtype: DType, distribution: Distribution) -> Vec<f64> {
+        let mut elements = Elements::new(7, dtype, distribution);
+        (0..n).map(|_| read_float(elements.next_element().bytes(), dtype)).collect()
+    }
+
+    fn ints(n: usize, dtype: DType, low: i64, high: i64) -> Vec<i64> {
+        let mut elements = Elements::new(7, dtype, Distribution::Integers { low, high });
+        (0..n).map(|_| read_int(elements.next_element().bytes(), dtype)).collect()
+    }
+
+    /// These numbers are part of the format: if this test fails, mend the code, not the test.
+    #[test]
+    fn the_numbers_never_change() {
+        let uniform = Distribution::Uniform { low: -1.0, high: 1.0 };
+        let normal = Distribution::Normal { mean: 0.0, std: 1.0 };
+        insta::assert_debug_snapshot!(
+            "random",
+            (
+                floats(3, DType::F64, uniform),
+                floats(3, DType::F32, uniform),
+                floats(3, DType::F16, uniform),
+                floats(3, DType::BF16, uniform),
+                floats(4, DType::F64, normal),
+                floats(4, DType::F32, normal),
+                ints(8, DType::I64, -100, 100),
+                ints(8, DType::I8, -128, 128),
+                ints(8, DType::Bool, 0, 2),
+            )
+        );
+    }
+
+    #[test]
+    fn distributions_have_their_bounds_and_moments() {
+        let u = floats(20_000, DType::F32, Distribution::Uniform { low: 2.0, high: 4.0 });
+        assert!(u.iter().all(|x| (2.0..=4.0).contains(x)));
+        assert!((u.iter().sum::<f64>() / 20_000.0 - 3.0).abs() < 0.02);
+        let z = floats(20_000, DType::F64, Distribution::Normal { mean: 1.0, std: 2.0 });
+        let mean = z.iter().sum::<f64>() / 20_000.0;
+        let variance = z.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 20_000.0;
+        assert!((mean - 1.0).abs() < 0.06 && (variance - 4.0).abs() < 0.15, "{mean} {variance}");
+        let n = ints(6_000, DType::I64, -1, 2);
+        for value in -1..2 {
+            let share = n.iter().filter(|&&x| x == value).count();
+            assert!((1_850..2_150).contains(&share), "{value}: {share}");
+        }
+        let whole = ints(1_000, DType::I64, i64::MIN, i64::MAX);
+        assert!(whole.iter().any(|x| *x < 0) && whole.iter().any(|x| *x > 0));
+    }
+}

@@ -1,0 +1,182 @@
+//! Data in safetensors files beside a trace.
+//!
+//! Format: <https://huggingface.co/docs/safetensors/index#format>. Only the header is read when a
+//! trace is loaded, and only the bytes of one tensor when its data is asked for.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use millstream_types::nearest::nearest;
+use millstream_types::{DType, Dims, TensorSpec};
+use safetensors::tensor::{Dtype, Metadata};
+
+/// The largest header that is read: far more than any real one, and little memory.
+const MAX_HEADER: u64 = 16 << 20;
+
+/// One tensor's bytes in a safetensors file.
+#[derive(Clone, Debug)]
+pub struct Sidecar {
+    path: Arc<PathBuf>,
+    start: u64,
+    dtype: DType,
+    shape: Dims,
+}
+
+/// What is wrong with a sidecar: whether its path or its key is at fault, and how.
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) nearest: Option<String>,
+    pub(crate) of_key: bool,
+}
+
+fn of_file(message: impl Into<String>) -> Fault {
+    Fault { message: message.into(), nearest: None, of_key: false }
+}
+
+impl Sidecar {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The lengths of the dimensions.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// A reader of the tensor's bytes.
+    pub(crate) fn open(&self) -> io::Result<impl Read> {
+        let mut file = File::open(&*self.path)?;
+        file.seek(SeekFrom::Start(self.start))?;
+        Ok(io::BufReader::with_capacity(1 << 16, file))
+    }
+}
+
+/// The sidecars of one trace. Each file's header is read once.
+pub(crate) struct Sidecars {
+    folder: Option<PathBuf>,
+    open: HashMap<String, (Arc<PathBuf>, u64, Metadata)>,
+}
+
+impl Sidecars {
+    /// The sidecars of a trace in this folder; without one there are none.
+    pub(crate) fn new(folder: Option<&Path>) -> Sidecars {
+        Sidecars { folder: folder.map(Path::to_owned), open: HashMap::new() }
+    }
+
+    /// The tensor `key` of the file `name`, which lies below the trace's folder.
+    pub(crate) fn find(&mut self, name: &str, key: &str) -> Result<Sidecar, Fault> {
+        if !self.open.contains_key(name) {
+            let path = self.locate(name)?;
+            let (data, header) = read_header(&path)?;
+            self.open.insert(name.to_owned(), (Arc::new(path), data, header));
+        }
+        let (path, data, header) = &self.open[name];
+        let Some(info) = header.info(key) else {
+            let keys = header.offset_keys();
+            return Err(Fault {
+                message: format!("'{name}' holds no tensor '{key}'"),
+                nearest: nearest(key, keys.iter().map(String::as_str)),
+                of_key: true,
+            });
+        };
+        let dtype = dtype_of(info.dtype).ok_or_else(|| Fault {
+            message: format!("'{key}' in '{name}' is {:?}, which is not supported", info.dtype),
+            nearest: None,
+            of_key: true,
+        })?;
+        let spec =
+            TensorSpec::contiguous(dtype, &info.shape).map_err(|e| of_file(e.to_string()))?;
+        let (from, to) = info.data_offsets;
+        if to.checked_sub(from) != Some(spec.span_bytes()) {
+            return Err(of_file(format!(
+                "'{name}' is broken: '{key}' is {} and takes {} bytes, not those from {from} to {to}",
+                spec.brief(),
+                spec.span_bytes(),
+            )));
+        }
+        let shape = Dims::from_slice(&info.shape);
+        Ok(Sidecar { path: path.clone(), start: data + from as u64, dtype, shape })
+    }
+
+    /// The file's real path, which has to lie below the folder's.
+    fn locate(&self, name: &str) -> Result<PathBuf, Fault> {
+        let outside = || of_file(format!("'{name}' leaves the trace's folder"));
+        let Some(folder) = &self.folder else {
+            return Err(of_file("a trace without a folder cannot name files"));
+        };
+        let plain = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::CurDir);
+        if name.is_empty() || name.contains('\0') || !Path::new(name).components().all(plain) {
+            return Err(outside());
+        }
+        let cannot = |e: io::Error| of_file(format!("cannot read '{name}': {}", reason(&e)));
+        let folder = folder.canonicalize().map_err(cannot)?;
+        let path = folder.join(name).canonicalize().map_err(cannot)?;
+        if !path.starts_with(&folder) {
+            return Err(outside());
+        }
+        if !path.metadata().map_err(cannot)?.is_file() {
+            return Err(of_file(format!("'{name}' is not a file")));
+        }
+        Ok(path)
+    }
+}
+
+/// The place of the data in the file, and the checked header.
+fn read_header(path: &Path) -> Result<(u64, Metadata), Fault> {
+    let broken = |why: &str| of_file(format!("not a safetensors file: {why}"));
+    let cannot = |e: io::Error| broken(&reason(&e));
+    let mut file = File::open(path).map_err(cannot)?;
+    let total = file.metadata().map_err(cannot)?.len();
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(|_| broken("shorter than the 8 bytes of its length"))?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_HEADER {
+        return Err(broken(&format!("a header of {length} bytes; at most {MAX_HEADER} are read")));
+    }
+    let data = 8 + length;
+    if data > total {
+        return Err(broken(&format!("a header of {length} bytes in a file of {total}")));
+    }
+    let mut header = vec![0; length as usize];
+    file.read_exact(&mut header).map_err(cannot)?;
+    let header: Metadata = serde_json::from_slice(&header).map_err(|e| broken(&e.to_string()))?;
+    let end = header.data_len() as u64;
+    if end > total - data {
+        return Err(broken(&format!("its data ends at byte {end} of {}", total - data)));
+    }
+    Ok((data, header))
+}
+
+/// An error of the system without its number, which differs between systems.
+pub(crate) fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn dtype_of(dtype: Dtype) -> Option<DType> {
+    Some(match dtype {
+        Dtype::F32 => DType::F32,
+        Dtype::F64 => DType::F64,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
+        Dtype::I64 => DType::I64,
+        Dtype::I32 => DType::I32,
+        Dtype::I16 => DType::I16,
+        Dtype::I8 => DType::I8,
+        Dtype::U8 => DType::U8,
+        Dtype::BOOL => DType::Bool,
+        _ => return None,
+    })
+}
