@@ -1,0 +1,76 @@
+//! The trait that a stream policy implements.
+
+use std::sync::Arc;
+
+use millstream_ep::{Device, EventPool, Notify, Registry, Stream};
+use millstream_instructions::StreamFacts;
+use millstream_types::{DeviceId, Result, StreamKey, StreamType};
+
+/// The workers that a stream's instructions are launched by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Crew {
+    /// The workers of the host's streams, over which those are spread.
+    Host,
+    /// The one worker of an accelerator.
+    Device(DeviceId),
+    /// A worker of this stream type's own.
+    Own(StreamType),
+}
+
+/// What a stream is made of.
+pub struct StreamParts {
+    /// The open device.
+    pub device: Arc<dyn Device>,
+    /// A new native stream on it.
+    pub stream: Box<dyn Stream>,
+    /// The device's events; none if it has no use for them.
+    pub events: Option<Arc<EventPool>>,
+}
+
+/// What there is to know about streams of one type, and how one is made.
+pub trait StreamPolicy: Send + Sync {
+    /// The type of stream that this is for.
+    fn stream_type(&self) -> StreamType;
+
+    /// Whether this serves streams on `device`. All, unless overridden.
+    fn serves(&self, device: &DeviceId) -> bool {
+        let _ = device;
+        true
+    }
+
+    /// Which memory a stream's instructions use: the device's own, unless overridden.
+    fn facts(&self, key: &StreamKey) -> StreamFacts {
+        StreamFacts { inputs: key.device.clone(), memory: key.device.clone() }
+    }
+
+    /// The workers that launch the stream's instructions: those of the host for a device of kind
+    /// `cpu`, the one of the accelerator otherwise, unless overridden.
+    fn crew(&self, key: &StreamKey) -> Crew {
+        if key.device.kind() == "cpu" { Crew::Host } else { Crew::Device(key.device.clone()) }
+    }
+
+    /// Whether the stream's instructions run on a native stream of its device, so that it can wait
+    /// and be waited for there. Streams that only order others do not.
+    fn runs_native(&self) -> bool {
+        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
+        !matches!(self.stream_type(), Barrier | CriticalSection | LazyJobLauncher)
+    }
+
+    /// Opens what the stream needs. `events` gives the device's events, `notify` is called when
+    /// the device has news of the stream.
+    ///
+    /// # Errors
+    /// The device cannot be opened or refuses a stream.
+    fn create(
+        &self,
+        key: &StreamKey,
+        devices: &Registry,
+        events: &dyn Fn(&Arc<dyn Device>) -> Arc<EventPool>,
+        notify: Notify,
+    ) -> Result<StreamParts> {
+        let device = devices.device(&key.device)?;
+        let stream = device.create_stream(notify)?;
+        let events = device.capabilities().asynchronous.then(|| events(&device));
+        Ok(StreamParts { device, stream, events })
+    }
+}

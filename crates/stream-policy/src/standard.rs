@@ -1,0 +1,128 @@
+//! The policies of the eight stream types.
+
+use std::sync::Arc;
+
+use millstream_instructions::StreamFacts;
+use millstream_types::{DeviceId, StreamKey, StreamType};
+
+use crate::policy::{Crew, StreamPolicy};
+
+const HOST: DeviceId = DeviceId::cpu(0);
+
+/// Kernels on a device's own memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Compute;
+
+impl StreamPolicy for Compute {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Compute
+    }
+}
+
+/// Copies from host memory, beside the device's kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Host2Device;
+
+impl StreamPolicy for Host2Device {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Host2Device
+    }
+
+    fn facts(&self, key: &StreamKey) -> StreamFacts {
+        StreamFacts { inputs: HOST, memory: key.device.clone() }
+    }
+}
+
+/// Copies to host memory, beside the device's kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Device2Host;
+
+impl StreamPolicy for Device2Host {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Device2Host
+    }
+
+    fn facts(&self, key: &StreamKey) -> StreamFacts {
+        StreamFacts { inputs: key.device.clone(), memory: HOST }
+    }
+}
+
+/// Collectives between ranks, on a device's own memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Ccl;
+
+impl StreamPolicy for Ccl {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Ccl
+    }
+}
+
+/// Kernels of a device whose results lie in host memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PinnedCompute;
+
+impl StreamPolicy for PinnedCompute {
+    fn stream_type(&self) -> StreamType {
+        StreamType::PinnedCompute
+    }
+
+    fn facts(&self, key: &StreamKey) -> StreamFacts {
+        StreamFacts { inputs: key.device.clone(), memory: HOST }
+    }
+}
+
+/// Barriers. They wait for long and must hold up nobody else's launches.
+#[derive(Clone, Copy, Debug)]
+pub struct Barrier;
+
+impl StreamPolicy for Barrier {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Barrier
+    }
+
+    fn crew(&self, _: &StreamKey) -> Crew {
+        Crew::Host
+    }
+}
+
+/// Exclusive holds, on a worker of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct CriticalSection;
+
+impl StreamPolicy for CriticalSection {
+    fn stream_type(&self) -> StreamType {
+        StreamType::CriticalSection
+    }
+
+    fn crew(&self, _: &StreamKey) -> Crew {
+        Crew::Own(StreamType::CriticalSection)
+    }
+}
+
+/// Stored lists, on a worker of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct LazyJobLauncher;
+
+impl StreamPolicy for LazyJobLauncher {
+    fn stream_type(&self) -> StreamType {
+        StreamType::LazyJobLauncher
+    }
+
+    fn crew(&self, _: &StreamKey) -> Crew {
+        Crew::Own(StreamType::LazyJobLauncher)
+    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Arc<dyn StreamPolicy>> {
+    vec![
+        Arc::new(Compute),
+        Arc::new(Host2Device),
+        Arc::new(Device2Host),
+        Arc::new(Ccl),
+        Arc::new(Barrier),
+        Arc::new(CriticalSection),
+        Arc::new(LazyJobLauncher),
+        Arc::new(PinnedCompute),
+    ]
+}

@@ -1,0 +1,100 @@
+//! Policies by stream type and device.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use millstream_ep::{Device, EventPool, Notify, Registry};
+use millstream_instructions::{StreamCatalog, StreamFacts};
+use millstream_types::{DeviceId, Error, Result, StreamKey};
+
+use crate::policy::{StreamParts, StreamPolicy};
+use crate::standard;
+
+/// The policies that a machine knows, the backends they stand on, and the events of each device.
+pub struct PolicyTable {
+    // The last that serves a stream is the one that does.
+    policies: Vec<Arc<dyn StreamPolicy>>,
+    devices: Arc<Registry>,
+    events: DashMap<DeviceId, Arc<EventPool>>,
+}
+
+impl PolicyTable {
+    /// The standard policies over these backends.
+    pub fn standard(devices: Arc<Registry>) -> PolicyTable {
+        PolicyTable { policies: standard::all(), devices, events: DashMap::new() }
+    }
+
+    /// Adds a policy, which comes before all earlier ones of its type on the devices it serves.
+    pub fn register(&mut self, policy: Arc<dyn StreamPolicy>) {
+        self.policies.push(policy);
+    }
+
+    /// The backends.
+    pub const fn devices(&self) -> &Arc<Registry> {
+        &self.devices
+    }
+
+    /// The policy that serves a stream.
+    ///
+    /// # Errors
+    /// None does, or its device cannot be had.
+    pub fn policy(&self, key: &StreamKey) -> Result<&Arc<dyn StreamPolicy>> {
+        self.devices.probe(&key.device)?;
+        self.policies
+            .iter()
+            .rev()
+            .find(|p| p.stream_type() == key.ty && p.serves(&key.device))
+            .ok_or_else(|| Error::Invalid {
+                what: "stream",
+                message: format!("{key}: no policy serves {} streams there", key.ty),
+            })
+    }
+
+    /// Opens what a stream needs.
+    ///
+    /// # Errors
+    /// The device cannot be opened or refuses a stream.
+    pub fn create(&self, key: &StreamKey, notify: Notify) -> Result<StreamParts> {
+        let events = |device: &Arc<dyn Device>| self.pool(device);
+        self.policy(key)?.create(key, &self.devices, &events, notify)
+    }
+
+    fn pool(&self, device: &Arc<dyn Device>) -> Arc<EventPool> {
+        let made = || Arc::new(EventPool::new(device.clone()));
+        self.events.entry(device.id().clone()).or_insert_with(made).clone()
+    }
+
+    /// The devices whose events are in use, with their pools.
+    pub fn event_pools(&self) -> Vec<(DeviceId, Arc<EventPool>)> {
+        self.events.iter().map(|e| (e.key().clone(), e.value().clone())).collect()
+    }
+}
+
+impl fmt::Debug for PolicyTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types = self.policies.iter().map(|p| p.stream_type().name());
+        f.debug_list().entries(types).finish()
+    }
+}
+
+/// The table as the builder's catalog.
+#[derive(Clone, Debug)]
+pub struct Catalog(pub Arc<PolicyTable>);
+
+impl StreamCatalog for Catalog {
+    fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
+        let facts = self.0.policy(key)?.facts(key);
+        self.0.devices.probe(&facts.inputs)?;
+        self.0.devices.probe(&facts.memory)?;
+        Ok(facts)
+    }
+
+    fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
+        // Events are the device's own: other devices' streams are waited for by the host.
+        waiter.device == source.device
+            && self.0.devices.capabilities(&waiter.device).is_ok_and(|c| c.device_waits)
+            && [waiter, source].iter().all(|key| self.0.policy(key).is_ok_and(|p| p.runs_native()))
+    }
+}
