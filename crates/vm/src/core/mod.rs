@@ -1,0 +1,200 @@
+//! The engine of one worker: runs what its streams are given, in each stream's order.
+//!
+//! # States of an instruction
+//! | state | where it is |
+//! |---|---|
+//! | pending | in the worker's queue, or in its stream's `waiting` behind one that is held |
+//! | ready | at the head of its stream, and all it waits for has come |
+//! | dispatched | in [`Core::run`] |
+//! | launched | in its stream's `flying`: handed to the device, `launched` published |
+//! | completed | `completed` published; failed and skipped ones complete as well |
+//! | retired | counted by [`Core::flush`]; its slots may be given out again |
+//!
+//! # Rules
+//! 1. A stream runs its instructions in the order they came. One that cannot run yet holds the
+//!    stream, and no other.
+//! 2. On a device whose commands complete at once, launched and completed are one step.
+//! 3. On any other, instructions complete in the order of `flying`: each when its command has, and
+//!    a wait only when its point has been published, so that poison comes before its readers.
+//! 4. The core reads no clock and never blocks. Functions of the host's go to threads that are not
+//!    its own.
+
+mod lane;
+mod launch;
+mod retire;
+
+use std::sync::Arc;
+
+use millstream_types::{Point, StreamId};
+
+use crate::engine::Engine;
+use crate::inbox::{Inbox, News};
+use crate::points::{Mark, Waiter};
+use crate::task::Task;
+
+use lane::Lane;
+
+/// One worker's streams and what they are doing.
+pub(crate) struct Core {
+    engine: Arc<Engine>,
+    inbox: Arc<Inbox>,
+    lanes: Vec<Lane>,
+    /// The place of each stream in `lanes`; `NONE` for those of other workers.
+    index: Vec<u32>,
+    /// Lanes with published points that have not been flushed.
+    dirty: Vec<u32>,
+    /// Tasks finished since the last flush.
+    finished: u64,
+    news: Vec<News>,
+    stop: bool,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Core {
+    pub(crate) fn new(engine: Arc<Engine>, inbox: Arc<Inbox>) -> Core {
+        Core {
+            engine,
+            inbox,
+            lanes: Vec::new(),
+            index: Vec::new(),
+            dirty: Vec::new(),
+            finished: 0,
+            news: Vec::new(),
+            stop: false,
+        }
+    }
+
+    /// Takes a task: runs it now, or keeps it until its stream can.
+    pub(crate) fn accept(&mut self, task: Task) {
+        if let Task::Open(id, key) = task {
+            self.open(id, *key);
+            return;
+        }
+        let at = self.index[task.lane().index()] as usize;
+        let lane = &mut self.lanes[at];
+        if lane.is_held() || !lane.waiting.is_empty() {
+            lane.waiting.push_back(task);
+        } else if let Some(task) = self.run(at, task) {
+            self.lanes[at].waiting.push_front(task);
+        }
+    }
+
+    fn open(&mut self, id: StreamId, key: millstream_types::StreamKey) {
+        if self.index.len() <= id.index() {
+            self.index.resize(id.index() + 1, NONE);
+        }
+        self.index[id.index()] = self.lanes.len() as u32;
+        self.lanes.push(Lane::new(id, key));
+    }
+
+    /// Runs what a stream has waiting, as far as it can.
+    fn drain(&mut self, at: usize) {
+        while !self.lanes[at].is_held()
+            && let Some(task) = self.lanes[at].waiting.pop_front()
+        {
+            if let Some(task) = self.run(at, task) {
+                self.lanes[at].waiting.push_front(task);
+                return;
+            }
+        }
+    }
+
+    /// Holds a stream until a point has got far enough. Returns false if it has.
+    fn hold(&mut self, at: usize, point: Point, mark: Mark) -> bool {
+        let lane = &mut self.lanes[at];
+        if self.engine.points.reached(point, mark) {
+            return false;
+        }
+        let waiter = Waiter::Lane(self.inbox.clone(), lane.id);
+        lane.held = self.engine.points.park(point, mark, waiter);
+        lane.held
+    }
+
+    /// Hears what others have left in the inbox. Returns whether there was anything.
+    pub(crate) fn hear(&mut self) -> bool {
+        if !self.inbox.has_news() {
+            return false;
+        }
+        let mut news = std::mem::take(&mut self.news);
+        self.inbox.take(&mut news);
+        for one in news.drain(..) {
+            match one {
+                News::Stop => self.stop = true,
+                News::Resume(lane) => {
+                    let at = self.index[lane.index()] as usize;
+                    // Either of the two may have come; whichever has not is waited for again.
+                    self.lanes[at].held = false;
+                    self.lanes[at].watching = false;
+                    self.retire(at);
+                    self.drain(at);
+                }
+                News::HostDone(lane, result) => {
+                    let at = self.index[lane.index()] as usize;
+                    self.host_done(at, result);
+                    self.drain(at);
+                }
+                News::Device(lane) => {
+                    // The device may call before the stream's opening has come to an end.
+                    let at = self.index[lane.index()] as usize;
+                    self.poll(at);
+                    self.drain(at);
+                }
+            }
+        }
+        self.news = news;
+        true
+    }
+
+    /// Asks the devices that have something outstanding. Returns whether one had news. A worker
+    /// sleeps only after this had none, even where a device tells by itself.
+    pub(crate) fn poll_devices(&mut self) -> bool {
+        let mut moved = false;
+        for at in 0..self.lanes.len() {
+            if !self.lanes[at].flying.is_empty() {
+                let before = self.finished;
+                self.poll(at);
+                self.drain(at);
+                moved |= self.finished != before;
+            }
+        }
+        moved
+    }
+
+    /// Whether some device has to be asked now and then.
+    pub(crate) fn must_poll(&self) -> bool {
+        self.lanes.iter().any(Lane::must_be_polled)
+    }
+
+    /// Makes sure that everyone who waits for what was published is told.
+    pub(crate) fn flush(&mut self) {
+        for at in self.dirty.drain(..) {
+            let lane = &mut self.lanes[at as usize];
+            lane.dirty = false;
+            self.engine.points.stream(lane.id).flush();
+        }
+        if self.finished > 0 {
+            self.engine.backlog.finish(std::mem::take(&mut self.finished));
+        }
+    }
+
+    /// Whether a function of the host's runs for one of the streams.
+    pub(crate) fn is_hosting(&self) -> bool {
+        self.lanes.iter().any(|l| l.hosting.is_some())
+    }
+
+    /// Whether the worker was told to stop and has nothing left to do.
+    pub(crate) fn is_done(&self) -> bool {
+        self.stop && self.lanes.iter().all(Lane::is_idle)
+    }
+
+    /// Publishes that a lane has got as far as `seq`.
+    fn publish(&mut self, at: usize, seq: u64, mark: Mark) {
+        let lane = &mut self.lanes[at];
+        self.engine.points.stream(lane.id).publish(seq, mark);
+        if !lane.dirty {
+            lane.dirty = true;
+            self.dirty.push(at as u32);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Completion of what was launched.
+
+use millstream_types::Cause;
+
+use crate::core::Core;
+use crate::core::lane::Effect;
+use crate::points::{Mark, Waiter};
+
+impl Core {
+    /// Asks a lane's device what has completed, and completes that.
+    pub(super) fn poll(&mut self, at: usize) {
+        let lane = &mut self.lanes[at];
+        let Some(native) = &mut lane.native else { return };
+        let reported = &mut lane.reported;
+        let polled = native.stream.poll(&mut |ticket, result| reported.push_back((ticket, result)));
+        if let Err(error) = polled
+            && lane.lost.is_none()
+        {
+            lane.lost = Some(error);
+        }
+        self.retire(at);
+    }
+
+    /// Completes launched instructions, in order, as far as their commands and points have.
+    pub(super) fn retire(&mut self, at: usize) {
+        loop {
+            let lane = &mut self.lanes[at];
+            let Some(front) = lane.flying.front() else { break };
+            let mut result = Ok(());
+            let mut lost = None;
+            if let Some(ticket) = front.ticket {
+                if lane.reported.front().is_some_and(|(t, _)| *t == ticket) {
+                    if let Some((_, reported)) = lane.reported.pop_front() {
+                        result = reported;
+                    }
+                } else if let Some(error) = &lane.lost {
+                    lost = Some(error.to_string());
+                } else {
+                    break;
+                }
+            }
+            if let Some(until) = front.until
+                && !self.engine.points.reached(until, Mark::Completed)
+            {
+                // The command has been taken note of; what is left to wait for is the point.
+                if let Some(front) = lane.flying.front_mut() {
+                    front.ticket = None;
+                }
+                if lane.watching {
+                    break;
+                }
+                let waiter = Waiter::Lane(self.inbox.clone(), lane.id);
+                lane.watching = self.engine.points.park(until, Mark::Completed, waiter);
+                if lane.watching {
+                    break;
+                }
+            }
+            let Some(front) = self.lanes[at].flying.pop_front() else { break };
+            match (front.effect, lost) {
+                (Effect::Call(instruction), Some(message)) => {
+                    self.fail(at, &instruction, Cause::Device, message);
+                }
+                (Effect::Call(instruction), None) => self.finish_call(at, &instruction, result),
+                (Effect::Read(instruction, bytes), Some(message)) => {
+                    let result = Err(anyhow::anyhow!(message));
+                    self.finish_read(at, &instruction, &bytes, result);
+                }
+                (Effect::Read(instruction, bytes), None) => {
+                    self.finish_read(at, &instruction, &bytes, result);
+                }
+                (Effect::None, _) => {}
+            }
+            self.finished += 1;
+            self.publish(at, front.seq, Mark::Completed);
+        }
+        let lane = &mut self.lanes[at];
+        if lane.landing && lane.flying.is_empty() {
+            lane.landing = false;
+            self.drain(at);
+        }
+    }
+}

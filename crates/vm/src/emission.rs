@@ -1,0 +1,263 @@
+//! The one critical section of a machine: hazards, sequence numbers, placement and enqueueing.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use millstream_instructions::builder::{EventRef, SectionId};
+use millstream_instructions::{Arenas, Builder, Need, Outcome, TensorRef};
+use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
+
+use crate::guard;
+use crate::job::Ended;
+use crate::machine::Shared;
+use crate::points::{Mark, Waiter};
+use crate::router::Router;
+
+/// What the critical section protects.
+pub(crate) struct Emission {
+    pub(crate) builder: Builder,
+    pub(crate) router: Router,
+    pub(crate) ended_jobs: Ended,
+    pub(crate) next_list: u32,
+}
+
+/// Something that a handle's drop has let go of.
+pub(crate) enum Release {
+    Tensor(TensorRef, Origin),
+    Event(EventRef),
+    Section(SectionId, Origin),
+    Job(ListId),
+}
+
+impl Emission {
+    /// Makes sure that a stream has a worker.
+    pub(crate) fn open(&mut self, stream: StreamId) -> Result<()> {
+        if self.router.is_open(stream) {
+            return Ok(());
+        }
+        let key = self.builder.streams().nth(stream.index()).map(|s| s.key.clone());
+        match key {
+            Some(key) => self.router.open(stream, &key),
+            None => Err(Error::Foreign { what: stream.to_string() }),
+        }
+    }
+
+    fn release(&mut self, release: Release) -> Option<Release> {
+        match release {
+            Release::Tensor(tensor, origin) => {
+                let released = self.builder.release(&mut self.router, tensor, None, &origin);
+                // Dropped within a critical section, it is released once that ends. Any other
+                // error means that it was released by hand before its handle was dropped.
+                if let Err(Error::Held { .. }) = released {
+                    return Some(Release::Tensor(tensor, origin));
+                }
+            }
+            Release::Event(event) => self.builder.release_event(&event),
+            Release::Section(section, origin) => {
+                let Emission { builder, router, .. } = self;
+                // The only error is that it has ended before.
+                let _ = builder.end_critical_section(router, section, &origin);
+            }
+            Release::Job(list) => {
+                if let Some(job) = self.router.jobs.remove(&list) {
+                    self.ended_jobs.push((job.launched, job));
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives back what stored lists had that have run for the last time.
+    fn bury_jobs(&mut self) {
+        let Emission { builder, router, ended_jobs, .. } = self;
+        ended_jobs.retain(|(last, job)| {
+            if !router.engine.points.reached(*last, Mark::Completed) {
+                return true;
+            }
+            for tensor in job.tensors.drain(..) {
+                builder.end_import(tensor);
+            }
+            for read in job.reads.drain(..) {
+                router.engine.host.take_read(read);
+            }
+            false
+        });
+    }
+}
+
+/// How often a waiting thread looks before it sleeps. A few microseconds: shorter than a wake-up.
+const SPINS: u32 = 2000;
+
+impl Shared {
+    pub(crate) fn lock(&self) -> Result<std::sync::MutexGuard<'_, Emission>> {
+        // A panic under this lock is a defect that may have left half an emission behind.
+        self.emission
+            .lock()
+            .map_err(|_| Error::Internal { message: "an earlier emission panicked".to_owned() })
+    }
+
+    /// Runs `emit` in the critical section until it needs nothing more.
+    pub(crate) fn emit<T>(
+        self: &Arc<Shared>,
+        origin: &Origin,
+        mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
+    ) -> Result<T> {
+        guard::refuse_within(self.engine.machine, "submitting").map_err(|e| e.at(origin))?;
+        if self.is_closed() {
+            return Err(Error::Closed.at(origin));
+        }
+        self.wait_for_room().map_err(|e| e.at(origin))?;
+        loop {
+            let mut emission = self.lock()?;
+            self.drain(&mut emission);
+            let outcome = emit(&mut emission).map_err(|e| e.at(origin));
+            let Emission { router, .. } = &mut *emission;
+            let engine = router.engine.clone();
+            router.driver.advance(&engine);
+            drop(emission);
+            self.drain_late();
+            match outcome? {
+                Outcome::Done(value) => return Ok(value),
+                Outcome::Need(need) => self.satisfy(need, origin).map_err(|e| e.at(origin))?,
+            }
+        }
+    }
+
+    /// Emits what handles' drops have let go of.
+    fn drain(&self, emission: &mut Emission) {
+        if self.releases.is_empty() && emission.ended_jobs.is_empty() {
+            return;
+        }
+        let mut kept = Vec::new();
+        while let Some(release) = self.releases.pop() {
+            kept.extend(emission.release(release));
+        }
+        for release in kept {
+            self.releases.push(release);
+        }
+        if !emission.ended_jobs.is_empty() {
+            emission.bury_jobs();
+        }
+    }
+
+    /// Takes note of something let go of. Never blocks: if an emission is under way, that or the
+    /// next one finds it.
+    pub(crate) fn release(&self, release: Release) {
+        self.releases.push(release);
+        self.drain_late();
+    }
+
+    /// Emits what was let go of while an emission was under way.
+    fn drain_late(&self) {
+        if self.releases.is_empty() || self.is_closed() {
+            return;
+        }
+        if let Ok(mut emission) = self.emission.try_lock() {
+            self.drain(&mut emission);
+        }
+    }
+
+    /// Waits until there is room for more. Outside the critical section.
+    fn wait_for_room(&self) -> Result<()> {
+        let backlog = &self.engine.backlog;
+        if backlog.pending() < self.watermark {
+            return Ok(());
+        }
+        while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
+            if self.inline {
+                self.advance_inline(Duration::ZERO)?;
+                // Nothing runs by itself: what is left waits for the program.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets what an emission needs. No lock is held while waiting.
+    fn satisfy(self: &Arc<Shared>, need: Need, origin: &Origin) -> Result<()> {
+        let (arena, bytes) = match need {
+            Need::Wait(point) => {
+                self.wait_point(point, None)?;
+                let mut emission = self.lock()?;
+                let Emission { builder, router, .. } = &mut *emission;
+                builder.observe(router, &[point], origin);
+                return Ok(());
+            }
+            Need::Grow { arena, bytes } => (arena, bytes),
+        };
+        let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let (device, limit, reserved) = {
+            let emission = self.lock()?;
+            let planner = emission.builder.planner();
+            let device = planner.device(arena).clone();
+            (device.clone(), planner.limit(&device), planner.reserved(&device))
+        };
+        let memory = &self.engine.memory;
+        let Some(limit) = limit else {
+            let limit = memory.limit(&device)?;
+            self.lock()?.builder.planner_mut().set_limit(&device, limit);
+            return Ok(());
+        };
+        if reserved + bytes > limit {
+            // Somebody else has grown it meanwhile; ask again.
+            return Ok(());
+        }
+        match memory.grow(arena, &device, bytes) {
+            Ok(()) => self.lock()?.builder.grown(arena, bytes),
+            // The device gives no more: what there is, is the limit.
+            Err(Error::OutOfMemory { .. }) => {
+                self.lock()?.builder.planner_mut().set_limit(&device, reserved);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Blocks until a point has completed.
+    pub(crate) fn wait_point(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
+        guard::refuse_within(self.engine.machine, "waiting")?;
+        let points = &self.engine.points;
+        let late = || Error::Timeout { what: format!("{point}") };
+        let start = Instant::now();
+        let left = || match timeout {
+            None => Some(Duration::from_millis(100)),
+            Some(all) => all.checked_sub(start.elapsed()),
+        };
+        if self.inline {
+            while !points.reached(point, Mark::Completed) {
+                let left = left().ok_or_else(late)?;
+                self.advance_inline(left.min(Duration::from_millis(20)))?;
+            }
+            return Ok(());
+        }
+        for _ in 0..SPINS {
+            if points.reached(point, Mark::Completed) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let waiter = Waiter::Thread(std::thread::current());
+        if !points.park(point, Mark::Completed, waiter) {
+            return Ok(());
+        }
+        while !points.reached(point, Mark::Completed) {
+            std::thread::park_timeout(left().ok_or_else(late)?);
+        }
+        Ok(())
+    }
+
+    /// Inline: runs what can run; if nothing could, waits for news for as long as `patience`.
+    pub(crate) fn advance_inline(&self, patience: Duration) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let engine = router.engine.clone();
+        router.driver.advance(&engine);
+        if !patience.is_zero() {
+            router.driver.wait_for_news(&engine, patience);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! What reaches a worker from anywhere, and its sleep.
+//!
+//! # Rules
+//! 1. A worker that finds nothing to do sets `asleep`, fences, looks at its queue and inbox once
+//!    more, and only then parks.
+//! 2. Whoever gives it something does so first, then fences, then looks at `asleep`. Of the two
+//!    fences one comes first, so either the worker sees the gift or the giver sees it asleep.
+//! 3. `asleep` is cleared by whoever wakes the worker, so that it is woken once.
+
+use std::sync::{OnceLock, PoisonError};
+use std::time::Duration;
+
+use millstream_types::StreamId;
+
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, fence, park};
+
+/// Something a worker has to hear of.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// What a held stream waited for has come.
+    Resume(StreamId),
+    /// The host function that a stream waited for has returned.
+    HostDone(StreamId, anyhow::Result<()>),
+    /// A stream's device may have completed something.
+    Device(StreamId),
+    /// Stop once there is nothing left to do.
+    Stop,
+}
+
+/// A worker's inbox.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    asleep: AtomicBool,
+    full: AtomicBool,
+    news: Mutex<Vec<News>>,
+    arrived: Condvar,
+    thread: OnceLock<Thread>,
+}
+
+impl Inbox {
+    /// Names the thread that is to be woken.
+    pub(crate) fn owned_by(&self, thread: Thread) {
+        // A worker names itself once, before it first sleeps.
+        let _ = self.thread.set(thread);
+    }
+
+    pub(crate) fn post(&self, news: News) {
+        {
+            let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+            list.push(news);
+            // Release: pairs with the load of `take`; the lock orders the list itself.
+            self.full.store(true, Ordering::Release);
+        }
+        self.arrived.notify_all();
+        self.wake();
+    }
+
+    /// Wakes the worker if it sleeps. Called after something was given to it.
+    pub(crate) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed)
+            && self.asleep.swap(false, Ordering::Relaxed)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
+    /// Takes all news, into a list that is empty.
+    pub(crate) fn take(&self, into: &mut Vec<News>) {
+        let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        self.full.store(false, Ordering::Relaxed);
+        std::mem::swap(&mut *list, into);
+    }
+
+    /// Sleeps until woken, unless `busy` sees something to do.
+    pub(crate) fn sleep(&self, busy: impl Fn() -> bool) {
+        self.asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `wake`.
+        fence(Ordering::SeqCst);
+        if busy() {
+            self.asleep.store(false, Ordering::Relaxed);
+            return;
+        }
+        while self.asleep.load(Ordering::Relaxed) {
+            park();
+        }
+    }
+
+    /// Waits for news, for a thread that does not own the inbox's worker. Returns whether there
+    /// is any.
+    pub(crate) fn wait_for_news(&self, timeout: Duration) -> bool {
+        let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.is_empty() {
+            let waited = self.arrived.wait_timeout(list, timeout);
+            list = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !list.is_empty()
+    }
+}

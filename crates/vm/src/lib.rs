@@ -1,0 +1,62 @@
+//! The engine, its drivers, and the machine that users hold.
+//!
+//! # Contract
+//! A [`Machine`] takes calls from any thread, emits them in one order, and runs them on the
+//! workers of their streams. Results do not depend on the driver, the number of workers or
+//! threads, or the moment at which a device finishes. A kernel that fails, or panics, fails its
+//! instruction alone; the error comes to whoever waits for what it would have written.
+//!
+//! # Invariants
+//! - One lock, the emission's, covers hazards, sequence numbers, placement and enqueueing. Only
+//!   the lock of memory's growth may be held when it is taken. Nothing waits while it is held, but
+//!   for the inline driver, which runs the program under it.
+//! - After emission there is no lock that all instructions take, and no thread that all pass by.
+//! - No device, stream, memory or thread exists before the first instruction that needs it.
+//! - Unsafe code lives in `ring`, `slots`, `host` and `core/launch`.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | [`machine`] | the machine: making one, calls, waits, shutdown |
+//! | [`handle`] | streams, tensors, events, sections as users hold them |
+//! | `emission` | the critical section, and what it needs from outside |
+//! | `router` | from emitted instructions to workers' queues |
+//! | `driver` | worker threads, or the caller's own |
+//! | `core` | one worker's engine |
+//! | `points` | progress of streams, and who waits for it |
+//! | `ring`, `inbox` | the ways to a worker |
+//! | `sync` | the primitives under those, which models replace |
+//! | `slots`, `poison` | tensors as workers see them |
+//! | `host` | callbacks, reads, and their threads |
+//! | [`job`] | stored lists |
+//! | [`prepared`] | calls made many times |
+//! | `guard` | refuses a machine's own work to wait for it |
+#![deny(missing_docs)]
+
+mod core;
+mod driver;
+mod emission;
+mod engine;
+mod guard;
+pub mod handle;
+mod host;
+mod inbox;
+pub mod job;
+pub mod machine;
+mod points;
+mod poison;
+pub mod prepared;
+mod ring;
+#[cfg(test)]
+mod ring_tests;
+mod router;
+mod slots;
+mod sync;
+mod task;
+
+pub use engine::{Alone, Rendezvous};
+pub use handle::{Completion, Event, Section, Stream, Tensor};
+pub use host::Blob;
+pub use job::{Job, JobRecorder, JobTensor};
+pub use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
+pub use prepared::Prepared;

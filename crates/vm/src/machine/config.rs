@@ -1,0 +1,87 @@
+//! What a machine is made of.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ep::{Registry, cpu::CpuBackend};
+use millstream_instructions::SyncPolicy;
+use millstream_kernels::KernelRegistry;
+use millstream_ops::OpRegistry;
+use millstream_stream_policy::StreamPolicy;
+use millstream_types::DeviceId;
+
+use crate::engine::{Alone, Rendezvous};
+
+/// Who runs a machine's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverKind {
+    /// Worker threads.
+    #[default]
+    Threaded,
+    /// The caller's thread, in program order: the reference for the other.
+    Inline,
+}
+
+/// What a machine is made of.
+pub struct MachineConfig {
+    /// Who runs its instructions.
+    pub driver: DriverKind,
+    /// Which earlier uses of a tensor an instruction waits for.
+    pub sync: SyncPolicy,
+    /// The most workers over which the host's streams are spread.
+    pub host_workers: usize,
+    /// The threads that kernels share. With one, kernels run on their stream's worker.
+    pub threads: usize,
+    /// How many instructions may be on their way before a submitter has to wait.
+    pub watermark: u64,
+    /// Memory limits in bytes, by device; others have their own default.
+    pub memory_limits: HashMap<DeviceId, u64>,
+    /// The ops.
+    pub ops: OpRegistry,
+    /// Their kernels.
+    pub kernels: KernelRegistry,
+    /// The backends.
+    pub devices: Arc<Registry>,
+    /// Policies beside the standard ones; the last of a type comes first.
+    pub policies: Vec<Arc<dyn StreamPolicy>>,
+    /// Whether recorded lists say why each wait is there, or is not.
+    pub annotations: bool,
+    /// Where the program's ranks meet.
+    pub ranks: Arc<dyn Rendezvous>,
+}
+
+impl Default for MachineConfig {
+    /// The standard ops on `cpu:0`, by worker threads.
+    fn default() -> MachineConfig {
+        let devices = Arc::new(Registry::new());
+        devices.register(Arc::new(CpuBackend::new()));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        MachineConfig {
+            driver: DriverKind::default(),
+            sync: SyncPolicy::default(),
+            host_workers: cores,
+            threads: cores,
+            watermark: 1 << 20,
+            memory_limits: HashMap::new(),
+            ops: millstream_ops::standard(),
+            kernels: millstream_kernels::standard(),
+            devices,
+            policies: Vec::new(),
+            annotations: true,
+            ranks: Arc::new(Alone),
+        }
+    }
+}
+
+impl fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MachineConfig")
+            .field("driver", &self.driver)
+            .field("sync", &self.sync)
+            .field("host_workers", &self.host_workers)
+            .field("threads", &self.threads)
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! What a machine has done and has: counts, memory, threads.
+
+use std::sync::Arc;
+
+use millstream_instructions::builder::Stats;
+use millstream_instructions::planner::ArenaUse;
+use millstream_stream_policy::PolicyTable;
+use millstream_types::{Result, StreamKey};
+
+use super::Machine;
+
+impl Machine {
+    /// Counts of what was emitted.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn stats(&self) -> Result<Stats> {
+        Ok(self.shared.lock()?.builder.stats().clone())
+    }
+
+    /// How much memory each device's arenas use.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn memory(&self) -> Result<Vec<ArenaUse>> {
+        Ok(self.shared.lock()?.builder.planner().usage())
+    }
+
+    /// The keys of the streams that were given anything.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn streams_used(&self) -> Result<Vec<StreamKey>> {
+        let emission = self.shared.lock()?;
+        let used = emission.router.tails();
+        let keys = emission.builder.streams().enumerate();
+        let is_used = |k: usize| used.iter().any(|p| p.stream.index() == k);
+        Ok(keys.filter(|(k, _)| is_used(*k)).map(|(_, s)| s.key.clone()).collect())
+    }
+
+    /// How many instructions each stream was given, of those that were given any.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn stream_loads(&self) -> Result<Vec<(StreamKey, u64)>> {
+        let emission = self.shared.lock()?;
+        let keys: Vec<&StreamKey> = emission.builder.streams().map(|s| &s.key).collect();
+        let tails = emission.router.tails();
+        Ok(tails.iter().map(|p| (keys[p.stream.index()].clone(), p.seq)).collect())
+    }
+
+    /// How many worker threads have been started, host workers and kernels' threads apart.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn worker_threads(&self) -> Result<usize> {
+        Ok(self.shared.lock()?.router.driver.threads())
+    }
+
+    /// How many threads for host functions and for kernels have been started.
+    pub fn helper_threads(&self) -> (usize, usize) {
+        let engine = &self.shared.engine;
+        (engine.host_workers.threads(), engine.threads.started())
+    }
+
+    /// How many host callbacks have not been run or dropped.
+    pub fn pending_callbacks(&self) -> usize {
+        self.shared.engine.host.callbacks()
+    }
+
+    /// The policies, and through them the devices that were opened.
+    pub fn policies(&self) -> &Arc<PolicyTable> {
+        &self.shared.engine.policies
+    }
+}

@@ -1,0 +1,100 @@
+//! The end of a machine, in numbered steps.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use millstream_types::Point;
+
+use crate::guard;
+use crate::points::Mark;
+
+use super::{Machine, Shared};
+
+/// What shutting down found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Streams with instructions that have not completed, and how far each has come.
+    pub hanging: Vec<String>,
+    /// Whether worker threads, with their memory, were left behind.
+    pub leaked: bool,
+}
+
+impl Machine {
+    /// Shuts down: refuses what comes, drains what there is, ends the threads. Whatever has not
+    /// completed within `timeout` is reported, and left behind with its threads and memory.
+    pub fn shutdown(self, timeout: Duration) -> Report {
+        self.shared.shutdown(timeout)
+    }
+}
+
+impl Shared {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// 1. Refuse new work. 2. Wait for what is on its way. 3. Tell the workers to stop. 4. Join
+    ///    them, or leave those behind that hang.
+    fn shutdown(&self, timeout: Duration) -> Report {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Report::default();
+        }
+        let start = Instant::now();
+        let mut report = Report::default();
+        let Ok(tails) = self.lock().map(|e| e.router.tails()) else {
+            return Report { leaked: true, ..report };
+        };
+        for point in tails {
+            let left = timeout.saturating_sub(start.elapsed());
+            if self.wait_point(point, Some(left)).is_err() {
+                report.hanging.push(self.describe(point));
+            }
+        }
+        let Ok(mut emission) = self.emission.lock() else {
+            return Report { leaked: true, ..report };
+        };
+        let threads = emission.router.driver.stop();
+        drop(emission);
+        if report.hanging.is_empty() {
+            for thread in threads {
+                // A worker that panicked has nothing left to give.
+                let _ = thread.join();
+            }
+        } else {
+            report.leaked = true;
+        }
+        report
+    }
+
+    fn describe(&self, point: Point) -> String {
+        let done = self.engine.points.stream(point.stream).completed();
+        let emission = self.emission.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = emission.builder.streams().nth(point.stream.index()).map(|s| s.key.to_string());
+        format!(
+            "{}: {done} of {} instructions completed",
+            key.unwrap_or_else(|| point.stream.to_string()),
+            point.seq
+        )
+    }
+
+    /// Whether a point has completed. Never blocks.
+    pub(crate) fn query(&self, point: Point) -> bool {
+        if self.inline && !self.engine.points.reached(point, Mark::Completed) {
+            // Nobody else would ask the devices.
+            let _ = self.advance_inline(Duration::ZERO);
+        }
+        self.engine.points.reached(point, Mark::Completed)
+    }
+}
+
+impl Drop for Shared {
+    /// Drains, however long it takes. From within the machine's own work it cannot: then the
+    /// threads end by themselves.
+    fn drop(&mut self) {
+        if guard::refuse_within(self.engine.machine, "dropping").is_ok() {
+            self.shutdown(Duration::MAX);
+        } else if let Ok(emission) = self.emission.get_mut() {
+            emission.router.driver.stop();
+        }
+    }
+}

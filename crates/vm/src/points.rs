@@ -1,0 +1,205 @@
+//! How far each stream has come, and who waits for it.
+//!
+//! # Rules
+//! 1. A stream's counters are written by the one worker that owns it, and only grow.
+//! 2. `completed` is stored with release order after all that the completed instructions did, and
+//!    loaded with acquire order: who sees a point reached sees what it did.
+//! 3. Lost wake-ups: a waiter enters the list, sets `waiting`, fences, and looks at the counter
+//!    again. The owner stores the counter, and at its next [`StreamState::flush`] fences and looks
+//!    at `waiting`. Of two such fences one comes first, so either the waiter sees the counter or
+//!    the owner sees the waiter (Dekker's argument). Between flushes the owner looks at `waiting`
+//!    without a fence; that is quicker for the waiter and proves nothing.
+//! 4. The owner flushes before it sleeps and after a bounded number of instructions.
+
+use std::sync::{OnceLock, PoisonError};
+use std::task::Waker;
+
+use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
+use smallvec::SmallVec;
+
+use millstream_types::{Point, StreamId};
+
+use crate::inbox::{Inbox, News};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, Thread, fence};
+
+/// Which of a stream's counters is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Handed to the device.
+    Launched,
+    /// Finished there.
+    Completed,
+}
+
+/// Who is to be told.
+#[derive(Clone, Debug)]
+pub(crate) enum Waiter {
+    /// A stream that its worker holds.
+    Lane(Arc<Inbox>, StreamId),
+    /// A thread of the program.
+    Thread(Thread),
+    /// A future.
+    Task(Waker),
+}
+
+impl Waiter {
+    fn wake(self) {
+        match self {
+            Waiter::Lane(inbox, lane) => inbox.post(News::Resume(lane)),
+            Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Task(waker) => waker.wake(),
+        }
+    }
+}
+
+struct Node {
+    link: LinkedListAtomicLink,
+    seq: u64,
+    mark: Mark,
+    waiter: Option<Waiter>,
+}
+
+intrusive_adapter!(NodeList = Box<Node>: Node { link => LinkedListAtomicLink });
+
+struct Waiters {
+    held: LinkedList<NodeList>,
+    // Nodes used before, so that holding a stream allocates nothing in the steady state.
+    free: LinkedList<NodeList>,
+}
+
+/// One stream's progress. Alone on its cache lines, since its owner writes it all the time.
+#[repr(align(128))]
+pub(crate) struct StreamState {
+    completed: AtomicU64,
+    launched: AtomicU64,
+    waiting: AtomicBool,
+    waiters: Mutex<Waiters>,
+}
+
+impl StreamState {
+    pub(crate) fn new() -> StreamState {
+        let waiters = Waiters {
+            held: LinkedList::new(NodeList::new()),
+            free: LinkedList::new(NodeList::new()),
+        };
+        StreamState {
+            completed: AtomicU64::new(0),
+            launched: AtomicU64::new(0),
+            waiting: AtomicBool::new(false),
+            waiters: Mutex::new(waiters),
+        }
+    }
+
+    /// Whether instruction `seq` has got that far. What completed was launched before.
+    pub(crate) fn reached(&self, seq: u64, mark: Mark) -> bool {
+        self.completed.load(Ordering::Acquire) >= seq
+            || (mark == Mark::Launched && self.launched.load(Ordering::Acquire) >= seq)
+    }
+
+    /// The last completed instruction.
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// The owner tells that all up to `seq` have got that far.
+    pub(crate) fn publish(&self, seq: u64, mark: Mark) {
+        // Release: pairs with the loads of `reached`.
+        match mark {
+            Mark::Completed => self.completed.store(seq, Ordering::Release),
+            Mark::Launched => self.launched.store(seq, Ordering::Release),
+        }
+        // A hint only; see rule 3.
+        if self.waiting.load(Ordering::Relaxed) {
+            self.wake_due();
+        }
+    }
+
+    /// The owner makes sure that nobody waits for what it has published.
+    pub(crate) fn flush(&self) {
+        // Pairs with the fence in `park`.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) {
+            self.wake_due();
+        }
+    }
+
+    fn wake_due(&self) {
+        let mut due: SmallVec<[Waiter; 4]> = SmallVec::new();
+        {
+            let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            let Waiters { held, free } = &mut *guard;
+            let mut cursor = held.front_mut();
+            while let Some(node) = cursor.get() {
+                if !self.reached(node.seq, node.mark) {
+                    cursor.move_next();
+                    continue;
+                }
+                if let Some(mut node) = cursor.remove() {
+                    due.extend(node.waiter.take());
+                    free.push_front(node);
+                }
+            }
+            self.waiting.store(!held.is_empty(), Ordering::Relaxed);
+        }
+        // With the lock let go: a woken thread may come straight back.
+        for waiter in due {
+            waiter.wake();
+        }
+    }
+
+    /// Has `waiter` told once instruction `seq` has got that far. Returns false, and forgets the
+    /// waiter, if it has already.
+    pub(crate) fn park(&self, seq: u64, mark: Mark, waiter: Waiter) -> bool {
+        if self.reached(seq, mark) {
+            return false;
+        }
+        let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let Waiters { held, free } = &mut *guard;
+        let mut node = free.pop_front().unwrap_or_else(|| {
+            Box::new(Node { link: LinkedListAtomicLink::new(), seq, mark, waiter: None })
+        });
+        (node.seq, node.mark, node.waiter) = (seq, mark, Some(waiter));
+        held.push_back(node);
+        self.waiting.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `flush`.
+        fence(Ordering::SeqCst);
+        if !self.reached(seq, mark) {
+            return true;
+        }
+        // The lock is still ours, so the last of the list is this waiter's node.
+        if let Some(mut node) = held.pop_back() {
+            node.waiter = None;
+            free.push_front(node);
+        }
+        self.waiting.store(!held.is_empty(), Ordering::Relaxed);
+        false
+    }
+}
+
+const CHUNK: usize = 64;
+const CHUNKS: usize = (u16::MAX as usize + 1) / CHUNK;
+
+/// The progress of all streams, by id. Entries never move.
+pub(crate) struct PointTable {
+    chunks: Box<[OnceLock<Box<[StreamState]>>]>,
+}
+
+impl PointTable {
+    pub(crate) fn new() -> PointTable {
+        PointTable { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+    }
+
+    pub(crate) fn stream(&self, stream: StreamId) -> &StreamState {
+        let chunk = &self.chunks[stream.index() / CHUNK];
+        let made = || (0..CHUNK).map(|_| StreamState::new()).collect();
+        &chunk.get_or_init(made)[stream.index() % CHUNK]
+    }
+
+    pub(crate) fn reached(&self, point: Point, mark: Mark) -> bool {
+        point.seq == 0 || self.stream(point.stream).reached(point.seq, mark)
+    }
+
+    pub(crate) fn park(&self, point: Point, mark: Mark, waiter: Waiter) -> bool {
+        point.seq != 0 && self.stream(point.stream).park(point.seq, mark, waiter)
+    }
+}

@@ -1,0 +1,412 @@
+//! From emitted instructions to the workers' queues.
+//!
+//! Runs under the emission's lock, so each queue has one producer at a time. Instructions without
+//! a place take effect here; the others go to the worker of their stream. A barrier, which every
+//! stream has to come after, is put before a stream's next instruction when that comes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::{
+    ArenaId, Body, Instruction, ListRecorder, Placement, Sink, StreamDecl, Via,
+};
+use millstream_stream_policy::Crew;
+use millstream_types::{EventId, ListId, Point, Result, StreamId, StreamKey, TensorId, TensorSpec};
+
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::job::StoredJob;
+use crate::points::Mark;
+use crate::slots::TensorSlot;
+use crate::task::{Task, is_for_workers};
+
+/// A stream of a scope: of the program, or of a stored list.
+#[derive(Clone, Debug)]
+struct Stream {
+    id: StreamId,
+    worker: usize,
+    /// What is added to the list's sequence numbers.
+    base: u64,
+    /// The last place that was given to the worker.
+    tail: u64,
+    /// What the next instruction comes after, beside its waits.
+    gates: SmallVec<[Point; 2]>,
+}
+
+/// The worker of a stream that has none yet.
+const UNOPENED: usize = usize::MAX;
+
+impl Stream {
+    fn unopened(id: StreamId) -> Stream {
+        Stream { id, worker: UNOPENED, base: 0, tail: 0, gates: SmallVec::new() }
+    }
+}
+
+/// Streams that are ordered among themselves: `s0` of a list is the first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    streams: Vec<Stream>,
+}
+
+impl Scope {
+    /// Whether it has no streams (yet).
+    pub(crate) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    fn point(&self, point: Point) -> Point {
+        let stream = &self.streams[point.stream.index()];
+        Point::new(stream.id, stream.base + point.seq)
+    }
+}
+
+/// Gives instructions to workers.
+pub(crate) struct Router {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) driver: Driver,
+    program: Scope,
+    /// The last barrier: streams that come into being later come after it, too.
+    last_barrier: Option<Point>,
+    pub(crate) jobs: HashMap<ListId, StoredJob>,
+    pub(crate) recorder: Option<ListRecorder>,
+    pub(crate) annotated: bool,
+    next_storage: u64,
+    /// Ids of private streams and events count down, those of the program up.
+    next_private_stream: u16,
+    next_private_event: u32,
+    next_private_arena: u16,
+    /// The next of the host's workers to be given a stream.
+    next_host_worker: usize,
+}
+
+impl Router {
+    pub(crate) fn new(engine: Arc<Engine>, driver: Driver, annotated: bool) -> Router {
+        Router {
+            engine,
+            driver,
+            program: Scope::default(),
+            last_barrier: None,
+            jobs: HashMap::new(),
+            recorder: None,
+            annotated,
+            next_storage: 0,
+            next_private_stream: u16::MAX,
+            next_private_event: u32::MAX,
+            next_private_arena: u16::MAX,
+            next_host_worker: 0,
+        }
+    }
+
+    /// Whether a stream of the program has a worker.
+    pub(crate) fn is_open(&self, id: StreamId) -> bool {
+        self.program.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
+    }
+
+    /// Gives a stream of the program to a worker, unless it has one. Done before its first
+    /// instruction is emitted, as the thread that it may need can be refused.
+    pub(crate) fn open(&mut self, id: StreamId, key: &StreamKey) -> Result<()> {
+        while self.program.streams.len() <= id.index() {
+            let id = StreamId(self.program.streams.len() as u16);
+            let mut stream = Stream::unopened(id);
+            stream.gates.extend(self.last_barrier);
+            self.program.streams.push(stream);
+        }
+        if self.program.streams[id.index()].worker == UNOPENED {
+            let gates = std::mem::take(&mut self.program.streams[id.index()].gates);
+            let opened = self.give_to_worker(id, key)?;
+            self.program.streams[id.index()] = Stream { gates, ..opened };
+        }
+        Ok(())
+    }
+
+    /// The last place of each stream that was given anything.
+    pub(crate) fn tails(&self) -> Vec<Point> {
+        let streams = self.program.streams.iter().filter(|s| s.tail > 0);
+        streams.map(|s| Point::new(s.id, s.tail)).collect()
+    }
+
+    fn give_to_worker(&mut self, id: StreamId, key: &StreamKey) -> Result<Stream> {
+        let crew = self.engine.policies.policy(key)?.crew(key);
+        let worker = match crew {
+            Crew::Host => {
+                self.next_host_worker += 1;
+                self.driver.host_worker(&self.engine, self.next_host_worker - 1)?
+            }
+            other => self.driver.own_worker(&self.engine, other)?,
+        };
+        self.driver.push(worker, Task::Open(id, Box::new(key.clone())));
+        Ok(Stream { id, worker, base: 0, tail: 0, gates: SmallVec::new() })
+    }
+
+    /// Private streams for a stored list.
+    pub(crate) fn private_scope(&mut self, streams: &[StreamDecl]) -> Result<Scope> {
+        let mut scope = Scope::default();
+        for decl in streams {
+            let id = StreamId(self.next_private_stream);
+            if usize::from(self.next_private_stream) <= self.program.streams.len() {
+                return Err(millstream_types::Error::Invalid {
+                    what: "stream",
+                    message: "a machine has no more streams for stored lists".to_owned(),
+                });
+            }
+            self.next_private_stream -= 1;
+            let stream = self.give_to_worker(id, &decl.key)?;
+            scope.streams.push(stream);
+        }
+        Ok(scope)
+    }
+
+    /// An event that is a stored list's alone.
+    pub(crate) fn private_event(&mut self) -> EventId {
+        self.next_private_event -= 1;
+        EventId(self.next_private_event)
+    }
+
+    /// An arena that is a stored list's alone.
+    pub(crate) fn private_arena(&mut self) -> ArenaId {
+        self.next_private_arena -= 1;
+        ArenaId(self.next_private_arena)
+    }
+
+    /// A number that no other storage has.
+    pub(crate) fn new_storage(&mut self) -> u64 {
+        self.next_storage += 1;
+        self.next_storage
+    }
+
+    fn set_slot(&self, id: TensorId, slot: TensorSlot) {
+        // SAFETY: the emission's lock is held, and the builder gives a slot out only once every
+        // instruction that named it has completed.
+        unsafe { self.engine.slots.set(id, slot) };
+    }
+
+    pub(crate) fn slot(&self, id: TensorId) -> Option<&TensorSlot> {
+        // SAFETY: the emission's lock is held, and the result does not outlive the borrow of the
+        // router, without which no slot is set.
+        unsafe { self.engine.slots.get(id) }
+    }
+
+    /// Makes a new tensor known to the workers.
+    pub(crate) fn begin_tensor(&mut self, id: TensorId, spec: &TensorSpec, place: &Placement) {
+        // The builder was told of the arena's growth only after the memory was there.
+        let Ok(base) = self.engine.memory.resolve(place) else { return };
+        let storage = self.new_storage();
+        let on_host = self.engine.memory.on_host(place.arena);
+        let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
+        self.set_slot(id, slot);
+    }
+
+    /// Makes a tensor in memory of its own known to the workers.
+    pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot) {
+        self.set_slot(id, slot);
+    }
+
+    /// Makes a view known to the workers.
+    pub(crate) fn begin_view(&self, id: TensorId, of: TensorId, spec: &TensorSpec) {
+        if let Some(whole) = self.slot(of).cloned() {
+            self.set_slot(id, TensorSlot { spec: spec.clone(), ..whole });
+        }
+    }
+
+    fn push(&mut self, worker: usize, task: Task) {
+        self.engine.backlog.give();
+        self.driver.push(worker, task);
+    }
+
+    /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
+    fn give(&mut self, stream: StreamId, seq: u64, task: Task) {
+        let at = stream.index();
+        if !self.program.streams[at].gates.is_empty() {
+            let (worker, id) = (self.program.streams[at].worker, self.program.streams[at].id);
+            for gate in std::mem::take(&mut self.program.streams[at].gates) {
+                self.push(worker, Task::Hold(id, gate, Mark::Completed));
+            }
+        }
+        let stream = &mut self.program.streams[at];
+        stream.tail = seq;
+        let worker = stream.worker;
+        self.push(worker, task);
+    }
+
+    fn route(&mut self, instruction: Instruction) {
+        match &instruction.body {
+            Body::AllocateTensor { tensor, spec, placement, .. } => {
+                self.begin_tensor(*tensor, spec, placement);
+                return;
+            }
+            Body::ViewTensor { tensor, of, spec } => return self.begin_view(*tensor, *of, spec),
+            body if !is_for_workers(body) => return,
+            Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
+            Body::StreamWait { until, via: Via::Device(event), .. } => {
+                let half = Task::Record(*until, *event, instruction.clone());
+                self.give(until.stream, until.seq, half);
+            }
+            Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
+            _ => {}
+        }
+        if let Some(at) = instruction.body.at() {
+            self.give(at.stream, at.seq, Task::Run(instruction));
+        }
+    }
+
+    /// The barrier comes after all that was given so far, and all later instructions after it.
+    fn gate_barrier(&mut self, at: Point) {
+        let tails: SmallVec<[Point; 8]> =
+            self.program.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
+        let own = self.program.streams[at.stream.index()].worker;
+        for tail in tails {
+            if tail.stream != at.stream && !self.engine.points.reached(tail, Mark::Completed) {
+                self.push(own, Task::Hold(at.stream, tail, Mark::Completed));
+            }
+        }
+        self.last_barrier = Some(at);
+        for stream in &mut self.program.streams {
+            if stream.id != at.stream {
+                // Whoever comes after this barrier comes after all that earlier gates stood for.
+                stream.gates = SmallVec::from_elem(at, 1);
+            }
+        }
+    }
+
+    /// Gives a stored list to the workers of its private streams, between the launcher's begin and
+    /// its end. The launcher's own instruction follows.
+    fn launch_job(&mut self, at: Point, list: ListId) {
+        let Some(mut job) = self.jobs.remove(&list) else { return };
+        let lazy = &self.program.streams[at.stream.index()];
+        let (lazy_worker, gates) = (lazy.worker, lazy.gates.clone());
+        self.program.streams[at.stream.index()].gates.clear();
+        for gate in gates {
+            self.push(lazy_worker, Task::Hold(at.stream, gate, Mark::Completed));
+        }
+        self.push(lazy_worker, Task::Begin(at, job.storages.clone()));
+        job.launched = at;
+        for &read in &job.reads {
+            self.engine.host.renew_read(read);
+        }
+        for stream in &mut job.scope.streams {
+            stream.base = stream.tail;
+        }
+        let started = job.scope.streams.iter().map(|_| false).collect();
+        let mut run = JobRun { router: self, job: &mut job, started, begun: at };
+        run.all();
+        let tails: SmallVec<[Point; 8]> =
+            job.scope.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
+        for tail in tails {
+            self.push(lazy_worker, Task::Hold(at.stream, tail, Mark::Completed));
+        }
+        self.jobs.insert(list, job);
+    }
+}
+
+/// One run of a stored list.
+struct JobRun<'a> {
+    router: &'a mut Router,
+    job: &'a mut StoredJob,
+    /// Which of its streams wait for the begin already.
+    started: SmallVec<[bool; 8]>,
+    begun: Point,
+}
+
+impl JobRun<'_> {
+    fn all(&mut self) {
+        for k in 0..self.job.instructions.len() {
+            self.route(self.job.instructions[k].clone());
+        }
+        for stream in &mut self.job.scope.streams {
+            // What a gate stands for is within this run, which is waited for as a whole.
+            stream.gates.clear();
+        }
+    }
+
+    fn give(&mut self, stream: StreamId, seq: u64, task: Task) {
+        let s = &mut self.job.scope.streams[stream.index()];
+        let (id, worker) = (s.id, s.worker);
+        let gates = std::mem::take(&mut s.gates);
+        s.tail = seq;
+        if !std::mem::replace(&mut self.started[stream.index()], true) {
+            self.router.push(worker, Task::Enter(id, self.begun));
+        }
+        for gate in gates {
+            self.router.push(worker, Task::Hold(id, gate, Mark::Completed));
+        }
+        self.router.push(worker, task);
+    }
+
+    /// Moves an instruction from the list's numbers to the machine's, and gives it to its worker.
+    fn route(&mut self, mut instruction: Instruction) {
+        if let Body::HostObserved { points } = &instruction.body {
+            // Who made the list had seen them pass; here everything later waits for them.
+            let points: SmallVec<[Point; 4]> =
+                points.iter().map(|p| self.job.scope.point(*p)).collect();
+            for stream in &mut self.job.scope.streams {
+                stream.gates.extend(points.iter().copied().filter(|p| p.stream != stream.id));
+            }
+            return;
+        }
+        let Some(list_at) = instruction.body.at() else { return };
+        let at = self.job.scope.point(list_at);
+        match &mut instruction.body {
+            Body::StreamWaitEvent { at: own, until, .. } => {
+                *until = self.job.scope.point(*until);
+                *own = at;
+            }
+            Body::StreamWait { at: own, until, via } => {
+                let source = until.stream;
+                *until = self.job.scope.point(*until);
+                *own = at;
+                let (until, via) = (*until, *via);
+                if let Via::Device(event) = via {
+                    self.give(source, until.seq, Task::Record(until, event, instruction.clone()));
+                }
+            }
+            Body::Barrier { at: own } | Body::GlobalSync { at: own } => {
+                *own = at;
+                self.gate_barrier(list_at.stream, at);
+            }
+            Body::OpCall { at: own, .. }
+            | Body::TouchTensors { at: own, .. }
+            | Body::RecordEvent { at: own, .. }
+            | Body::SyncRead { at: own, .. }
+            | Body::CriticalSectionBegin { at: own, .. }
+            | Body::CriticalSectionEnd { at: own, .. } => *own = at,
+            // Refused when the list was stored.
+            _ => return,
+        }
+        self.give(list_at.stream, at.seq, Task::Run(instruction));
+    }
+
+    fn gate_barrier(&mut self, list_stream: StreamId, at: Point) {
+        let scope = &mut self.job.scope;
+        let tails: SmallVec<[Point; 8]> = scope
+            .streams
+            .iter()
+            .filter(|s| s.id != at.stream && s.tail > s.base)
+            .map(|s| Point::new(s.id, s.tail))
+            .collect();
+        scope.streams[list_stream.index()].gates.extend(tails);
+        for stream in &mut scope.streams {
+            if stream.id != at.stream {
+                stream.gates.push(at);
+            }
+        }
+    }
+}
+
+impl Sink for Router {
+    fn emit(&mut self, instruction: Instruction) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(&instruction);
+        }
+        self.route(instruction);
+    }
+
+    fn reached(&self, point: Point) -> bool {
+        self.engine.points.reached(point, Mark::Completed)
+    }
+
+    fn annotated(&self) -> bool {
+        self.annotated && self.recorder.is_some()
+    }
+}

@@ -1,0 +1,114 @@
+//! The tensors of a machine, as its workers see them.
+//!
+//! # Rules
+//! 1. A slot is written by the emission alone, under its lock, and only while no instruction that
+//!    names the slot is on its way: the builder gives a slot out again only once every instruction
+//!    that named it has completed.
+//! 2. A worker reads a slot only while it runs an instruction that names it. The instruction came
+//!    through a queue after the slot was written, so the write is seen.
+//! 3. Chunks are never moved or freed while the table lives.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use millstream_kernels::RawTensor;
+use millstream_types::{TensorId, TensorSpec};
+
+/// A tensor's memory and layout.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorSlot {
+    /// The storage's first byte.
+    pub(crate) base: NonNull<u8>,
+    /// The bytes of the storage.
+    pub(crate) bytes: u64,
+    pub(crate) spec: TensorSpec,
+    /// A number that no other storage of the machine ever has.
+    pub(crate) storage: u64,
+    /// Whether the host can use the memory through its address.
+    pub(crate) on_host: bool,
+}
+
+struct Entry(UnsafeCell<Option<TensorSlot>>);
+
+// SAFETY: by rules 1 and 2 an entry is never read and written at the same time, and what is in it
+// can be sent: an address and plain values.
+unsafe impl Sync for Entry {}
+// SAFETY: as above.
+unsafe impl Send for Entry {}
+
+/// The first chunk has this many slots, each further one twice as many as the one before.
+const FIRST: usize = 1024;
+const CHUNKS: usize = 22;
+
+pub(crate) struct TensorSlots {
+    chunks: [OnceLock<Box<[Entry]>>; CHUNKS],
+}
+
+const fn place(id: TensorId) -> (usize, usize) {
+    let n = id.index() / FIRST + 1;
+    let chunk = n.ilog2() as usize;
+    (chunk, id.index() - FIRST * ((1 << chunk) - 1))
+}
+
+impl TensorSlots {
+    pub(crate) fn new() -> TensorSlots {
+        TensorSlots { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    /// Sets a slot.
+    ///
+    /// # Safety
+    /// By rule 1: no instruction that names the slot is on its way, and no other thread sets it.
+    pub(crate) unsafe fn set(&self, id: TensorId, slot: TensorSlot) {
+        let (chunk, at) = place(id);
+        let made = || (0..FIRST << chunk).map(|_| Entry(UnsafeCell::new(None))).collect();
+        let entry = &self.chunks[chunk].get_or_init(made)[at];
+        // SAFETY: the caller promises that nobody else uses the entry.
+        unsafe { *entry.0.get() = Some(slot) };
+    }
+
+    /// The slot of a tensor.
+    ///
+    /// # Safety
+    /// By rule 2: the caller holds the emission's lock, or runs an instruction that names the
+    /// tensor, and lets go of the result before either ends.
+    pub(crate) unsafe fn get(&self, id: TensorId) -> Option<&TensorSlot> {
+        let (chunk, at) = place(id);
+        let entry = self.chunks.get(chunk)?.get()?.get(at)?;
+        // SAFETY: the caller promises that nobody writes the entry meanwhile.
+        unsafe { (*entry.0.get()).as_ref() }
+    }
+}
+
+impl TensorSlot {
+    /// The tensor as a kernel sees it.
+    pub(crate) fn raw(&self) -> RawTensor<'_> {
+        let layout = &self.spec.layout;
+        let start = layout.offset() * self.spec.dtype.size();
+        RawTensor {
+            data: self.base.as_ptr().wrapping_add(start),
+            dtype: self.spec.dtype,
+            shape: layout.shape(),
+            strides: layout.strides(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_fill_the_chunks_without_gaps() {
+        let mut expected = (0, 0);
+        for id in 0..(FIRST * 7) as u32 {
+            assert_eq!(place(TensorId(id)), expected);
+            expected.1 += 1;
+            if expected.1 == FIRST << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(place(TensorId(u32::MAX)).0 <= CHUNKS);
+    }
+}

@@ -1,0 +1,45 @@
+//! What the emission gives to workers.
+
+use std::sync::Arc;
+
+use millstream_instructions::{Body, Instruction};
+use millstream_types::{EventId, Point, StreamId, StreamKey};
+
+use crate::points::Mark;
+
+/// One entry of a worker's queue.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Runs an instruction.
+    Run(Instruction),
+    /// A stream is the worker's from now on.
+    Open(StreamId, Box<StreamKey>),
+    /// What follows on the stream comes after a point. It stands in no list: barriers and the
+    /// ends of stored lists need it.
+    Hold(StreamId, Point, Mark),
+    /// The half of a `StreamWait` on the stream that is waited for.
+    Record(Point, EventId, Instruction),
+    /// What follows on a private stream belongs to the run of a stored list that begins at a point.
+    Enter(StreamId, Point),
+    /// A stored list begins: its streams may go on, and what its storages held is forgotten.
+    Begin(Point, Arc<[u64]>),
+}
+
+impl Task {
+    /// The stream that the task is for.
+    pub(crate) fn lane(&self) -> StreamId {
+        match self {
+            Task::Run(instruction) => match instruction.body.at() {
+                Some(at) => at.stream,
+                None => unreachable!("only instructions with a place are given to workers"),
+            },
+            Task::Open(lane, _) | Task::Hold(lane, _, _) | Task::Enter(lane, _) => *lane,
+            Task::Record(at, _, _) | Task::Begin(at, _) => at.stream,
+        }
+    }
+}
+
+/// Whether an instruction is for workers. The others take effect when they are emitted.
+pub(crate) const fn is_for_workers(body: &Body) -> bool {
+    body.at().is_some()
+}
