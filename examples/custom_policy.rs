@@ -1,0 +1,143 @@
+//! A stream policy, an op and its kernel, all made outside of Millstream's own crates.
+//!
+//! The policy gives compute streams from number 7 on a worker of their own, away from the host's
+//! other streams, and notes which streams it was asked to make. The op squares its operand.
+
+use std::sync::{Arc, Mutex};
+
+use millstream::ep::{Device, EventPool, Notify, Registry};
+use millstream::kernels::{KernelCtx, Operands, RawTensor};
+use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
+use millstream::stream_policy::{Crew, StreamParts, StreamPolicy};
+use millstream::{
+    DType, DeviceId, Machine, MachineConfig, Result, StreamKey, StreamType, TensorSpec,
+};
+
+/// `square(x)`: x · x for every element.
+struct Square;
+
+impl Op for Square {
+    fn name(&self) -> &str {
+        "square"
+    }
+
+    fn summary(&self) -> &str {
+        "x * x"
+    }
+
+    fn inputs(&self) -> &[ArgDoc] {
+        &[ArgDoc { name: "x", doc: "any shape" }]
+    }
+
+    fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
+        let x = &call.inputs[0];
+        Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?))
+    }
+}
+
+/// The operands of `mul`: x, x and where the result goes.
+struct Twice<'a> {
+    x: RawTensor<'a>,
+    out: RawTensor<'a>,
+}
+
+impl Operands for Twice<'_> {
+    fn len(&self) -> usize {
+        3
+    }
+
+    fn get(&self, index: usize) -> RawTensor<'_> {
+        if index < 2 { self.x } else { self.out }
+    }
+}
+
+/// The kernel: the standard one of `mul`, with the operand given twice.
+fn square_kernel() -> impl Fn(&KernelCtx<'_>) -> anyhow::Result<()> + Send + Sync {
+    let standard = millstream::kernels::standard();
+    let mul = standard.get("cpu", "mul").cloned();
+    move |ctx| {
+        let mul = mul.as_ref().ok_or_else(|| anyhow::anyhow!("no kernel of mul"))?;
+        let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+        let operands = Twice { x, out };
+        // SAFETY: the three are the call's own operands, used as the call may use them: x is read,
+        // which it may be twice, and out is written.
+        let twice =
+            unsafe { KernelCtx::new(&operands, ctx.attrs(), ctx.workspace(), None, ctx.native()) };
+        mul.run(&twice)
+    }
+}
+
+/// Compute streams from number 7 on, on a worker of their own.
+#[derive(Default)]
+struct Aside {
+    made: Mutex<Vec<String>>,
+}
+
+impl StreamPolicy for Aside {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Compute
+    }
+
+    fn serves(&self, device: &DeviceId) -> bool {
+        device.kind() == "cpu"
+    }
+
+    fn crew(&self, key: &StreamKey) -> Crew {
+        if key.index >= 7 { Crew::Own(StreamType::Compute) } else { Crew::Host }
+    }
+
+    fn create(
+        &self,
+        key: &StreamKey,
+        devices: &Registry,
+        _events: &dyn Fn(&Arc<dyn Device>) -> Arc<EventPool>,
+        notify: Notify,
+    ) -> Result<StreamParts> {
+        if let (7.., Ok(mut made)) = (key.index, self.made.lock()) {
+            made.push(key.to_string());
+        }
+        let device = devices.device(&key.device)?;
+        let stream = device.create_stream(notify)?;
+        // The host's commands complete at once: it has no use for events.
+        Ok(StreamParts { device, stream, events: None })
+    }
+}
+
+/// What the example shows.
+pub(crate) struct Shown {
+    /// The squares.
+    pub(crate) result: Vec<f32>,
+    /// The streams that the policy made on its own worker.
+    pub(crate) named: Vec<String>,
+    /// How many workers there are.
+    pub(crate) workers: usize,
+}
+
+/// Registers the three and uses them.
+///
+/// # Errors
+/// None is expected.
+pub(crate) fn run() -> Result<Shown> {
+    let policy = Arc::new(Aside::default());
+    let mut config = MachineConfig { policies: vec![policy.clone()], ..MachineConfig::default() };
+    config.ops.register(Arc::new(Square));
+    config.kernels.register("cpu", "square", Arc::new(square_kernel()));
+    let machine = Machine::new(config)?;
+    let (host, aside) =
+        (machine.compute(&DeviceId::cpu(0), 0)?, machine.compute(&DeviceId::cpu(0), 7)?);
+    let data = [1.0f32, 2.0, 3.0].map(f32::to_ne_bytes).concat();
+    let x = machine.upload(&host, TensorSpec::contiguous(DType::F32, &[3])?, data)?;
+    let y = machine.call("square", &[&x]).on(&aside)?.remove(0);
+    let bytes = y.read()?;
+    let result =
+        bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect();
+    let named = policy.made.lock().map(|made| made.clone()).unwrap_or_default();
+    Ok(Shown { result, named, workers: machine.worker_threads()? })
+}
+
+fn main() -> Result<()> {
+    let shown = run()?;
+    println!("squares: {:?}", shown.result);
+    println!("made by the policy: {:?}; workers: {}", shown.named, shown.workers);
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What was wrong with a run, with its place in the trace.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use millstream_trace::{Action, Block, Body, ErrorKind, Place, Program, Statement, TraceError};
+use millstream_types::{Error, Origin};
+
+/// What kept a trace from running to its end.
+#[derive(Clone, Debug)]
+pub struct RunError {
+    /// What was wrong: one error, or all that the checker found in a list.
+    pub errors: Vec<TraceError>,
+    /// Whether the trace is right and running it failed.
+    pub runtime: bool,
+}
+
+impl RunError {
+    pub(crate) fn input(error: TraceError) -> RunError {
+        RunError { errors: vec![error], runtime: false }
+    }
+
+    /// An error of the libraries at a place of the trace. A failed instruction has its own place.
+    pub(crate) fn at(program: &Program, place: Place, error: &Error) -> RunError {
+        RunError { errors: vec![placed(program, place, error)], runtime: error.is_runtime() }
+    }
+
+    /// An error that no place of the trace is to blame for.
+    pub(crate) fn whole(program: &Program, error: &Error) -> RunError {
+        let error_of = TraceError::of_file(program.source.name(), error.to_string());
+        RunError { errors: vec![error_of], runtime: error.is_runtime() }
+    }
+}
+
+impl From<TraceError> for RunError {
+    fn from(error: TraceError) -> RunError {
+        RunError { runtime: error.kind() == ErrorKind::Memory, errors: vec![error] }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (k, error) in self.errors.iter().enumerate() {
+            let newline = if k == 0 { "" } else { "\n" };
+            write!(f, "{newline}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// An error of the libraries as one of the trace. A failed instruction is shown where it stands,
+/// anything else at `place`.
+pub(crate) fn placed(program: &Program, place: Place, error: &Error) -> TraceError {
+    match error.without_place() {
+        Error::Unknown { what, name, nearest } => {
+            let error = program.error(place, format!("unknown {what} '{name}'"));
+            match nearest {
+                None if *what == "device kind" => error.help("there are cpu and sim"),
+                nearest => error.meant(nearest.clone()),
+            }
+        }
+        Error::Failed(failure) => {
+            let at = match &failure.origin {
+                Origin::Trace(file, line) if file.name == program.source.name() => {
+                    find(program, *line, failure.op.as_deref())
+                }
+                _ => None,
+            };
+            program.error(at.unwrap_or(place), failure.to_string())
+        }
+        other => program.error(place, other.to_string()),
+    }
+}
+
+/// The statement, line of a list, tensor or output that stands on a line of the file; of several the one that
+/// calls `op`, if that is one alone.
+fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Place> {
+    let mut found: Vec<(Place, Option<&str>)> = Vec::new();
+    match &program.body {
+        Body::Statements(block) => {
+            collect(&block.statements, line, &mut found);
+            for job in &program.jobs {
+                let Block { statements, .. } = &job.block;
+                collect(statements, line, &mut found);
+            }
+        }
+        Body::Instructions(lines) => {
+            let of_line = lines.iter().filter(|l| l.place.line == line);
+            found.extend(of_line.map(|l| (l.place, None)));
+        }
+    }
+    let tensors = program.tensors.iter().map(|t| &t.site);
+    let sites = tensors.chain(program.outputs.iter().map(|o| &o.site)).map(|s| s.place());
+    found.extend(sites.filter(|place| place.line == line).map(|place| (place, None)));
+    if found.len() > 1 {
+        found.retain(|(_, called)| *called == op);
+    }
+    match found[..] {
+        [(place, _)] => Some(place),
+        _ => None,
+    }
+}
+
+fn collect<'a>(statements: &'a [Statement], line: u32, found: &mut Vec<(Place, Option<&'a str>)>) {
+    for statement in statements {
+        if let Action::CriticalSection { body, .. } = &statement.action {
+            collect(body, line, found);
+        }
+        if statement.place.line == line {
+            let op = match &statement.action {
+                Action::Call(call) => Some(call.op.as_str()),
+                _ => None,
+            };
+            found.push((statement.place, op));
+        }
+    }
+}
+
+/// The statements' errors that a machine noted, each once, by what they say.
+pub(crate) fn distinct(errors: impl IntoIterator<Item = TraceError>) -> Vec<TraceError> {
+    let mut seen = HashSet::new();
+    errors.into_iter().filter(|e| seen.insert(e.to_string())).collect()
+}

@@ -1,0 +1,118 @@
+//! On what a trace runs, and how.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ep::Registry;
+use millstream_ep::cpu::CpuBackend;
+use millstream_ep::sim::{Completion, SimBackend, SimConfig};
+use millstream_instructions::SyncPolicy;
+use millstream_types::{DeviceId, Result};
+use millstream_vm::{DriverKind, Machine, MachineConfig, Rendezvous};
+
+/// How many simulated devices there are.
+pub const SIM_DEVICES: u32 = 4;
+
+/// On what a trace runs, and how.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// The device of tensors and streams that name none.
+    pub device: DeviceId,
+    /// Who runs the instructions.
+    pub driver: DriverKind,
+    /// Which earlier uses of a tensor an instruction waits for.
+    pub sync: SyncPolicy,
+    /// Over how many compute streams the ops of a program that names no streams are spread, in
+    /// turns.
+    pub compute_streams: u32,
+    /// Worker threads, and threads that kernels share; as many as there are cores unless given.
+    pub threads: Option<usize>,
+    /// How often the program runs, on one machine. Each run starts from the same tensors and has
+    /// to give the same bytes.
+    pub repeat: u32,
+    /// Whether the first run's list of instructions is wanted.
+    pub emit: bool,
+    /// The most bytes of each device's memory; each device's own default unless given.
+    pub memory_limit: Option<u64>,
+    /// Called after each statement of each run.
+    pub progress: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl Default for RunOptions {
+    /// Once, on `cpu:0`, threaded, one compute stream.
+    fn default() -> RunOptions {
+        RunOptions {
+            device: DeviceId::cpu(0),
+            driver: DriverKind::default(),
+            sync: SyncPolicy::default(),
+            compute_streams: 1,
+            threads: None,
+            repeat: 1,
+            emit: false,
+            memory_limit: None,
+            progress: None,
+        }
+    }
+}
+
+impl fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("device", &self.device)
+            .field("driver", &self.driver)
+            .field("sync", &self.sync)
+            .field("compute_streams", &self.compute_streams)
+            .field("threads", &self.threads)
+            .field("repeat", &self.repeat)
+            .field("emit", &self.emit)
+            .field("memory_limit", &self.memory_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RunOptions {
+    /// Checks that the run's device is there. Opens nothing.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn probe(&self) -> Result<()> {
+        registry().probe(&self.device)
+    }
+
+    /// A machine for one rank of a run.
+    pub(crate) fn machine(&self, ranks: Arc<dyn Rendezvous>) -> Result<Machine> {
+        let mut config = MachineConfig {
+            driver: self.driver,
+            sync: self.sync,
+            devices: Arc::new(registry()),
+            memory_limits: self.memory_limits(),
+            ranks,
+            ..MachineConfig::default()
+        };
+        if let Some(threads) = self.threads {
+            config.threads = threads.max(1);
+            config.host_workers = threads.max(1);
+        }
+        Machine::new(config)
+    }
+
+    fn memory_limits(&self) -> HashMap<DeviceId, u64> {
+        let Some(limit) = self.memory_limit else { return HashMap::new() };
+        let devices = (0..SIM_DEVICES).map(DeviceId::sim).chain([DeviceId::cpu(0)]);
+        devices.map(|device| (device, limit)).collect()
+    }
+}
+
+/// The backends that traces may name. Simulated devices complete in the order of issue.
+fn registry() -> Registry {
+    let devices = Registry::new();
+    devices.register(Arc::new(CpuBackend::new()));
+    let sim = SimConfig {
+        devices: SIM_DEVICES,
+        completion: Completion::IssueOrder,
+        ..SimConfig::default()
+    };
+    devices.register(Arc::new(SimBackend::new(sim)));
+    devices
+}

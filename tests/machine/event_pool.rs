@@ -1,0 +1,44 @@
+//! MindSpore's trap: an event for every use across streams exhausts the device. Slots and native
+//! events come back.
+
+use crate::common::*;
+use millstream::*;
+
+#[test]
+fn ten_thousand_uses_across_streams_take_a_handful_of_events() {
+    let (config, hand) = by_hand_config();
+    hand.switch(ep::sim::Completion::IssueOrder);
+    let m = Machine::new(MachineConfig { watermark: 64, ..config }).unwrap();
+    let s: Vec<Stream> = (0..3).map(|k| sim(&m, k)).collect();
+    let x = upload(&s[0], &m, &[0.0]);
+    let one = upload(&s[0], &m, &[1.0]);
+    for k in 0..10_000 {
+        m.call("add_", &[&x, &one]).on(&s[k % 3]).unwrap();
+    }
+    assert_eq!(read(&x), [10_000.0]);
+    let stats = m.stats().unwrap();
+    assert!(stats.waits.device >= 9_999, "{:?}", stats.waits);
+    // Eight that each stream keeps, and those on their way below the watermark.
+    assert!(stats.events_created <= 150, "{} event slots", stats.events_created);
+    let native = hand.stats(0).unwrap().events_created;
+    assert!(native <= stats.events_created + 1, "{native} native events");
+}
+
+/// An event that the program holds is not given to anybody else.
+#[test]
+fn a_held_event_keeps_its_meaning() {
+    let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+    let m = Machine::new(MachineConfig { watermark: 64, ..config }).unwrap();
+    let (a, b) = (sim(&m, 0), sim(&m, 1));
+    let x = upload(&a, &m, &[1.0]);
+    let held = m.record(&a).unwrap();
+    for _ in 0..1000 {
+        drop(m.record(&a).unwrap());
+    }
+    b.wait_event(&held).unwrap();
+    let y = call(&m, "copy", &[&x], &b);
+    assert_eq!(read(&y), [1.0]);
+    assert!(held.query());
+    let made = m.stats().unwrap().events_created;
+    assert!(made <= 150, "{made} slots for two handles");
+}

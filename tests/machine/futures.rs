@@ -1,0 +1,83 @@
+//! A completion is a future, and can be waited for with a time-out.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use crate::common::*;
+use millstream::*;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The smallest executor there is.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        std::thread::park_timeout(LONG);
+    }
+}
+
+#[test]
+fn it_wakes_who_waits() {
+    let m = threaded();
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    let gate = Gate::on(&x);
+    gate.entered();
+    let touched = cpu(&m, 1).touch(&[&x]).unwrap();
+    let mut first = pin!(touched.clone());
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| block_on(touched.clone()))).collect();
+        gate.open();
+        for one in waiting {
+            one.join().unwrap().unwrap();
+        }
+    });
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+#[test]
+fn it_brings_the_failure() {
+    for driver in DRIVERS {
+        let m = failing(driver);
+        let s = cpu(&m, 0);
+        call(&m, "fail", &[&upload(&s, &m, &[1.0])], &s);
+        let record = m.record(&s).unwrap();
+        assert_eq!(failure(block_on(record.completion()).unwrap_err()).op.as_deref(), Some("fail"));
+    }
+}
+
+#[test]
+fn a_time_out_names_what_was_waited_for() {
+    let (m, hand) = by_hand();
+    let s = sim(&m, 0);
+    let x = m.empty(&s, f32_spec(&[1])).unwrap();
+    m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+    let done = m.record(&s).unwrap().completion();
+    let late = done.wait_for(Duration::from_millis(5)).unwrap_err();
+    assert!(late.is_runtime());
+    assert_eq!(
+        late.without_place().to_string(),
+        "timed out waiting for number 2 of sim:0 compute 0"
+    );
+    let late = m.synchronize_for(Duration::ZERO).unwrap_err();
+    assert!(matches!(late.without_place(), Error::Timeout { .. }), "{late}");
+    // A time-out is no fact about the work: it goes on.
+    hand.run_until(|| done.query());
+    done.wait_for(LONG).unwrap();
+    m.synchronize_for(LONG).unwrap();
+}

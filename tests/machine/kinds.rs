@@ -1,0 +1,311 @@
+//! Each instruction does something: a test for every kind that no other file is about, and a test
+//! that each kind of the table is emitted.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+
+use crate::common::*;
+use millstream::instructions::Kind;
+use millstream::*;
+
+/// A touch waits for the last write, and later writes wait for it.
+#[test]
+fn touch_tensors() {
+    let list = emitted(SyncPolicy::Frontier, |m| {
+        let (s, t) = (cpu(m, 0), cpu(m, 1));
+        let x = upload(&s, m, &[1.0]);
+        m.start_recording(&[("x", &x)]).unwrap();
+        m.call("add_", &[&x, &x]).on(&s).unwrap();
+        t.touch(&[&x]).unwrap();
+        m.call("add_", &[&x, &x]).on(&s).unwrap();
+        let list = m.finish_recording().unwrap();
+        assert_eq!(read(&x), [4.0]);
+        list
+    });
+    insta::assert_snapshot!(list, @r#"
+    millstream-list 1
+    stream s0 cpu:0 compute 0 in-order
+    stream s1 cpu:0 compute 1 in-order
+    arena a0 cpu:0
+    external %0 "x" f32[1] in 4 bytes of a0
+    OpCall s0:2 add_ (%0 readwrite, %0 read)
+    SoftSyncStream s1 needs s0:2 for (%0) by-host
+    StreamWaitEvent s1:1 until s0:2 by-host
+    TouchTensors s1:2 (%0 read)
+    SoftSyncStream s0 needs s1:2 for (%0) by-host
+    StreamWaitEvent s0:3 until s1:2 by-host
+    OpCall s0:4 add_ (%0 readwrite, %0 read)
+    "#);
+}
+
+#[test]
+fn touch_completes_after_the_write_that_it_waits_for() {
+    let m = threaded();
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    let gate = Gate::on(&x);
+    let touched = cpu(&m, 1).touch(&[&x]).unwrap();
+    gate.entered();
+    assert!(!touched.query());
+    gate.open();
+    touched.wait_for(LONG).unwrap();
+}
+
+/// Tells of each rank that comes, then has them wait for one another.
+struct Meeting(Barrier, Mutex<mpsc::Sender<()>>);
+
+impl Rendezvous for Meeting {
+    fn meet(&self) -> anyhow::Result<()> {
+        self.1.lock().unwrap().send(())?;
+        self.0.wait();
+        Ok(())
+    }
+}
+
+/// Two ranks: neither gets past before the other has come, and what was before has completed.
+#[test]
+fn global_sync() {
+    let (come, came) = mpsc::channel();
+    let ranks = Arc::new(Meeting(Barrier::new(2), Mutex::new(come)));
+    let machine = || {
+        let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+        Machine::new(MachineConfig { ranks: ranks.clone(), ..config }).unwrap()
+    };
+    let (m, other) = (machine(), machine());
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    let met = m.global_sync().unwrap();
+    let after = call(&m, "relu", &[&x], &cpu(&m, 1));
+    let done = m.record(&cpu(&m, 1)).unwrap();
+    came.recv_timeout(LONG).unwrap();
+    assert!(!met.query() && !done.query(), "nothing goes on before the other has come");
+    let gate = Gate::on(&upload(&cpu(&other, 0), &other, &[1.0]));
+    gate.entered();
+    let there = other.global_sync().unwrap();
+    assert!(came.try_recv().is_err(), "it came with work outstanding");
+    assert!(!met.query() && !there.query());
+    gate.open();
+    met.wait_for(LONG).unwrap();
+    there.wait_for(LONG).unwrap();
+    assert_eq!(read(&after), [1.0]);
+}
+
+struct Nobody;
+
+impl Rendezvous for Nobody {
+    fn meet(&self) -> anyhow::Result<()> {
+        anyhow::bail!("rank 1 does not come")
+    }
+}
+
+#[test]
+fn global_sync_without_the_others() {
+    for driver in DRIVERS {
+        let config = config(driver, SyncPolicy::Frontier);
+        let m = Machine::new(MachineConfig { ranks: Arc::new(Nobody), ..config }).unwrap();
+        let failed = failure(m.global_sync().unwrap().wait().unwrap_err());
+        assert_eq!(
+            (failed.instruction, failed.message.as_str()),
+            ("GlobalSync", "rank 1 does not come")
+        );
+    }
+}
+
+/// A callback sees the tensor behind all that was submitted on it, may change it, and is freed.
+#[test]
+fn access_blob_by_callback() {
+    for driver in DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
+        m.call("add_", &[&x, &x]).on(&cpu(&m, 1)).unwrap();
+        let (tell, told) = mpsc::channel();
+        let done = x.access(Access::ReadWrite, move |blob| {
+            tell.send((blob.spec().clone(), blob.to_bytes()?)).unwrap();
+            blob.write_bytes(&bytes(&[8.0, 9.0]))
+        });
+        done.unwrap().wait().unwrap();
+        let (spec, seen) = told.recv_timeout(LONG).unwrap();
+        assert_eq!((spec, floats(&seen)), (f32_spec(&[2]), vec![2.0, -4.0]));
+        assert!(told.recv().is_err(), "the function has been freed");
+        assert_eq!(read(&x), [8.0, 9.0]);
+        assert_eq!(m.pending_callbacks(), 0);
+    }
+}
+
+/// What it does not ask for it does not get.
+#[test]
+fn a_callback_keeps_to_its_access() {
+    let m = threaded();
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    let read_only = x.access(Access::Read, |blob| blob.write_bytes(&[0; 4])).unwrap();
+    assert!(failure(read_only.wait().unwrap_err()).message.contains("read it only"));
+    assert_eq!(read(&x), [1.0], "a reader that fails poisons nothing");
+    m.clear_failures();
+    let write_only = x.access(Access::Write, |blob| blob.to_bytes().map(drop)).unwrap();
+    assert!(failure(write_only.wait().unwrap_err()).message.contains("write it only"));
+}
+
+/// Its function never runs if what it reads is poisoned, and is freed all the same.
+#[test]
+fn a_skipped_callback_is_freed() {
+    let m = failing(DriverKind::Threaded);
+    let s = cpu(&m, 0);
+    let y = call(&m, "fail", &[&upload(&s, &m, &[1.0])], &s);
+    let alive = Arc::new(());
+    let own = alive.clone();
+    let skipped = y.access(Access::Read, move |_| {
+        drop(own);
+        panic!("must not run")
+    });
+    assert_eq!(failure(skipped.unwrap().wait().unwrap_err()).op.as_deref(), Some("fail"));
+    assert_eq!((Arc::strong_count(&alive), m.pending_callbacks()), (1, 0));
+}
+
+/// Host callbacks run on host workers: one that hangs holds its own stream, and no other one of the
+/// same worker.
+#[test]
+fn a_hanging_callback_holds_its_stream_alone() {
+    let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+    let m = Machine::new(MachineConfig { host_workers: 1, ..config }).unwrap();
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    let gate = Gate::on(&x);
+    gate.entered();
+    let y = upload(&cpu(&m, 1), &m, &[2.0]);
+    assert_eq!(read(&call(&m, "relu", &[&y], &cpu(&m, 1))), [2.0]);
+    assert_eq!(m.worker_threads().unwrap(), 1);
+    gate.open();
+}
+
+/// A read gives bytes in row-major order, whatever the layout.
+#[test]
+fn sync_read() {
+    for driver in DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        for s in [cpu(&m, 0), sim(&m, 0)] {
+            let x = m.upload(&s, f32_spec(&[2, 3]), bytes(&[1., 2., 3., 4., 5., 6.])).unwrap();
+            let turned = m.call("transpose", &[&x]).attr("dim0", 0).attr("dim1", 1);
+            let turned = turned.on(&s).unwrap().remove(0);
+            assert_eq!(read(&turned), [1., 4., 2., 5., 3., 6.]);
+            assert!(m.empty(&s, f32_spec(&[0, 4])).unwrap().read().unwrap().is_empty());
+        }
+    }
+}
+
+/// An op whose result's size depends on data: the read that fixes it is in the list.
+#[test]
+fn a_bounded_result() {
+    for driver in DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let (s, t) = (cpu(&m, 0), cpu(&m, 1));
+        let x = upload(&s, &m, &[1.0, -2.0, 3.0]);
+        let spec = TensorSpec::contiguous(DType::Bool, &[3]).unwrap();
+        let mask = m.upload(&t, spec, vec![1, 0, 1]).unwrap();
+        m.start_recording(&[("x", &x), ("mask", &mask)]).unwrap();
+        let y = call(&m, "masked_select", &[&x, &mask], &s);
+        let list = m.finish_recording().unwrap();
+        checked(&list);
+        assert_eq!((y.spec().shape(), read(&y)), (&[2][..], vec![1.0, 3.0]));
+        let kinds: Vec<Kind> = list.instructions.iter().map(|i| i.body.kind()).collect();
+        let place = |k| kinds.iter().position(|x| *x == k).unwrap();
+        assert!(place(Kind::OpCall) < place(Kind::SyncRead), "{kinds:?}");
+        assert!(place(Kind::SyncRead) < place(Kind::ViewTensor), "{kinds:?}");
+    }
+}
+
+/// StreamWait takes a place on both streams and orders one behind the other.
+#[test]
+fn stream_wait() {
+    let list = emitted(SyncPolicy::Frontier, |m| {
+        let (s, t, u) = (sim(m, 0), sim(m, 1), cpu(m, 0));
+        let x = upload(&s, m, &[1.0]);
+        m.start_recording(&[("x", &x)]).unwrap();
+        let y = call(m, "relu", &[&x], &s);
+        t.wait_stream(&s).unwrap();
+        u.wait_stream(&t).unwrap();
+        let z = call(m, "add", &[&y, &y], &t);
+        // Nothing was given to it since: nothing to wait for.
+        t.wait_stream(&s).unwrap();
+        let list = m.finish_recording().unwrap();
+        assert_eq!(read(&z), [2.0]);
+        list
+    });
+    insta::assert_snapshot!(list, @r#"
+    millstream-list 1
+    stream s0 sim:0 compute 0 in-order
+    stream s1 sim:0 compute 1 in-order
+    stream s2 cpu:0 compute 0 in-order
+    stream s3 sim:0 host2device 0 in-order
+    arena a0 sim:0
+    arena a1 cpu:0
+    external %0 "x" f32[1] in 4 bytes of a0
+    AllocateTensor s0 %1 f32[1] as 4 bytes at a0+512 generation 2
+    SoftSyncStream s0 needs s3:2 for (%0) elided-fenced
+    OpCall s0:1 relu (%0 read, %1 write)
+    SoftSyncStream s1 needs s0:1 for () by-device
+    StreamWait s1:1 until s0:2 by-device e0
+    SoftSyncStream s2 needs s1:1 for () by-host
+    StreamWait s2:2 until s1:1 by-host
+    AllocateTensor s1 %2 f32[1] as 4 bytes at a0+1024 generation 3
+    SoftSyncStream s1 needs s0:1 for (%1) elided-known
+    OpCall s1:2 add (%1 read, %1 read, %2 write)
+    SoftSyncStream s1 needs s0:2 for () elided-known
+    "#);
+}
+
+/// Only from within do uses of what a section holds run between its begin and its end.
+#[test]
+fn a_critical_section_is_exclusive_in_time() {
+    let m = threaded();
+    let (s, t) = (cpu(&m, 0), cpu(&m, 1));
+    let x = upload(&s, &m, &[0.0]);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let log = |word: &'static str| {
+        let order = order.clone();
+        move |_: &mut Blob<'_>| {
+            order.lock().unwrap().push(word);
+            Ok(())
+        }
+    };
+    let gate = Gate::on(&x);
+    x.access(Access::ReadWrite, log("before")).unwrap();
+    let section = m.critical_section(&[&x]).unwrap();
+    m.call("add_", &[&x, &x]).within(&section).on(&t).unwrap();
+    let ended = section.end().unwrap();
+    x.access(Access::ReadWrite, log("after")).unwrap();
+    assert!(!ended.query());
+    gate.open();
+    ended.wait_for(LONG).unwrap();
+    x.read().unwrap();
+    assert_eq!(*order.lock().unwrap(), ["before", "after"]);
+}
+
+/// No kind is left out: this program emits all of them.
+#[test]
+fn every_kind_of_the_table_is_emitted() {
+    let m = threaded();
+    let (s, t) = (sim(&m, 0), sim(&m, 1));
+    let host = cpu(&m, 0);
+    let x = upload(&s, &m, &[1.0]);
+    let h = upload(&host, &m, &[1.0]);
+    let mut list = m.job_recorder();
+    let own = list.stream(&StreamKey::compute(CPU, 0)).unwrap();
+    let inner = list.import(&h).unwrap();
+    list.call("add_", &[inner, inner], Attrs::new(), own).unwrap();
+    let job = m.store(list).unwrap();
+    m.start_recording(&[("x", &x), ("h", &h)]).unwrap();
+    let y = call(&m, "relu", &[&x], &s);
+    let z = call(&m, "relu", &[&y], &t);
+    s.wait_stream(&t).unwrap();
+    s.touch(&[&z]).unwrap();
+    let view = slice(&m, &h, 0, 1, &host);
+    drop(view);
+    h.access(Access::Read, |_| Ok(())).unwrap();
+    m.critical_section(&[&h]).unwrap().end().unwrap();
+    m.barrier().unwrap();
+    m.global_sync().unwrap();
+    job.launch().unwrap();
+    assert_eq!(read(&h), [2.0]);
+    let list = m.finish_recording().unwrap();
+    checked(&list);
+    let seen: HashSet<Kind> = list.instructions.iter().map(|i| i.body.kind()).collect();
+    let missing: Vec<&Kind> = Kind::ALL.iter().filter(|k| !seen.contains(k)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -1,0 +1,131 @@
+//! Nothing is there before it is needed: no device, stream, thread, memory or event.
+
+use crate::common::*;
+use millstream::*;
+
+struct Counts {
+    opened: usize,
+    workers: usize,
+    helpers: (usize, usize),
+    reserved: u64,
+    streams: u64,
+    events: u64,
+}
+
+fn counts(m: &Machine, hand: &Hand) -> Counts {
+    let sim = hand.stats(0).unwrap();
+    Counts {
+        opened: m.policies().devices().opened().len(),
+        workers: m.worker_threads().unwrap(),
+        helpers: m.helper_threads(),
+        reserved: m.memory().unwrap().iter().map(|a| a.reserved).sum(),
+        streams: sim.streams_created,
+        events: sim.events_created,
+    }
+}
+
+#[track_caller]
+fn assert_nothing(c: &Counts) {
+    assert_eq!((c.opened, c.workers, c.helpers, c.reserved), (0, 0, (0, 0), 0));
+    assert_eq!((c.streams, c.events), (0, 0));
+}
+
+#[test]
+fn a_machine_and_its_streams_are_nothing_yet() {
+    let (m, hand) = by_hand();
+    assert_nothing(&counts(&m, &hand));
+    for ty in StreamType::ALL {
+        for device in [CPU, SIM] {
+            m.stream(&StreamKey::new(device, ty, 0)).unwrap();
+        }
+        assert_nothing(&counts(&m, &hand));
+    }
+    assert!(m.streams_used().unwrap().is_empty());
+}
+
+/// Each of the eight types, on a machine of its own: its first instruction makes what it needs.
+#[test]
+fn each_stream_type_comes_with_its_first_instruction() {
+    use StreamType::*;
+    for ty in StreamType::ALL {
+        let (m, hand) = by_hand();
+        hand.switch(ep::sim::Completion::IssueOrder);
+        let device =
+            if matches!(ty, Barrier | CriticalSection | LazyJobLauncher) { CPU } else { SIM };
+        let key = StreamKey::new(device.clone(), ty, 0);
+        let s = m.stream(&key).unwrap();
+        let workers = match ty {
+            Barrier => {
+                m.barrier().unwrap().wait().unwrap();
+                1
+            }
+            CriticalSection => {
+                // Of no bytes: it takes no memory and no stream of its own.
+                let x = m.empty(&s, f32_spec(&[0])).unwrap();
+                m.critical_section(&[&x]).unwrap().end().unwrap().wait().unwrap();
+                1
+            }
+            LazyJobLauncher => {
+                let job = m.store(m.job_recorder()).unwrap();
+                job.launch().unwrap().wait().unwrap();
+                1
+            }
+            _ => {
+                let x = m.empty(&s, f32_spec(&[1])).unwrap();
+                let before = counts(&m, &hand);
+                assert_eq!((before.streams, before.helpers), (0, (0, 0)), "{ty}: memory alone");
+                m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+                s.synchronize().unwrap();
+                assert_eq!(hand.stats(0).unwrap().streams_created, 1, "{ty}");
+                1
+            }
+        };
+        let now = counts(&m, &hand);
+        assert_eq!(now.workers, workers, "{ty}");
+        assert_eq!(now.events, 0, "{ty}: nobody waits");
+        assert_eq!(m.streams_used().unwrap(), [key], "{ty}");
+        if device == CPU {
+            assert_eq!((now.opened, now.streams, now.reserved), (0, 0, 0), "{ty}: it runs nothing");
+        }
+    }
+}
+
+#[test]
+fn helper_threads_come_with_the_first_callback_and_the_first_large_kernel() {
+    let m = threaded();
+    let s = cpu(&m, 0);
+    let x = m.empty(&s, f32_spec(&[1 << 18])).unwrap();
+    m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+    s.synchronize().unwrap();
+    assert_eq!(m.helper_threads().0, 0);
+    x.access(Access::Read, |_| Ok(())).unwrap().wait().unwrap();
+    assert_eq!(m.helper_threads().0, 1);
+    m.call("sum", &[&x]).on(&s).unwrap();
+    s.synchronize().unwrap();
+    assert_eq!(m.helper_threads().1, 2);
+}
+
+#[test]
+fn an_event_comes_with_the_first_wait_on_the_device() {
+    let (m, hand) = by_hand();
+    hand.switch(ep::sim::Completion::IssueOrder);
+    let (s, t) = (sim(&m, 0), sim(&m, 1));
+    let x = m.empty(&s, f32_spec(&[1])).unwrap();
+    m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+    s.synchronize().unwrap();
+    assert_eq!(hand.stats(0).unwrap().events_created, 0);
+    m.call("fill", &[&x]).attr("value", 2.0).on(&s).unwrap();
+    call(&m, "relu", &[&x], &t);
+    t.synchronize().unwrap();
+    assert_eq!(hand.stats(0).unwrap().events_created, 1);
+}
+
+/// The inline driver has no threads but for host functions.
+#[test]
+fn inline_has_no_workers() {
+    let m = inline();
+    let s = cpu(&m, 0);
+    let x = upload(&s, &m, &[1.0]);
+    assert_eq!(read(&x), [1.0]);
+    assert_eq!(m.worker_threads().unwrap(), 0);
+}

@@ -1,0 +1,87 @@
+//! A stored list runs as one instruction, as often as it is launched. Its operands are what it
+//! reads and writes from outside; it completes when all of it has.
+
+use crate::common::*;
+use millstream::*;
+
+/// `y` becomes relu(x) + x, by way of two private streams.
+fn stored(m: &Machine, x: &Tensor, y: &Tensor) -> Job {
+    let mut list = m.job_recorder();
+    let s: Vec<_> = (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
+    let (x, y) = (list.import(x).unwrap(), list.import(y).unwrap());
+    let t = list.call("relu", &[x], Attrs::new(), s[0]).unwrap()[0];
+    let at = Origin::caller();
+    list.call_from("add", &[t, x], Some(&[y]), Attrs::new(), s[1], at).unwrap();
+    list.release(t).unwrap();
+    m.store(list).unwrap()
+}
+
+#[test]
+fn launched_twice() {
+    let list = emitted(SyncPolicy::Frontier, |m| {
+        let s = cpu(m, 0);
+        let x = upload(&s, m, &[1.0, -2.0]);
+        let y = upload(&s, m, &[0.0, 0.0]);
+        let job = stored(m, &x, &y);
+        m.start_recording(&[("x", &x), ("y", &y)]).unwrap();
+        job.launch().unwrap();
+        // The list reads x: this waits for the whole of it.
+        m.call("add_", &[&x, &y]).on(&s).unwrap();
+        let done = job.launch().unwrap();
+        let list = m.finish_recording().unwrap();
+        done.wait().unwrap();
+        assert_eq!((read(&x), read(&y)), (vec![3.0, -4.0], vec![6.0, -4.0]));
+        list
+    });
+    insta::assert_snapshot!(list, @r#"
+    millstream-list 1
+    stream s0 cpu:0 compute 0 in-order
+    stream s1 cpu:0 lazy-job 0 in-order
+    arena a0 cpu:0
+    external %0 "x" f32[2] in 8 bytes of a0
+    external %1 "y" f32[2] in 8 bytes of a0
+    SoftSyncStream s1 needs s0:2 for (%0, %1) elided-fenced
+    LazyJobLauncher s1:1 list0 (%0 read, %1 write)
+    SoftSyncStream s0 needs s1:1 for (%0, %1) by-host
+    StreamWaitEvent s0:3 until s1:1 by-host
+    OpCall s0:4 add_ (%0 readwrite, %1 read)
+    SoftSyncStream s1 needs s0:4 for (%0, %1) by-host
+    StreamWaitEvent s1:2 until s0:4 by-host
+    LazyJobLauncher s1:3 list0 (%0 read, %1 write)
+    "#);
+}
+
+#[test]
+fn its_tensors_go_with_it() {
+    let m = threaded();
+    let s = cpu(&m, 0);
+    let (x, y) = (upload(&s, &m, &[1.0, -2.0]), upload(&s, &m, &[0.0, 0.0]));
+    for _ in 0..100 {
+        let job = stored(&m, &x, &y);
+        job.launch().unwrap();
+        // Dropped while it runs: what it needs lives until it has.
+    }
+    assert_eq!(read(&y), [2.0, -2.0]);
+    m.synchronize().unwrap();
+}
+
+/// A failure within a list is the launch's: whoever waits for the launch hears of it, and nobody
+/// who waits for a stream of the program that happens to have the private stream's name.
+#[test]
+fn a_failure_is_its_launchers() {
+    for driver in DRIVERS {
+        let m = failing(driver);
+        let s = cpu(&m, 0);
+        let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[0.0]));
+        let mut list = m.job_recorder();
+        let own = list.stream(&StreamKey::compute(CPU, 0)).unwrap();
+        let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
+        let t = list.call("fail", &[a], Attrs::new(), own).unwrap()[0];
+        list.call_from("copy", &[t], Some(&[b]), Attrs::new(), own, Origin::caller()).unwrap();
+        let job = m.store(list).unwrap();
+        let launched = job.launch().unwrap();
+        assert_eq!(failure(launched.wait().unwrap_err()).op.as_deref(), Some("fail"));
+        assert_eq!(failure(y.read().unwrap_err()).op.as_deref(), Some("fail"));
+        s.synchronize().unwrap();
+    }
+}

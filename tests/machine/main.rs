@@ -1,0 +1,41 @@
+//! What the machine promises, one case a file: the program, the list that it emits where order is
+//! the point, and its results.
+//!
+//! Lists are shown without the places that their lines come from. Every list is the same under both
+//! drivers and at every run, and is taken by the checker.
+
+mod common;
+
+mod barrier;
+mod chain;
+mod critical_section;
+mod device_lost;
+mod diamond;
+mod drops;
+mod event_pool;
+mod event_reuse;
+mod event_ring;
+mod event_snapshot;
+mod fan_out;
+mod foreign;
+mod futures;
+mod host_frontier;
+mod host_to_device_and_back;
+mod kinds;
+mod laziness;
+mod lazy_job;
+mod memory_limit;
+mod misuse;
+mod placement;
+mod poison;
+mod poison_on_device;
+mod policies;
+mod pool;
+mod record_and_wait_back;
+mod record_before_wait;
+mod reentrancy;
+mod shutdown;
+mod threads;
+mod views;
+mod watermark;
+mod write_after_reads;

@@ -1,0 +1,114 @@
+//! Rule 5: a limit that is reached forces a wait, which then stands in the list. An error comes
+//! only where nothing can come back.
+
+use std::collections::HashMap;
+
+use crate::common::*;
+use millstream::*;
+
+/// Four blocks of 512 bytes, the planner's grain.
+fn small(driver: DriverKind) -> Machine {
+    let config = config(driver, SyncPolicy::Frontier);
+    Machine::new(MachineConfig { memory_limits: HashMap::from([(CPU, 2048)]), ..config }).unwrap()
+}
+
+#[test]
+fn what_was_released_elsewhere_is_waited_for() {
+    let mut lists = Vec::new();
+    for driver in DRIVERS {
+        let m = small(driver);
+        let (s, t) = (cpu(&m, 0), cpu(&m, 1));
+        let x = upload(&s, &m, &[1.0]);
+        m.start_recording(&[("x", &x)]).unwrap();
+        for _ in 0..3 {
+            drop(call(&m, "copy", &[&x], &s));
+        }
+        let held: Vec<Tensor> = (0..2).map(|_| call(&m, "copy", &[&x], &s)).collect();
+        // One block is left, and t does not know that s is done with it.
+        let y = call(&m, "add", &[&x, &x], &t);
+        let list = m.finish_recording().unwrap();
+        checked(&list);
+        assert_eq!((read(&y), read(&held[1])), (vec![2.0], vec![1.0]));
+        lists.push(listing(&list));
+    }
+    assert_eq!(lists[0], lists[1]);
+    insta::assert_snapshot!(lists[0], @r#"
+    millstream-list 1
+    stream s0 cpu:0 compute 0 in-order
+    stream s1 cpu:0 compute 1 in-order
+    arena a0 cpu:0
+    external %0 "x" f32[1] in 4 bytes of a0
+    AllocateTensor s0 %1 f32[1] as 4 bytes at a0+512 generation 2
+    OpCall s0:2 copy (%0 read, %1 write)
+    ReleaseTensor %1
+    AllocateTensor s0 %2 f32[1] as 4 bytes at a0+512 generation 3
+    OpCall s0:3 copy (%0 read, %2 write)
+    ReleaseTensor %2
+    AllocateTensor s0 %3 f32[1] as 4 bytes at a0+512 generation 4
+    OpCall s0:4 copy (%0 read, %3 write)
+    ReleaseTensor %3
+    AllocateTensor s0 %4 f32[1] as 4 bytes at a0+512 generation 5
+    OpCall s0:5 copy (%0 read, %4 write)
+    AllocateTensor s0 %5 f32[1] as 4 bytes at a0+1024 generation 6
+    OpCall s0:6 copy (%0 read, %5 write)
+    HostObserved (s0:4)
+    AllocateTensor s1 %6 f32[1] as 4 bytes at a0+1536 generation 7
+    SoftSyncStream s1 needs s0:1 for (%0) elided-fenced
+    OpCall s1:1 add (%0 read, %0 read, %6 write)
+    "#);
+}
+
+/// While one thread waits for memory, the machine is free for others, who bring it back.
+#[test]
+fn the_wait_holds_no_lock() {
+    let m = small(DriverKind::Threaded);
+    let (s, t) = (cpu(&m, 0), cpu(&m, 1));
+    let x = upload(&s, &m, &[1.0; 256]);
+    let gate = Gate::on(&x);
+    gate.entered();
+    let y = upload(&t, &m, &[2.0; 128]);
+    drop(x);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| upload(&t, &m, &[3.0; 256]));
+        for _ in 0..100 {
+            assert!(!s.query().unwrap());
+            m.stats().unwrap();
+        }
+        gate.open();
+        let z = waiting.join().unwrap();
+        assert_eq!((read(&y), read(&z)), (vec![2.0; 128], vec![3.0; 256]));
+    });
+}
+
+#[test]
+fn where_nothing_comes_back_it_is_an_error() {
+    for driver in DRIVERS {
+        let m = small(driver);
+        let s = cpu(&m, 0);
+        let held: Vec<Tensor> = (0..4).map(|k| upload(&s, &m, &[k as f32])).collect();
+        let error = m.call("relu", &[&held[0]]).on(&s).unwrap_err();
+        assert!(error.is_runtime());
+        insta::allow_duplicates!(
+            insta::assert_snapshot!(error.without_place(), @"out of memory on cpu:0: 4 bytes wanted for relu, 2048 of 2048 in use")
+        );
+        let huge = m.empty(&s, f32_spec(&[1 << 40])).unwrap_err();
+        assert!(matches!(huge.without_place(), Error::OutOfMemory { .. }), "{huge}");
+        // Nothing was emitted, and the machine goes on.
+        drop(held);
+        let x = upload(&s, &m, &[1.0]);
+        assert_eq!(read(&call(&m, "relu", &[&x], &s)), [1.0]);
+    }
+}
+
+/// MXNet's trap: allocating and freeing in a loop does not run ahead of the device.
+#[test]
+fn a_loop_of_temporaries_stays_within_the_limit() {
+    let m = small(DriverKind::Threaded);
+    let s: Vec<Stream> = (0..2).map(|k| cpu(&m, k)).collect();
+    let mut x = upload(&s[0], &m, &[1.0]);
+    for k in 0..2000 {
+        x = call(&m, "relu", &[&x], &s[k % 2]);
+    }
+    assert_eq!(read(&x), [1.0]);
+    assert!(m.memory().unwrap()[0].peak <= 2048);
+}

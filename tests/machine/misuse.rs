@@ -1,0 +1,169 @@
+//! Misuse is refused when the list is built, with the place of the call. Nothing of a refused call
+//! is emitted.
+
+use crate::common::*;
+use millstream::*;
+
+/// The error's text; the place must be one in this file.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
+    let error = result.unwrap_err();
+    assert!(!error.is_runtime(), "{error}");
+    let text = error.to_string();
+    let here = concat!(file!(), ":");
+    let rest = text.strip_prefix(here).unwrap_or_else(|| panic!("no place: {text}"));
+    let (line, words) = rest.split_once(": ").unwrap();
+    line.parse::<u32>().unwrap();
+    words
+        .replace(here, "HERE:")
+        .split("HERE:")
+        .enumerate()
+        .map(|(k, part)| {
+            if k == 0 {
+                part.to_owned()
+            } else {
+                format!("HERE{}", part.trim_start_matches(|c: char| c.is_ascii_digit()))
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn of_ops() {
+    let m = threaded();
+    let s = cpu(&m, 0);
+    let x = upload(&s, &m, &[1.0, -2.0]);
+    let y = m.upload(&s, f32_spec(&[3]), vec![0; 12]).unwrap();
+    let z = m.upload(&s, TensorSpec::contiguous(DType::Bool, &[2]).unwrap(), vec![0; 2]).unwrap();
+    m.synchronize().unwrap();
+    let before = m.stats().unwrap();
+    let errors = [
+        refused(m.call("rleu", &[&x]).on(&s)),
+        refused(m.call("zzz", &[&x]).on(&s)),
+        refused(m.call("relu", &[&x, &x]).on(&s)),
+        refused(m.call("add", &[&x]).on(&s)),
+        refused(m.call("add", &[&x, &y]).on(&s)),
+        refused(m.call("relu", &[&z]).on(&s)),
+        refused(m.call("matmul", &[&x, &y]).on(&s)),
+        refused(m.call("add", &[&x, &x]).attr("alhpa", 1.0).on(&s)),
+        refused(m.call("fill", &[&x]).on(&s)),
+        refused(m.call("relu", &[&x]).into(&[&y]).on(&s)),
+        refused(m.call("relu", &[&x]).into(&[]).on(&s)),
+        refused(m.call("slice", &[&x]).into(&[&x]).on(&s)),
+        refused(m.call("relu", &[&x]).on(&sim(&m, 0))),
+    ];
+    insta::assert_snapshot!(errors.join("\n"), @r#"
+    unknown op 'rleu'; did you mean 'relu'?
+    unknown op 'zzz'
+    relu: expected 1 operand(s) (x), got 2
+    add: expected 2 operand(s) (x, y), got 1
+    add: invalid shapes: [2] and [3] do not broadcast: dimension 0 is 2 and 3
+    relu: expected numbers, got bool[2]
+    matmul: inner lengths differ: [2] by [3] meet with 2 and 3
+    add: unknown argument 'alhpa'; did you mean 'alpha'?
+    fill: invalid argument: value: expected, and not given
+    relu: result 0 is f32[2], the tensor given for it f32[3]
+    relu: it has 1 result(s), 0 tensor(s) given
+    slice: its results cannot be written to given tensors: they are views, changes in place, or of a size known only afterwards
+    relu: %0 lies on cpu:0, and sim:0 compute 0 works on sim:0
+    "#);
+    assert_eq!(m.stats().unwrap(), before, "a refused call has emitted something");
+}
+
+#[test]
+fn of_tensors() {
+    let (m, other) = (threaded(), threaded());
+    let s = cpu(&m, 0);
+    let x = upload(&s, &m, &[1.0, -2.0]);
+    let gone = upload(&s, &m, &[1.0]);
+    gone.release().unwrap();
+    let foreign = upload(&cpu(&other, 0), &other, &[1.0]);
+    let errors = [
+        refused(m.call("relu", &[&gone]).on(&s)),
+        refused(gone.read()),
+        refused(gone.release()),
+        refused(gone.access(Access::Read, |_| Ok(()))),
+        refused(m.critical_section(&[&gone])),
+        refused(m.critical_section(&[])),
+        refused(m.call("add", &[&x, &foreign]).on(&s)),
+        refused(m.upload(&s, f32_spec(&[2]), vec![0; 7])),
+        refused(m.empty_in(&s, f32_spec(&[2]), 7, Origin::caller())),
+    ];
+    // Tensors' numbers are those of the machine's slots.
+    let text = errors.join("\n").replace(&gone.tensor_ref().id.to_string(), "GONE");
+    insta::assert_snapshot!(text, @r#"
+    GONE is used after its release at HERE
+    GONE is used after its release at HERE
+    GONE is used after its release at HERE
+    GONE is used after its release at HERE
+    GONE is used after its release at HERE
+    invalid critical section: a critical section holds at least one tensor
+    the tensor belongs to another machine
+    invalid data: f32[2]: expected 8 bytes, got 7
+    invalid storage: f32[2] spans 8 bytes of 7
+    "#);
+    m.synchronize().unwrap();
+    assert_eq!(m.pending_callbacks(), 0);
+}
+
+/// A released slot that has a new owner is not taken for it.
+#[test]
+fn of_a_handle_whose_slot_was_given_out_again() {
+    let m = threaded();
+    let s = cpu(&m, 0);
+    let old = upload(&s, &m, &[1.0]);
+    old.release().unwrap();
+    m.synchronize().unwrap();
+    let next: Vec<Tensor> = (0..8).map(|k| upload(&s, &m, &[k as f32])).collect();
+    assert!(next.iter().any(|t| t.tensor_ref().id == old.tensor_ref().id));
+    assert!(matches!(old.read().unwrap_err().without_place(), Error::Released { .. }));
+    drop(old);
+    assert_eq!(read(&next[0]), [0.0]);
+}
+
+/// Stream numbers of two machines look alike; the machines do not mix them up.
+#[test]
+fn of_another_machines_streams_and_events() {
+    let (m, other) = (threaded(), threaded());
+    let (s, foreign) = (cpu(&m, 0), cpu(&other, 0));
+    let x = upload(&s, &m, &[1.0]);
+    let event = other.record(&foreign).unwrap();
+    let errors = [
+        refused(m.call("relu", &[&x]).on(&foreign)),
+        refused(m.empty(&foreign, f32_spec(&[1]))),
+        refused(m.upload(&foreign, f32_spec(&[1]), vec![0; 4])),
+        refused(m.record(&foreign)),
+        refused(s.wait_stream(&foreign)),
+        refused(s.wait_event(&event)),
+        refused(foreign.touch(&[&x])),
+    ];
+    insta::assert_snapshot!(errors.join("\n"), @r#"
+    the stream belongs to another machine
+    the stream belongs to another machine
+    the stream belongs to another machine
+    the stream belongs to another machine
+    the stream belongs to another machine
+    the event belongs to another machine
+    the tensor belongs to another machine
+    "#);
+}
+
+#[test]
+fn of_streams_and_devices() {
+    let m = threaded();
+    let errors = [
+        m.compute(&DeviceId::new("sin", 0).unwrap(), 0).unwrap_err(),
+        m.compute(&DeviceId::sim(7), 0).unwrap_err(),
+        m.compute(&DeviceId::cpu(1), 0).unwrap_err(),
+        m.op("ad").unwrap_err(),
+        m.finish_recording().unwrap_err(),
+    ];
+    let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(text.join("\n"), @r#"
+    unknown device kind 'sin'; did you mean 'sim'?
+    device sim:7: there are 1 devices of this kind
+    device cpu:1: there are 1 devices of this kind
+    unknown op 'ad'; did you mean 'add'?
+    invalid list: no recording was begun
+    "#);
+}

@@ -1,0 +1,107 @@
+//! Rule 2: a wait is launched only after its record has been, also when the two are on different
+//! workers and the wait comes to its worker first.
+
+use std::sync::Arc;
+
+use crate::common::*;
+use millstream::ep::sim::CommandKind;
+use millstream::stream_policy::{Crew, StreamPolicy};
+use millstream::*;
+
+/// Compute streams of every device on the host's workers, one after the other.
+struct Spread;
+
+impl StreamPolicy for Spread {
+    fn stream_type(&self) -> StreamType {
+        StreamType::Compute
+    }
+    fn crew(&self, _: &StreamKey) -> Crew {
+        Crew::Host
+    }
+}
+
+fn spread() -> (Machine, Hand) {
+    let (mut config, hand) = by_hand_config();
+    config.policies.push(Arc::new(Spread));
+    config.host_workers = 4;
+    add_failing_ops(&mut config);
+    (Machine::new(config).unwrap(), hand)
+}
+
+/// Waits that were handed to the device.
+fn waits(hand: &Hand) -> u64 {
+    hand.stats(0).unwrap().waits
+}
+
+/// Stalls the first stream before its record, has the second come to its wait, and looks.
+fn check(order: impl Fn(&Machine, &Stream, &Stream)) {
+    let (m, hand) = spread();
+    let (first, second) = (sim(&m, 0), sim(&m, 1));
+    let x = m.empty(&first, f32_spec(&[1])).unwrap();
+    let own = m.empty(&second, f32_spec(&[1])).unwrap();
+    let gate = Gate::on(&x);
+    gate.entered();
+    m.call("fill", &[&x]).attr("value", 3.0).on(&first).unwrap();
+    // The second worker is at work and has taken what comes before the wait.
+    m.call("fill", &[&own]).attr("value", 1.0).on(&second).unwrap();
+    order(&m, &first, &second);
+    let y = call(&m, "copy", &[&x], &second);
+    let done = m.record(&second).unwrap();
+    assert_eq!(m.worker_threads().unwrap(), 2);
+    let views = |kind| {
+        let all = hand.streams();
+        all.iter().flat_map(|s| &s.commands).filter(|c| c.kind == kind).count()
+    };
+    // The second worker has launched its fill and stands before the wait. It could go on only by
+    // launching the wait or the copy; a third stream shows that it still answers.
+    hand.run_until(|| hand.stats(0).unwrap().works == 1 && views(CommandKind::Work) == 0);
+    let third = sim(&m, 2);
+    let there = m.empty(&third, f32_spec(&[1])).unwrap();
+    m.call("fill", &[&there]).attr("value", 1.0).on(&third).unwrap();
+    let answered = m.record(&third).unwrap();
+    hand.run_until(|| answered.query());
+    assert_eq!(waits(&hand), 0, "a wait was launched before its record");
+    assert_eq!(hand.stats(0).unwrap().works, 2, "the copy was launched before the wait");
+    gate.open();
+    // The first stream's fill and record; the second one's wait, copy and record.
+    hand.wait_for_commands(3 + 5, LONG).unwrap();
+    hand.run_until(|| done.query());
+    assert_eq!(waits(&hand), 1);
+    hand.switch(ep::sim::Completion::IssueOrder);
+    assert_eq!(read(&y), [3.0]);
+}
+
+#[test]
+fn a_wait_for_the_data() {
+    check(|_, _, _| {});
+}
+
+#[test]
+fn a_wait_for_an_event() {
+    check(|m, first, second| second.wait_event(&m.record(first).unwrap()).unwrap());
+}
+
+#[test]
+fn a_wait_for_a_stream() {
+    check(|_, first, second| second.wait_stream(first).unwrap());
+}
+
+/// What fails or is skipped completes its point, and its records and waits are launched all the
+/// same: nobody hangs behind it.
+#[test]
+fn failed_and_skipped_instructions_still_launch_their_records() {
+    let (m, hand) = spread();
+    hand.switch(ep::sim::Completion::IssueOrder);
+    let (first, second) = (sim(&m, 0), sim(&m, 1));
+    let x = upload(&first, &m, &[1.0]);
+    let y = call(&m, "fail", &[&x], &first);
+    let skipped = call(&m, "relu", &[&y], &first);
+    let record = m.record(&first).unwrap();
+    second.wait_event(&record).unwrap();
+    second.wait_stream(&first).unwrap();
+    // By order alone: it runs.
+    m.call("fill", &[&x]).attr("value", 4.0).on(&second).unwrap();
+    failure(record.completion().wait_for(LONG).unwrap_err());
+    assert_eq!(read(&x), [4.0]);
+    failure(skipped.read().unwrap_err());
+}

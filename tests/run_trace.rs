@@ -1,0 +1,319 @@
+//! Every example gives the same bytes however it is run, and its list stands on its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream::instructions::text::{parse_list, print_list};
+use millstream::instructions::{Body, Kind};
+use millstream::run::{RunOptions, RunReport, prepare, run, run_ranks};
+use millstream::trace::{LoadOptions, Program, load, load_bytes};
+use millstream::{DeviceId, DriverKind, SyncPolicy};
+use serde_json::{Map, Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces")
+}
+
+fn examples() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
+    found.sort();
+    assert!(found.len() >= 15, "{found:?}");
+    found
+}
+
+fn read(path: &Path) -> Arc<Program> {
+    Arc::new(load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn parse(text: &str) -> Arc<Program> {
+    let program = load_bytes("t.json", text.as_bytes(), Some(&folder()), &LoadOptions::default());
+    Arc::new(program.unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn bytes(report: &RunReport) -> Vec<&[u8]> {
+    report.outputs.iter().map(|o| o.bytes.as_slice()).collect()
+}
+
+#[track_caller]
+fn assert_ok(report: &RunReport) {
+    assert!(report.failures.is_empty(), "{}: {:?}", report.trace, report.failures);
+    for output in &report.outputs {
+        assert!(output.ok(), "{}: {output:?}", report.trace);
+    }
+}
+
+/// Every way to run: drivers, sync rules, streams, devices.
+fn ways() -> impl Iterator<Item = RunOptions> {
+    let devices = [DeviceId::cpu(0), DeviceId::sim(0)];
+    devices.into_iter().flat_map(|device| {
+        [DriverKind::Inline, DriverKind::Threaded].into_iter().flat_map(move |driver| {
+            let device = device.clone();
+            [SyncPolicy::Frontier, SyncPolicy::LastUsedStream].into_iter().flat_map(move |sync| {
+                let device = device.clone();
+                [1, 2, 4, 7].into_iter().map(move |compute_streams| RunOptions {
+                    device: device.clone(),
+                    driver,
+                    sync,
+                    compute_streams,
+                    ..RunOptions::default()
+                })
+            })
+        })
+    })
+}
+
+#[test]
+fn examples_do_not_change_by_a_bit() {
+    for path in examples() {
+        let program = read(&path);
+        let first = run(program.clone(), &RunOptions::default()).unwrap();
+        assert_ok(&first);
+        assert!(!first.outputs.is_empty(), "{}", path.display());
+        for way in ways() {
+            let report = run(program.clone(), &way).unwrap_or_else(|e| panic!("{way:?}: {e}"));
+            assert_ok(&report);
+            assert_eq!(bytes(&report), bytes(&first), "{}: {way:?}", path.display());
+        }
+    }
+}
+
+#[test]
+fn threads_and_repeats_change_nothing() {
+    for path in examples() {
+        let program = read(&path);
+        let first = run(program.clone(), &RunOptions::default()).unwrap();
+        for threads in [1, 2, 5] {
+            let options = RunOptions {
+                threads: Some(threads),
+                repeat: 3,
+                compute_streams: 3,
+                ..RunOptions::default()
+            };
+            let report = run(program.clone(), &options).unwrap();
+            assert_ok(&report);
+            assert_eq!(bytes(&report), bytes(&first), "{}: {threads} threads", path.display());
+        }
+    }
+}
+
+/// A trace of instructions: the tensors and outputs of a trace, and a run's list.
+fn raw(path: &Path, report: &RunReport) -> Arc<Program> {
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let lines: Vec<String> =
+        print_list(report.list.as_ref().unwrap()).lines().map(str::to_owned).collect();
+    let mut outputs = Map::new();
+    for output in &report.outputs {
+        let expected = trace["outputs"][&output.name].clone();
+        outputs.insert(output.tensor.unwrap().to_string(), expected);
+    }
+    let raw = json!({
+        "millstream": 1,
+        "tensors": trace.get("tensors").cloned().unwrap_or(json!({})),
+        "default_tolerance": trace.get("default_tolerance").cloned().unwrap_or(json!({})),
+        "instructions": lines,
+        "outputs": outputs,
+    });
+    parse(&serde_json::to_string_pretty(&raw).unwrap())
+}
+
+#[test]
+fn emitted_lists_are_accepted_and_run_again() {
+    let mut jobs = 0;
+    for path in examples() {
+        let program = read(&path);
+        for way in ways().filter(|w| w.compute_streams != 4) {
+            let emitting = RunOptions { emit: true, ..way.clone() };
+            let report = run(program.clone(), &emitting).unwrap();
+            let list = report.list.clone().unwrap();
+            let text = print_list(&list);
+            assert_eq!(parse_list(&text).unwrap(), list, "{text}");
+            let counted: u64 = report.instructions.iter().map(|(_, n)| n).sum();
+            assert_eq!(counted, list.instructions.len() as u64, "{:?}", report.instructions);
+            let checked = millstream::verify::check(list.clone());
+            assert!(checked.is_ok(), "{}: {way:?}\n{text}{checked:?}", path.display());
+
+            let again = raw(&path, &report);
+            let is_job = |body: &Body| matches!(body, Body::LazyJobLauncher { .. });
+            if list.instructions.iter().any(|i| is_job(&i.body)) {
+                // The list that it launches is not in the text.
+                let refused = prepare(again, &way).err().expect("refused").to_string();
+                assert!(refused.contains("LazyJobLauncher cannot stand"), "{refused}");
+                jobs += 1;
+                continue;
+            }
+            let rerun = run(again, &RunOptions { repeat: 2, ..way.clone() });
+            let rerun = rerun.unwrap_or_else(|e| panic!("{}: {way:?}\n{e}", path.display()));
+            assert_ok(&rerun);
+            for output in &report.outputs {
+                let name = output.tensor.unwrap().to_string();
+                let found = rerun.outputs.iter().find(|o| o.name == name).unwrap();
+                assert_eq!(found.bytes, output.bytes, "{}: {way:?} {name}", path.display());
+            }
+        }
+    }
+    assert!(jobs > 0, "no example launches a job");
+}
+
+#[test]
+fn spreading_over_streams_spreads() {
+    let options = RunOptions { compute_streams: 4, ..RunOptions::default() };
+    let report = run(read(&folder().join("dtypes.json")), &options).unwrap();
+    let compute: Vec<_> = report.streams.iter().filter(|s| s.instructions > 0).collect();
+    assert_eq!(compute.len(), 4, "{compute:?}");
+    // A program that names its streams keeps them.
+    let report = run(read(&folder().join("chain.json")), &options).unwrap();
+    assert_eq!(report.streams.len(), 1, "{:?}", report.streams);
+    assert_eq!(report.waits.needed, 0);
+}
+
+#[test]
+fn waits_are_counted() {
+    let report = run(read(&folder().join("three-readers.json")), &RunOptions::default()).unwrap();
+    assert!(report.waits.needed >= 3, "{:?}", report.waits);
+    assert_eq!(report.waits.needed, report.waits.emitted() + report.waits.elided());
+    let annotations = report.instructions.iter().find(|(k, _)| *k == Kind::SoftSyncStream);
+    assert_eq!(annotations.map(|(_, n)| *n), Some(report.waits.needed));
+}
+
+/// What is wrong anywhere in a program is found before anything runs, in jobs and sections too.
+#[test]
+fn programs_are_checked_whole() {
+    let tensors = r#""tensors": {"x": {"dtype": "f32", "shape": [2], "fill": 1},
+        "y": {"dtype": "f32", "shape": [3], "fill": 1}}"#;
+    for (program, at, part) in [
+        (r#"{"op": "add", "in": ["x", "y"], "out": "z"}"#, 2, "add: "),
+        (r#"{"op": "relu", "in": ["x", "y"], "out": "z"}"#, 2, "relu: "),
+        (r#"{"op": "relu", "in": "x", "out": ["z", "w"]}"#, 2, "1 result(s), and 'out' names 2"),
+        (
+            r#"{"critical_section": "x", "body": [{"op": "rleu", "in": "x", "out": "z"}]}"#,
+            2,
+            "unknown op 'rleu'; did you mean 'relu'?",
+        ),
+        (
+            "{\"op\": \"transpose\", \"in\": \"x\", \"out\": \"t\",\n\
+              \"attrs\": {\"dim0\": 0, \"dim1\": 7}}",
+            2,
+            "transpose: ",
+        ),
+    ] {
+        let text = format!(
+            "{{\"millstream\": 1, {}, \"program\": [\n{program}]}}",
+            tensors.replace('\n', " ")
+        );
+        let error = prepare(parse(&text), &RunOptions::default()).err().expect(program);
+        assert!(!error.runtime);
+        let shown = error.to_string();
+        assert!(shown.starts_with(&format!("t.json:{at}:")), "{shown}");
+        assert!(shown.contains(part), "{shown}");
+    }
+    let job = r#"{"millstream": 1, "tensors": {"x": {"dtype": "f32", "shape": [2], "fill": 1}},
+"jobs": {"j": {"program": [
+{"op": "matmul", "in": ["x", "x", "x"], "out": "z"}]}}, "program": [{"job": "j"}]}"#;
+    let error = prepare(parse(job), &RunOptions::default()).err().unwrap().to_string();
+    assert!(error.starts_with("t.json:3:1: matmul: "), "{error}");
+}
+
+/// Shapes that only the data can tell are checked when they are known.
+#[test]
+fn shapes_from_data_are_checked_late() {
+    let text = |shape: &str| {
+        format!(
+            r#"{{"millstream": 1, "tensors": {{"x": {{"dtype": "f32", "values": [1, 2, 3]}},
+"m": {{"dtype": "bool", "values": [true, false, true]}}}}, "program": [
+{{"op": "masked_select", "in": ["x", "m"], "out": "s"}},
+{{"op": "reshape", "in": "s", "out": "t", "attrs": {{"shape": {shape}}}}},
+{{"op": "add", "in": ["t", "t"], "out": "u"}}],
+"outputs": {{"u": {{"values": [[2], [6]]}}}}}}"#
+        )
+    };
+    assert_ok(&run(parse(&text("[2, 1]")), &RunOptions::default()).unwrap());
+    let prepared = prepare(parse(&text("[3, 1]")), &RunOptions::default()).unwrap();
+    let error = prepared.run().expect_err("two elements for three");
+    assert!(!error.runtime);
+    assert!(error.to_string().starts_with("t.json:4:1: reshape: "), "{error}");
+}
+
+#[test]
+fn nested_sections_and_views_of_what_they_hold() {
+    let text = r#"{"millstream": 1, "tensors": {"x": {"dtype": "i64", "values": [1, 2]},
+"y": {"dtype": "i64", "values": [3, 4]}}, "program": [
+{"critical_section": "x", "body": [
+  {"op": "slice", "in": "x", "out": "v", "attrs": {"dim": 0, "start": 1, "end": 2}},
+  {"critical_section": "y", "body": [
+    {"op": "add_", "in": ["v", "v"]}, {"op": "add_", "in": ["y", "x"]},
+    {"read": "y"}, {"touch": "v"}]},
+  {"release": "v"}]}],
+"outputs": {"x": {"values": [1, 4]}, "y": {"values": [4, 8]}}}"#;
+    for way in ways() {
+        assert_ok(&run(parse(text), &way).unwrap_or_else(|e| panic!("{e}")));
+    }
+}
+
+/// A pool on the very stream that the tensors would else be made on.
+#[test]
+fn pools() {
+    let text = r#"{"millstream": 1, "streams": {"p": {"mode": "pool", "index": 0}, "s": {}},
+"tensors": {"x": {"dtype": "i64", "values": [1, 2]}}, "program": [
+{"op": "add", "in": ["x", "x"], "out": "a", "stream": "p"},
+{"op": "mul", "in": ["x", "x"], "out": "b", "stream": "p"},
+{"op": "add_", "in": ["a", "b"], "stream": "p"},
+{"op": "sub", "in": ["a", "b"], "out": "c", "stream": "s"},
+{"read": "b"},
+{"op": "mul", "in": ["c", "b"], "out": "d", "stream": "p"},
+{"op": "relu", "in": "d", "out": "e"}],
+"outputs": {"a": {"values": [3, 8]}, "e": {"values": [2, 16]}}}"#;
+    for way in ways().filter(|w| w.compute_streams == 2) {
+        let emitting = RunOptions { emit: true, ..way.clone() };
+        let report = run(parse(text), &emitting).unwrap_or_else(|e| panic!("{way:?}: {e}"));
+        assert_ok(&report);
+        let list = report.list.clone().unwrap();
+        let checked = millstream::verify::check(list.clone());
+        assert!(checked.is_ok(), "{way:?}\n{}{checked:?}", print_list(&list));
+    }
+}
+
+fn ranks(programs: &[&str]) -> Vec<Arc<Program>> {
+    let one = |(k, program): (usize, &&str)| {
+        let text = format!(
+            r#"{{"millstream": 1, "tensors": {{"x": {{"dtype": "i32", "values": [{k}]}}}},
+"program": [{program}], "outputs": {{"x": {{"values": [{}]}}}}}}"#,
+            2 * k
+        );
+        parse(&text)
+    };
+    programs.iter().enumerate().map(one).collect()
+}
+
+const STEP: &str = r#"{"global_sync": true}, {"op": "add_", "in": ["x", "x"]}"#;
+
+#[test]
+fn ranks_meet() {
+    for way in ways().filter(|w| w.compute_streams == 2) {
+        let reports = run_ranks(ranks(&[STEP; 3]), &RunOptions { repeat: 2, ..way }).unwrap();
+        assert_eq!(reports.len(), 3);
+        reports.iter().for_each(assert_ok);
+    }
+}
+
+/// A rank that never comes is reported to those who wait; nobody hangs.
+#[test]
+fn a_rank_that_does_not_come() {
+    let alone = r#"{"op": "add_", "in": ["x", "x"]}"#;
+    let reports = run_ranks(ranks(&[STEP, alone]), &RunOptions::default()).unwrap();
+    assert!(!reports[0].ok());
+    let failure = reports[0].failures[0].to_string();
+    assert!(failure.contains("rank 1 has ended and will not come"), "{failure}");
+    assert_ok(&reports[1]);
+}
+
+#[test]
+fn a_rank_with_bad_input_keeps_all_from_running() {
+    let programs = ranks(&[STEP, r#"{"op": "add__", "in": ["x", "x"]}"#]);
+    let error = run_ranks(programs, &RunOptions::default()).err().unwrap();
+    assert!(!error.runtime);
+    assert!(error.to_string().contains("did you mean 'add_'?"), "{error}");
+}

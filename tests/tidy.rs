@@ -1,0 +1,323 @@
+//! The house rules that a compiler does not know.
+//!
+//! Each rule is one test, which reads the sources as text and names every place that breaks it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[path = "../xtask/src/layers.rs"]
+mod layers;
+
+/// The files that have unsafe code, each with the reason why it is there and not elsewhere.
+const UNSAFE: &[(&str, &str)] = &[
+    ("crates/ep/src/conformance/device.rs", "the suite writes to memory that a backend gave it"),
+    ("crates/ep/src/host_memory.rs", "blocks of host memory are taken from the allocator here"),
+    ("crates/instructions/src/list.rs", "calling a list checked is a promise, asked for as such"),
+    ("crates/kernels/src/context.rs", "a kernel's operands are addresses, promised to be valid"),
+    ("crates/kernels/src/cpu/arith.rs", "hands operands to the strided loops with their promise"),
+    ("crates/kernels/src/cpu/copy.rs", "hands operands to the strided loops with their promise"),
+    ("crates/kernels/src/cpu/matmul.rs", "the matrix product takes addresses and strides"),
+    ("crates/kernels/src/cpu/memory.rs", "copies bytes between operands that may be the same"),
+    ("crates/kernels/src/cpu/select.rs", "hands operands to the strided loops with their promise"),
+    ("crates/kernels/src/cpu/strided.rs", "reads and writes strided operands for all kernels"),
+    ("crates/kernels/src/cpu/sum.rs", "hands operands to the strided loops with their promise"),
+    ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests' own"),
+    ("crates/verify/src/lib.rs", "the one place that has shown what a checked list promises"),
+    ("crates/vm/src/core/launch.rs", "lends tensors' memory to kernels, reads and callbacks"),
+    ("crates/vm/src/engine.rs", "a failure looks at the tensors of the instruction that runs"),
+    ("crates/vm/src/host.rs", "copies between a tensor's memory and bytes of the host's"),
+    ("crates/vm/src/ring.rs", "the queue to a worker: slots written and read without a lock"),
+    ("crates/vm/src/router.rs", "the emission sets tensors' slots under its lock"),
+    ("crates/vm/src/slots.rs", "tensors' slots, written and read without a lock of their own"),
+    ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
+];
+
+/// A text file of the repository.
+struct Source {
+    /// From the root, with `/`.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// The lines with their numbers, from 1.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.split('\n').enumerate().map(|(at, line)| (at + 1, line))
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files of ours that are read as text. What tools write is not ours.
+fn sources() -> Vec<Source> {
+    const KINDS: &[&str] = &["rs", "md", "toml", "json", "txt", "sh"];
+    const NOT_OURS: &[&str] = &["target", "corpus", "artifacts"];
+    let mut sources = Vec::new();
+    let mut folders = vec![root().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let hidden = name.starts_with('.') && ![".ci", ".cargo"].contains(&name.as_str());
+            if hidden || NOT_OURS.contains(&name.as_str()) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let kind = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            if KINDS.contains(&kind)
+                || path.parent().unwrap().file_name().is_some_and(|f| f == ".ci")
+            {
+                let relative = path.strip_prefix(root()).unwrap();
+                let parts: Vec<&str> = relative.iter().map(|p| p.to_str().unwrap()).collect();
+                sources.push(Source {
+                    path: parts.join("/"),
+                    text: fs::read_to_string(&path).unwrap(),
+                });
+            }
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(sources.len() > 100, "only {} files found: the search is broken", sources.len());
+    sources
+}
+
+#[track_caller]
+fn none(broken: &[String], rule: &str) {
+    assert!(broken.is_empty(), "{rule}:\n{}\n", broken.join("\n"));
+}
+
+/// Whether `text` has `word` with no letter, digit or underscore beside it.
+fn has_word(text: &str, word: &str) -> bool {
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(in_word) && !text[at + word.len()..].starts_with(in_word)
+    })
+}
+
+/// A line of Rust without its comment.
+fn code(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
+
+#[test]
+fn long_files_say_why() {
+    const MOST: usize = 500;
+    let mut broken = Vec::new();
+    for source in sources() {
+        let counted = source.is_rust() || source.path.ends_with(".md");
+        let says_why = source.lines().take(60).any(|(_, line)| {
+            let comment = line.trim_start_matches(['/', '!', ' ']);
+            line.starts_with("//") && comment.starts_with("Long because ")
+        });
+        let lines = source.text.lines().count();
+        if counted && lines > MOST && !says_why {
+            broken.push(format!("{}: {lines} lines", source.path));
+        }
+    }
+    none(&broken, "a file of over 500 lines has a line `//! Long because …` near its top");
+}
+
+#[test]
+fn nothing_is_put_off() {
+    let words = ["TO", "FIX", "XX", "HA"].iter().zip(["DO", "ME", "X", "CK"]);
+    let words: Vec<String> = words.map(|(a, b)| format!("{a}{b}")).collect();
+    let mut broken = Vec::new();
+    for source in sources() {
+        for (at, line) in source.lines() {
+            if words.iter().any(|word| has_word(line, word)) {
+                broken.push(format!("{}:{at}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    none(&broken, "what is not done is an issue, not a comment");
+}
+
+#[test]
+fn tests_do_not_sleep() {
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|s| s.is_rust()) {
+        let all_tests = source.path.split('/').any(|p| p == "tests" || p == "tests.rs");
+        let mut in_tests = all_tests;
+        for (at, line) in source.lines() {
+            in_tests |= line.trim() == "#[cfg(test)]";
+            if in_tests && code(line).contains(concat!("thread::", "sleep")) {
+                broken.push(format!("{}:{at}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    none(&broken, "a test waits for what it needs, never for a while");
+}
+
+#[test]
+fn lines_end_with_their_text() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        for (at, line) in source.lines() {
+            if line.ends_with([' ', '\t', '\r']) {
+                broken.push(format!("{}:{at}", source.path));
+            }
+        }
+        if !source.text.is_empty() && !source.text.ends_with('\n') {
+            broken.push(format!("{}: no line end at the end", source.path));
+        }
+    }
+    none(&broken, "no space at the end of a line");
+}
+
+#[test]
+fn nothing_names_a_place_on_one_computer() {
+    // Cut in two, so that this file does not name them.
+    let places = [("/ho", "me/"), ("/ro", "ot/"), ("/tm", "p/"), ("/Use", "rs/"), ("/wo", "rk/")];
+    let places: Vec<String> = places.iter().map(|(a, b)| format!("{a}{b}")).collect();
+    let mut broken = Vec::new();
+    for source in sources() {
+        for (at, line) in source.lines() {
+            // A path begins where it is not the rest of a longer one.
+            let begins = |place: &String| {
+                line.match_indices(place.as_str()).any(|(at, _)| {
+                    let before = line[..at].chars().next_back();
+                    before.is_none_or(|c| !c.is_alphanumeric() && !"._-/~".contains(c))
+                })
+            };
+            if places.iter().any(begins) {
+                broken.push(format!("{}:{at}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    none(&broken, "no path of one computer");
+}
+
+/// The name in `mod name;`, whatever its visibility.
+fn declared_module(line: &str) -> Option<&str> {
+    let line = code(line).trim();
+    let visible = line.strip_prefix("pub").map(|rest| match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(')').map_or("", |(_, rest)| rest),
+        None => rest,
+    });
+    visible.unwrap_or(line).trim_start().strip_prefix("mod ")?.strip_suffix(';')
+}
+
+/// Marks a file and all that it declares as reached.
+fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
+    let Ok(text) = fs::read_to_string(file) else { return };
+    if !reached.insert(file.to_owned()) {
+        return;
+    }
+    let folder = file.parent().unwrap();
+    let owns_folder = is_root || file.ends_with("mod.rs");
+    let below =
+        if owns_folder { folder.to_owned() } else { folder.join(file.file_stem().unwrap()) };
+    let mut path_attribute = None;
+    for line in text.lines() {
+        if let Some(name) = declared_module(line) {
+            let candidates = match path_attribute.take() {
+                Some(path) => vec![folder.join(path)],
+                None => vec![below.join(format!("{name}.rs")), below.join(name).join("mod.rs")],
+            };
+            for candidate in candidates {
+                if let Ok(path) = candidate.canonicalize() {
+                    reach(&path, false, reached);
+                }
+            }
+        }
+        if let Some(path) = line.trim().strip_prefix("#[path = \"") {
+            path_attribute = path.strip_suffix("\"]").map(str::to_owned);
+        }
+    }
+}
+
+/// Whether cargo takes a file as the root of a crate: a library, a program, a test, an example.
+fn is_crate_root(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let (name, folders) = parts.split_last().unwrap();
+    let Some(folder) = folders.last() else { return *name == "build.rs" };
+    let holds_roots =
+        |f: &str| ["tests", "examples", "benches", "fuzz_targets", "bin"].contains(&f);
+    (*folder == "src" && ["lib.rs", "main.rs"].contains(name))
+        || holds_roots(folder)
+        || (*name == "main.rs" && folders.len() > 1 && holds_roots(folders[folders.len() - 2]))
+        || *name == "build.rs"
+}
+
+#[test]
+fn every_file_is_compiled() {
+    let rust: Vec<Source> = sources().into_iter().filter(Source::is_rust).collect();
+    let mut reached = BTreeSet::new();
+    for source in rust.iter().filter(|s| is_crate_root(&s.path)) {
+        reach(&root().join(&source.path).canonicalize().unwrap(), true, &mut reached);
+    }
+    let dead =
+        rust.iter().filter(|s| !reached.contains(&root().join(&s.path).canonicalize().unwrap()));
+    let dead: Vec<String> = dead.map(|s| s.path.clone()).collect();
+    none(&dead, "every file is declared by `mod` somewhere");
+}
+
+/// The folders of the workspace's crates, from the root; "" is the root's own.
+fn crates() -> Vec<String> {
+    let mut folders = vec![String::new(), "xtask/".to_owned()];
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        folders.push(format!("crates/{}/", entry.unwrap().file_name().to_str().unwrap()));
+    }
+    folders.sort();
+    folders
+}
+
+#[test]
+fn crates_document_all_and_have_a_layer() {
+    let mut broken = Vec::new();
+    for folder in crates() {
+        let read = |file: &str| fs::read_to_string(root().join(&folder).join(file));
+        let manifest = read("Cargo.toml").unwrap();
+        let top = read("src/lib.rs").or_else(|_| read("src/main.rs")).unwrap();
+        if !top.lines().any(|line| line == "#![deny(missing_docs)]") {
+            broken.push(format!("{folder}src: no #![deny(missing_docs)]"));
+        }
+        if !manifest.contains("[lints]\nworkspace = true\n") {
+            broken.push(format!("{folder}Cargo.toml: the workspace's lints are not asked for"));
+        }
+        let package = manifest.split_once("[package]\n").map_or("", |(_, rest)| rest);
+        let name = package.lines().find_map(|line| line.strip_prefix("name = "));
+        let name = name.unwrap_or_default().trim_matches('"');
+        if !layers::LAYERS.iter().any(|(listed, _)| *listed == name) {
+            broken.push(format!("{folder}Cargo.toml: {name:?} is not in xtask/src/layers.rs"));
+        }
+    }
+    none(&broken, "every crate documents what is public, shares the lints and has a layer");
+}
+
+#[test]
+fn unsafe_code_is_where_it_is_expected() {
+    let mut found = BTreeSet::new();
+    for source in sources().iter().filter(|s| s.is_rust() && s.path != "tests/tidy.rs") {
+        if source.lines().any(|(_, line)| has_word(code(line), "unsafe")) {
+            found.insert(source.path.clone());
+        }
+    }
+    let listed: BTreeSet<String> = UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect();
+    let new: Vec<String> = found.difference(&listed).cloned().collect();
+    none(&new, "unsafe code in a file that is not listed in tests/tidy.rs");
+    let gone: Vec<String> = listed.difference(&found).cloned().collect();
+    none(&gone, "listed in tests/tidy.rs, but without unsafe code");
+}
+
+#[test]
+fn the_rules_see_what_they_look_for() {
+    assert!(has_word("// DO it: now", "DO") && !has_word("UNDO", "DO") && !has_word("DO_", "DO"));
+    assert_eq!(code("let x = 1; // why"), "let x = 1; ");
+    assert_eq!(declared_module("pub(crate) mod ring;"), Some("ring"));
+    assert_eq!(declared_module("    pub mod a; // why"), Some("a"));
+    assert_eq!(declared_module("mod tests {"), None);
+    assert_eq!(declared_module("// mod gone;"), None);
+    assert!(is_crate_root("crates/kernels/tests/ops/main.rs") && is_crate_root("src/lib.rs"));
+    assert!(!is_crate_root("crates/kernels/tests/ops/sums.rs") && !is_crate_root("src/a/lib.rs"));
+}
