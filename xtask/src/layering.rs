@@ -1,0 +1,284 @@
+//! `layering`: checks that the crates depend on one another as [`LAYERS`] says, and no further.
+//!
+//! Tests obey the same table as what they test. A crate may name itself in its dev-dependencies,
+//! to switch its own features on.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::layers::LAYERS;
+
+/// Checks the workspace that this command belongs to.
+///
+/// # Errors
+/// Something breaks the table: all of it has been listed on standard error.
+pub(crate) fn run() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
+    let crates = read_workspace(root)?;
+    let violations = check(LAYERS, &crates);
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    if !violations.is_empty() {
+        bail!("{} violation(s) of the table in xtask/src/layers.rs", violations.len());
+    }
+    println!("{} crates depend on one another as the table of layers says", crates.len());
+    Ok(())
+}
+
+/// The part of `cargo metadata` that is read here.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+/// A dependency as a manifest declares it.
+#[derive(Clone, Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    /// The name that the manifest gives it, where that is another.
+    rename: Option<String>,
+    /// None for a normal one.
+    kind: Option<String>,
+}
+
+impl Dependency {
+    fn table(&self) -> &str {
+        match self.kind.as_deref() {
+            Some("dev") => "dev-dependencies",
+            Some("build") => "build-dependencies",
+            _ => "dependencies",
+        }
+    }
+}
+
+/// A crate of the workspace and its manifest.
+#[derive(Clone, Debug)]
+struct Crate {
+    name: String,
+    /// The manifest's path, from the root of the workspace.
+    manifest: String,
+    text: String,
+    dependencies: Vec<Dependency>,
+}
+
+fn read_workspace(root: &Path) -> Result<Vec<Crate>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(root)
+        .output()
+        .context("cargo metadata cannot be run")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let metadata: Metadata =
+        serde_json::from_slice(&output.stdout).context("the answer of cargo metadata")?;
+    let read = |package: Package| {
+        let text = std::fs::read_to_string(&package.manifest_path)
+            .with_context(|| package.manifest_path.display().to_string())?;
+        let path = package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path);
+        let manifest = path.display().to_string();
+        Ok(Crate { name: package.name, manifest, text, dependencies: package.dependencies })
+    };
+    metadata.packages.into_iter().map(read).collect()
+}
+
+/// Something that the table does not allow.
+#[derive(Debug, PartialEq, Eq)]
+enum Violation {
+    /// A dependency that leads where the table does not.
+    Dependency { manifest: String, line: usize, text: String, from: String, to: String },
+    /// A crate that the table does not know.
+    Unlisted { manifest: String, name: String },
+    /// A crate of the table that there is not.
+    Missing { name: String },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::Dependency { manifest, line, text, from, to } => {
+                write!(f, "{manifest}:{line}: `{text}`: {from} must not depend on {to}")
+            }
+            Violation::Unlisted { manifest, name } => {
+                write!(f, "{manifest}: {name} is not in the table of layers")
+            }
+            Violation::Missing { name } => {
+                write!(f, "the table of layers has {name}, the workspace does not")
+            }
+        }
+    }
+}
+
+/// All that breaks `layers`, in the order of the crates and their manifests.
+fn check(layers: &[(&str, &[&str])], crates: &[Crate]) -> Vec<Violation> {
+    let ours: BTreeSet<&str> = crates.iter().map(|c| c.name.as_str()).collect();
+    let mut violations = Vec::new();
+    for member in crates {
+        let Some((_, allowed)) = layers.iter().find(|(name, _)| *name == member.name) else {
+            let (manifest, name) = (member.manifest.clone(), member.name.clone());
+            violations.push(Violation::Unlisted { manifest, name });
+            continue;
+        };
+        for dependency in &member.dependencies {
+            let itself =
+                dependency.kind.as_deref() == Some("dev") && dependency.name == member.name;
+            if itself
+                || !ours.contains(dependency.name.as_str())
+                || allowed.contains(&dependency.name.as_str())
+            {
+                continue;
+            }
+            let (line, text) = declaration(&member.text, dependency);
+            violations.push(Violation::Dependency {
+                manifest: member.manifest.clone(),
+                line,
+                text,
+                from: member.name.clone(),
+                to: dependency.name.clone(),
+            });
+        }
+    }
+    let missing = layers.iter().filter(|(name, _)| !ours.contains(name));
+    violations.extend(missing.map(|(name, _)| Violation::Missing { name: (*name).to_owned() }));
+    violations
+}
+
+/// The line of a manifest that declares a dependency, counted from 1, and its text. Cargo has
+/// read the manifest, so a declaration written in an unusual way is named by its first line.
+fn declaration(manifest: &str, dependency: &Dependency) -> (usize, String) {
+    let key = dependency.rename.as_deref().unwrap_or(&dependency.name);
+    let table = dependency.table();
+    let mut within = false;
+    for (at, line) in manifest.lines().enumerate() {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            // `dependencies`, or `target.'cfg(unix)'.dependencies`.
+            within = header == table || header.ends_with(&format!(".{table}"));
+            if header.strip_suffix(key).is_some_and(|h| h.ends_with(&format!("{table}."))) {
+                return (at + 1, line.to_owned());
+            }
+            continue;
+        }
+        let name = line.split(['.', '=', ' ']).next().unwrap_or_default().trim_matches('"');
+        if within && name == key {
+            return (at + 1, line.to_owned());
+        }
+    }
+    (1, manifest.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TABLE: &[(&str, &[&str])] = &[("low", &[]), ("high", &["low"])];
+
+    /// A crate with these dependencies, as (table, name, kind).
+    fn member(name: &str, text: &str, dependencies: serde_json::Value) -> Crate {
+        Crate {
+            name: name.to_owned(),
+            manifest: format!("crates/{name}/Cargo.toml"),
+            text: text.to_owned(),
+            dependencies: serde_json::from_value(dependencies).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn expect(crates: &[Crate], expected: &[&str]) {
+        let found: Vec<String> = check(TABLE, crates).iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    fn on(name: &str, kind: Option<&str>) -> serde_json::Value {
+        json!({ "name": name, "rename": null, "kind": kind })
+    }
+
+    fn low() -> Crate {
+        member("low", "[package]\n", json!([]))
+    }
+
+    #[test]
+    fn what_the_table_allows_passes() {
+        let text = "[dependencies]\nlow.workspace = true\nserde = \"1\"\n";
+        let high = member("high", text, json!([on("low", None), on("serde", None)]));
+        expect(&[low(), high], &[]);
+    }
+
+    #[test]
+    fn an_upward_dependency_is_shown_with_its_line() {
+        let text = "[package]\nname = \"low\"\n\n[dependencies]\nhigh = { path = \"../high\" }\n";
+        let low = member("low", text, json!([on("high", None)]));
+        expect(
+            &[low, member("high", "", json!([]))],
+            &["crates/low/Cargo.toml:5: `high = { path = \"../high\" }`: \
+               low must not depend on high"],
+        );
+    }
+
+    #[test]
+    fn build_and_test_dependencies_obey_the_table_too() {
+        let text = "[dependencies]\n[dev-dependencies]\nhigh.workspace = true\n\
+                    [target.'cfg(unix)'.build-dependencies]\nhigh = \"1\"\n";
+        let deps = json!([on("high", Some("dev")), on("high", Some("build"))]);
+        expect(
+            &[member("low", text, deps), member("high", "", json!([]))],
+            &[
+                "crates/low/Cargo.toml:3: `high.workspace = true`: low must not depend on high",
+                "crates/low/Cargo.toml:5: `high = \"1\"`: low must not depend on high",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_crate_may_test_itself_with_other_features() {
+        let text = "[dev-dependencies]\nlow = { path = \".\" }\n";
+        let low = member("low", text, json!([on("low", Some("dev"))]));
+        expect(&[low, member("high", "", json!([]))], &[]);
+    }
+
+    #[test]
+    fn a_renamed_dependency_is_found() {
+        let text = "[dependencies.other]\npackage = \"high\"\n";
+        let renamed = json!([{ "name": "high", "rename": "other", "kind": null }]);
+        expect(
+            &[member("low", text, renamed), member("high", "", json!([]))],
+            &["crates/low/Cargo.toml:1: `[dependencies.other]`: low must not depend on high"],
+        );
+    }
+
+    #[test]
+    fn table_and_workspace_have_the_same_crates() {
+        expect(
+            &[low(), member("new", "", json!([]))],
+            &[
+                "crates/new/Cargo.toml: new is not in the table of layers",
+                "the table of layers has high, the workspace does not",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_table_has_no_cycle() {
+        for (at, (name, allowed)) in LAYERS.iter().enumerate() {
+            for below in *allowed {
+                let lower = LAYERS[..at].iter().any(|(n, _)| n == below);
+                assert!(lower, "{name} may depend on {below}, which does not stand before it");
+            }
+        }
+    }
+}

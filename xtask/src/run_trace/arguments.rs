@@ -1,0 +1,124 @@
+//! The arguments of `run-trace`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use millstream::run::RunOptions;
+use millstream::{DeviceId, DriverKind, SyncPolicy};
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Traces, or directories that hold them; one that holds rank0, rank1, ... is one program.
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+    /// The device of tensors and streams that name none: cpu or sim.
+    #[arg(long, default_value = "cpu")]
+    pub(super) device: String,
+    /// Who runs the instructions: worker threads, or the calling thread in program order.
+    #[arg(long, value_enum, default_value_t = Driver::Threaded)]
+    driver: Driver,
+    /// Which earlier uses of a tensor an instruction waits for.
+    #[arg(long, value_enum, default_value_t = Sync::Frontier)]
+    sync: Sync,
+    /// Spread the ops of a program that names no streams over N compute streams.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    compute_streams: u32,
+    /// Worker threads, and threads that kernels share; as many as there are cores unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Run each program N times; every run has to give the first one's bytes.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// The most memory of each device, as in 512MiB; each device's own default unless given.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory_limit: Option<u64>,
+    /// Write the list of instructions here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(super) emit: Option<PathBuf>,
+    /// Write a report in JSON here, one line for each program; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+}
+
+/// Who runs the instructions.
+#[derive(Clone, Copy, ValueEnum)]
+enum Driver {
+    /// Worker threads.
+    Threaded,
+    /// The calling thread, in program order.
+    Inline,
+}
+
+/// Which earlier uses of a tensor an instruction waits for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Sync {
+    /// Those that conflict with it.
+    Frontier,
+    /// The last one, of any kind.
+    LastUsed,
+}
+
+impl Arguments {
+    /// The options of each run.
+    pub(super) fn options(&self) -> Result<RunOptions, String> {
+        let device: DeviceId =
+            self.device.parse().map_err(|e| format!("--device {}: {e}", self.device))?;
+        Ok(RunOptions {
+            device,
+            driver: match self.driver {
+                Driver::Threaded => DriverKind::Threaded,
+                Driver::Inline => DriverKind::Inline,
+            },
+            sync: match self.sync {
+                Sync::Frontier => SyncPolicy::Frontier,
+                Sync::LastUsed => SyncPolicy::LastUsedStream,
+            },
+            compute_streams: self.compute_streams,
+            threads: self.threads.map(|n| n as usize),
+            repeat: self.repeat,
+            emit: self.emit.is_some(),
+            memory_limit: self.memory_limit,
+            progress: None,
+        })
+    }
+}
+
+/// A number of bytes, perhaps with a unit: `512MiB`, `2GB`, `4096`.
+fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 10] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("B", 1),
+    ];
+    let wrong = || format!("expected a number of bytes, as in 512MiB or 4096, got '{text}'");
+    let (digits, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
+        .unwrap_or((text, 1));
+    let number: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    number.checked_mul(unit).ok_or_else(|| format!("'{text}' does not fit in 64 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("512MiB"), Ok(512 << 20));
+        assert_eq!(size("2 GB"), Ok(2_000_000_000));
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("1B"), Ok(1));
+        for bad in ["", "MiB", "-1", "1.5GiB", "1XB", "99999999999TiB"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

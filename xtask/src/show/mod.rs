@@ -1,0 +1,6 @@
+//! What the command line shows.
+
+pub(crate) mod report;
+pub(crate) mod snippet;
+pub(crate) mod tables;
+pub(crate) mod values;

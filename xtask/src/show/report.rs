@@ -1,0 +1,73 @@
+//! The report in JSON.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::run_trace::Ran;
+
+/// The report of a program, as it is written.
+#[derive(Serialize)]
+struct Report<'a> {
+    trace: &'a str,
+    ok: bool,
+    outputs: Vec<Output>,
+    instructions: BTreeMap<&'static str, u64>,
+    waits: Waits,
+    streams: Vec<String>,
+    wall_ms: f64,
+    peak_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Output {
+    name: String,
+    /// Null where nothing is expected, and where the error is no finite number.
+    max_abs: Option<f64>,
+    max_rel: Option<f64>,
+    ok: bool,
+}
+
+#[derive(Default, Serialize)]
+struct Waits {
+    needed: u64,
+    emitted: u64,
+    elided: u64,
+}
+
+/// A program's report, on one line. Counts and bytes of several ranks are added up, the time is
+/// that of the slowest.
+pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
+    let wall = ran.ranks.iter().map(|report| report.wall).max().unwrap_or_default();
+    let mut all = Report {
+        trace: &ran.trace,
+        ok: ran.ok(),
+        outputs: Vec::new(),
+        instructions: BTreeMap::new(),
+        waits: Waits::default(),
+        streams: Vec::new(),
+        wall_ms: wall.as_micros() as f64 / 1e3,
+        peak_bytes: 0,
+    };
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        for output in &report.outputs {
+            let compared = output.comparison.as_ref().filter(|_| output.expected);
+            all.outputs.push(Output {
+                name: ran.name(rank, &output.name),
+                max_abs: compared.map(|c| c.max_abs).filter(|e| e.is_finite()),
+                max_rel: compared.map(|c| c.max_rel).filter(|e| e.is_finite()),
+                ok: output.ok(),
+            });
+        }
+        for (kind, count) in &report.instructions {
+            *all.instructions.entry(kind.name()).or_default() += count;
+        }
+        let names = report.streams.iter().map(|s| ran.name(rank, &s.key.to_string()));
+        all.streams.extend(names);
+        all.waits.needed += report.waits.needed;
+        all.waits.emitted += report.waits.emitted();
+        all.waits.elided += report.waits.elided();
+        all.peak_bytes += report.peak_bytes;
+    }
+    Ok(serde_json::to_string(&all)? + "\n")
+}
