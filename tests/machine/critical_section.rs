@@ -105,3 +105,33 @@ fn another_machines_section_opens_nothing() {
     let error = m.call("relu", &[&x]).within(&foreign).on(&cpu(&m, 0)).unwrap_err();
     assert!(matches!(error.without_place(), Error::Foreign { .. }), "{error}");
 }
+
+/// Dropping one waits for nothing, so it may be done where waiting is refused.
+#[test]
+fn one_dropped_in_a_callback_ends() {
+    for m in [threaded(), inline()] {
+        let s = cpu(&m, 0);
+        let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[2.0]));
+        let section = m.critical_section(&[&x]).unwrap();
+        let dropped = y.access(Access::Read, move |_| {
+            drop(section);
+            Ok(())
+        });
+        dropped.unwrap().wait().unwrap();
+        assert_eq!(read(&call(&m, "add", &[&x, &x], &s)), [2.0]);
+    }
+}
+
+/// A list that cannot end yet goes on, and ends later with all that is in it.
+#[test]
+fn a_list_refused_within_one_goes_on() {
+    let m = inline();
+    let s = cpu(&m, 0);
+    let x = upload(&s, &m, &[1.0]);
+    m.start_recording(&[("x", &x)]).unwrap();
+    let section = m.critical_section(&[&x]).unwrap();
+    m.finish_recording().unwrap_err();
+    section.end().unwrap();
+    let list = listing(&m.finish_recording().unwrap());
+    assert!(list.contains("CriticalSectionBegin") && list.contains("CriticalSectionEnd"), "{list}");
+}

@@ -12,7 +12,8 @@
 //!   for the inline driver, which runs the program under it.
 //! - After emission there is no lock that all instructions take, and no thread that all pass by.
 //! - No device, stream, memory or thread exists before the first instruction that needs it.
-//! - Unsafe code lives in `ring`, `slots`, `host` and `core/launch`.
+//! - Unsafe code lives in `ring`, `slots`, `host` and `core/launch`, and where slots are looked up in
+//!   `router` and `engine`.
 //!
 //! # Map
 //! | module | holds |
