@@ -1,6 +1,7 @@
 //! Arguments that several ops share: numbers of any kind, dimensions counted from either end.
 
 use millstream_types::{AttrValue, Attrs, DType, Error, Result};
+use smallvec::SmallVec;
 
 /// A number given as an argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +65,58 @@ impl std::fmt::Display for Scalar {
             Scalar::Bool(v) => write!(f, "{v}"),
         }
     }
+}
+
+/// The argument called `name`, one of the texts `allowed`, if it was given.
+///
+/// # Errors
+/// It is there and none of them.
+pub fn choice<'a>(attrs: &'a Attrs, name: &str, allowed: &[&str]) -> Result<Option<&'a str>> {
+    match attrs.get(name) {
+        None => Ok(None),
+        Some(AttrValue::Str(v)) if allowed.contains(&v.as_str()) => Ok(Some(v)),
+        Some(other) => Err(Error::Invalid {
+            what: "argument",
+            message: format!("{name}: expected one of {allowed:?}, got {other}"),
+        }),
+    }
+}
+
+/// The argument of ops with optional tensors that says which of the tensors listed are left out, as
+/// a list of their numbers from 0.
+pub const ABSENT: &str = "absent";
+
+/// Where each of an op's `listed` tensors stands among the `given` ones; `None` for one that is
+/// left out. Those at the end may be left out without being named in [`ABSENT`].
+///
+/// # Errors
+/// A number that is out of range or named twice; more tensors than are left.
+pub fn present(attrs: &Attrs, listed: usize, given: usize) -> Result<SmallVec<[Option<usize>; 8]>> {
+    let invalid = |message: String| Error::Invalid { what: "argument", message };
+    let mut there: SmallVec<[bool; 8]> = SmallVec::from_elem(true, listed);
+    for number in attrs.ints(ABSENT)?.unwrap_or_default() {
+        match usize::try_from(number).ok().and_then(|n| there.get_mut(n)) {
+            Some(there) if *there => *there = false,
+            Some(_) => return Err(invalid(format!("{ABSENT}: {number} is named twice"))),
+            None => {
+                return Err(invalid(format!(
+                    "{ABSENT}: {number}: expected numbers from 0 to {}",
+                    listed.saturating_sub(1)
+                )));
+            }
+        }
+    }
+    let left = there.iter().filter(|there| **there).count();
+    if given > left {
+        return Err(invalid(format!("{ABSENT}: {left} tensor(s) are left, and {given} are given")));
+    }
+    let mut next = 0;
+    let place = |there: bool| {
+        let place = (there && next < given).then_some(next);
+        next += usize::from(place.is_some());
+        place
+    };
+    Ok(there.into_iter().map(place).collect())
 }
 
 /// The least magnitude that rounds to an infinity in a float dtype: halfway between the largest
@@ -133,6 +186,18 @@ mod tests {
             (Scalar::Bool(true), U8, true),
         ] {
             assert_eq!(value.fits(dtype), expected, "{value} in {dtype}");
+        }
+    }
+
+    #[test]
+    fn absent_tensors_leave_gaps() {
+        let absent = |list: &[i64]| Attrs::new().with(ABSENT, list.to_vec());
+        let places = |attrs: &Attrs, given| present(attrs, 4, given).map(|p| p.to_vec());
+        assert_eq!(places(&Attrs::new(), 2), Ok(vec![Some(0), Some(1), None, None]));
+        assert_eq!(places(&absent(&[1]), 3), Ok(vec![Some(0), None, Some(1), Some(2)]));
+        assert_eq!(places(&absent(&[2, 1]), 1), Ok(vec![Some(0), None, None, None]));
+        for (list, given) in [(&[4][..], 1), (&[-1], 1), (&[1, 1], 1), (&[1], 4)] {
+            assert!(places(&absent(list), given).is_err(), "{list:?} {given}");
         }
     }
 

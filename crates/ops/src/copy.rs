@@ -2,50 +2,136 @@
 //!
 //! | op | result |
 //! |---|---|
-//! | `copy(x)` | a new dense tensor with the same elements, bit for bit |
-//! | `cast(x; dtype)` | a new dense tensor of another dtype |
+//! | `copy(x; strides)` | a new dense tensor with the same elements, bit for bit |
+//! | `clone(x; memory_format="preserve")` | the same in x's layout |
+//! | `cast(x; dtype, memory_format="preserve")` | a new dense tensor of another dtype |
+//! | `copy_(x, src)` | x becomes src, broadcast and converted |
 //! | `fill(x; value)` | every element of x becomes the value |
 //!
-//! `cast` from float to integer cuts towards zero; what is out of range becomes the nearest value
+//! `cast` and `copy_` from float to integer cuts towards zero; what is out of range becomes the nearest value
 //! that is in range, and NaN becomes 0 (PyTorch leaves both undefined). Integers to narrower
 //! integers keep the low bits. To bool is "not zero". To f16 and bf16 goes through f32, as in
 //! PyTorch.
 
 use smallvec::SmallVec;
 
-use millstream_types::{Access, TensorSpec};
+use millstream_types::{Access, AttrValue, DType, Dims, Layout, Result, TensorSpec};
 
 use crate::args::{Scalar, required};
-use crate::def::{Def, arg, refused};
-use crate::schema::{OutputSpec, Signature};
+use crate::broadcast::broadcast;
+use crate::def::{Arity, Def, arg, refused};
+use crate::layouts;
+use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-pub(crate) const COPY: Def = Def {
+pub(crate) const OPS: &[Def] = &[COPY, CLONE, CAST, COPY_, FILL];
+
+const MEMORY_FORMAT: ArgDoc = arg(
+    "memory_format",
+    "the result's layout: \"preserve\" (x's, as far as that is dense; unless given), \
+     \"contiguous\" or \"channels_last\"",
+);
+
+const COPY: Def = Def {
     name: "copy",
     summary: "a new dense tensor with the same elements; also from one device to another",
     inputs: &[arg("x", "any shape")],
-    attrs: &[],
+    attrs: &[arg("strides", "the result's strides, without gaps; row-major unless given")],
+    arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
-        Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?))
+        let Some(given) = call.attrs.ints("strides")? else {
+            return Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?));
+        };
+        let strides: Option<Dims> = given.iter().map(|&s| usize::try_from(s).ok()).collect();
+        let layout = strides.and_then(|strides| Layout::strided(x.shape(), &strides, 0).ok());
+        match layout.filter(layouts::is_dense) {
+            Some(layout) => Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?)),
+            None => {
+                let message = format!("strides {given:?}: not those of a dense {}", x.brief());
+                Err(refused("copy", message))
+            }
+        }
     },
 };
 
-pub(crate) const CAST: Def = Def {
+const CLONE: Def = Def {
+    name: "clone",
+    summary: "a new tensor with the same elements in the same layout, as far as that is dense",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[MEMORY_FORMAT],
+    arity: Arity::Listed,
+    rule: |call| converted("clone", call, call.inputs[0].dtype),
+};
+
+const CAST: Def = Def {
     name: "cast",
     summary: "the elements converted to another dtype; out of range saturates, NaN becomes 0",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dtype", "the dtype to convert to")],
+    attrs: &[arg("dtype", "the dtype to convert to"), MEMORY_FORMAT],
+    arity: Arity::Listed,
+    rule: |call| converted("cast", call, required("dtype", call.attrs.dtype("dtype")?)?),
+};
+
+/// A new tensor of a dtype in the layout that `memory_format` asks for.
+fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
+    let x = &call.inputs[0];
+    let layout = match call.attrs.get("memory_format") {
+        None => layouts::preserved(x)?,
+        Some(AttrValue::Str(format)) => match format.as_str() {
+            "preserve" => layouts::preserved(x)?,
+            "contiguous" => Layout::contiguous(x.shape())?,
+            "channels_last" if x.layout.rank() == 4 => {
+                let strides = layouts::channels_last(x.shape());
+                Layout::strided(x.shape(), &required("strides", strides)?, 0)?
+            }
+            "channels_last" => {
+                let message = format!("channels_last: expected 4 dimensions, got {}", x.brief());
+                return Err(refused(op, message));
+            }
+            other => return Err(refused(op, format!("memory_format: unknown format '{other}'"))),
+        },
+        Some(other) => {
+            return Err(refused(op, format!("memory_format: expected a name, got {other}")));
+        }
+    };
+    Ok(Signature::reads(1, TensorSpec::new(dtype, layout)?))
+}
+
+const COPY_: Def = Def {
+    name: "copy_",
+    summary: "sets x to the elements of src, converted as by cast; src counts as read in full \
+              before x is written",
+    inputs: &[
+        arg("x", "any shape, no element twice; overwritten"),
+        arg("src", "broadcasts to x; any dtype; may share x's memory"),
+    ],
+    attrs: &[arg("non_blocking", "means nothing: every call may run later")],
+    arity: Arity::Listed,
     rule: |call| {
-        let dtype = required("dtype", call.attrs.dtype("dtype")?)?;
-        Ok(Signature::reads(1, TensorSpec::contiguous(dtype, call.inputs[0].shape())?))
+        let (x, src) = (&call.inputs[0], &call.inputs[1]);
+        call.attrs.bool("non_blocking")?;
+        if broadcast(x.shape(), src.shape())?.as_slice() != x.shape() {
+            let message = format!("{} does not broadcast to {}", src.brief(), x.brief());
+            return Err(refused("copy_", message));
+        }
+        if x.layout.may_overlap_itself() {
+            let message = format!("{x} names elements more than once and cannot be copied to");
+            return Err(refused("copy_", message));
+        }
+        Ok(Signature {
+            accesses: SmallVec::from_iter([Access::Write, Access::Read]),
+            outputs: SmallVec::from_iter([OutputSpec::Same(0)]),
+            workspace: 0,
+        })
     },
 };
 
-pub(crate) const FILL: Def = Def {
+const FILL: Def = Def {
     name: "fill",
     summary: "sets every element of x to a value, in place",
     inputs: &[arg("x", "any shape; overwritten")],
     attrs: &[arg("value", "a number that x's dtype can hold")],
+    arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
         let value = required("value", Scalar::of(call.attrs, "value")?)?;

@@ -4,12 +4,26 @@ use millstream_types::{Error, Result};
 
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
+/// How many tensors an op takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arity {
+    /// Those listed.
+    Listed,
+    /// Those listed, of which all from this number on may be left out; the argument `absent` says
+    /// which, those left out at the end need not be named. [`crate::args::present`] reads it.
+    Optional(usize),
+    /// Any number from this one on; the last one listed stands for all that follow.
+    Many(usize),
+}
+
 /// An op whose parts are all known when it is compiled.
+#[derive(Clone, Copy)]
 pub(crate) struct Def {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) inputs: &'static [ArgDoc],
     pub(crate) attrs: &'static [ArgDoc],
+    pub(crate) arity: Arity,
     pub(crate) rule: fn(CallSpec<'_>) -> Result<Signature>,
 }
 
@@ -32,6 +46,21 @@ impl Op for Def {
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
         (self.rule)(call)
+    }
+
+    fn takes(&self, inputs: usize) -> bool {
+        match self.arity {
+            Arity::Listed => inputs == self.inputs.len(),
+            Arity::Optional(least) => (least..=self.inputs.len()).contains(&inputs),
+            Arity::Many(least) => inputs >= least,
+        }
+    }
+
+    fn optional(&self) -> Option<usize> {
+        match self.arity {
+            Arity::Optional(least) => Some(least),
+            Arity::Listed | Arity::Many(_) => None,
+        }
     }
 }
 

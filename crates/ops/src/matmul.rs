@@ -17,7 +17,7 @@
 use millstream_types::{DType, Dims, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
-use crate::def::{Def, arg, refused};
+use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{CallSpec, Signature};
 
 /// How a product of two tensors is cut into products of matrices.
@@ -61,23 +61,34 @@ impl Product {
 /// much larger, since it may begin anywhere.
 pub const WORKSPACE_ALIGN: usize = 64;
 
-pub(crate) const MATMUL: Def = Def {
+pub(crate) const OPS: &[Def] = &[MATMUL];
+
+const MATMUL: Def = Def {
     name: "matmul",
     summary: "the matrix product, with leading dimensions broadcast",
     inputs: &[arg("x", "[k] or [..,m,k]"), arg("y", "[k] or [..,k,n], of x's dtype")],
     attrs: &[],
+    arity: Arity::Listed,
     rule,
 };
 
 fn rule(call: CallSpec<'_>) -> Result<Signature> {
-    let (x, y) = (&call.inputs[0], &call.inputs[1]);
+    let (output, workspace) = result("matmul", &call.inputs[0], &call.inputs[1])?;
+    Ok(Signature { workspace, ..Signature::reads(2, output) })
+}
+
+/// What the product of `x` and `y` is, and the bytes of workspace that its kernel wants.
+///
+/// # Errors
+/// Dtypes that differ or are bool, shapes that do not fit.
+pub(crate) fn result(op: &str, x: &TensorSpec, y: &TensorSpec) -> Result<(TensorSpec, usize)> {
     if x.dtype != y.dtype {
         let message = format!("expected one dtype, got {} and {}", x.brief(), y.brief());
-        return Err(refused("matmul", message));
+        return Err(refused(op, message));
     }
     if x.dtype == DType::Bool {
         let message = format!("expected numbers, got {} and {}", x.brief(), y.brief());
-        return Err(refused("matmul", message));
+        return Err(refused(op, message));
     }
     let product = Product::new(x.shape(), y.shape())?;
     let mut shape = product.batch;
@@ -97,5 +108,5 @@ fn rule(call: CallSpec<'_>) -> Result<Signature> {
         }
         _ => 0,
     };
-    Ok(Signature { workspace, ..Signature::reads(2, output) })
+    Ok((output, workspace))
 }

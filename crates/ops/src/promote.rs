@@ -2,6 +2,8 @@
 
 use millstream_types::DType;
 
+use crate::args::Scalar;
+
 /// Bool below integers below floats.
 fn category(dtype: DType) -> u8 {
     if dtype.is_float() {
@@ -26,6 +28,41 @@ pub fn result_dtype(a: (DType, usize), b: (DType, usize)) -> DType {
         _ => return a.0.promote(b.0),
     };
     if category(scalar) > category(full) { full.promote(scalar) } else { full }
+}
+
+/// The dtype that any number of tensors, each given by dtype and number of dimensions, and numbers
+/// promote to: [`result_dtype`] for more than two. Numbers count like tensors of no dimensions, but
+/// below them; a fractional one is for this purpose f32, a whole one i64.
+pub fn common_dtype(
+    tensors: impl IntoIterator<Item = (DType, usize)>,
+    numbers: impl IntoIterator<Item = Scalar>,
+) -> DType {
+    let join = |a: Option<DType>, b: DType| Some(a.map_or(b, |a| a.promote(b)));
+    let (mut full, mut single, mut number) = (None, None, None);
+    for (dtype, rank) in tensors {
+        match rank {
+            0 => single = join(single, dtype),
+            _ => full = join(full, dtype),
+        }
+    }
+    for value in numbers {
+        let dtype = match value {
+            Scalar::Int(_) => DType::I64,
+            Scalar::Float(_) => DType::F32,
+            Scalar::Bool(_) => DType::Bool,
+        };
+        number = join(number, dtype);
+    }
+    let over = |higher: Option<DType>, lower: Option<DType>| match (higher, lower) {
+        (Some(h), Some(l)) if category(l) > category(h) => Some(h.promote(l)),
+        (higher, lower) => higher.or(lower),
+    };
+    over(full, over(single, number)).unwrap_or(DType::Bool)
+}
+
+/// The dtype in which functions with fractional results are computed: f32 for integers and bool.
+pub fn floating(dtype: DType) -> DType {
+    if dtype.is_float() { dtype } else { DType::F32 }
 }
 
 /// Whether values of dtype `from` may be stored in place in a tensor of dtype `to`: floats do not
@@ -63,6 +100,18 @@ mod tests {
             assert_eq!(result_dtype(a, b), expected, "{a:?} {b:?}");
             assert_eq!(result_dtype(b, a), expected, "{b:?} {a:?}");
         }
+    }
+
+    #[test]
+    fn many_tensors_and_numbers() {
+        let (int, float) = (Scalar::Int(2), Scalar::Float(2.5));
+        assert_eq!(common_dtype([(I8, 1), (F32, 0), (F16, 1)], []), F16);
+        assert_eq!(common_dtype([(I8, 1), (F64, 0)], []), F64);
+        assert_eq!(common_dtype([(I8, 1)], [int]), I8);
+        assert_eq!(common_dtype([(Bool, 1)], [int]), I64);
+        assert_eq!(common_dtype([(I8, 0)], [int, float]), F32);
+        assert_eq!(common_dtype([(BF16, 0)], [float]), BF16);
+        assert_eq!(common_dtype([(U8, 1)], [Scalar::Bool(true)]), U8);
     }
 
     #[test]

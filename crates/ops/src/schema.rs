@@ -4,6 +4,8 @@ use smallvec::SmallVec;
 
 use millstream_types::{Access, Attrs, Error, Layout, Result, TensorSpec};
 
+use crate::args::{ABSENT, present};
+
 /// One call, as far as a schema sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSpec<'a> {
@@ -110,6 +112,12 @@ pub trait Op: Send + Sync {
         inputs == self.inputs().len()
     }
 
+    /// For an op of which some tensors may be left out: how many always have to be there. A call
+    /// then may have the argument [`ABSENT`].
+    fn optional(&self) -> Option<usize> {
+        None
+    }
+
     /// Checks the number of tensors and the names of arguments, then asks [`Op::signature`].
     ///
     /// # Errors
@@ -125,11 +133,20 @@ pub trait Op: Send + Sync {
             );
             return Err(Error::Op { op: self.name().to_owned(), message });
         }
-        let known: Vec<&str> = self.attrs().iter().map(|a| a.name).collect();
+        let mut known: Vec<&str> = self.attrs().iter().map(|a| a.name).collect();
         let named = |e: Error| match e {
             Error::Op { .. } => e,
             other => Error::Op { op: self.name().to_owned(), message: other.to_string() },
         };
+        if let Some(least) = self.optional() {
+            known.push(ABSENT);
+            let places = present(call.attrs, self.inputs().len(), call.inputs.len());
+            let places = places.map_err(named)?;
+            if let Some(missing) = places[..least].iter().position(Option::is_none) {
+                let message = format!("{}: expected, and not given", self.inputs()[missing].name);
+                return Err(Error::Op { op: self.name().to_owned(), message });
+            }
+        }
         call.attrs.only(&known).map_err(named)?;
         self.signature(call).map_err(named)
     }

@@ -1,26 +1,48 @@
 //! Selections whose length depends on data.
 //!
 //! `masked_select(x, mask)` gives, as one dimension, the elements of x where the mask is true, in
-//! row-major order of the shape that both broadcast to.
+//! row-major order of the shape that both broadcast to. `nonzero(x)` gives a row for each element
+//! of x that is not zero, in row-major order: its index.
 //!
-//! Source: <https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html>.
+//! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html>,
+//! <https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html>.
 
 use smallvec::SmallVec;
 
 use millstream_types::{Access, DType, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
-use crate::def::{Def, arg, refused};
+use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
 /// The elements of a mask that are counted as one block; the workspace holds one count for each.
 pub const SELECT_BLOCK: usize = 1 << 14;
 
-pub(crate) const MASKED_SELECT: Def = Def {
+pub(crate) const OPS: &[Def] = &[MASKED_SELECT, NONZERO];
+
+const NONZERO: Def = Def {
+    name: "nonzero",
+    summary: "the indices of the elements that are not zero, one row for each",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[],
+    arity: Arity::Listed,
+    rule: |call| {
+        let x = &call.inputs[0];
+        let bound = TensorSpec::contiguous(DType::I64, &[x.numel(), x.layout.rank()])?;
+        Ok(Signature {
+            accesses: SmallVec::from_elem(Access::Read, 1),
+            outputs: SmallVec::from_iter([OutputSpec::Bounded(bound)]),
+            workspace: 0,
+        })
+    },
+};
+
+const MASKED_SELECT: Def = Def {
     name: "masked_select",
     summary: "the elements of x where the mask is true, in row-major order",
     inputs: &[arg("x", "any shape"), arg("mask", "bool, a shape that broadcasts with x")],
     attrs: &[],
+    arity: Arity::Listed,
     rule,
 };
 

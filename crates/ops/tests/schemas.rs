@@ -1,6 +1,6 @@
 //! What the standard ops' schemas answer, and what they refuse and how they say so.
 
-use millstream_ops::{CallSpec, OutputSpec, Signature, standard};
+use millstream_ops::{CallSpec, OutputSpec, Signature, families, standard};
 use millstream_types::{Access, AttrValue, Attrs, DType, Layout, Result, TensorSpec};
 
 fn tensor(text: &str) -> TensorSpec {
@@ -44,31 +44,13 @@ fn no() -> Attrs {
     Attrs::new()
 }
 
+/// Each op is in one family, under one name.
 #[test]
-fn names() {
-    let ops = standard();
-    let mut names: Vec<&str> = ops.iter().map(|o| o.name()).collect();
-    names.sort_unstable();
-    let expected = [
-        "add",
-        "add_",
-        "cast",
-        "copy",
-        "fill",
-        "masked_select",
-        "matmul",
-        "mul",
-        "relu",
-        "reshape",
-        "slice",
-        "sub",
-        "sum",
-        "transpose",
-    ];
-    assert_eq!(names, expected);
-    for op in ops.iter() {
-        assert!(!op.summary().is_empty() && !op.inputs().is_empty());
-    }
+fn names_are_unique() {
+    let names: Vec<&str> =
+        families().iter().flat_map(|(_, ops)| ops.iter().map(|o| o.name())).collect();
+    let registry = standard();
+    assert_eq!(registry.iter().map(|o| o.name()).collect::<Vec<_>>(), names);
 }
 
 #[test]
@@ -96,6 +78,30 @@ fn outputs() {
     let part = no().with("dim", 1).with("start", 1).with("step", 2);
     assert_eq!(gives("slice", &["f32[2,6]"], part), "view f32[2,3] strides [6,2] offset 1");
     assert_eq!(gives("reshape", &["f32[2,6]"], no().with("shape", vec![-1, 4])), "view f32[3,4]");
+}
+
+#[test]
+fn outputs_with_numbers_and_without_inputs() {
+    assert_eq!(gives("mul", &["bool[2]"], no().with("other", 2)), "i64[2]");
+    assert_eq!(gives("mul", &["u8[2]"], no().with("other", 2.5)), "f32[2]");
+    assert_eq!(gives("div", &["i8[2]"], no().with("other", 2)), "f32[2]");
+    let floor = no().with("other", 2).with("rounding_mode", "floor");
+    assert_eq!(gives("div", &["i8[2]"], floor), "i8[2]");
+    assert_eq!(gives("lt", &["f16[2]"], no().with("other", 1)), "bool[2]");
+    assert_eq!(gives("where", &["bool[2,1]", "f16[3]"], no().with("other", 1)), "f16[2,3]");
+    assert_eq!(gives("full", &[], no().with("shape", vec![2]).with("value", true)), "bool[2]");
+    assert_eq!(
+        gives("arange", &[], no().with("start", 10).with("end", 0).with("step", -3)),
+        "i64[4]"
+    );
+    assert_eq!(gives("arange", &[], no().with("end", 1.0).with("step", 0.3)), "f32[4]");
+    refuses("full", &[], no().with("value", 1), &["shape: expected, and not given"]);
+    let gaps = no().with("shape", vec![2]).with("value", 1).with("strides", vec![2]);
+    refuses("full", &[], gaps, &["leave gaps or overlap"]);
+    let far = no().with("start", i64::MIN).with("end", i64::MAX);
+    refuses("arange", &[], far, &["more"]);
+    refuses("amax", &["f32[0,2]"], no().with("dim", 0), &["dimension 0 of f32[0,2] is empty"]);
+    refuses("pow", &["i32[2]"], no().with("exponent", -1), &["exponent: expected 0 or more"]);
 }
 
 #[test]
@@ -132,12 +138,13 @@ fn a_reshape_that_no_strides_express_is_new() {
 
 #[test]
 fn refused_shapes_and_dtypes() {
-    refuses("add", &["f32[2]"], no(), &["expected 2 operand(s) (x, y), got 1"]);
+    refuses("add", &["f32[2]"], no(), &["other: expected", "2 tensors, got 1 tensor(s)"]);
+    refuses("maximum", &["f32[2]"], no(), &["expected 2 operand(s) (x, y), got 1"]);
     refuses("add", &["f32[2]", "f32[3]"], no(), &["[2] and [3] do not broadcast"]);
     refuses("sub", &["bool[2]", "i32[2]"], no(), &["bool cannot be subtracted", "i32[2]"]);
     refuses("relu", &["bool[2]"], no(), &["expected numbers, got bool[2]"]);
-    refuses("add_", &["i32[2]", "f32[2]"], no(), &["the sum is f32, which i32[2] cannot hold"]);
-    refuses("add_", &["bool[2]", "u8[2]"], no(), &["the sum is u8"]);
+    refuses("add_", &["i32[2]", "f32[2]"], no(), &["the result is f32, which i32[2] cannot hold"]);
+    refuses("add_", &["bool[2]", "u8[2]"], no(), &["the result is u8"]);
     refuses("add_", &["f32[1]", "f32[2]"], no(), &["f32[2] does not broadcast to f32[1]"]);
     refuses("add_", &["f32[3]", "f32[2]"], no(), &["do not broadcast"]);
     refuses("matmul", &["f32[2,3]", "f32[4,2]"], no(), &["inner lengths differ", "3 and 4"]);
@@ -155,6 +162,50 @@ fn refused_shapes_and_dtypes() {
         let message = ask(op, &[row.clone(), column.clone()], &no()).unwrap_err().to_string();
         assert!(message.contains("more"), "{message}");
     }
+}
+
+#[test]
+fn refused_views() {
+    let x = &["f32[2,3]"][..];
+    let ints = |name: &str, v: &[i64]| no().with(name, v.to_vec());
+    refuses("view", x, ints("size", &[4]), &["f32[2,3] to [4]", "6 elements for 4"]);
+    refuses("expand", x, ints("size", &[2, 4]), &["f32[2,3] does not expand to [2, 4]"]);
+    refuses("permute", x, ints("dims", &[0]), &["dims: expected 2, got 1"]);
+    refuses("permute", x, ints("dims", &[0, -2]), &["-2: named more than once"]);
+    let at = no().with("dim", 1).with("index", 3);
+    refuses("select", x, at, &["index 3 in a dimension of 3 element(s)"]);
+    let range = no().with("dim", 1).with("start", 2).with("length", 2);
+    refuses("narrow", x, range, &["start 2, length 2: expected a range of 3 elements"]);
+    refuses("diagonal", x, no().with("dim1", 1), &["expected two dimensions, got 1 and 1"]);
+    refuses("unbind", &["f32[0]"], no(), &["expected a dimension with elements"]);
+    refuses("split_with_sizes", x, ints("split_sizes", &[1]), &["add up to 2"]);
+    refuses("as_strided", x, ints("size", &[-1]), &["size: expected nothing below zero, got -1"]);
+    let far = ints("size", &[i64::MAX, 2]).with("stride", vec![i64::MAX, 1]);
+    refuses("as_strided", x, far, &["more than any memory holds"]);
+}
+
+#[test]
+fn refused_indices() {
+    let along = |dim: i64| no().with("dim", dim);
+    refuses("gather", &["f32[2]", "i16[1]"], along(0), &["an index of i64 or i32, got i16[1]"]);
+    refuses("gather", &["f32[2,3]", "i64[1,4]"], along(0), &["f32[2,3] but for dimension 0"]);
+    refuses("scatter", &["f32[2]", "i64[1]"], along(0), &["expected either src or value"]);
+    let value = along(0).with("value", 300);
+    refuses("scatter_", &["u8[2]", "i64[1]"], value, &["u8 cannot hold 300"]);
+    refuses("index", &["f32[2]", "i64[1]", "i64[1]"], no(), &["2 indices for 1 dimensions"]);
+    let absent = no().with("absent", vec![0, 0]);
+    refuses("index", &["f32[2,2]", "i64[1]"], absent, &["absent: 0: expected places below 2"]);
+    refuses("index", &["f32[2,2]", "bool[3]"], no(), &["first dimensions of f32[2,2]"]);
+    let mixed = &["f32[2,2]", "bool[2]", "i64[1]"];
+    refuses("index", mixed, no(), &["a bool mask is taken only as the only index"]);
+    let second = no().with("absent", vec![0]);
+    refuses("index", &["f32[2,2]", "bool[2]"], second, &["only as the first index"]);
+    let put = &["f32[2,2]", "f32[3]", "i64[1]"];
+    refuses("index_put_", put, no(), &["[1, 2] and [3] do not broadcast"]);
+    refuses("topk", &["f32[2]"], no().with("k", 3), &["k: expected 0 to 2, got 3"]);
+    refuses("roll", &["f32[2]"], no().with("shifts", vec![1, 2]), &["a shift for each dimension"]);
+    refuses("cat", &["f32[2,3]", "f32[2,4]"], no(), &["f32[2,4] beside f32[2,3]"]);
+    refuses("copy", &["f32[2,3]"], no().with("strides", vec![4, 1]), &["dense f32[2,3]"]);
 }
 
 #[test]

@@ -210,13 +210,31 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        self.describe(f)
+    }
+}
+
+impl Failure {
+    /// What failed and why, for a message that has its place already.
+    pub fn without_place(&self) -> String {
+        struct Described<'a>(&'a Failure);
+        impl fmt::Display for Described<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.describe(f)
+            }
+        }
+        Described(self).to_string()
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.cause {
             Cause::Error => "failed",
             Cause::Panic => "panicked",
             Cause::Device => "was lost with its device",
             Cause::Cancelled => "was cancelled",
         };
-        write!(f, "{}: {}", self.origin, self.instruction)?;
+        f.write_str(self.instruction)?;
         if let Some(op) = &self.op {
             write!(f, " of {op}")?;
         }

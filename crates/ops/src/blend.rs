@@ -1,0 +1,183 @@
+//! Elementwise functions of several tensors.
+//!
+//! | op | result |
+//! |---|---|
+//! | `where(condition, x, y)` | x where the condition holds, else y; a number `self` or `other` may stand for x or y |
+//! | `masked_fill(x, mask, value)` | the value where the mask holds, else x; the value is a tensor of no dimensions or a number |
+//! | `clamp(x; min, max)`, `clamp_min(x; min)`, `clamp_max(x; max)` | x, at least min and then at most max; NaN stays NaN |
+//! | `lerp(x, end, weight)` | x + weight · (end - x); the weight is a tensor or a number |
+//! | `addcmul(x, tensor1, tensor2; value=1)` | x + value · tensor1 · tensor2 |
+//! | `addcdiv(x, tensor1, tensor2; value=1)` | x + value · tensor1 / tensor2 |
+//!
+//! All but `where` exist in place as well, with a `_` after the name.
+//!
+//! Source: the ops of the same names in <https://docs.pytorch.org/docs/stable/torch.html>.
+
+use millstream_types::{DType, Result, TensorSpec};
+
+use crate::args::{Scalar, required};
+use crate::def::{Arity, Def, arg};
+use crate::elementwise::{briefs, common, elementwise, in_place, or_number, refuse, shape};
+use crate::promote::common_dtype;
+use crate::schema::{ArgDoc, CallSpec, Signature};
+
+const MIN: ArgDoc = arg("min", "the least value");
+const MAX: ArgDoc = arg("max", "the greatest value");
+const X: &[ArgDoc] = &[arg("x", "any shape")];
+const FILL: &[ArgDoc] = &[
+    arg("x", "any shape"),
+    arg("mask", "bool; broadcasts with x"),
+    arg("value", "a tensor of no dimensions"),
+];
+const FILL_NUMBER: &[ArgDoc] = &[arg("value", "a number in the tensor's place")];
+const LERP: &[ArgDoc] = &[
+    arg("x", "floats, any shape"),
+    arg("end", "of x's dtype, broadcasts with x"),
+    arg("weight", "of x's dtype, broadcasts with x"),
+];
+const PRODUCT: &[ArgDoc] = &[
+    arg("x", "any shape"),
+    arg("tensor1", "a shape that broadcasts with x"),
+    arg("tensor2", "a shape that broadcasts with x"),
+];
+const VALUE: &[ArgDoc] = &[arg("value", "a factor; 1 unless given")];
+
+elementwise! {
+    OPS = new, IN_PLACE = in place;
+    ("clamp", "x, at least min and then at most max", X, &[MIN, MAX], Arity::Listed, clamp);
+    ("clamp_min", "x, at least min", X, &[MIN], Arity::Listed, clamp);
+    ("clamp_max", "x, at most max", X, &[MAX], Arity::Listed, clamp);
+    ("lerp", "x + weight * (end - x)", LERP, &[arg("weight", "a number in the tensor's place")],
+     Arity::Optional(2), lerp);
+    ("addcmul", "x + value * tensor1 * tensor2", PRODUCT, VALUE, Arity::Listed, addcmul);
+    ("addcdiv", "x + value * tensor1 / tensor2", PRODUCT, VALUE, Arity::Listed, addcdiv);
+}
+
+pub(crate) const CHOICES: &[Def] = &[WHERE, MASKED_FILL, MASKED_FILL_];
+
+const WHERE: Def = Def {
+    name: "where",
+    summary: "x where the condition holds, else y",
+    inputs: &[
+        arg("condition", "bool"),
+        arg("x", "a shape that broadcasts with the condition"),
+        arg("y", "a shape that broadcasts with both"),
+    ],
+    attrs: &[
+        arg("self", "a number in x's place; the tensor given then is y"),
+        arg("other", "a number in y's place"),
+    ],
+    arity: Arity::Optional(1),
+    rule: |call| {
+        let condition = &call.inputs[0];
+        if !matches!(condition.dtype, DType::Bool | DType::U8) {
+            return refuse(
+                "dtype",
+                format!("expected a bool condition, got {}", condition.brief()),
+            );
+        }
+        let numbers = [Scalar::of(call.attrs, "self")?, Scalar::of(call.attrs, "other")?];
+        let numbers = numbers.into_iter().flatten();
+        if call.inputs.len() + numbers.clone().count() != 3 {
+            let message = "self, other: expected either of these numbers or the tensor it is for";
+            return refuse("argument", message);
+        }
+        let tensors = call.inputs[1..].iter().map(|i| (i.dtype, i.layout.rank()));
+        crate::elementwise::fresh(call, common_dtype(tensors, numbers))
+    },
+};
+
+const MASKED_FILL: Def = Def {
+    name: "masked_fill",
+    summary: "the value where the mask holds, else x",
+    inputs: FILL,
+    attrs: FILL_NUMBER,
+    arity: Arity::Optional(2),
+    rule: |call| {
+        masked_fill(call)?;
+        let output = TensorSpec::contiguous(call.inputs[0].dtype, &shape(call.inputs)?)?;
+        Ok(Signature::reads(call.inputs.len(), output))
+    },
+};
+
+const MASKED_FILL_: Def = Def {
+    name: "masked_fill_",
+    summary: "the value where the mask holds, else x, in place",
+    inputs: FILL,
+    attrs: FILL_NUMBER,
+    arity: Arity::Optional(2),
+    rule: |call| {
+        masked_fill(call)?;
+        in_place(call, call.inputs[0].dtype)
+    },
+};
+
+fn masked_fill(call: CallSpec<'_>) -> Result<()> {
+    let (x, mask) = (&call.inputs[0], &call.inputs[1]);
+    let (_, value) = or_number(call, 3, "value")?;
+    if mask.dtype != DType::Bool {
+        return refuse("dtype", format!("expected a bool mask, got {}", mask.brief()));
+    }
+    if let Some(tensor) = call.inputs.get(2).filter(|v| v.layout.rank() != 0) {
+        let message = format!("expected a tensor of no dimensions, got {}", tensor.brief());
+        return refuse("value", message);
+    }
+    match value {
+        Some(value) if !holds(x.dtype, value) => {
+            refuse("argument", format!("value: {} cannot hold {value}", x.dtype))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether PyTorch converts a number to this dtype: the fraction is cut, and u8 takes numbers below
+/// zero for what they are modulo 256.
+fn holds(dtype: DType, value: Scalar) -> bool {
+    let value = match value {
+        Scalar::Float(v) if dtype.is_int() && v.is_finite() => Scalar::Float(v.trunc()),
+        other => other,
+    };
+    match value {
+        Scalar::Int(v @ -255..0) if dtype == DType::U8 => Scalar::Int(-v).fits(dtype),
+        other => other.fits(dtype),
+    }
+}
+
+fn clamp(call: CallSpec<'_>) -> Result<DType> {
+    let bounds = [Scalar::of(call.attrs, "min")?, Scalar::of(call.attrs, "max")?];
+    let mut bounds = bounds.into_iter().flatten().peekable();
+    required("min or max", bounds.peek().copied())?;
+    let x = &call.inputs[0];
+    match common_dtype([(x.dtype, x.layout.rank())], bounds) {
+        DType::Bool => refuse("dtype", format!("expected numbers, got {}", x.brief())),
+        common => Ok(common),
+    }
+}
+
+fn lerp(call: CallSpec<'_>) -> Result<DType> {
+    or_number(call, 3, "weight")?;
+    let x = &call.inputs[0];
+    let alike = call.inputs[1].dtype == x.dtype
+        && call.inputs.get(2).is_none_or(|w| w.dtype == x.dtype || w.layout.rank() == 0);
+    if !x.dtype.is_float() || !alike {
+        let message = format!("expected floats of one dtype, got {}", briefs(call.inputs));
+        return refuse("dtype", message);
+    }
+    Ok(x.dtype)
+}
+
+fn addcmul(call: CallSpec<'_>) -> Result<DType> {
+    Scalar::of(call.attrs, "value")?;
+    match common(call, None) {
+        DType::Bool => refuse("dtype", format!("expected numbers, got {}", briefs(call.inputs))),
+        common => Ok(common),
+    }
+}
+
+fn addcdiv(call: CallSpec<'_>) -> Result<DType> {
+    if !call.inputs[1..].iter().any(|t| t.dtype.is_float()) {
+        let message = format!("expected floats to divide, got {}", briefs(&call.inputs[1..]));
+        return refuse("dtype", message);
+    }
+    addcmul(call)
+}

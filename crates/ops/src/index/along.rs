@@ -1,0 +1,129 @@
+//! One index for each element, along a dimension.
+
+use millstream_types::{Result, TensorSpec};
+
+use crate::args::{Scalar, dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::index::{check_index, in_place, raised};
+use crate::schema::{ArgDoc, CallSpec, Signature};
+
+const DIM: ArgDoc = arg("dim", "the dimension that the index counts along");
+const INDEX: ArgDoc =
+    arg("index", "i64 or i32, as many dimensions as x, and but for dim not longer");
+const SRC: ArgDoc = arg("src", "x's dtype, and nowhere shorter than the index");
+const X: ArgDoc = arg("x", "any shape");
+const TARGET: ArgDoc = arg("x", "any shape, no element twice; changed in place");
+const VALUE: ArgDoc = arg("value", "a number instead of src");
+
+pub(super) const GATHER: Def = Def {
+    name: "gather",
+    summary: "for each index the element of x at that place along a dimension",
+    inputs: &[X, INDEX],
+    attrs: &[DIM, arg("sparse_grad", "means nothing")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let (x, index) = (&call.inputs[0], &call.inputs[1]);
+        call.attrs.bool("sparse_grad")?;
+        let dim = dimension(required("dim", call.attrs.int("dim")?)?, x.layout.rank())?;
+        check_index("gather", index)?;
+        if index.numel() > 0 {
+            check_within("gather", index, x, Some(dim))?;
+        }
+        Ok(Signature::reads(2, TensorSpec::contiguous(x.dtype, index.shape())?))
+    },
+};
+
+/// Refuses an index that is longer than `x`, other than along `but`.
+fn check_within(op: &str, index: &TensorSpec, x: &TensorSpec, but: Option<usize>) -> Result<()> {
+    let (lengths, limits) = (raised(index), raised(x));
+    let within = lengths.len() == limits.len()
+        && (0..limits.len()).all(|k| Some(k) == but || lengths[k] <= limits[k]);
+    if within {
+        return Ok(());
+    }
+    let but = but.map_or(String::new(), |dim| format!(" but for dimension {dim}"));
+    let (index, x) = (index.brief(), x.brief());
+    Err(refused(op, format!("expected an index that is not longer than {x}{but}, got {index}")))
+}
+
+pub(super) const SCATTER: Def = Def {
+    name: "scatter",
+    summary: "x with the elements of src put at the index along a dimension",
+    inputs: &[X, INDEX, SRC],
+    attrs: &[DIM, VALUE],
+    arity: Arity::Optional(2),
+    rule: |call| {
+        scatter("scatter", call)?;
+        new(call)
+    },
+};
+
+pub(super) const SCATTER_: Def = Def {
+    name: "scatter_",
+    summary: "puts the elements of src at the index along a dimension of x, in place",
+    inputs: &[TARGET, INDEX, SRC],
+    rule: |call| {
+        scatter("scatter_", call)?;
+        in_place("scatter_", call.inputs)
+    },
+    ..SCATTER
+};
+
+pub(super) const SCATTER_ADD: Def = Def {
+    name: "scatter_add",
+    summary: "x with the elements of src added at the index along a dimension",
+    inputs: &[X, INDEX, SRC],
+    attrs: &[DIM],
+    arity: Arity::Listed,
+    rule: |call| {
+        scatter("scatter_add", call)?;
+        new(call)
+    },
+};
+
+pub(super) const SCATTER_ADD_: Def = Def {
+    name: "scatter_add_",
+    summary: "adds the elements of src at the index along a dimension of x, in place",
+    inputs: &[TARGET, INDEX, SRC],
+    rule: |call| {
+        scatter("scatter_add_", call)?;
+        in_place("scatter_add_", call.inputs)
+    },
+    ..SCATTER_ADD
+};
+
+/// A new tensor like x.
+fn new(call: CallSpec<'_>) -> Result<Signature> {
+    let x = &call.inputs[0];
+    Ok(Signature::reads(call.inputs.len(), TensorSpec::contiguous(x.dtype, x.shape())?))
+}
+
+fn scatter(op: &str, call: CallSpec<'_>) -> Result<()> {
+    let (x, index) = (&call.inputs[0], &call.inputs[1]);
+    let dim = dimension(required("dim", call.attrs.int("dim")?)?, x.layout.rank())?;
+    check_index(op, index)?;
+    let src = call.inputs.get(2);
+    match (src, Scalar::of(call.attrs, "value")?) {
+        (Some(src), None) if src.dtype != x.dtype => {
+            let (x, src) = (x.brief(), src.brief());
+            return Err(refused(op, format!("expected one dtype, got {x} and {src}")));
+        }
+        (Some(_), None) => {}
+        (None, Some(value)) => {
+            // A fraction is cut off for integers, as by `cast`.
+            let whole = match value {
+                Scalar::Float(v) if x.dtype.is_int() => Scalar::Float(v.trunc()),
+                other => other,
+            };
+            if !whole.fits(x.dtype) {
+                return Err(refused(op, format!("{} cannot hold {value}", x.dtype)));
+            }
+        }
+        _ => return Err(refused(op, "expected either src or value")),
+    }
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    check_within(op, index, x, Some(dim))?;
+    src.map_or(Ok(()), |src| check_within(op, index, src, None))
+}

@@ -1,0 +1,96 @@
+//! Gradients of views: zeros, but for where the view looks.
+
+use millstream_types::{Dims, Layout, Result, TensorSpec};
+
+use crate::args::{dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::schema::{ArgDoc, CallSpec, Signature};
+use crate::views::{diagonal, select, slice};
+
+const GRAD: &[ArgDoc] = &[arg("grad", "the gradient, of the view's shape")];
+const SIZES: ArgDoc = arg("input_sizes", "the shape of what is viewed");
+
+pub(super) const SELECT_BACKWARD: Def = Def {
+    name: "select_backward",
+    summary: "zeros of a shape, with the gradient where select looks",
+    inputs: GRAD,
+    attrs: &[SIZES, arg("dim", "as for select"), arg("index", "as for select")],
+    arity: Arity::Listed,
+    rule: |call| {
+        zeros("select_backward", call, |whole| {
+            let dim = dim("select_backward", call, whole)?;
+            select("select_backward", whole, dim, required("index", call.attrs.int("index")?)?)
+        })
+    },
+};
+
+pub(super) const SLICE_BACKWARD: Def = Def {
+    name: "slice_backward",
+    summary: "zeros of a shape, with the gradient where slice looks",
+    inputs: GRAD,
+    attrs: &[
+        SIZES,
+        arg("dim", "as for slice"),
+        arg("start", "as for slice"),
+        arg("end", "as for slice"),
+        arg("step", "as for slice"),
+    ],
+    arity: Arity::Listed,
+    rule: |call| {
+        zeros("slice_backward", call, |whole| {
+            let dim = dim("slice_backward", call, whole)?;
+            let bounds = (call.attrs.int("start")?, call.attrs.int("end")?);
+            let step = call.attrs.int("step")?.unwrap_or(1);
+            slice("slice_backward", whole, dim, bounds, step)
+        })
+    },
+};
+
+pub(super) const DIAGONAL_BACKWARD: Def = Def {
+    name: "diagonal_backward",
+    summary: "zeros of a shape, with the gradient where diagonal looks",
+    inputs: GRAD,
+    attrs: &[
+        SIZES,
+        arg("offset", "as for diagonal"),
+        arg("dim1", "as for diagonal"),
+        arg("dim2", "as for diagonal"),
+    ],
+    arity: Arity::Listed,
+    rule: |call| {
+        zeros("diagonal_backward", call, |whole| {
+            let offset = call.attrs.int("offset")?.unwrap_or(0);
+            let dim1 = call.attrs.int("dim1")?.unwrap_or(0);
+            let dim2 = call.attrs.int("dim2")?.unwrap_or(1);
+            diagonal("diagonal_backward", whole, offset, dim1, dim2)
+        })
+    },
+};
+
+fn dim(op: &str, call: CallSpec<'_>, whole: &Layout) -> Result<usize> {
+    if whole.rank() == 0 {
+        return Err(refused(op, "input_sizes: expected one or more, got none"));
+    }
+    dimension(required("dim", call.attrs.int("dim")?)?, whole.rank())
+}
+
+fn zeros(
+    op: &str,
+    call: CallSpec<'_>,
+    view: impl FnOnce(&Layout) -> Result<Layout>,
+) -> Result<Signature> {
+    let grad = &call.inputs[0];
+    let sizes = required("input_sizes", call.attrs.ints("input_sizes")?)?;
+    let shape: Option<Dims> = sizes.iter().map(|&n| usize::try_from(n).ok()).collect();
+    let Some(shape) = shape else {
+        let message = format!("input_sizes {sizes:?}: expected nothing below zero");
+        return Err(refused(op, message));
+    };
+    let whole = TensorSpec::contiguous(grad.dtype, &shape)?;
+    let seen = view(&whole.layout)?;
+    if seen.shape() != grad.shape() {
+        let message = format!("expected a gradient of {:?}, got {}", seen.shape(), grad.brief());
+        return Err(refused(op, message));
+    }
+    Ok(Signature::reads(1, whole))
+}

@@ -1,0 +1,127 @@
+//! Tensors put together.
+//!
+//! | op | result |
+//! |---|---|
+//! | `cat(tensors...; dim=0)` | one after the other along a dimension |
+//! | `stack(tensors...; dim=0)` | one after the other along a new dimension |
+//! | `repeat(x; repeats)` | x again and again along each dimension |
+//!
+//! `cat` and `stack` convert to the dtype that all promote to. `cat` passes over tensors of shape
+//! `[0]`, whatever the rank of the others is, as PyTorch does for old programs' sake.
+//!
+//! Source: <https://docs.pytorch.org/docs/stable/generated/torch.cat.html>.
+
+use millstream_types::{DType, Dims, Layout, Result, TensorSpec};
+
+use crate::args::{dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::layouts;
+use crate::schema::{CallSpec, Signature};
+
+pub(crate) const OPS: &[Def] = &[CAT, STACK, REPEAT];
+
+const CAT: Def = Def {
+    name: "cat",
+    summary: "the tensors one after the other along a dimension",
+    inputs: &[arg("tensors", "one or more, of one shape but for the dimension")],
+    attrs: &[arg("dim", "the dimension; 0 unless given")],
+    arity: Arity::Many(1),
+    rule: cat,
+};
+
+/// Whether `cat` passes over a tensor of this shape.
+pub fn is_skipped(shape: &[usize]) -> bool {
+    shape == [0]
+}
+
+fn cat(call: CallSpec<'_>) -> Result<Signature> {
+    if let Some(x) = call.inputs.iter().find(|x| x.layout.rank() == 0) {
+        return Err(refused("cat", format!("expected one or more dimensions, got {}", x.brief())));
+    }
+    let dim = call.attrs.int("dim")?.unwrap_or(0);
+    let first = call.inputs.iter().find(|x| !is_skipped(x.shape())).unwrap_or(&call.inputs[0]);
+    let dim = dimension(dim, first.layout.rank())?;
+    let mut shape = Dims::from_slice(first.shape());
+    shape[dim] = 0;
+    for x in call.inputs.iter().filter(|x| !is_skipped(x.shape())) {
+        let fits = x.layout.rank() == shape.len()
+            && (0..shape.len()).all(|k| k == dim || x.shape()[k] == shape[k]);
+        if !fits {
+            let message = format!(
+                "{} beside {}: expected one shape but for dimension {dim}",
+                x.brief(),
+                first.brief()
+            );
+            return Err(refused("cat", message));
+        }
+        shape[dim] = shape[dim].saturating_add(x.shape()[dim]);
+    }
+    let layout = layouts::joined(call.inputs.iter().map(|x| &x.layout), &shape)?;
+    let spec = TensorSpec::new(promoted(call.inputs), layout)?;
+    Ok(Signature::reads(call.inputs.len(), spec))
+}
+
+/// The dtype of all; none of them counts less for having no dimensions, as then none has.
+fn promoted(inputs: &[TensorSpec]) -> DType {
+    inputs.iter().skip(1).fold(inputs[0].dtype, |dtype, x| dtype.promote(x.dtype))
+}
+
+const STACK: Def = Def {
+    name: "stack",
+    summary: "the tensors one after the other along a new dimension",
+    inputs: &[arg("tensors", "one or more, of one shape")],
+    attrs: &[arg("dim", "where the new dimension stands in the result; 0 unless given")],
+    arity: Arity::Many(1),
+    rule: stack,
+};
+
+fn stack(call: CallSpec<'_>) -> Result<Signature> {
+    let first = &call.inputs[0];
+    if let Some(x) = call.inputs.iter().find(|x| x.shape() != first.shape()) {
+        let message = format!("expected one shape, got {} and {}", first.brief(), x.brief());
+        return Err(refused("stack", message));
+    }
+    let rank = first.layout.rank();
+    let dim = dimension(call.attrs.int("dim")?.unwrap_or(0), rank + 1)?;
+    let count = call.inputs.len();
+    let mut shape = Dims::from_slice(first.shape());
+    shape.insert(dim, count);
+    let mut layout = Layout::contiguous(&shape)?;
+    if dim < rank {
+        // As PyTorch: joined along the dimension that stands there now, which is then cut in two.
+        let mut long = Dims::from_slice(first.shape());
+        long[dim] = long[dim].saturating_mul(count);
+        let whole = layouts::joined(call.inputs.iter().map(|x| &x.layout), &long)?;
+        if !whole.is_contiguous() {
+            let mut strides = Dims::from_slice(whole.strides());
+            strides.insert(dim, strides[dim] * first.shape()[dim]);
+            layout = Layout::strided(&shape, &strides, 0)?;
+        }
+    }
+    Ok(Signature::reads(count, TensorSpec::new(promoted(call.inputs), layout)?))
+}
+
+const REPEAT: Def = Def {
+    name: "repeat",
+    summary: "x again and again along each dimension",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[arg("repeats", "how often, for each dimension; new dimensions stand first")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let x = &call.inputs[0];
+        let repeats = required("repeats", call.attrs.ints("repeats")?)?;
+        let Some(added) = repeats.len().checked_sub(x.layout.rank()) else {
+            let message = format!("repeats {repeats:?}: expected one for each of {}", x.brief());
+            return Err(refused("repeat", message));
+        };
+        let mut shape = Dims::new();
+        for (k, &times) in repeats.iter().enumerate() {
+            let times = usize::try_from(times).map_err(|_| {
+                refused("repeat", format!("repeats: expected nothing below zero, got {times}"))
+            })?;
+            let length = k.checked_sub(added).map_or(1, |k| x.shape()[k]);
+            shape.push(length.saturating_mul(times));
+        }
+        Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, &shape)?))
+    },
+};

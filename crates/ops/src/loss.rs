@@ -1,0 +1,253 @@
+//! Losses element by element, and their gradients.
+//!
+//! | op | of x and target t |
+//! |---|---|
+//! | `mse_loss(x, target; reduction)` | (x - t)² |
+//! | `smooth_l1_loss(x, target; reduction, beta=1)` | d² / 2β for d = abs(x - t) < β, else d - β/2 |
+//! | `huber_loss(x, target; reduction, delta=1)` | d² / 2 for d ≤ δ, else δ (d - δ/2) |
+//! | `binary_cross_entropy(x, target, weight?; reduction)` | -w (t log x + (1 - t) log (1 - x)) |
+//! | `binary_cross_entropy_with_logits(x, target, weight?, pos_weight?; reduction)` | that of the sigmoid of x, p · t for t |
+//! | `mse_loss_backward(grad, x, target; reduction)` and so on | the gradient for x |
+//!
+//! `reduction` is "none", "mean" (unless given) or "sum". Floats of one dtype; f16 and bf16 are
+//! computed and added in f32. Logarithms in `binary_cross_entropy` are not less than -100, and its
+//! x has to lie between 0 and 1, which its kernel checks.
+//!
+//! Sources: the losses in <https://docs.pytorch.org/docs/stable/nn.html#loss-functions>.
+
+use millstream_types::{AttrValue, Attrs, Error, Layout, Result, TensorSpec};
+
+use crate::broadcast::broadcast;
+use crate::def::{Arity, Def, arg, refused};
+use crate::expect;
+use crate::layouts;
+use crate::reduce::SUM_PART;
+use crate::schema::{ArgDoc, CallSpec, Signature};
+
+/// What becomes of the losses of single elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// They are the result.
+    None,
+    /// Their mean is.
+    Mean,
+    /// Their sum is.
+    Sum,
+}
+
+impl Reduction {
+    /// The argument `reduction`; the mean if it is not there.
+    ///
+    /// # Errors
+    /// Anything but the three names.
+    pub fn of(attrs: &Attrs) -> Result<Reduction> {
+        match attrs.get("reduction") {
+            None => Ok(Reduction::Mean),
+            Some(AttrValue::Str(name)) if name == "none" => Ok(Reduction::None),
+            Some(AttrValue::Str(name)) if name == "mean" => Ok(Reduction::Mean),
+            Some(AttrValue::Str(name)) if name == "sum" => Ok(Reduction::Sum),
+            Some(other) => Err(Error::Invalid {
+                what: "argument",
+                message: format!("reduction: expected none, mean or sum, got {other}"),
+            }),
+        }
+    }
+}
+
+pub(crate) const REDUCTION: ArgDoc = arg("reduction", "none, mean or sum; mean unless given");
+const BETA: ArgDoc = arg("beta", "where the loss turns linear, not negative; 1 unless given");
+const DELTA: ArgDoc = arg("delta", "where the loss turns linear, positive; 1 unless given");
+const X: ArgDoc = arg("x", "any shape");
+const TARGET: ArgDoc = arg("target", "a shape that broadcasts with x, x's dtype");
+const LIKE_X: ArgDoc = arg("target", "x's shape and dtype");
+const WEIGHT: ArgDoc = arg("weight", "factor of the losses; broadcasts to x's shape");
+const POSITIVE: ArgDoc = arg("pos_weight", "factor of the target; broadcasts to x's shape");
+const GRAD: ArgDoc = arg("grad", "the gradient of the result; broadcasts to x's shape");
+
+/// A loss of x and target, and its gradient.
+const fn pair(
+    names: [&'static str; 2],
+    summaries: [&'static str; 2],
+    attrs: &'static [ArgDoc],
+    rules: [fn(CallSpec<'_>) -> Result<Signature>; 2],
+) -> [Def; 2] {
+    let [name, backward] = names;
+    let [summary, gradient] = summaries;
+    let arity = Arity::Listed;
+    [
+        Def { name, summary, inputs: &[X, TARGET], attrs, arity, rule: rules[0] },
+        Def {
+            name: backward,
+            summary: gradient,
+            inputs: &[GRAD, X, TARGET],
+            attrs,
+            arity,
+            rule: rules[1],
+        },
+    ]
+}
+
+const MSE: [Def; 2] = pair(
+    ["mse_loss", "mse_loss_backward"],
+    ["the square of x - target", "the gradient of mse_loss"],
+    &[REDUCTION],
+    [|call| forward(call, "mse_loss"), |call| backward(call, "mse_loss_backward")],
+);
+const SMOOTH_L1: [Def; 2] = pair(
+    ["smooth_l1_loss", "smooth_l1_loss_backward"],
+    ["the distance of x and target, squared where it is small", "the gradient of smooth_l1_loss"],
+    &[REDUCTION, BETA],
+    [
+        |call| {
+            bound(call, "smooth_l1_loss", "beta", 0.0)?;
+            forward(call, "smooth_l1_loss")
+        },
+        |call| {
+            bound(call, "smooth_l1_loss_backward", "beta", 0.0)?;
+            backward(call, "smooth_l1_loss_backward")
+        },
+    ],
+);
+const HUBER: [Def; 2] = pair(
+    ["huber_loss", "huber_loss_backward"],
+    ["the distance of x and target, squared where it is small", "the gradient of huber_loss"],
+    &[REDUCTION, DELTA],
+    [
+        |call| {
+            bound(call, "huber_loss", "delta", f64::MIN_POSITIVE)?;
+            forward(call, "huber_loss")
+        },
+        |call| {
+            bound(call, "huber_loss_backward", "delta", f64::MIN_POSITIVE)?;
+            backward(call, "huber_loss_backward")
+        },
+    ],
+);
+
+const CROSS_ENTROPY: Def = Def {
+    name: "binary_cross_entropy",
+    summary: "the cross entropy of probabilities x and a target between 0 and 1",
+    inputs: &[X, LIKE_X, WEIGHT],
+    attrs: &[REDUCTION],
+    arity: Arity::Optional(2),
+    rule: |call| {
+        let op = "binary_cross_entropy";
+        let listed = expect::listed(call, 3)?;
+        let [Some(x), Some(target), weight] = listed[..] else {
+            return Err(refused(op, "expected x and target"));
+        };
+        expect::floats(op, x)?;
+        expect::like(op, "target", Some(target), x.dtype, x.shape())?;
+        factor(op, "weight", weight, x)?;
+        reduced(call, x, layouts::preserved(x)?)
+    },
+};
+
+const CROSS_ENTROPY_BACKWARD: Def = Def {
+    name: "binary_cross_entropy_backward",
+    summary: "the gradient of binary_cross_entropy",
+    inputs: &[GRAD, X, LIKE_X, WEIGHT],
+    attrs: &[REDUCTION],
+    arity: Arity::Optional(3),
+    rule: |call| {
+        let op = "binary_cross_entropy_backward";
+        let listed = expect::listed(call, 4)?;
+        let [Some(grad), Some(x), Some(target), weight] = listed[..] else {
+            return Err(refused(op, "expected grad, x and target"));
+        };
+        expect::floats(op, x)?;
+        expect::like(op, "target", Some(target), x.dtype, x.shape())?;
+        factor(op, "grad", Some(grad), x)?;
+        factor(op, "weight", weight, x)?;
+        Reduction::of(call.attrs)?;
+        let output = TensorSpec::new(x.dtype, layouts::preserved(x)?)?;
+        Ok(Signature::reads(call.inputs.len(), output))
+    },
+};
+
+const LOGITS: Def = Def {
+    name: "binary_cross_entropy_with_logits",
+    summary: "the cross entropy of the sigmoid of x and a target between 0 and 1",
+    inputs: &[X, LIKE_X, WEIGHT, POSITIVE],
+    attrs: &[REDUCTION],
+    arity: Arity::Optional(2),
+    rule: |call| {
+        let op = "binary_cross_entropy_with_logits";
+        let listed = expect::listed(call, 4)?;
+        let [Some(x), Some(target), weight, positive] = listed[..] else {
+            return Err(refused(op, "expected x and target"));
+        };
+        expect::floats(op, x)?;
+        expect::like(op, "target", Some(target), x.dtype, x.shape())?;
+        factor(op, "weight", weight, x)?;
+        factor(op, "pos_weight", positive, x)?;
+        reduced(call, x, layouts::elementwise(&[target], x.shape())?)
+    },
+};
+
+pub(crate) const OPS: &[Def] = &[
+    MSE[0],
+    MSE[1],
+    SMOOTH_L1[0],
+    SMOOTH_L1[1],
+    HUBER[0],
+    HUBER[1],
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_BACKWARD,
+    LOGITS,
+];
+
+/// Checks a factor of the losses of `x`, if it is there.
+fn factor(op: &str, name: &str, spec: Option<&TensorSpec>, x: &TensorSpec) -> Result<()> {
+    let Some(spec) = spec else { return Ok(()) };
+    expect::dtype(op, name, spec, x.dtype)?;
+    match broadcast(spec.shape(), x.shape()) {
+        Ok(shape) if shape.as_slice() == x.shape() => Ok(()),
+        _ => {
+            let message = format!("{name}: {} does not broadcast to {}", spec.brief(), x.brief());
+            Err(refused(op, message))
+        }
+    }
+}
+
+fn bound(call: CallSpec<'_>, op: &str, name: &str, least: f64) -> Result<()> {
+    match call.attrs.float(name)? {
+        Some(v) if v < least || v.is_nan() => {
+            let expected = if least > 0.0 { "a positive number" } else { "0 or more" };
+            Err(refused(op, format!("{name}: expected {expected}, got {v}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The result of losses that would lie in `each`, and the words that the kernel keeps sums in.
+fn reduced(call: CallSpec<'_>, x: &TensorSpec, each: Layout) -> Result<Signature> {
+    let count = each.numel();
+    let (output, workspace) = match Reduction::of(call.attrs)? {
+        Reduction::None => (TensorSpec::new(x.dtype, each)?, 0),
+        _ => {
+            let words = count.div_ceil(SUM_PART) + 1;
+            (TensorSpec::contiguous(x.dtype, &[])?, words * size_of::<u64>())
+        }
+    };
+    Ok(Signature { workspace, ..Signature::reads(call.inputs.len(), output) })
+}
+
+fn forward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
+    let (x, target) = (&call.inputs[0], &call.inputs[1]);
+    expect::floats(op, x)?;
+    expect::dtype(op, "target", target, x.dtype)?;
+    let shape = broadcast(x.shape(), target.shape())?;
+    // What broadcasts may be too large to be a tensor.
+    TensorSpec::contiguous(x.dtype, &shape)?;
+    reduced(call, x, layouts::elementwise(&[x, target], &shape)?)
+}
+
+fn backward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
+    let (grad, x, target) = (&call.inputs[0], &call.inputs[1], &call.inputs[2]);
+    expect::floats(op, x)?;
+    factor(op, "target", Some(target), x)?;
+    factor(op, "grad", Some(grad), x)?;
+    Reduction::of(call.attrs)?;
+    Ok(Signature::reads(3, TensorSpec::contiguous(x.dtype, x.shape())?))
+}

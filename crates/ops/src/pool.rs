@@ -1,0 +1,242 @@
+//! Pooling and its gradient.
+//!
+//! | op | results |
+//! |---|---|
+//! | `max_pool2d_with_indices(x; kernel_size, stride, padding, dilation, ceil_mode)` | the greatest of each window, and where it is |
+//! | `max_pool2d_with_indices_backward(grad, x, indices; ..)` | the gradient |
+//! | `avg_pool2d(x; kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)` | the mean of each window |
+//! | `avg_pool2d_backward(grad, x; ..)` | the gradient |
+//! | `_adaptive_avg_pool2d(x; output_size)` | the means of as many windows as asked for |
+//! | `_adaptive_avg_pool2d_backward(grad, x)` | the gradient |
+//!
+//! x is `[n,c,h,w]` or `[c,h,w]`, of floats. Sizes are one number or two; the stride is the kernel
+//! size, padding 0 and dilation 1 unless given. With `ceil_mode` a window may begin inside and end
+//! outside. Indices number the places of an image row by row. NaN is greater than any number. Means
+//! are divided by the number of places, those of the padding included (`count_include_pad`, true
+//! unless given), or by `divisor_override`. Results keep the memory format.
+//!
+//! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html>,
+//! <https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html>,
+//! <https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html>.
+
+use millstream_types::{Attrs, DType, Dims, Error, Result, TensorSpec};
+
+use crate::args::required;
+use crate::def::{Arity, Def, arg, refused};
+use crate::expect;
+use crate::layouts;
+use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
+
+/// The largest kernel size, stride, padding or dilation.
+const MOST: i64 = i32::MAX as i64;
+
+/// The windows of a pooling along one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The length of what is pooled.
+    pub length: usize,
+    /// How many windows there are.
+    pub count: usize,
+    /// Places in a window.
+    pub kernel: usize,
+    /// From one window to the next.
+    pub stride: usize,
+    /// Places before the first.
+    pub padding: usize,
+    /// From one place of a window to the next.
+    pub dilation: usize,
+}
+
+/// The windows along both dimensions of places of a tensor of `shape`.
+///
+/// # Errors
+/// Shapes or arguments that do not fit.
+pub fn windows(attrs: &Attrs, shape: &[usize]) -> Result<[Windows; 2]> {
+    let lengths = places(shape)?;
+    let kernel = required("kernel_size", pair(attrs, "kernel_size", 1)?)?;
+    let stride = pair(attrs, "stride", 1)?.unwrap_or(kernel);
+    let padding = pair(attrs, "padding", 0)?.unwrap_or([0; 2]);
+    let dilation = pair(attrs, "dilation", 1)?.unwrap_or([1; 2]);
+    let ceil = attrs.bool("ceil_mode")?.unwrap_or(false);
+    let mut windows = [0, 1].map(|k| Windows {
+        length: lengths[k],
+        count: 0,
+        kernel: kernel[k],
+        stride: stride[k],
+        padding: padding[k],
+        dilation: dilation[k],
+    });
+    for w in &mut windows {
+        let reach = (w.kernel as i128 - 1) * w.dilation as i128 + 1;
+        if w.padding as i128 > reach / 2 {
+            let message = format!("padding: expected at most half a window, got {}", w.padding);
+            return Err(Error::Invalid { what: "argument", message });
+        }
+        let (stride, end) = (w.stride as i128, w.length as i128 + w.padding as i128);
+        let room = end + w.padding as i128 - reach + if ceil { stride - 1 } else { 0 };
+        let mut count = if room < 0 { 0 } else { room / stride + 1 };
+        // The last window has to begin inside.
+        if ceil && (count - 1) * stride >= end {
+            count -= 1;
+        }
+        w.count = usize::try_from(count).unwrap_or(0);
+        if w.count == 0 {
+            let message = format!("{shape:?} has no room for a window of {kernel:?}");
+            return Err(Error::Invalid { what: "shape", message });
+        }
+    }
+    Ok(windows)
+}
+
+/// The two dimensions of places.
+fn places(shape: &[usize]) -> Result<[usize; 2]> {
+    match *shape {
+        [_, h, w] | [_, _, h, w] if h > 0 && w > 0 => Ok([h, w]),
+        _ => Err(Error::Invalid {
+            what: "shape",
+            message: format!("expected [n,c,h,w] or [c,h,w] with places, got {shape:?}"),
+        }),
+    }
+}
+
+/// An argument of one number or two; an empty list counts as not there.
+fn pair(attrs: &Attrs, name: &str, least: i64) -> Result<Option<[usize; 2]>> {
+    let Some(given) = attrs.ints(name)?.filter(|given| !given.is_empty()) else { return Ok(None) };
+    let (a, b) = match given[..] {
+        [a] => (a, a),
+        [a, b] => (a, b),
+        _ => (-1, -1),
+    };
+    if [a, b].iter().all(|v| (least..=MOST).contains(v)) {
+        return Ok(Some([a as usize, b as usize]));
+    }
+    let message = format!("{name}: expected one or two numbers of {least} or more, got {given:?}");
+    Err(Error::Invalid { what: "argument", message })
+}
+
+const X: ArgDoc = arg("x", "[n,c,h,w] or [c,h,w]");
+const GRAD: ArgDoc = arg("grad", "the gradient of the result, of its shape");
+const KERNEL: ArgDoc = arg("kernel_size", "places in a window: one number or two");
+const STRIDE: ArgDoc =
+    arg("stride", "places from one window to the next; kernel_size unless given");
+const PADDING: ArgDoc = arg("padding", "places on both sides; 0 unless given");
+const DILATION: ArgDoc = arg("dilation", "places from one of a window to the next; 1 unless given");
+const CEIL: ArgDoc = arg("ceil_mode", "whether windows may end outside; false unless given");
+const COUNT: ArgDoc = arg("count_include_pad", "whether padding counts; true unless given");
+const DIVISOR: ArgDoc =
+    arg("divisor_override", "divides the sums; the number of places unless given");
+const MAX: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, DILATION, CEIL];
+const AVG: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, CEIL, COUNT, DIVISOR];
+
+pub(crate) const OPS: &[Def] = &[
+    Def {
+        name: "max_pool2d_with_indices",
+        summary: "the greatest element of each window, and its place",
+        inputs: &[X],
+        attrs: MAX,
+        arity: Arity::Listed,
+        rule: |call| {
+            let x = &call.inputs[0];
+            expect::floats("max_pool2d_with_indices", x)?;
+            let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
+            let mut signature = Signature::reads(1, result(x, x.dtype, &shape)?);
+            signature.outputs.push(OutputSpec::Fresh(result(x, DType::I64, &shape)?));
+            Ok(signature)
+        },
+    },
+    Def {
+        name: "max_pool2d_with_indices_backward",
+        summary: "the gradient of max_pool2d_with_indices",
+        inputs: &[GRAD, X, arg("indices", "the places, as given by the op")],
+        attrs: MAX,
+        arity: Arity::Listed,
+        rule: |call| {
+            let op = "max_pool2d_with_indices_backward";
+            let x = &call.inputs[1];
+            let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
+            expect::like(op, "indices", Some(&call.inputs[2]), DType::I64, &shape)?;
+            backward(op, call, &shape)
+        },
+    },
+    Def {
+        name: "avg_pool2d",
+        summary: "the mean of each window",
+        inputs: &[X],
+        attrs: AVG,
+        arity: Arity::Listed,
+        rule: |call| {
+            let x = &call.inputs[0];
+            expect::floats("avg_pool2d", x)?;
+            average("avg_pool2d", call.attrs)?;
+            let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
+            Ok(Signature::reads(1, result(x, x.dtype, &shape)?))
+        },
+    },
+    Def {
+        name: "avg_pool2d_backward",
+        summary: "the gradient of avg_pool2d",
+        inputs: &[GRAD, X],
+        attrs: AVG,
+        arity: Arity::Listed,
+        rule: |call| {
+            let x = &call.inputs[1];
+            average("avg_pool2d_backward", call.attrs)?;
+            let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
+            backward("avg_pool2d_backward", call, &shape)
+        },
+    },
+    Def {
+        name: "_adaptive_avg_pool2d",
+        summary: "the means of windows, as many as asked for",
+        inputs: &[X],
+        attrs: &[arg("output_size", "how many windows: one number or two")],
+        arity: Arity::Listed,
+        rule: |call| {
+            let x = &call.inputs[0];
+            expect::floats("_adaptive_avg_pool2d", x)?;
+            places(x.shape())?;
+            let size = required("output_size", pair(call.attrs, "output_size", 0)?)?;
+            Ok(Signature::reads(1, result(x, x.dtype, &pooled(x, size))?))
+        },
+    },
+    Def {
+        name: "_adaptive_avg_pool2d_backward",
+        summary: "the gradient of _adaptive_avg_pool2d",
+        inputs: &[GRAD, X],
+        attrs: &[],
+        arity: Arity::Listed,
+        rule: |call| {
+            let (grad, x) = (&call.inputs[0], &call.inputs[1]);
+            let size = places(grad.shape())?;
+            places(x.shape())?;
+            backward("_adaptive_avg_pool2d_backward", call, &pooled(x, size))
+        },
+    },
+];
+
+/// x's shape with other places.
+fn pooled(x: &TensorSpec, size: [usize; 2]) -> Dims {
+    let mut shape = Dims::from_slice(x.shape());
+    let rank = shape.len();
+    shape[rank - 2..].copy_from_slice(&size);
+    shape
+}
+
+fn result(x: &TensorSpec, dtype: DType, shape: &[usize]) -> Result<TensorSpec> {
+    TensorSpec::new(dtype, layouts::suggested(x, shape)?)
+}
+
+fn average(op: &str, attrs: &Attrs) -> Result<()> {
+    attrs.bool("count_include_pad")?;
+    match attrs.int("divisor_override")? {
+        Some(0) => Err(refused(op, "divisor_override: expected anything but 0")),
+        _ => Ok(()),
+    }
+}
+
+fn backward(op: &str, call: CallSpec<'_>, shape: &[usize]) -> Result<Signature> {
+    let (grad, x) = (&call.inputs[0], &call.inputs[1]);
+    expect::floats(op, x)?;
+    expect::like(op, "grad", Some(grad), x.dtype, shape)?;
+    Ok(Signature::reads(call.inputs.len(), result(x, x.dtype, x.shape())?))
+}

@@ -1,0 +1,230 @@
+//! Elements in another place.
+//!
+//! | op | result |
+//! |---|---|
+//! | `flip(x; dims)` | dimensions read backwards |
+//! | `roll(x; shifts, dims)` | elements moved along dimensions, from the end to the start |
+//! | `triu(x; diagonal=0)`, `tril(x; diagonal=0)` | zero below, above a diagonal of each matrix |
+//! | `triu_(x; diagonal=0)`, `tril_(x; diagonal=0)` | the same in place |
+//! | `constant_pad_nd(x; pad, value=0)` | lengthened by a value, shortened where pad is negative |
+//!
+//! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.roll.html>,
+//! <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>,
+//! <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html>.
+
+use millstream_types::{Access, Dims, Layout, Result, TensorSpec};
+use smallvec::SmallVec;
+
+use crate::args::{Scalar, dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::layouts;
+use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
+use crate::views::dims::named_once;
+use crate::views::part;
+
+pub(crate) const OPS: &[Def] = &[FLIP, ROLL, TRIU, TRIL, TRIU_, TRIL_, CONSTANT_PAD_ND];
+
+const FLIP: Def = Def {
+    name: "flip",
+    summary: "x with dimensions read backwards",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[arg("dims", "the dimensions")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let x = &call.inputs[0];
+        named_once(&required("dims", call.attrs.ints("dims")?)?, x.layout.rank())?;
+        Ok(Signature::reads(1, TensorSpec::new(x.dtype, layouts::preserved(x)?)?))
+    },
+};
+
+const ROLL: Def = Def {
+    name: "roll",
+    summary: "x with elements moved along dimensions; those that leave at the end enter at the start",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[
+        arg("shifts", "how far, for each dimension"),
+        arg("dims", "the dimensions; unless given, x is rolled as if it were one row"),
+    ],
+    arity: Arity::Listed,
+    rule: roll,
+};
+
+fn roll(call: CallSpec<'_>) -> Result<Signature> {
+    let x = &call.inputs[0];
+    let shifts = required("shifts", call.attrs.ints("shifts")?)?;
+    let dims = call.attrs.ints("dims")?.unwrap_or_default();
+    if shifts.is_empty() || (dims.len() != shifts.len() && (!dims.is_empty() || shifts.len() > 1)) {
+        let message = format!("expected a shift for each dimension, got {shifts:?} for {dims:?}");
+        return Err(refused("roll", message));
+    }
+    if x.layout.rank() == 0 && !dims.is_empty() {
+        return Err(refused("roll", "expected one or more dimensions, got none"));
+    }
+    let dims = dims.iter().map(|&dim| dimension(dim, x.layout.rank()));
+    let dims = dims.collect::<Result<SmallVec<[usize; 4]>>>()?;
+    if x.numel() == 0 {
+        return Ok(Signature::reads(1, TensorSpec::new(x.dtype, layouts::preserved(x)?)?));
+    }
+    // As PyTorch: for each dimension the two parts are joined the other way round.
+    let mut layout = x.layout.clone();
+    for (&dim, &shift) in dims.iter().zip(&shifts) {
+        let length = x.shape()[dim];
+        let start = rolled(length, shift);
+        let tail = part(&layout, dim, start, length - start)?;
+        layout = layouts::joined([&tail, &part(&layout, dim, 0, start)?], x.shape())?;
+    }
+    if dims.is_empty() {
+        layout = Layout::contiguous(x.shape())?;
+    }
+    Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?))
+}
+
+/// The element of a dimension of `length` that is the first after it has been rolled by `shift`.
+pub fn rolled(length: usize, shift: i64) -> usize {
+    match i64::try_from(length) {
+        Ok(length) if length > 0 => (length - shift.rem_euclid(length)) as usize % length as usize,
+        _ => 0,
+    }
+}
+
+const DIAGONAL: &[ArgDoc] =
+    &[arg("diagonal", "which: above the main one, or below if negative; 0 unless given")];
+const MATRICES: &[ArgDoc] = &[arg("x", "two or more dimensions")];
+const MATRICES_IN_PLACE: &[ArgDoc] =
+    &[arg("x", "two or more dimensions, no element twice; changed in place")];
+
+const TRIU: Def = Def {
+    name: "triu",
+    summary: "matrices with zero below a diagonal",
+    inputs: MATRICES,
+    attrs: DIAGONAL,
+    arity: Arity::Listed,
+    rule: |call| triangle("triu", call),
+};
+
+const TRIL: Def = Def {
+    name: "tril",
+    summary: "matrices with zero above a diagonal",
+    rule: |call| triangle("tril", call),
+    ..TRIU
+};
+
+fn triangle(op: &str, call: CallSpec<'_>) -> Result<Signature> {
+    let x = &call.inputs[0];
+    call.attrs.int("diagonal")?;
+    if x.layout.rank() < 2 {
+        let message = format!("expected two or more dimensions, got {}", x.brief());
+        return Err(refused(op, message));
+    }
+    Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?))
+}
+
+const TRIU_: Def = Def {
+    name: "triu_",
+    summary: "sets what lies below a diagonal of matrices to zero, in place",
+    inputs: MATRICES_IN_PLACE,
+    rule: |call| triangle_in_place("triu_", call),
+    ..TRIU
+};
+
+const TRIL_: Def = Def {
+    name: "tril_",
+    summary: "sets what lies above a diagonal of matrices to zero, in place",
+    inputs: MATRICES_IN_PLACE,
+    rule: |call| triangle_in_place("tril_", call),
+    ..TRIU
+};
+
+fn triangle_in_place(op: &str, call: CallSpec<'_>) -> Result<Signature> {
+    triangle(op, call)?;
+    let x = &call.inputs[0];
+    if x.layout.may_overlap_itself() {
+        let message = format!("{x} names elements more than once and cannot be changed in place");
+        return Err(refused(op, message));
+    }
+    Ok(Signature {
+        accesses: SmallVec::from_iter([Access::ReadWrite]),
+        outputs: SmallVec::from_iter([OutputSpec::Same(0)]),
+        workspace: 0,
+    })
+}
+
+const CONSTANT_PAD_ND: Def = Def {
+    name: "constant_pad_nd",
+    summary: "x with a value put before and after the elements of its last dimensions",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[
+        arg(
+            "pad",
+            "how many before and after, in pairs from the last dimension on; negative \
+                    numbers take elements away",
+        ),
+        arg("value", "the value; 0 unless given"),
+    ],
+    arity: Arity::Listed,
+    rule: pad,
+};
+
+fn pad(call: CallSpec<'_>) -> Result<Signature> {
+    let x = &call.inputs[0];
+    let value = Scalar::of(call.attrs, "value")?.unwrap_or(Scalar::Int(0));
+    // A fraction is cut off for integers, as by `cast`; what is out of range has no such reading.
+    let whole = match value {
+        Scalar::Float(v) if x.dtype.is_int() => Scalar::Float(v.trunc()),
+        other => other,
+    };
+    if !whole.fits(x.dtype) {
+        return Err(refused("constant_pad_nd", format!("{} cannot hold {value}", x.dtype)));
+    }
+    let pads = pads("constant_pad_nd", x.shape(), &required("pad", call.attrs.ints("pad")?)?)?;
+    let shape: Dims = pads.iter().map(|p| p.shape).collect();
+    if pads.iter().all(|p| p.before == 0 && p.shape == p.kept) {
+        // Nothing is put anywhere: as PyTorch, a copy of the part in the part's layout.
+        let mut layout = x.layout.clone();
+        for (k, p) in pads.iter().enumerate() {
+            layout = part(&layout, k, p.start, p.kept)?;
+        }
+        let layout = layouts::preserved(&TensorSpec::new(x.dtype, layout)?)?;
+        return Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?));
+    }
+    let layout = layouts::joined([&x.layout], &shape)?;
+    Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?))
+}
+
+/// What padding does to one dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Pad {
+    /// The first element that stays.
+    pub start: usize,
+    /// How many stay.
+    pub kept: usize,
+    /// How many are put before them.
+    pub before: usize,
+    /// The length that results.
+    pub shape: usize,
+}
+
+/// What the argument `pad` does to each dimension.
+///
+/// # Errors
+/// A list of odd length or of more pairs than dimensions; more taken away than there is.
+pub fn pads(op: &str, shape: &[usize], pad: &[i64]) -> Result<SmallVec<[Pad; 4]>> {
+    if !pad.len().is_multiple_of(2) || pad.len() / 2 > shape.len() {
+        let message = format!("pad {pad:?}: expected pairs, at most {}", shape.len());
+        return Err(refused(op, message));
+    }
+    let count = |n: i64| usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
+    let split = |n: i64| if n < 0 { (count(n), 0) } else { (0, count(n)) };
+    let of = |(k, &length): (usize, &usize)| {
+        let at = 2 * (shape.len() - 1 - k);
+        let (start, before) = split(pad.get(at).copied().unwrap_or(0));
+        let (cut, after) = split(pad.get(at + 1).copied().unwrap_or(0));
+        let kept = length.checked_sub(start).and_then(|left| left.checked_sub(cut));
+        let kept = kept.ok_or_else(|| {
+            refused(op, format!("pad {pad:?} takes more than {length} elements away"))
+        })?;
+        let shape = kept.saturating_add(before).saturating_add(after);
+        Ok(Pad { start, kept, before, shape })
+    };
+    shape.iter().enumerate().map(of).collect()
+}

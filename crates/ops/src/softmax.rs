@@ -1,0 +1,92 @@
+//! Softmax, its logarithm, and their gradients, along one dimension.
+//!
+//! | op | result |
+//! |---|---|
+//! | `_softmax(x; dim, half_to_float)` | e^x / Σ e^x |
+//! | `_log_softmax(x; dim, half_to_float)` | x - log Σ e^x |
+//! | `_softmax_backward_data(grad, y; dim, input_dtype)` | y · (grad - Σ grad · y) |
+//! | `_log_softmax_backward_data(grad, y; dim, input_dtype)` | grad - e^y · Σ grad |
+//!
+//! `y` is the result of the op whose gradient it is. Floats only. The greatest element is taken off
+//! before the exponential, so that nothing overflows. A result is contiguous.
+//!
+//! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html>,
+//! <https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html>.
+
+use millstream_types::{Result, TensorSpec};
+
+use crate::args::{dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::schema::{ArgDoc, CallSpec, Signature};
+
+const DIM: ArgDoc = arg("dim", "the dimension, negative from the end");
+const X: &[ArgDoc] = &[arg("x", "any shape")];
+const FORWARD: &[ArgDoc] = &[DIM, arg("half_to_float", "not on this kind of device; false")];
+const GRAD: &[ArgDoc] =
+    &[arg("grad", "the gradient of the result"), arg("y", "the result, of grad's shape and dtype")];
+const BACKWARD: &[ArgDoc] = &[DIM, arg("input_dtype", "the dtype of the op's input; as grad's")];
+
+pub(crate) const OPS: &[Def] = &[
+    Def {
+        name: "_softmax",
+        summary: "the exponentials along a dimension, divided by their sum",
+        inputs: X,
+        attrs: FORWARD,
+        arity: Arity::Listed,
+        rule: |call| forward(call, "_softmax"),
+    },
+    Def {
+        name: "_log_softmax",
+        summary: "the logarithm of softmax along a dimension",
+        inputs: X,
+        attrs: FORWARD,
+        arity: Arity::Listed,
+        rule: |call| forward(call, "_log_softmax"),
+    },
+    Def {
+        name: "_softmax_backward_data",
+        summary: "the gradient of softmax",
+        inputs: GRAD,
+        attrs: BACKWARD,
+        arity: Arity::Listed,
+        rule: |call| backward(call, "_softmax_backward_data"),
+    },
+    Def {
+        name: "_log_softmax_backward_data",
+        summary: "the gradient of the logarithm of softmax",
+        inputs: GRAD,
+        attrs: BACKWARD,
+        arity: Arity::Listed,
+        rule: |call| backward(call, "_log_softmax_backward_data"),
+    },
+];
+
+/// Checks the tensor and the dimension, and gives the result.
+fn result(call: CallSpec<'_>, op: &str, x: &TensorSpec) -> Result<Signature> {
+    if !x.dtype.is_float() {
+        return Err(refused(op, format!("expected floats, got {}", x.brief())));
+    }
+    dimension(required("dim", call.attrs.int("dim")?)?, x.layout.rank())?;
+    Ok(Signature::reads(call.inputs.len(), TensorSpec::contiguous(x.dtype, x.shape())?))
+}
+
+fn forward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
+    if call.attrs.bool("half_to_float")?.unwrap_or(false) {
+        return Err(refused(op, "half_to_float: expected false, got true"));
+    }
+    result(call, op, &call.inputs[0])
+}
+
+fn backward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
+    let (grad, y) = (&call.inputs[0], &call.inputs[1]);
+    if grad.dtype != y.dtype || grad.shape() != y.shape() {
+        let message = format!("expected two tensors alike, got {} and {}", grad.brief(), y.brief());
+        return Err(refused(op, message));
+    }
+    match call.attrs.dtype("input_dtype")? {
+        Some(dtype) if dtype != grad.dtype => {
+            Err(refused(op, format!("input_dtype: expected {}, got {dtype}", grad.dtype)))
+        }
+        _ => result(call, op, y),
+    }
+}

@@ -1,0 +1,177 @@
+//! Views with dimensions exchanged, added, taken away or repeated.
+
+use millstream_types::{Dims, Layout, Result};
+use smallvec::SmallVec;
+
+use crate::args::{dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::schema::{CallSpec, Signature};
+
+pub(super) const TRANSPOSE: Def = Def {
+    name: "transpose",
+    summary: "a view with two dimensions exchanged",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[arg("dim0", "a dimension"), arg("dim1", "the one to exchange it with")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        let dim0 = dimension(required("dim0", call.attrs.int("dim0")?)?, layout.rank())?;
+        let dim1 = dimension(required("dim1", call.attrs.int("dim1")?)?, layout.rank())?;
+        let mut shape = Dims::from_slice(layout.shape());
+        let mut strides = Dims::from_slice(layout.strides());
+        // A tensor of no dimensions may be asked for its dimension 0; there is nothing to swap.
+        if dim0 != dim1 {
+            shape.swap(dim0, dim1);
+            strides.swap(dim0, dim1);
+        }
+        Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
+    },
+};
+
+pub(super) const T: Def = Def {
+    name: "t",
+    summary: "a view of a matrix with rows and columns exchanged",
+    inputs: &[arg("x", "at most two dimensions")],
+    attrs: &[],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        if layout.rank() > 2 {
+            let message =
+                format!("expected at most two dimensions, got {}", call.inputs[0].brief());
+            return Err(refused("t", message));
+        }
+        let backwards = |dims: &[usize]| dims.iter().rev().copied().collect::<Dims>();
+        let (shape, strides) = (backwards(layout.shape()), backwards(layout.strides()));
+        Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
+    },
+};
+
+pub(super) const PERMUTE: Def = Def {
+    name: "permute",
+    summary: "a view with the dimensions in another order",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[arg("dims", "all dimensions, in the new order")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        let dims = named_once(&required("dims", call.attrs.ints("dims")?)?, layout.rank())?;
+        if dims.len() != layout.rank() {
+            let message = format!("dims: expected {}, got {}", layout.rank(), dims.len());
+            return Err(refused("permute", message));
+        }
+        let shape: Dims = dims.iter().map(|&k| layout.shape()[k]).collect();
+        let strides: Dims = dims.iter().map(|&k| layout.strides()[k]).collect();
+        Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
+    },
+};
+
+/// The dimensions that a list names.
+///
+/// # Errors
+/// One is out of range or named twice.
+pub(crate) fn named_once(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 4]>> {
+    let mut named = SmallVec::new();
+    for &dim in dims {
+        let at = dimension(dim, rank)?;
+        if named.contains(&at) {
+            return Err(millstream_types::Error::Invalid {
+                what: "dimension",
+                message: format!("{dim}: named more than once"),
+            });
+        }
+        named.push(at);
+    }
+    Ok(named)
+}
+
+pub(super) const SQUEEZE: Def = Def {
+    name: "squeeze",
+    summary: "a view without dimensions of length 1",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[arg("dim", "the dimension or dimensions, if of length 1; all such unless given")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        let chosen = match call.attrs.ints("dim")? {
+            Some(dims) => named_once(&dims, layout.rank())?,
+            None => (0..layout.rank()).collect(),
+        };
+        let kept = |k: &usize| layout.shape()[*k] != 1 || !chosen.contains(k);
+        let kept: SmallVec<[usize; 4]> = (0..layout.rank()).filter(kept).collect();
+        let shape: Dims = kept.iter().map(|&k| layout.shape()[k]).collect();
+        let strides: Dims = kept.iter().map(|&k| layout.strides()[k]).collect();
+        Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
+    },
+};
+
+pub(super) const UNSQUEEZE: Def = Def {
+    name: "unsqueeze",
+    summary: "a view with a further dimension, of length 1",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[arg("dim", "where it stands in the result")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        let dim = required("dim", call.attrs.int("dim")?)?;
+        let dim = dimension(dim, layout.rank() + 1)?;
+        let mut shape = Dims::from_slice(layout.shape());
+        let mut strides = Dims::from_slice(layout.strides());
+        let past = |k: usize| layout.strides()[k].saturating_mul(layout.shape()[k]);
+        strides.insert(dim, if dim < layout.rank() { past(dim) } else { 1 });
+        shape.insert(dim, 1);
+        Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
+    },
+};
+
+pub(super) const EXPAND: Def = Def {
+    name: "expand",
+    summary: "a view in which dimensions of length 1, or new ones before all others, repeat",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[
+        arg("size", "the lengths, aligned at the last dimension; -1 keeps one"),
+        arg("implicit", "means nothing"),
+    ],
+    arity: Arity::Listed,
+    rule: expand,
+};
+
+fn expand(call: CallSpec<'_>) -> Result<Signature> {
+    let x = &call.inputs[0];
+    let size = required("size", call.attrs.ints("size")?)?;
+    call.attrs.bool("implicit")?;
+    let refuse = || refused("expand", format!("{} does not expand to {size:?}", x.brief()));
+    let added = size.len().checked_sub(x.layout.rank()).ok_or_else(refuse)?;
+    let mut shape = Dims::from_elem(1, size.len());
+    let mut strides = Dims::from_elem(0, size.len());
+    for (k, &wanted) in size.iter().enumerate() {
+        let old = k.checked_sub(added);
+        let length = old.map_or(1, |old| x.shape()[old]);
+        shape[k] = match usize::try_from(wanted) {
+            Ok(wanted) => wanted,
+            Err(_) if wanted == -1 && old.is_some() => length,
+            Err(_) => return Err(refuse()),
+        };
+        if shape[k] == length {
+            strides[k] = old.map_or(0, |old| x.layout.strides()[old]);
+        } else if length != 1 {
+            return Err(refuse());
+        }
+    }
+    Ok(Signature::view(Layout::strided(&shape, &strides, x.layout.offset())?))
+}
+
+pub(super) const ALIAS: Def = Def {
+    name: "alias",
+    summary: "a view of all of x as it is",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[],
+    arity: Arity::Listed,
+    rule: |call| Ok(Signature::view(call.inputs[0].layout.clone())),
+};
+
+pub(super) const DETACH: Def = Def {
+    name: "detach",
+    summary: "a view of all of x as it is; gradients are no business of a machine",
+    ..ALIAS
+};

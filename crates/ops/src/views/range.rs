@@ -1,0 +1,245 @@
+//! Views of a part of a dimension, or along several at once.
+
+use millstream_types::{Dims, Layout, Result};
+
+use crate::args::{dimension, required};
+use crate::def::{Arity, Def, arg, refused};
+use crate::schema::{CallSpec, Signature};
+
+pub(super) const SLICE: Def = Def {
+    name: "slice",
+    summary: "a view of every step-th element from start up to end of one dimension",
+    inputs: &[arg("x", "one or more dimensions")],
+    attrs: &[
+        arg("dim", "the dimension; 0 unless given"),
+        arg("start", "the first element; negative from the end; 0 unless given"),
+        arg("end", "one past the last element; negative from the end; the end unless given"),
+        arg("step", "from one element to the next, at least 1; 1 unless given"),
+    ],
+    arity: Arity::Listed,
+    rule: slice_rule,
+};
+
+fn slice_rule(call: CallSpec<'_>) -> Result<Signature> {
+    let dim = dimension_of(call, "slice", call.attrs.int("dim")?.unwrap_or(0))?;
+    let (start, end) = (call.attrs.int("start")?, call.attrs.int("end")?);
+    let step = call.attrs.int("step")?.unwrap_or(1);
+    Ok(Signature::view(slice("slice", &call.inputs[0].layout, dim, (start, end), step)?))
+}
+
+/// Every `step`-th element of a range of a dimension. Bounds below zero count from the end; what
+/// is out of range is clamped.
+///
+/// # Errors
+/// A step below 1.
+pub fn slice(
+    op: &str,
+    layout: &Layout,
+    dim: usize,
+    (start, end): (Option<i64>, Option<i64>),
+    step: i64,
+) -> Result<Layout> {
+    let step = match usize::try_from(step) {
+        Ok(step) if step > 0 => step,
+        _ => return Err(refused(op, format!("step: expected 1 or more, got {step}"))),
+    };
+    let (length, stride) = (layout.shape()[dim], layout.strides()[dim]);
+    let bound = |given: i64| match usize::try_from(given) {
+        Ok(at) => at.min(length),
+        Err(_) => length.saturating_sub(given.unsigned_abs() as usize),
+    };
+    let start = bound(start.unwrap_or(0));
+    let end = bound(end.unwrap_or(i64::MAX)).max(start);
+
+    let mut shape = Dims::from_slice(layout.shape());
+    let mut strides = Dims::from_slice(layout.strides());
+    shape[dim] = (end - start).div_ceil(step);
+    // A stride overflows only where no second element follows that it would lead to.
+    strides[dim] = stride.checked_mul(step).unwrap_or(stride);
+    // The first element of a view without elements is nowhere, perhaps past the storage.
+    let skipped = if shape.contains(&0) { 0 } else { start * stride };
+    Layout::strided(&shape, &strides, layout.offset() + skipped)
+}
+
+pub(super) const NARROW: Def = Def {
+    name: "narrow",
+    summary: "a view of the elements from start on of one dimension",
+    inputs: &[arg("x", "one or more dimensions")],
+    attrs: &[
+        arg("dim", "the dimension"),
+        arg("start", "the first element; negative from the end"),
+        arg("length", "how many elements"),
+    ],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        let dim = dimension_of(call, "narrow", required("dim", call.attrs.int("dim")?)?)?;
+        let start = required("start", call.attrs.int("start")?)?;
+        let length = required("length", call.attrs.int("length")?)?;
+        let of = layout.shape()[dim];
+        let at = if start < 0 { start.checked_add(of as i64) } else { Some(start) };
+        let range =
+            at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(length).ok()?)));
+        match range {
+            Some((at, length)) if at.checked_add(length).is_some_and(|end| end <= of) => {
+                Ok(Signature::view(part(layout, dim, at, length)?))
+            }
+            _ => Err(refused(
+                "narrow",
+                format!("start {start}, length {length}: expected a range of {of} elements"),
+            )),
+        }
+    },
+};
+
+/// The elements `start` up to `start + length` of a dimension, which exist.
+///
+/// # Errors
+/// None, if they do.
+pub fn part(layout: &Layout, dim: usize, start: usize, length: usize) -> Result<Layout> {
+    let mut shape = Dims::from_slice(layout.shape());
+    shape[dim] = length;
+    // The first element of a view without elements is nowhere, perhaps past the storage.
+    let skipped = if shape.contains(&0) { 0 } else { start * layout.strides()[dim] };
+    Layout::strided(&shape, layout.strides(), layout.offset() + skipped)
+}
+
+/// A dimension of the call's tensor, which has some.
+pub(super) fn dimension_of(call: CallSpec<'_>, op: &str, dim: i64) -> Result<usize> {
+    match call.inputs[0].layout.rank() {
+        0 => Err(refused(op, "expected one or more dimensions, got none")),
+        rank => dimension(dim, rank),
+    }
+}
+
+pub(super) const SELECT: Def = Def {
+    name: "select",
+    summary: "a view of one element of a dimension, which is left out",
+    inputs: &[arg("x", "one or more dimensions")],
+    attrs: &[arg("dim", "the dimension"), arg("index", "the element; negative from the end")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let layout = &call.inputs[0].layout;
+        let dim = dimension_of(call, "select", required("dim", call.attrs.int("dim")?)?)?;
+        let index = required("index", call.attrs.int("index")?)?;
+        Ok(Signature::view(select("select", layout, dim, index)?))
+    },
+};
+
+/// One element of a dimension, which is left out; an index below zero counts from the end.
+///
+/// # Errors
+/// There is no such element.
+pub fn select(op: &str, layout: &Layout, dim: usize, index: i64) -> Result<Layout> {
+    let at = element(op, index, layout.shape()[dim])?;
+    without(&part(layout, dim, at, 1)?, dim)
+}
+
+/// The element of a dimension of `length` that `index` names, counted from either end.
+fn element(op: &str, index: i64, length: usize) -> Result<usize> {
+    let at = if index < 0 { index.checked_add(length as i64) } else { Some(index) };
+    match at.and_then(|at| usize::try_from(at).ok()) {
+        Some(at) if at < length => Ok(at),
+        _ => {
+            let message = format!("index {index} in a dimension of {length} element(s)");
+            Err(refused(op, message))
+        }
+    }
+}
+
+/// The layout without a dimension, at whose first element it stays.
+pub(super) fn without(layout: &Layout, dim: usize) -> Result<Layout> {
+    let mut shape = Dims::from_slice(layout.shape());
+    let mut strides = Dims::from_slice(layout.strides());
+    shape.remove(dim);
+    strides.remove(dim);
+    Layout::strided(&shape, &strides, layout.offset())
+}
+
+pub(super) const DIAGONAL: Def = Def {
+    name: "diagonal",
+    summary: "a view of the diagonals of two dimensions, which become one, the last",
+    inputs: &[arg("x", "two or more dimensions")],
+    attrs: &[
+        arg("offset", "which diagonal: above the main one, or below if negative; 0 unless given"),
+        arg("dim1", "the dimension of rows; 0 unless given"),
+        arg("dim2", "the dimension of columns; 1 unless given"),
+    ],
+    arity: Arity::Listed,
+    rule: |call| {
+        let offset = call.attrs.int("offset")?.unwrap_or(0);
+        let dim1 = call.attrs.int("dim1")?.unwrap_or(0);
+        let dim2 = call.attrs.int("dim2")?.unwrap_or(1);
+        Ok(Signature::view(diagonal("diagonal", &call.inputs[0].layout, offset, dim1, dim2)?))
+    },
+};
+
+/// The diagonals of two dimensions of a layout.
+///
+/// # Errors
+/// They are not two dimensions of it.
+pub fn diagonal(op: &str, layout: &Layout, offset: i64, dim1: i64, dim2: i64) -> Result<Layout> {
+    let (row, column) = (dimension(dim1, layout.rank())?, dimension(dim2, layout.rank())?);
+    if row == column {
+        return Err(refused(op, format!("expected two dimensions, got {dim1} and {dim2}")));
+    }
+    let (rows, columns) = (layout.shape()[row], layout.shape()[column]);
+    let away = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
+    let (down, right) = if offset < 0 { (away, 0) } else { (0, away) };
+    let length = rows.saturating_sub(down).min(columns.saturating_sub(right));
+    let (along, across) = (layout.strides()[row], layout.strides()[column]);
+    let mut shape = Dims::from_slice(layout.shape());
+    let mut strides = Dims::from_slice(layout.strides());
+    for dim in [row.max(column), row.min(column)] {
+        shape.remove(dim);
+        strides.remove(dim);
+    }
+    shape.push(length);
+    // A stride overflows only where no second element follows that it would lead to.
+    strides.push(along.saturating_add(across));
+    let skipped = if shape.contains(&0) { 0 } else { down * along + right * across };
+    Layout::strided(&shape, &strides, layout.offset() + skipped)
+}
+
+pub(super) const UNFOLD: Def = Def {
+    name: "unfold",
+    summary: "a view of all windows of a dimension; the elements of a window become the last one",
+    inputs: &[arg("x", "any shape")],
+    attrs: &[
+        arg("dimension", "the dimension"),
+        arg("size", "elements of a window"),
+        arg("step", "from one window to the next, at least 1"),
+    ],
+    arity: Arity::Listed,
+    rule: unfold,
+};
+
+fn unfold(call: CallSpec<'_>) -> Result<Signature> {
+    let layout = &call.inputs[0].layout;
+    let dim = required("dimension", call.attrs.int("dimension")?)?;
+    let dim = dimension(dim, layout.rank())?;
+    let size = required("size", call.attrs.int("size")?)?;
+    let step = required("step", call.attrs.int("step")?)?;
+    let (length, stride) = match layout.rank() {
+        0 => (1, 1),
+        _ => (layout.shape()[dim], layout.strides()[dim]),
+    };
+    let window = usize::try_from(size)
+        .ok()
+        .filter(|&size| size <= length)
+        .ok_or_else(|| refused("unfold", format!("size: expected 0 to {length}, got {size}")))?;
+    let step = usize::try_from(step)
+        .ok()
+        .filter(|&step| step > 0)
+        .ok_or_else(|| refused("unfold", format!("step: expected 1 or more, got {step}")))?;
+    let mut shape = Dims::from_slice(layout.shape());
+    let mut strides = Dims::from_slice(layout.strides());
+    if layout.rank() > 0 {
+        shape[dim] = (length - window) / step + 1;
+        // A stride overflows only where no second window follows that it would lead to.
+        strides[dim] = stride.checked_mul(step).unwrap_or(stride);
+    }
+    shape.push(window);
+    strides.push(stride);
+    Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
+}
