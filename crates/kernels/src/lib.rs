@@ -15,12 +15,15 @@
 //! |---|---|
 //! | [`context`] | what a kernel is given |
 //! | [`registry`] | kernels by device kind and op |
+//! | [`group`] | how ranks reach one another |
 //! | [`cpu`] | the kernels of devices that compute on the host |
 #![deny(missing_docs)]
 
 pub mod context;
 pub mod cpu;
+pub mod group;
 pub mod registry;
 
 pub use context::{KernelCtx, Operands, RawTensor, Threads};
+pub use group::{Group, Parcel};
 pub use registry::{Kernel, KernelRegistry, standard};

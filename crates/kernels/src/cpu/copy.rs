@@ -1,15 +1,26 @@
-//! Kernels of `copy`, `cast`, `fill`, and of a `reshape` that is no view.
+//! Kernels of `copy`, `clone`, `cast`, `copy_`, `fill`, and of a `reshape` that is no view.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::Scalar;
 use millstream_types::Layout;
 
+use super::Kernel;
 use super::element::{Element, dispatch, from_scalar};
+use super::memory::{Temporary, is_same, may_overlap};
 use super::strided::{BLOCK, CHUNK, Loop, Sequence};
 use super::walk::Order;
 use crate::context::{KernelCtx, RawTensor};
 
-/// Converts every element of `from` into `to`, of the same shape. Equal dtypes are copied bit for
+pub(crate) const KERNELS: &[Kernel] = &[
+    ("copy", copy),
+    ("clone", copy),
+    ("cast", copy),
+    ("copy_", copy_in_place),
+    ("fill", fill),
+    ("reshape", reshape),
+];
+
+/// Converts every element of `from`, broadcast, into `to`. Equal dtypes are copied bit for
 /// bit.
 ///
 /// # Safety
@@ -20,7 +31,6 @@ pub(crate) unsafe fn convert(
     from: RawTensor<'_>,
     to: RawTensor<'_>,
 ) -> Result<()> {
-    ensure!(from.shape == to.shape, "{from:?} to {to:?}: schema and kernel disagree");
     // SAFETY: the caller's promise.
     let both = unsafe { Loop::new(to.shape, [from, to], Order::Any) }?;
     dispatch!(to.dtype, T => {
@@ -36,14 +46,29 @@ pub(crate) unsafe fn convert(
     Ok(())
 }
 
-/// `copy(x)` and `cast(x; dtype)`: the output's dtype says what becomes of the elements.
-pub(crate) fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
+/// `copy(x)`, `clone(x)` and `cast(x; dtype)`: the output's dtype says what becomes of the elements.
+fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
     // SAFETY: operands of the call, of which the second is its output.
-    unsafe { convert(ctx, ctx.operand(0)?, ctx.operand(1)?) }
+    unsafe { convert(ctx, x, out) }
+}
+
+/// `copy_(x, src)`: src counts as read in full before x is written.
+fn copy_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, src) = (ctx.operand(0)?, ctx.operand(1)?);
+    if is_same(&x, &src) {
+        return Ok(());
+    }
+    let mut copy = apart(ctx, &x, &src)?;
+    let src = copy.as_mut().map_or(src, Temporary::tensor);
+    // SAFETY: x is an operand of the call, and the schema refuses one that names an element twice;
+    // src is another, apart from it, or memory of its own.
+    unsafe { convert(ctx, src, x) }
 }
 
 /// `reshape(x; shape)`: the same elements in row-major order.
-pub(crate) fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
+fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let count = out.numel();
     let agree = x.numel() == count && x.dtype == out.dtype;
@@ -64,16 +89,40 @@ pub(crate) fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `fill(x; value)`.
+/// A copy of `source` if it shares memory with `target`, which is to be written while `source` is
+/// read.
+pub(crate) fn apart(
+    ctx: &KernelCtx<'_>,
+    target: &RawTensor<'_>,
+    source: &RawTensor<'_>,
+) -> Result<Option<Temporary>> {
+    if !may_overlap(target, source) {
+        return Ok(None);
+    }
+    let mut copy = Temporary::new(source.dtype, source.shape)?;
+    // SAFETY: an operand of the call, here only read, and memory of the copy's own.
+    unsafe { convert(ctx, *source, copy.tensor()) }?;
+    Ok(Some(copy))
+}
+
+/// `fill(x; value)`, and `full`, whose only operand is its output.
 pub(crate) fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
-    let x = ctx.operand(0)?;
     let value = Scalar::of(ctx.attrs(), "value")?.context("value: expected, and not given")?;
+    // SAFETY: the only operand of the call.
+    unsafe { set(ctx, ctx.operand(0)?, value) }
+}
+
+/// Sets every element of `x` to a value.
+///
+/// # Safety
+/// `x` is an operand of the call or memory that it alone uses, valid and aligned.
+pub(crate) unsafe fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
     // An element that x names more than once gets the same value from each. Its strides of zero
     // are taken out, so that no two threads write it.
     let shape: Vec<usize> =
         x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
     let x = RawTensor { shape: &shape, ..x };
-    // SAFETY: the only operand of the call. Where it overlaps itself it is filled on one thread.
+    // SAFETY: the caller's promise. Where x overlaps itself it is filled on one thread.
     let all = unsafe { Loop::new(&shape, [x], Order::Any) }?;
     let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
     dispatch!(x.dtype, T => {

@@ -218,3 +218,68 @@ macro_rules! dispatch {
     }};
 }
 pub(crate) use dispatch;
+
+/// Runs an expression with the type name given standing for the type that elements of a dtype are
+/// computed in where one rounding at the end is all that is asked: f32 for f32, f16 and bf16, f64
+/// for f64, and i64 for integers and bool. Lanes convert on the way, so that a kernel exists three
+/// times, not ten. What leaves an integer dtype's range is cut to its low bits when it is stored,
+/// and bool is "not zero", so that sums and products come out as if computed in the dtype.
+macro_rules! compute {
+    ($dtype:expr, $t:ident => $body:expr) => {{
+        use millstream_types::DType;
+        macro_rules! arm {
+            ($rust:ty) => {{
+                type $t = $rust;
+                $body
+            }};
+        }
+        match $dtype {
+            DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
+            DType::F64 => arm!(f64),
+            DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => {
+                arm!(i64)
+            }
+        }
+    }};
+}
+pub(crate) use compute;
+
+/// As `compute!`, for functions that exist for floats only: an error for other dtypes.
+macro_rules! float {
+    ($dtype:expr, $t:ident => $body:expr) => {{
+        use millstream_types::DType;
+        macro_rules! arm {
+            ($rust:ty) => {{
+                type $t = $rust;
+                $body
+            }};
+        }
+        match $dtype {
+            DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
+            DType::F64 => arm!(f64),
+            other => Err(anyhow::anyhow!("{other}: expected floats: schema and kernel disagree")),
+        }
+    }};
+}
+pub(crate) use float;
+
+/// Runs an expression with the type name given standing for the integer type of a dtype that
+/// [`bits`](super::memory::bits) gives: a kernel that only moves elements exists four times, not
+/// ten.
+macro_rules! moved {
+    ($dtype:expr, $t:ident => $body:expr) => {{
+        macro_rules! arm {
+            ($rust:ty) => {{
+                type $t = $rust;
+                $body
+            }};
+        }
+        match $dtype.size() {
+            1 => arm!(u8),
+            2 => arm!(i16),
+            4 => arm!(i32),
+            _ => arm!(i64),
+        }
+    }};
+}
+pub(crate) use moved;

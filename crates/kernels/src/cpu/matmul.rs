@@ -6,16 +6,20 @@
 //! `gemm` crate's own f16 would round the sum between blocks of the inner dimension.
 
 use anyhow::{Result, ensure};
+use millstream_ops::args::Scalar;
 use millstream_ops::matmul::{Product, WORKSPACE_ALIGN};
 use millstream_types::layout::{contiguous_strides, numel};
 use millstream_types::{DType, Dims};
 
+use super::Kernel;
 use super::copy::convert;
-use super::element::{Element, dispatch};
+use super::element::{Element, dispatch, from_scalar};
 use super::memory::{Workspace, expect_dtype};
 use super::number::Number;
 use super::strided::Address;
 use crate::context::{KernelCtx, RawTensor};
+
+pub(crate) const KERNELS: &[Kernel] = &[("matmul", matmul)];
 
 /// The side of a square tile; a tile of a narrow matrix is longer, to as many elements.
 const SIDE: usize = 128;
@@ -76,6 +80,20 @@ struct Tile<T> {
     x: *const T,
     y: *const T,
     out: *mut T,
+}
+
+/// What becomes of a product: `out = beta * out + alpha * product`.
+#[derive(Clone, Copy)]
+struct Scale<T> {
+    alpha: T,
+    /// None: the old content of the output is not read.
+    beta: Option<T>,
+}
+
+impl<T: Element> Scale<T> {
+    fn of(alpha: Scalar, beta: Option<Scalar>) -> Scale<T> {
+        Scale { alpha: from_scalar(alpha), beta: beta.map(from_scalar) }
+    }
 }
 
 /// A product whose operands have been laid out as matrices.
@@ -144,25 +162,41 @@ impl<'a> Multiply<'a> {
     }
 
     /// A product of f32 or f64.
-    fn floats<T: Element>(&self, ctx: &KernelCtx<'_>) {
+    fn floats<T: Element>(&self, ctx: &KernelCtx<'_>, scale: Scale<T>) {
         let Multiply { x, y, out, .. } = self;
         self.tiles::<T>(ctx, |t| {
-            let (zero, one) = (T::ZERO, T::from_i64(1));
+            let (read, beta) = (scale.beta.is_some(), scale.beta.unwrap_or(T::ZERO));
             let alone = gemm::Parallelism::None;
             // SAFETY: the tile lies in the matrices, which are valid by the promise given to
-            // `new`, and no other tile writes its part of the output. The old content of the
-            // output is not read.
+            // `new`, and no other tile reads or writes its part of the output.
             unsafe {
                 gemm::gemm(
-                    t.m, t.n, t.k, t.out, out.column, out.row, false, t.x, x.column, x.row, t.y,
-                    y.column, y.row, zero, one, false, false, false, alone,
+                    t.m,
+                    t.n,
+                    t.k,
+                    t.out,
+                    out.column,
+                    out.row,
+                    read,
+                    t.x,
+                    x.column,
+                    x.row,
+                    t.y,
+                    y.column,
+                    y.row,
+                    beta,
+                    scale.alpha,
+                    false,
+                    false,
+                    false,
+                    alone,
                 );
             }
         });
     }
 
     /// A product of integers.
-    fn integers<T: Number>(&self, ctx: &KernelCtx<'_>) {
+    fn integers<T: Number>(&self, ctx: &KernelCtx<'_>, scale: Scale<T::Wide>) {
         let Multiply { x, y, out, .. } = self;
         self.tiles::<T>(ctx, |t| {
             for i in 0..t.m as isize {
@@ -176,8 +210,14 @@ impl<'a> Multiply<'a> {
                         sum = T::plus(sum, T::times(x.widen(), y.widen()));
                     }
                     let to = t.out.wrapping_offset(i * out.row + j * out.column);
-                    // SAFETY: as above, and no other tile writes here.
-                    unsafe { *to = T::narrow(sum) };
+                    sum = T::times(scale.alpha, sum);
+                    // SAFETY: as above, and no other tile reads or writes here.
+                    unsafe {
+                        if let Some(beta) = scale.beta {
+                            sum = T::plus(T::times(beta, (*to).widen()), sum);
+                        }
+                        *to = T::narrow(sum);
+                    }
                 }
             }
         });
@@ -185,23 +225,54 @@ impl<'a> Multiply<'a> {
 }
 
 /// `matmul(x, y)`.
-pub(crate) fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, y, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    let product = Product::new(x.shape, y.shape)?;
+fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
+    let all = [ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?];
     // SAFETY: operands of the call, of which the last is its output.
-    let multiply = unsafe { Multiply::new(&product, [&x, &y, &out]) }?;
+    unsafe { multiply(ctx, all, Scalar::Int(1), None) }
+}
+
+/// `out = alpha * x y`, plus a bias of out's shape times a factor.
+///
+/// # Safety
+/// All are operands of the call, and `out` is its output.
+///
+/// # Errors
+/// Shapes or dtypes that differ; a workspace that is too small for f16 and bf16.
+pub(crate) unsafe fn multiply(
+    ctx: &KernelCtx<'_>,
+    [x, y, out]: [RawTensor<'_>; 3],
+    alpha: Scalar,
+    bias: Option<(RawTensor<'_>, Scalar)>,
+) -> Result<()> {
+    let product = Product::new(x.shape, y.shape)?;
+    let beta = bias.map(|(_, beta)| beta);
+    if matches!(x.dtype, DType::F16 | DType::BF16) {
+        return through_f32(ctx, &product, [x, y, out], alpha, bias);
+    }
+    // SAFETY: the caller's promise. The bias becomes the output's old content.
+    let multiply = unsafe {
+        if let Some((bias, _)) = bias {
+            convert(ctx, bias, out)?;
+        }
+        Multiply::new(&product, [&x, &y, &out])
+    }?;
     match x.dtype {
-        DType::F32 => multiply.floats::<f32>(ctx),
-        DType::F64 => multiply.floats::<f64>(ctx),
-        DType::F16 | DType::BF16 => through_f32(ctx, &product, [x, y, out])?,
+        DType::F32 => multiply.floats::<f32>(ctx, Scale::of(alpha, beta)),
+        DType::F64 => multiply.floats::<f64>(ctx, Scale::of(alpha, beta)),
         DType::Bool => anyhow::bail!("no product of bool: schema and kernel disagree"),
-        _ => dispatch!(x.dtype, T => multiply.integers::<T>(ctx)),
+        _ => dispatch!(x.dtype, T => multiply.integers::<T>(ctx, Scale::of(alpha, beta))),
     }
     Ok(())
 }
 
 /// Converts both operands to f32 in the workspace, multiplies them there, and rounds the result.
-fn through_f32(ctx: &KernelCtx<'_>, product: &Product, all: [RawTensor<'_>; 3]) -> Result<()> {
+fn through_f32(
+    ctx: &KernelCtx<'_>,
+    product: &Product,
+    all: [RawTensor<'_>; 3],
+    alpha: Scalar,
+    bias: Option<(RawTensor<'_>, Scalar)>,
+) -> Result<()> {
     let mut workspace = Workspace::of(ctx);
     let mut strides = [Dims::new(), Dims::new(), Dims::new()];
     let mut wide = all;
@@ -214,12 +285,16 @@ fn through_f32(ctx: &KernelCtx<'_>, product: &Product, all: [RawTensor<'_>; 3]) 
         wide.strides = strides;
     }
     let ([x, y, out], [x_wide, y_wide, out_wide]) = (all, wide);
+    let scale = Scale::<f32>::of(alpha, bias.map(|(_, beta)| beta));
     // SAFETY: operands of the call, and pieces of its workspace of their sizes, all apart from one
     // another. Every element of the wide result is written before it is read.
     unsafe {
         convert(ctx, x, x_wide)?;
         convert(ctx, y, y_wide)?;
-        Multiply::new(product, [&x_wide, &y_wide, &out_wide])?.floats::<f32>(ctx);
+        if let Some((bias, _)) = bias {
+            convert(ctx, bias, out_wide)?;
+        }
+        Multiply::new(product, [&x_wide, &y_wide, &out_wide])?.floats(ctx, scale);
         convert(ctx, out_wide, out)
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
-use millstream_types::DType;
-use millstream_types::Dims;
 use millstream_types::layout::{contiguous_strides, numel};
+use millstream_types::{DType, Dims, Layout};
 
+use super::element::Element;
 use crate::context::{KernelCtx, RawTensor};
 
 /// Cuts the workspace into aligned pieces.
@@ -65,6 +65,33 @@ impl Workspace {
     }
 }
 
+impl Workspace {
+    /// `count` elements that `fill` has set, given zeros.
+    ///
+    /// # Errors
+    /// Not enough is left.
+    pub(crate) fn slice<'a, T: Element>(
+        &mut self,
+        _ctx: &'a KernelCtx<'_>,
+        count: usize,
+        align: usize,
+        fill: impl FnOnce(&mut [T]),
+    ) -> Result<&'a [T]> {
+        assert!(align >= align_of::<T>());
+        let bytes = count.checked_mul(size_of::<T>()).context("workspace: too many elements")?;
+        let data = self.take(bytes, align)?.cast::<T>();
+        if count == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: as in `words`; all bytes zero, as any others, are an element.
+        unsafe {
+            data.write_bytes(0, count);
+            fill(std::slice::from_raw_parts_mut(data, count));
+            Ok(std::slice::from_raw_parts(data, count))
+        }
+    }
+}
+
 /// A dense tensor on the heap.
 pub(crate) struct Temporary {
     // Words, for the alignment of the largest element.
@@ -95,6 +122,16 @@ impl Temporary {
         })
     }
 
+    /// The elements, as the words that they lie in.
+    pub(crate) fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+
+    /// Sets every word of the memory.
+    pub(crate) fn fill(&mut self, word: u64) {
+        self.words.fill(word);
+    }
+
     /// The tensor as an operand.
     pub(crate) fn tensor(&mut self) -> RawTensor<'_> {
         RawTensor {
@@ -104,6 +141,35 @@ impl Temporary {
             strides: &self.strides,
         }
     }
+}
+
+/// How an operand lies in memory, counted from its first element.
+///
+/// # Errors
+/// None for an operand, whose layout is valid.
+pub(crate) fn layout(tensor: &RawTensor<'_>) -> Result<Layout> {
+    Ok(Layout::strided(tensor.shape, tensor.strides, 0)?)
+}
+
+/// A view of an operand: `layout` is made from that of [`layout`].
+pub(crate) fn view<'a>(tensor: &RawTensor<'_>, layout: &'a Layout) -> RawTensor<'a> {
+    RawTensor {
+        data: tensor.data.wrapping_add(layout.offset() * tensor.dtype.size()),
+        dtype: tensor.dtype,
+        shape: layout.shape(),
+        strides: layout.strides(),
+    }
+}
+
+/// The same elements as integers of their size, for kernels that move them unchanged.
+pub(crate) fn bits<'a>(tensor: &RawTensor<'a>) -> RawTensor<'a> {
+    let dtype = match tensor.dtype.size() {
+        1 => DType::U8,
+        2 => DType::I16,
+        4 => DType::I32,
+        _ => DType::I64,
+    };
+    RawTensor { dtype, ..*tensor }
 }
 
 /// The addresses from the first byte of a tensor's elements up to one past the last.

@@ -4,54 +4,128 @@
 //! | module | holds |
 //! |---|---|
 //! | `element` | dtypes as Rust types, conversions |
-//! | `number` | arithmetic on elements |
+//! | `number`, `compute`, `real` | arithmetic on elements, on the types they are computed in |
 //! | `walk` | the order in which strided tensors are walked |
-//! | `strided` | loads and stores; loops over operands |
-//! | `memory` | the workspace, heap temporaries, overlap |
+//! | `strided`, `lines` | loads and stores; loops over operands |
+//! | `elementwise` | the loops of elementwise ops |
+//! | `picked` | operands read and written at places by tables |
+//! | `memory`, `optional` | the workspace, heap temporaries, overlap; operands left out |
 //! | `copy` | copy, cast, fill, reshape |
-//! | `arith` | add, sub, mul, relu, add_ |
-//! | `matmul` | matmul |
-//! | `sum` | sum |
-//! | `select` | masked_select |
+//! | `arith`, `pointwise`, `compare`, `blend` | elementwise ops |
+//! | `create`, `join`, `index`, `select`, `order`, `selection`, `shift` | making, joining, picking, sorting |
+//! | `product`, `columns` | products of slices, windows of images |
+//! | `pairwise` | values joined pairwise |
+//! | `reduction`, `reduce`, `extremum`, `scan` | reductions, running sums |
+//! | `matmul`, `linear`, `conv`, `attention` | products |
+//! | `collective` | operations of all ranks |
+//! | `pool`, `norm`, `batch_norm`, `softmax`, `loss`, `nll`, `embed`, `random` | the rest of neural networks |
 
 use std::sync::Arc;
 
 use crate::context::KernelCtx;
+use crate::group::{Group, Single};
 use crate::registry::KernelRegistry;
 
 mod arith;
+mod attention;
+mod batch_norm;
+mod blend;
+mod collective;
+mod columns;
+mod compare;
+mod compute;
+mod conv;
 mod copy;
+mod create;
 pub(crate) mod element;
+mod elementwise;
+mod embed;
+mod extremum;
+mod index;
+mod join;
+mod linear;
+mod lines;
+mod loss;
 mod matmul;
 mod memory;
+mod nll;
+mod norm;
 mod number;
+mod optional;
+mod order;
+mod pairwise;
+mod picked;
+mod pointwise;
+mod pool;
+mod product;
+mod random;
+mod real;
+mod reduce;
+mod reduction;
+mod scan;
 mod select;
+mod selection;
+mod shift;
+mod softmax;
 mod strided;
-mod sum;
 mod walk;
 
 /// The kind under which these kernels are registered.
 pub const KIND: &str = "cpu";
 
-type Run = fn(&KernelCtx<'_>) -> anyhow::Result<()>;
+/// An op's name and its kernel.
+type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
+
+const FAMILIES: &[&[Kernel]] = &[
+    create::KERNELS,
+    copy::KERNELS,
+    join::KERNELS,
+    arith::EXTREMES,
+    pointwise::NEW,
+    pointwise::GRADIENTS,
+    pointwise::CHOICES,
+    compare::KERNELS,
+    blend::NEW,
+    reduce::KERNELS,
+    extremum::KERNELS,
+    scan::KERNELS,
+    matmul::KERNELS,
+    linear::KERNELS,
+    conv::KERNELS,
+    pool::KERNELS,
+    norm::KERNELS,
+    batch_norm::KERNELS,
+    softmax::KERNELS,
+    loss::KERNELS,
+    nll::KERNELS,
+    embed::KERNELS,
+    attention::KERNELS,
+    random::KERNELS,
+    index::KERNELS,
+    select::KERNELS,
+    order::KERNELS,
+    shift::KERNELS,
+];
+
+/// Kernels that work in place as well, under the name with a `_` after it.
+const TWINS: &[&[Kernel]] =
+    &[arith::KERNELS, pointwise::KERNELS, pointwise::GELU, compare::LOGIC, blend::KERNELS];
 
 /// Adds all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
-    let all: [(&str, Run); 12] = [
-        ("copy", copy::copy),
-        ("cast", copy::copy),
-        ("fill", copy::fill),
-        ("reshape", copy::reshape),
-        ("add", arith::add),
-        ("sub", arith::sub),
-        ("mul", arith::mul),
-        ("relu", arith::relu),
-        ("add_", arith::add_in_place),
-        ("matmul", matmul::matmul),
-        ("sum", sum::sum),
-        ("masked_select", select::masked_select),
-    ];
-    for (op, kernel) in all {
-        kernels.register(KIND, op, Arc::new(kernel));
+    for (op, kernel) in FAMILIES.iter().copied().flatten() {
+        kernels.register(KIND, op, Arc::new(*kernel));
     }
+    for (op, kernel) in TWINS.iter().copied().flatten() {
+        kernels.register(KIND, op, Arc::new(*kernel));
+        kernels.register(KIND, &format!("{op}_"), Arc::new(*kernel));
+    }
+    let alone: Arc<dyn Group> = Arc::new(Single);
+    register_group(kernels, &alone);
+}
+
+/// Adds the kernels of collectives for one rank of a group, in place of those for a program of one
+/// rank.
+pub fn register_group(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
+    collective::register(kernels, group);
 }

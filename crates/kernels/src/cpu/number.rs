@@ -16,12 +16,10 @@ pub(crate) trait Number: Element {
     fn plus(a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// Integers wrap; bool is and.
     fn times(a: Self::Wide, b: Self::Wide) -> Self::Wide;
-    /// Zero if below zero; NaN stays NaN.
-    fn relu(self) -> Self;
 }
 
 macro_rules! number {
-    ($($t:ty, $wide:ty, $widen:expr, $narrow:expr, $plus:expr, $times:expr, $relu:expr;)*) => {$(
+    ($($t:ty, $wide:ty, $widen:expr, $narrow:expr, $plus:expr, $times:expr;)*) => {$(
         impl Number for $t {
             type Wide = $wide;
 
@@ -41,10 +39,6 @@ macro_rules! number {
             fn times(a: $wide, b: $wide) -> $wide {
                 $times(a, b)
             }
-            #[inline(always)]
-            fn relu(self) -> Self {
-                $relu(self)
-            }
         }
     )*};
 }
@@ -53,15 +47,13 @@ macro_rules! float {
     ($($t:ty, $wide:ty, $widen:expr, $narrow:expr;)*) => {number! {$(
         $t, $wide, $widen, $narrow,
         |a, b| a + b,
-        |a, b| a * b,
-        // A comparison with NaN is false.
-        |v: $t| if v < <$t as Element>::ZERO { <$t as Element>::ZERO } else { v };
+        |a, b| a * b;
     )*}};
 }
 
 macro_rules! int {
     ($($t:ty)*) => {number! {$(
-        $t, $t, |v| v, |v| v, <$t>::wrapping_add, <$t>::wrapping_mul, |v: $t| v.max(0);
+        $t, $t, |v| v, |v| v, <$t>::wrapping_add, <$t>::wrapping_mul;
     )*}};
 }
 
@@ -77,6 +69,5 @@ int! { i64 i32 i16 i8 u8 }
 number! {
     Bool, Bool, |v| v, |v| v,
     |a: Bool, b: Bool| Bool::new(a.get() | b.get()),
-    |a: Bool, b: Bool| Bool::new(a.get() & b.get()),
-    |v| v;
+    |a: Bool, b: Bool| Bool::new(a.get() & b.get());
 }

@@ -1,5 +1,5 @@
-//! The kernel of `masked_select`: count the mask block by block, then let each block write from
-//! where the ones before it end.
+//! The kernels of `masked_select` and `nonzero`. The first counts the mask block by block, then
+//! lets each block write from where the ones before it end.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,14 +9,48 @@ use millstream_ops::select::SELECT_BLOCK;
 use millstream_types::DType;
 use millstream_types::layout::numel;
 
-use super::element::{Bool, Element, dispatch};
+use super::Kernel;
+use super::element::{Bool, Element, compute, dispatch};
 use super::memory::{Workspace, expect_dtype};
 use super::strided::{CHUNK, Loop, Sequence};
 use super::walk::Order;
 use crate::context::KernelCtx;
 
+pub(crate) const KERNELS: &[Kernel] = &[("masked_select", masked_select), ("nonzero", nonzero)];
+
+/// `nonzero(x)`.
+fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out, count) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    expect_dtype(&out, DType::I64)?;
+    expect_dtype(&count, DType::I64)?;
+    let (all, rank) = (x.numel(), x.shape.len());
+    ensure!(*out.shape == [all, rank], "{x:?} to {out:?}: schema and kernel disagree");
+    // SAFETY: operands of the call, of which the first is only read; all runs on this thread.
+    let (elements, rows, count) =
+        unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(count)) };
+    let mut found = 0;
+    compute!(x.dtype, T => {
+        let (mut buffer, mut index) = ([<T as Element>::ZERO; CHUNK], vec![0i64; rank]);
+        for at in (0..all).step_by(CHUNK) {
+            let buffer = &mut buffer[..CHUNK.min(all - at)];
+            elements.load(at, buffer);
+            for (k, _) in buffer.iter().enumerate().filter(|(_, v)| **v != (0 as T)) {
+                let mut rest = at + k;
+                for (place, &length) in index.iter_mut().zip(x.shape).rev() {
+                    *place = (rest % length) as i64;
+                    rest /= length;
+                }
+                rows.store(found * rank, &index);
+                found += 1;
+            }
+        }
+    });
+    count.store(0, &[found as i64]);
+    Ok(())
+}
+
 /// `masked_select(x, mask)`.
-pub(crate) fn masked_select(ctx: &KernelCtx<'_>) -> Result<()> {
+fn masked_select(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, mask) = (ctx.operand(0)?, ctx.operand(1)?);
     let (out, count) = (ctx.operand(2)?, ctx.operand(3)?);
     expect_dtype(&mask, DType::Bool)?;

@@ -69,6 +69,20 @@ impl Lane {
         }
     }
 
+    /// As [`Lane::load`], each element converted to the dtype `via` first.
+    pub(crate) fn load_via<T: Element>(&self, via: DType, at: usize, to: &mut [T]) {
+        dispatch!(via, V => {
+            let mut values = [<V as Element>::ZERO; CHUNK];
+            for (k, to) in to.chunks_mut(CHUNK).enumerate() {
+                let values = &mut values[..to.len()];
+                self.load(at + k * CHUNK, values);
+                for (to, &v) in to.iter_mut().zip(values.iter()) {
+                    *to = cast::<V, T>(v);
+                }
+            }
+        });
+    }
+
     /// Writes the elements from number `at` on, converted from `T`.
     #[inline]
     pub(crate) fn store<T: Element>(&self, at: usize, from: &[T]) {
@@ -138,7 +152,8 @@ unsafe impl Sync for Address {}
 /// The bytes that dimension `k` of `shape` steps over in `tensor`, which broadcasts to `shape`.
 pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> usize {
     match (k + tensor.shape.len()).checked_sub(rank) {
-        Some(at) if tensor.shape[at] != 1 => tensor.strides[at] * tensor.dtype.size(),
+        // The strides of a tensor without elements may be anything.
+        Some(at) if tensor.shape[at] != 1 => tensor.strides[at].wrapping_mul(tensor.dtype.size()),
         _ => 0,
     }
 }

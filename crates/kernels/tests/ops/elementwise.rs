@@ -187,3 +187,24 @@ fn work_of_many_blocks() {
     let got = call_on("add", &[&x, &y], &Attrs::new(), 4).unwrap().remove(0);
     assert!(got.values().iter().zip(&values).all(|(got, &v)| *got == Float(v as f64 + 1.0)));
 }
+
+#[test]
+fn integers_divided_by_zero_are_an_error() {
+    let x = Tensor::ints(DType::I64, &[3], &[5]);
+    let y = Tensor::ints(DType::I64, &[3], &[1, 0, 2]);
+    let error = call("remainder", &[&x, &y], &Attrs::new()).unwrap_err();
+    assert!(error.contains("i64 divided by zero"), "{error}");
+}
+
+#[test]
+fn least_integer_divided_by_minus_one_wraps() {
+    let x = Tensor::ints(DType::I64, &[1], &[i64::MIN]);
+    let y = Tensor::ints(DType::I64, &[1], &[-1]);
+    for (mode, op) in [("floor", "div"), ("trunc", "div")] {
+        let got = one(op, &[&x, &y], &Attrs::new().with("rounding_mode", mode));
+        assert_eq!(got.values(), [Int(i64::MIN.into())]);
+    }
+    for op in ["remainder", "fmod"] {
+        assert_eq!(one(op, &[&x, &y], &Attrs::new()).values(), [Int(0)]);
+    }
+}

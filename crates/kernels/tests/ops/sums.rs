@@ -169,3 +169,18 @@ fn threads_do_not_change_a_bit() {
         }
     }
 }
+
+#[test]
+fn threads_do_not_change_a_bit_of_any_reduction() {
+    let length = 2 * millstream_ops::reduce::SUM_PART + 5;
+    let x = Tensor::floats(DType::F32, &[length, 17], &uneven(length * 17));
+    for op in ["mean", "prod", "var", "linalg_vector_norm", "logsumexp", "amax", "argmin", "cumsum"]
+    {
+        for dim in [0, 1] {
+            let attrs = Attrs::new().with("dim", dim);
+            let runs = [0, 1, 4]
+                .map(|threads| call_on(op, &[&x], &attrs, threads).unwrap().remove(0).bytes());
+            assert!(runs[0] == runs[1] && runs[1] == runs[2], "{op} {attrs}");
+        }
+    }
+}

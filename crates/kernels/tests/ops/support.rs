@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use half::{bf16, f16};
-use millstream_kernels::{KernelCtx, RawTensor, Threads};
+use millstream_kernels::{KernelCtx, KernelRegistry, RawTensor, Threads};
 use millstream_ops::{CallSpec, OutputSpec, Signature};
 use millstream_types::{Access, Attrs, DType, Layout, TensorSpec};
 
@@ -84,6 +84,22 @@ impl Tensor {
         let words = spec.span_bytes().div_ceil(8) + 1;
         let memory = vec![u64::from_ne_bytes([UNWRITTEN; 8]); words];
         Tensor { memory: Rc::new(Memory(UnsafeCell::new(memory))), spec }
+    }
+
+    /// A tensor that lies in a storage of these bytes.
+    pub(crate) fn of_bytes(spec: TensorSpec, bytes: &[u8]) -> Tensor {
+        assert!(spec.span_bytes() <= bytes.len(), "{spec} in {} bytes", bytes.len());
+        let mut padded = bytes.to_vec();
+        padded.resize(bytes.len().next_multiple_of(8) + 8, UNWRITTEN);
+        let word = |w: &[u8]| u64::from_ne_bytes(w.try_into().unwrap());
+        let words = padded.chunks_exact(8).map(word).collect();
+        Tensor { memory: Rc::new(Memory(UnsafeCell::new(words))), spec }
+    }
+
+    /// The same memory seen as elements of another dtype.
+    pub(crate) fn retyped(&self, spec: TensorSpec) -> Tensor {
+        assert!(spec.span_bytes() <= self.bytes().len());
+        Tensor { memory: self.memory.clone(), spec }
     }
 
     /// A tensor of this layout with these elements in row-major order, over and over.
@@ -262,7 +278,7 @@ pub(crate) fn pool(threads: usize) -> Option<Threads> {
     (threads > 0).then(|| Threads::new(threads, std::sync::Arc::new(|| ())))
 }
 
-/// Runs the op's kernel on these operands, outputs included.
+/// Runs the op's kernel on these operands, outputs included, which gives no error.
 pub(crate) fn launch(
     op: &str,
     operands: &[&Tensor],
@@ -270,18 +286,40 @@ pub(crate) fn launch(
     workspace: usize,
     threads: usize,
 ) {
+    try_launch(op, operands, attrs, workspace, threads).expect("a run without error");
+}
+
+/// As [`launch`], for a kernel that may find its data wrong.
+pub(crate) fn try_launch(
+    op: &str,
+    operands: &[&Tensor],
+    attrs: &Attrs,
+    workspace: usize,
+    threads: usize,
+) -> Result<(), String> {
+    launch_from(&millstream_kernels::standard(), op, operands, attrs, workspace, threads)
+}
+
+/// As [`try_launch`], with kernels of the caller's.
+pub(crate) fn launch_from(
+    kernels: &KernelRegistry,
+    op: &str,
+    operands: &[&Tensor],
+    attrs: &Attrs,
+    workspace: usize,
+    threads: usize,
+) -> Result<(), String> {
     let raw: Vec<RawTensor<'_>> = operands.iter().map(|t| t.raw()).collect();
     // One byte further than it is aligned to: nothing promises more.
     let mut scratch = vec![UNWRITTEN; workspace + 1];
     let pool = pool(threads);
-    let kernels = millstream_kernels::standard();
     let operands: &RawOperands<'_> = &RawOperands(&raw);
     // SAFETY: the tensors own their memory, and only this call uses it now.
     let ctx = unsafe {
         let workspace = (scratch.as_mut_ptr().add(1), workspace);
         KernelCtx::new(operands, attrs, workspace, pool.as_ref(), &())
     };
-    kernels.get("cpu", op).expect("a kernel").run(&ctx).expect("a run without error");
+    kernels.get("cpu", op).expect("a kernel").run(&ctx).map_err(|e| format!("{e:#}"))
 }
 
 struct RawOperands<'a>(&'a [RawTensor<'a>]);
@@ -324,7 +362,7 @@ pub(crate) fn call_on(
     }
     if !signature.is_view() {
         let all: Vec<&Tensor> = operands.iter().collect();
-        launch(op, &all, attrs, signature.workspace, threads);
+        try_launch(op, &all, attrs, signature.workspace, threads)?;
     }
     if signature.accesses.iter().all(|a| *a == Access::Read) {
         for (input, before) in inputs.iter().zip(&before) {

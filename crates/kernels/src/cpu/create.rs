@@ -1,0 +1,46 @@
+//! Kernels of tensors made from nothing.
+
+use anyhow::Result;
+use millstream_ops::args::Scalar;
+
+use super::Kernel;
+use super::copy::fill;
+use super::element::{Element, from_scalar};
+use super::strided::{BLOCK, CHUNK, Sequence};
+use crate::context::KernelCtx;
+
+pub(crate) const KERNELS: &[Kernel] = &[("full", fill), ("arange", arange)];
+
+/// Every number is computed from its index, so that errors do not add up.
+fn arange(ctx: &KernelCtx<'_>) -> Result<()> {
+    let number =
+        |name, default| anyhow::Ok(Scalar::of(ctx.attrs(), name)?.unwrap_or(Scalar::Int(default)));
+    let (start, step) = (number("start", 0)?, number("step", 1)?);
+    if ctx.operand(0)?.dtype.is_float() {
+        let (start, step) = (from_scalar::<f64>(start), from_scalar::<f64>(step));
+        numbered(ctx, |k| start + k as f64 * step)
+    } else {
+        let (start, step) = (from_scalar::<i64>(start), from_scalar::<i64>(step));
+        numbered(ctx, |k| start.wrapping_add((k as i64).wrapping_mul(step)))
+    }
+}
+
+/// Makes every element of the only operand from its number.
+fn numbered<T: Element>(ctx: &KernelCtx<'_>, f: impl Fn(usize) -> T + Sync + Send) -> Result<()> {
+    let out = ctx.operand(0)?;
+    let count = out.numel();
+    // SAFETY: the call's output; blocks of it are disjoint.
+    let out = unsafe { Sequence::new(out) };
+    ctx.for_each(count.div_ceil(BLOCK), |block| {
+        let mut buffer = [T::ZERO; CHUNK];
+        let end = count.min((block + 1) * BLOCK);
+        for at in (block * BLOCK..end).step_by(CHUNK) {
+            let part = &mut buffer[..CHUNK.min(end - at)];
+            for (k, v) in part.iter_mut().enumerate() {
+                *v = f(at + k);
+            }
+            out.store(at, part);
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Kernels of the ops of `millstream_ops::embed`.
+
+use anyhow::{Result, ensure};
+
+use super::Kernel;
+use super::element::{Element, compute};
+use super::real::{Real, reals};
+use super::strided::{BLOCK, Sequence};
+use crate::context::{KernelCtx, RawTensor};
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[("embedding", embedding), ("embedding_dense_backward", backward)];
+
+/// The numbers of rows, checked.
+///
+/// # Safety
+/// `indices` is an operand of the call.
+///
+/// # Errors
+/// A number that no row has.
+unsafe fn rows(indices: RawTensor<'_>, rows: usize) -> Result<Vec<usize>> {
+    let mut numbers = vec![0i64; indices.numel()];
+    // SAFETY: the caller's promise.
+    unsafe { Sequence::new(indices) }.load(0, &mut numbers);
+    let check = |(at, number): (usize, i64)| match usize::try_from(number) {
+        Ok(row) if row < rows => Ok(row),
+        _ => anyhow::bail!("indices: {number} at {at}: expected 0 to {}", rows as i64 - 1),
+    };
+    numbers.into_iter().enumerate().map(check).collect()
+}
+
+/// `embedding(weight, indices; ..)`. Elements are moved through the type they are computed in,
+/// which holds each of them.
+fn embedding(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (weight, indices, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let &[count, columns] = weight.shape else {
+        anyhow::bail!("{weight:?}: schema and kernel disagree");
+    };
+    ensure!(out.numel() == indices.numel() * columns, "{out:?}: schema and kernel disagree");
+    // SAFETY: operands of the call; the one that is stored to is its output, and each row is
+    // stored by one thread.
+    let (rows, from, to) =
+        unsafe { (rows(indices, count)?, Sequence::new(weight), Sequence::new(out)) };
+    let at_once = (BLOCK / columns.max(1)).max(1);
+    compute!(out.dtype, T => {
+        ctx.for_each(rows.len().div_ceil(at_once), |task| {
+            let mut row = vec![T::ZERO; columns];
+            for at in task * at_once..rows.len().min((task + 1) * at_once) {
+                from.load(rows[at] * columns, &mut row);
+                to.store(at * columns, &row);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// `embedding_dense_backward(grad, indices; num_weights, padding_idx, scale_grad_by_freq)`.
+fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (grad, indices, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let &[count, columns] = out.shape else {
+        anyhow::bail!("{out:?}: schema and kernel disagree");
+    };
+    ensure!(grad.numel() == indices.numel() * columns, "{grad:?}: schema and kernel disagree");
+    let padding = ctx.attrs().int("padding_idx")?.unwrap_or(-1);
+    let scale = ctx.attrs().bool("scale_grad_by_freq")?.unwrap_or(false);
+    // SAFETY: an operand of the call.
+    let rows = unsafe { rows(indices, count)? };
+    // Sorted by row, and by place within one, so that each row finds its gradients in order.
+    let mut order: Vec<(usize, usize)> = rows.into_iter().zip(0..).collect();
+    order.retain(|&(row, _)| row as i64 != padding);
+    order.sort_unstable();
+    let at_once = (BLOCK / columns.max(1)).max(1);
+    reals!(grad.dtype, T => {
+        // SAFETY: operands of the call; the one that is stored to is its output, and each row is
+        // stored by one thread.
+        let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
+        ctx.for_each(count.div_ceil(at_once), |task| {
+            let first = task * at_once;
+            let mut next = order.partition_point(|&(row, _)| row < first);
+            let (mut sum, mut one) = (vec![T::ZERO; columns], vec![T::ZERO; columns]);
+            for row in first..count.min(first + at_once) {
+                let taken = order[next..].iter().take_while(|(r, _)| *r == row).count();
+                let factor = if scale { T::ONE / taken as T } else { T::ONE };
+                sum.fill(T::ZERO);
+                for &(_, place) in &order[next..next + taken] {
+                    from.load(place * columns, &mut one);
+                    for (sum, &v) in sum.iter_mut().zip(&one) {
+                        *sum += v * factor;
+                    }
+                }
+                next += taken;
+                to.store(row * columns, &sum);
+            }
+        });
+    });
+    Ok(())
+}

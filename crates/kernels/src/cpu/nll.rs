@@ -1,0 +1,155 @@
+//! Kernels of the ops of `millstream_ops::nll`.
+
+use anyhow::{Result, ensure};
+use millstream_ops::loss::Reduction;
+
+use super::Kernel;
+use super::element::Element;
+use super::optional::{operands, required};
+use super::pairwise::pairwise_sum;
+use super::real::{Real, reals};
+use super::strided::{BLOCK, Sequence};
+use crate::context::{KernelCtx, RawTensor};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    ("nll_loss_forward", forward),
+    ("nll_loss_backward", backward),
+    ("nll_loss2d_forward", forward),
+    ("nll_loss2d_backward", backward),
+];
+
+/// The targets that count: where the element of x of their class is, and their class.
+struct Targets {
+    /// None: the target is ignored.
+    picked: Vec<Option<(usize, usize)>>,
+}
+
+impl Targets {
+    /// # Safety
+    /// `target` is an operand of the call.
+    ///
+    /// # Errors
+    /// A class that there is not.
+    unsafe fn new(
+        ctx: &KernelCtx<'_>,
+        x: &RawTensor<'_>,
+        target: RawTensor<'_>,
+    ) -> Result<Targets> {
+        let ignored = ctx.attrs().int("ignore_index")?.unwrap_or(-100);
+        let classes = x.shape[usize::from(x.shape.len() > 1)];
+        let places = x.shape.iter().skip(2).product::<usize>().max(1);
+        let mut numbers = vec![0i64; target.numel()];
+        // SAFETY: the caller's promise.
+        unsafe { Sequence::new(target) }.load(0, &mut numbers);
+        let pick = |(at, number): (usize, i64)| {
+            if number == ignored {
+                return Ok(None);
+            }
+            let class = usize::try_from(number).ok().filter(|class| *class < classes);
+            match class {
+                Some(class) => {
+                    Ok(Some(((at / places * classes + class) * places + at % places, class)))
+                }
+                None => anyhow::bail!(
+                    "target: class {number} at {at}: expected 0 to {}",
+                    classes as i64 - 1
+                ),
+            }
+        };
+        let picked = numbers.into_iter().enumerate().map(pick).collect::<Result<_>>()?;
+        Ok(Targets { picked })
+    }
+}
+
+/// The weights of all classes; none if each is 1.
+///
+/// # Safety
+/// `weight` is an operand of the call.
+unsafe fn weights<T: Real>(weight: Option<RawTensor<'_>>) -> Option<Vec<T>> {
+    weight.map(|weight| {
+        let mut weights = vec![T::ZERO; weight.numel()];
+        // SAFETY: the caller's promise.
+        unsafe { Sequence::new(weight) }.load(0, &mut weights);
+        weights
+    })
+}
+
+/// `nll_loss_forward(x, target, weight?; reduction, ignore_index)`.
+fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let ([x, target, weight], results) = operands::<3>(ctx, 2)?;
+    let (x, target, out) = (required(x)?, required(target)?, results[0]);
+    let reduction = Reduction::of(ctx.attrs())?;
+    let each = reduction == Reduction::None && x.shape.len() > 1;
+    let agree = out.numel() == if each { target.numel() } else { 1 };
+    ensure!(agree, "{out:?}: schema and kernel disagree");
+    reals!(x.dtype, T => {
+        // SAFETY: operands of the call; those that are stored to are its outputs.
+        let (targets, weights, x, out, total) = unsafe {
+            (
+                Targets::new(ctx, &x, target)?,
+                weights::<T>(weight),
+                Sequence::new(x),
+                Sequence::new(out),
+                Sequence::new(results[1]),
+            )
+        };
+        let weight = |class: usize| weights.as_ref().map_or(T::ONE, |w| w[class]);
+        let loss = |picked: &Option<(usize, usize)>| {
+            picked.map_or(T::ZERO, |(at, class)| {
+                let mut value = [T::ZERO];
+                x.load(at, &mut value);
+                -value[0] * weight(class)
+            })
+        };
+        let losses: Vec<T> = targets.picked.iter().map(loss).collect();
+        if each {
+            out.store(0, &losses);
+            total.store(0, &[T::ZERO]);
+            return Ok(());
+        }
+        let weighed = |picked: &Option<(usize, usize)>| picked.map_or(T::ZERO, |(_, c)| weight(c));
+        let all: Vec<T> = targets.picked.iter().map(weighed).collect();
+        let (sum, all) = (pairwise_sum(&losses), pairwise_sum(&all));
+        out.store(0, &[if reduction == Reduction::Mean { sum / all } else { sum }]);
+        total.store(0, &[all]);
+    });
+    Ok(())
+}
+
+/// `nll_loss_backward(grad, x, target, weight?, total_weight; reduction, ignore_index)`.
+fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let ([grad, x, target, weight, total], results) = operands::<5>(ctx, 1)?;
+    let (grad, x, target, total) =
+        (required(grad)?, required(x)?, required(target)?, required(total)?);
+    let count = results[0].numel();
+    ensure!(count == x.numel(), "{:?}: schema and kernel disagree", results[0]);
+    let each = grad.numel() > 1;
+    let mean = Reduction::of(ctx.attrs())? == Reduction::Mean;
+    reals!(x.dtype, T => {
+        let mut all = [T::ONE];
+        // SAFETY: operands of the call; the one that is stored to is its output.
+        let (targets, weights, grad, out) = unsafe {
+            if mean {
+                Sequence::new(total).load(0, &mut all);
+            }
+            (
+                Targets::new(ctx, &x, target)?,
+                weights::<T>(weight),
+                Sequence::new(grad),
+                Sequence::new(results[0]),
+            )
+        };
+        ctx.for_each(count.div_ceil(BLOCK), |block| {
+            let from = block * BLOCK;
+            out.store(from, &vec![T::ZERO; BLOCK.min(count - from)]);
+        });
+        for (number, picked) in targets.picked.iter().enumerate() {
+            let Some((at, class)) = *picked else { continue };
+            let mut value = [T::ZERO];
+            grad.load(if each { number } else { 0 }, &mut value);
+            let weight = weights.as_ref().map_or(T::ONE, |w| w[class]);
+            out.store(at, &[-weight * value[0] / all[0]]);
+        }
+    });
+    Ok(())
+}

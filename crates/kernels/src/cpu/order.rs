@@ -1,0 +1,141 @@
+//! Kernels of `sort`, `argsort` and `topk`: each row along the dimension is ordered on its own, by
+//! value and then by index; `topk` leaves ties as PyTorch does ([`selection`](super::selection)).
+
+use std::cmp::Ordering;
+
+use anyhow::{Result, ensure};
+use millstream_ops::args::dimension;
+use millstream_types::{Dims, Layout};
+
+use super::Kernel;
+use super::element::{Element, compute};
+use super::memory::view;
+use super::selection;
+use super::strided::{BLOCK, Sequence};
+use crate::context::{KernelCtx, RawTensor};
+
+pub(crate) const KERNELS: &[Kernel] = &[("sort", sort), ("argsort", argsort), ("topk", topk)];
+
+/// A type that elements are compared in.
+trait Compare: Element {
+    /// NaN is greater than all else; zeros of either sign are equal.
+    fn compare(self, other: Self) -> Ordering;
+}
+
+impl Compare for i64 {
+    fn compare(self, other: i64) -> Ordering {
+        self.cmp(&other)
+    }
+}
+
+macro_rules! compare_floats {
+    ($($t:ty)*) => {$(
+        impl Compare for $t {
+            fn compare(self, other: $t) -> Ordering {
+                let nan = self.is_nan().cmp(&other.is_nan());
+                self.partial_cmp(&other).unwrap_or(nan)
+            }
+        }
+    )*};
+}
+
+compare_floats! { f32 f64 }
+
+/// The operand with the dimension that is sorted along as its last.
+fn rows(x: &RawTensor<'_>, dim: usize) -> Result<Layout> {
+    let (mut shape, mut strides) = (Dims::from_slice(x.shape), Dims::from_slice(x.strides));
+    let (length, stride) = match x.shape.len() {
+        0 => (1, 1),
+        _ => (shape.remove(dim), strides.remove(dim)),
+    };
+    shape.push(length);
+    strides.push(stride);
+    Ok(Layout::strided(&shape, &strides, 0)?)
+}
+
+/// How ties are broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ties {
+    /// The lower index comes first.
+    ByIndex,
+    /// As PyTorch's `topk` leaves them.
+    Selected,
+}
+
+/// Puts the first elements of each row in order into the results, as many as these are long.
+fn order(
+    ctx: &KernelCtx<'_>,
+    values: Option<RawTensor<'_>>,
+    indices: RawTensor<'_>,
+    descending: bool,
+    ties: Ties,
+) -> Result<()> {
+    let x = ctx.operand(0)?;
+    let dim = dimension(ctx.attrs().int("dim")?.unwrap_or(-1), x.shape.len())?;
+    let (from, to) = (rows(&x, dim)?, rows(&indices, dim)?);
+    let last = from.rank() - 1;
+    let (length, kept) = (from.shape()[last], to.shape()[last]);
+    let agree = from.shape()[..last] == to.shape()[..last]
+        && kept <= length
+        && values.is_none_or(|v| v.shape == indices.shape && v.dtype == x.dtype);
+    ensure!(agree, "{x:?} to {indices:?}: schema and kernel disagree");
+    if to.numel() == 0 {
+        return Ok(());
+    }
+    let count = from.numel() / length;
+    let values_rows = values.map(|v| rows(&v, dim)).transpose()?;
+    let values = values.as_ref().zip(values_rows.as_ref()).map(|(v, layout)| view(v, layout));
+    // SAFETY: operands of the call, all but the first its outputs; rows of them are disjoint.
+    let (elements, indices, values) = unsafe {
+        let (x, indices) = (view(&x, &from), view(&indices, &to));
+        (Sequence::new(x), Sequence::new(indices), values.map(|v| Sequence::new(v)))
+    };
+    let block = (BLOCK / length).max(1);
+    compute!(x.dtype, T => {
+        ctx.for_each(count.div_ceil(block), |number| {
+            let mut row = vec![<T as Element>::ZERO; length];
+            let mut places = Vec::with_capacity(length);
+            for at in number * block..count.min((number + 1) * block) {
+                elements.load(at * length, &mut row);
+                places.clear();
+                places.extend(0..length as i64);
+                let by_value = |&a: &i64, &b: &i64| {
+                    let (x, y) = (row[a as usize], row[b as usize]);
+                    if descending { y.compare(x) } else { x.compare(y) }
+                };
+                match ties {
+                    Ties::ByIndex => places.sort_by(by_value),
+                    Ties::Selected => {
+                        let before = |a: &i64, b: &i64| by_value(a, b) == Ordering::Less;
+                        selection::first(&mut places, kept, true, before);
+                        places.truncate(kept);
+                    }
+                }
+                indices.store(at * kept, &places);
+                if let Some(values) = &values {
+                    let sorted: Vec<T> = places.iter().map(|&k| row[k as usize]).collect();
+                    values.store(at * kept, &sorted);
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+/// `sort(x; dim, descending, stable)`.
+fn sort(ctx: &KernelCtx<'_>) -> Result<()> {
+    let descending = ctx.attrs().bool("descending")?.unwrap_or(false);
+    order(ctx, Some(ctx.operand(1)?), ctx.operand(2)?, descending, Ties::ByIndex)
+}
+
+/// `argsort(x; dim, descending, stable)`.
+fn argsort(ctx: &KernelCtx<'_>) -> Result<()> {
+    let descending = ctx.attrs().bool("descending")?.unwrap_or(false);
+    order(ctx, None, ctx.operand(1)?, descending, Ties::ByIndex)
+}
+
+/// `topk(x; k, dim, largest, sorted)`.
+fn topk(ctx: &KernelCtx<'_>) -> Result<()> {
+    let largest = ctx.attrs().bool("largest")?.unwrap_or(true);
+    order(ctx, Some(ctx.operand(1)?), ctx.operand(2)?, largest, Ties::Selected)
+}

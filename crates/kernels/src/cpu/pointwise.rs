@@ -1,0 +1,290 @@
+//! Kernels of the elementwise functions of one tensor, and of their gradients.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, FRAC_2_SQRT_PI};
+
+use anyhow::Result;
+use millstream_ops::promote::floating;
+use millstream_types::DType;
+
+use super::Kernel;
+use super::compute::Compute;
+use super::element::{Element, compute, float};
+use super::elementwise::{Call, one, two};
+use crate::context::KernelCtx;
+
+/// A table of kernels, one a row: the op's name, and the function of an element of the type
+/// called `T`, with the numbers that it takes from the arguments and their defaults. `any` is
+/// computed in the dtype's own type, `float` in f32 for integers.
+macro_rules! functions {
+    ($table:ident, $arity:literal, $chunk:ident;
+     $($kind:ident $op:literal [$($arg:ident = $default:literal),*] $t:ident => $f:expr;)*
+    ) => {
+        pub(crate) const $table: &[Kernel] = &[$(($op, |ctx| {
+            $(let $arg = ctx.attrs().float(stringify!($arg))?.unwrap_or($default);)*
+            functions!(@ $kind, ctx, $arity, $t => {
+                $(let $arg = $arg as $t;)*
+                $chunk::<$t>($f)
+            })
+        })),*];
+    };
+    (@ any, $ctx:ident, $arity:literal, $t:ident => $chunk:expr) => {{
+        let call = Call::of($ctx, [""; $arity])?;
+        let common = call.common();
+        compute!(common, $t => call.run(common, &$chunk))
+    }};
+    (@ float, $ctx:ident, $arity:literal, $t:ident => $chunk:expr) => {{
+        let call = Call::of($ctx, [""; $arity])?;
+        let common = floating(call.common());
+        float!(common, $t => call.run(common, &$chunk))
+    }};
+}
+
+functions! {
+    KERNELS, 1, one;
+    any "abs" [] T => T::magnitude;
+    any "sign" [] T => T::sign;
+    any "round" [] T => T::nearest_even;
+    any "trunc" [] T => T::cut;
+    any "floor" [] T => T::below;
+    any "ceil" [] T => T::above;
+    any "relu" [] T => |x| if x < T::ZERO { T::ZERO } else { x };
+    any "hardtanh" [min_val = -1.0, max_val = 1.0] T => move |x: T| {
+        let x = if x < min_val { min_val } else { x };
+        if x > max_val { max_val } else { x }
+    };
+    float "exp" [] T => T::exp;
+    float "expm1" [] T => T::exp_m1;
+    float "log" [] T => T::ln;
+    float "log2" [] T => T::log2;
+    float "log1p" [] T => T::ln_1p;
+    float "sqrt" [] T => T::sqrt;
+    float "rsqrt" [] T => |x| 1.0 / x.sqrt();
+    float "reciprocal" [] T => |x| 1.0 / x;
+    float "sin" [] T => T::sin;
+    float "cos" [] T => T::cos;
+    float "tanh" [] T => T::tanh;
+    float "sigmoid" [] T => T::sigmoid;
+    float "erf" [] T => T::error_function;
+    float "silu" [] T => |x| x * x.sigmoid();
+    float "elu" [alpha = 1.0, scale = 1.0, input_scale = 1.0] T => move |x: T| {
+        if x > 0.0 { x * scale } else { (x * input_scale).exp_m1() * (alpha * scale) }
+    };
+    float "leaky_relu" [negative_slope = 0.01] T => move |x| {
+        if x > 0.0 { x } else { x * negative_slope }
+    };
+}
+
+functions! {
+    NEW, 1, one;
+    float "softplus" [beta = 1.0, threshold = 20.0] T => move |x: T| {
+        if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta }
+    };
+    float "isnan" [] T => |x| T::truth(x.is_nan());
+    float "isinf" [] T => |x| T::truth(x.is_infinite());
+}
+
+functions! {
+    GRADIENTS, 2, two;
+    any "threshold_backward" [threshold = 0.0] T => move |grad, x| {
+        if x <= threshold { T::ZERO } else { grad }
+    };
+    float "tanh_backward" [] T => |grad, out| grad * (1.0 - out * out);
+    float "sigmoid_backward" [] T => |grad, out| grad * (1.0 - out) * out;
+    float "silu_backward" [] T => |grad, x| {
+        let share = x.sigmoid();
+        grad * share * (1.0 + x * (1.0 - share))
+    };
+    float "softplus_backward" [beta = 1.0, threshold = 20.0] T => move |grad, x: T| {
+        if x * beta > threshold { grad } else { grad * (x * beta).sigmoid() }
+    };
+}
+
+/// As [`KERNELS`]; the function depends on an argument that is no number, or on the dtype.
+pub(crate) const GELU: &[Kernel] = &[("gelu", gelu), ("nan_to_num", nan_to_num)];
+
+/// As [`GRADIENTS`]; the function depends on an argument that is no number.
+pub(crate) const CHOICES: &[Kernel] = &[
+    ("gelu_backward", gelu_backward),
+    ("elu_backward", elu_backward),
+    ("leaky_relu_backward", leaky_relu_backward),
+];
+
+/// Functions that std does not have, or has under names that differ from the integers'.
+trait Special: Compute {
+    fn error_function(self) -> Self;
+    fn sigmoid(self) -> Self;
+}
+
+macro_rules! special {
+    ($($t:ident, $erf:path;)*) => {$(
+        impl Special for $t {
+            #[inline(always)]
+            fn error_function(self) -> $t {
+                $erf(self)
+            }
+            #[inline(always)]
+            fn sigmoid(self) -> $t {
+                1.0 / (1.0 + (-self).exp())
+            }
+        }
+    )*};
+}
+
+special! {
+    f32, libm::erff;
+    f64, libm::erf;
+}
+
+/// Rounding, which leaves integers as they are.
+trait Rounded: Sized {
+    fn nearest_even(self) -> Self;
+    fn cut(self) -> Self;
+    fn below(self) -> Self;
+    fn above(self) -> Self;
+}
+
+macro_rules! rounded {
+    ($($t:ident: $x:ident => $nearest:expr, $cut:expr, $below:expr, $above:expr;)*) => {$(
+        impl Rounded for $t {
+            #[inline(always)]
+            fn nearest_even(self) -> $t {
+                let $x = self;
+                $nearest
+            }
+            #[inline(always)]
+            fn cut(self) -> $t {
+                let $x = self;
+                $cut
+            }
+            #[inline(always)]
+            fn below(self) -> $t {
+                let $x = self;
+                $below
+            }
+            #[inline(always)]
+            fn above(self) -> $t {
+                let $x = self;
+                $above
+            }
+        }
+    )*};
+}
+
+rounded! {
+    f32: x => x.round_ties_even(), x.trunc(), x.floor(), x.ceil();
+    f64: x => x.round_ties_even(), x.trunc(), x.floor(), x.ceil();
+    i64: x => x, x, x, x;
+}
+
+fn is_tanh(ctx: &KernelCtx<'_>) -> Result<bool> {
+    let choices = millstream_ops::pointwise::APPROXIMATIONS;
+    Ok(millstream_ops::args::choice(ctx.attrs(), "approximate", choices)? == Some("tanh"))
+}
+
+/// The factor of x³ inside the approximation of `gelu` by tanh.
+///
+/// Source: D. Hendrycks, K. Gimpel, "Gaussian error linear units", arXiv:1606.08415 (2016),
+/// section 2.
+const CUBIC: f64 = 0.044715;
+
+fn gelu(ctx: &KernelCtx<'_>) -> Result<()> {
+    let call = Call::of(ctx, [""])?;
+    let (common, tanh) = (call.common(), is_tanh(ctx)?);
+    float!(common, T => {
+        if tanh {
+            let (slope, cubic) = (FRAC_2_PI.sqrt() as T, CUBIC as T);
+            call.run(common, &one(move |x: T| {
+                0.5 * x * (1.0 + (slope * (x + cubic * x * x * x)).tanh())
+            }))
+        } else {
+            let half = FRAC_1_SQRT_2 as T;
+            call.run(common, &one(move |x: T| 0.5 * x * (1.0 + (x * half).error_function())))
+        }
+    })
+}
+
+fn nan_to_num(ctx: &KernelCtx<'_>) -> Result<()> {
+    let call = Call::of(ctx, [""])?;
+    let common = call.common();
+    // What the dtype itself holds, not what it is computed in.
+    let most = match common {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    let number = |name, default: f64| anyhow::Ok(ctx.attrs().float(name)?.unwrap_or(default));
+    let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
+    if !common.is_float() {
+        return compute!(common, T => call.run(common, &one(|x: T| x)));
+    }
+    float!(common, T => {
+        let (nan, high, low) = (nan as T, high as T, low as T);
+        call.run(common, &one(move |x: T| {
+            if x.is_nan() {
+                nan
+            } else if x == T::INFINITY {
+                high
+            } else if x == T::NEG_INFINITY {
+                low
+            } else {
+                x
+            }
+        }))
+    })
+}
+
+fn gelu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let call = Call::of(ctx, [""; 2])?;
+    let (common, tanh) = (call.common(), is_tanh(ctx)?);
+    float!(common, T => {
+        if tanh {
+            let (slope, cubic) = (FRAC_2_PI.sqrt() as T, CUBIC as T);
+            call.run(common, &two(move |grad: T, x: T| {
+                let tanh = (slope * (x + cubic * x * x * x)).tanh();
+                let inner = slope * (1.0 + 3.0 * cubic * x * x);
+                grad * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
+            }))
+        } else {
+            let half = FRAC_1_SQRT_2 as T;
+            // The density of the normal distribution at 0, 1 / √(2π).
+            let density = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5) as T;
+            call.run(common, &two(move |grad: T, x: T| {
+                let share = 0.5 * (1.0 + (x * half).error_function());
+                grad * (share + x * density * (-0.5 * x * x).exp())
+            }))
+        }
+    })
+}
+
+fn elu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let call = Call::of(ctx, [""; 2])?;
+    let number = |name| anyhow::Ok(ctx.attrs().float(name)?.unwrap_or(1.0));
+    let (alpha, scale, input_scale) = (number("alpha")?, number("scale")?, number("input_scale")?);
+    let is_result = ctx.attrs().bool("is_result")?.unwrap_or(false);
+    let common = call.common();
+    float!(common, T => {
+        let (below, scale, input_scale) =
+            ((alpha * scale) as T, scale as T, input_scale as T);
+        call.run(common, &two(move |grad: T, x: T| {
+            if x > 0.0 {
+                grad * scale
+            } else if is_result {
+                grad * input_scale * (x + below)
+            } else {
+                grad * input_scale * below * (x * input_scale).exp()
+            }
+        }))
+    })
+}
+
+/// What was given has the sign of what came of it, so that it does not matter which is at hand.
+fn leaky_relu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let call = Call::of(ctx, [""; 2])?;
+    let slope = ctx.attrs().float("negative_slope")?.unwrap_or(0.01);
+    let common = call.common();
+    float!(common, T => {
+        let slope = slope as T;
+        call.run(common, &two(move |grad: T, x: T| if x > 0.0 { grad } else { grad * slope }))
+    })
+}

@@ -1,0 +1,293 @@
+//! Kernels of the ops of `millstream_ops::pool`, image by image.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::{Result, ensure};
+use millstream_ops::pool::{Windows, windows};
+
+use super::Kernel;
+use super::element::Element;
+use super::real::{Real, reals};
+use super::strided::{BLOCK, Sequence};
+use crate::context::{KernelCtx, RawTensor};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    ("max_pool2d_with_indices", max),
+    ("max_pool2d_with_indices_backward", max_backward),
+    ("avg_pool2d", average),
+    ("avg_pool2d_backward", average_backward),
+    ("_adaptive_avg_pool2d", adaptive),
+    ("_adaptive_avg_pool2d_backward", adaptive_backward),
+];
+
+/// The places of one image.
+fn places(tensor: &RawTensor<'_>) -> Result<usize> {
+    let rank = tensor.shape.len();
+    ensure!(rank >= 3, "{tensor:?}: schema and kernel disagree");
+    Ok(tensor.shape[rank - 2..].iter().product())
+}
+
+/// Calls `f` for the images of each task; `work` elements are looked at for each.
+fn for_images(
+    ctx: &KernelCtx<'_>,
+    x: &RawTensor<'_>,
+    work: usize,
+    f: impl Fn(Range<usize>) + Sync + Send,
+) {
+    let images: usize = x.shape[..x.shape.len() - 2].iter().product();
+    let at_once = (BLOCK / work.max(1)).max(1);
+    ctx.for_each(images.div_ceil(at_once), |task| {
+        f(task * at_once..images.min((task + 1) * at_once));
+    });
+}
+
+/// `max_pool2d_with_indices(x; ..)`.
+fn max(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let windows = windows(ctx.attrs(), x.shape)?;
+    let (given, left) = (places(&x)?, places(&out)?);
+    ensure!(left == windows[0].count * windows[1].count, "{out:?}: schema and kernel disagree");
+    reals!(x.dtype, T => {
+        // SAFETY: operands of the call; those that are stored to are its outputs, and each image
+        // has its own part of them.
+        let (from, out, indices) =
+            unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
+        for_images(ctx, &x, given + left, |images| {
+            let mut image = vec![T::ZERO; given];
+            let mut greatest = vec![T::ZERO; left];
+            let mut at = vec![0i64; left];
+            for number in images {
+                from.load(number * given, &mut image);
+                greatest_of(&windows, &image, &mut greatest, &mut at);
+                out.store(number * left, &greatest);
+                indices.store(number * left, &at);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// The places of window `number` along one dimension, and the step between them.
+fn window(w: &Windows, number: usize) -> (Range<usize>, usize) {
+    let from = number * w.stride;
+    // The first place of the window that is not in the padding.
+    let skipped = w.padding.saturating_sub(from).div_ceil(w.dilation);
+    let end = from + (w.kernel - 1) * w.dilation + 1;
+    let end = end.saturating_sub(w.padding).min(w.length);
+    (from + skipped * w.dilation - w.padding..end, w.dilation)
+}
+
+fn greatest_of<T: Real>(
+    [down, across]: &[Windows; 2],
+    image: &[T],
+    greatest: &mut [T],
+    at: &mut [i64],
+) {
+    let width = across.length;
+    let columns: Vec<_> = (0..across.count).map(|k| window(across, k)).collect();
+    let outs = greatest.chunks_exact_mut(across.count).zip(at.chunks_exact_mut(across.count));
+    for (number, (greatest, at)) in outs.enumerate() {
+        let (rows, step) = window(down, number);
+        for ((columns, step_across), (greatest, at)) in
+            columns.iter().zip(greatest.iter_mut().zip(at))
+        {
+            (*greatest, *at) = (-T::INFINITY, (rows.start * width + columns.start) as i64);
+            for row in rows.clone().step_by(step) {
+                for column in columns.clone().step_by(*step_across) {
+                    let v = image[row * width + column];
+                    if v > *greatest || v.is_nan() {
+                        (*greatest, *at) = (v, (row * width + column) as i64);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `max_pool2d_with_indices_backward(grad, x, indices; ..)`.
+fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (grad, indices, out) = (ctx.operand(0)?, ctx.operand(2)?, ctx.operand(3)?);
+    let (given, left) = (places(&out)?, places(&grad)?);
+    ensure!(indices.shape == grad.shape, "{indices:?}: schema and kernel disagree");
+    let wrong = AtomicU64::new(u64::MAX);
+    // SAFETY: an operand of the call.
+    let indices = unsafe { Sequence::new(indices) };
+    reals!(grad.dtype, T => {
+        // SAFETY: operands of the call; the one that is stored to is its output, and each image
+        // has its own part of it.
+        let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
+        for_images(ctx, &out, given + left, |images| {
+            let mut image = vec![T::ZERO; given];
+            let mut grads = vec![T::ZERO; left];
+            let mut at = vec![0i64; left];
+            for number in images {
+                from.load(number * left, &mut grads);
+                indices.load(number * left, &mut at);
+                image.fill(T::ZERO);
+                for (k, (&at, &g)) in at.iter().zip(&grads).enumerate() {
+                    match usize::try_from(at).ok().and_then(|at| image.get_mut(at)) {
+                        Some(to) => *to += g,
+                        None => {
+                            wrong.fetch_min((number * left + k) as u64, Relaxed);
+                        }
+                    }
+                }
+                to.store(number * given, &image);
+            }
+        });
+    });
+    let wrong = wrong.into_inner();
+    if wrong != u64::MAX {
+        let mut at = [0i64];
+        indices.load(wrong as usize, &mut at);
+        anyhow::bail!("indices: {} at {wrong}: expected 0 to {}", at[0], given - 1);
+    }
+    Ok(())
+}
+
+/// The part of a window inside the image, and its length with the padding.
+type Part = (Range<usize>, usize);
+
+/// How means are made, along both dimensions.
+struct Means {
+    parts: [Vec<Part>; 2],
+    width: usize,
+    /// Whether padding counts.
+    padded: bool,
+    divisor: Option<i64>,
+}
+
+impl Means {
+    fn windows(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<Means> {
+        let windows = windows(ctx.attrs(), x.shape)?;
+        let part = |w: &Windows, number: usize| {
+            let from = number * w.stride;
+            let to = (from + w.kernel).min(w.length + 2 * w.padding);
+            let inside = |at: usize| at.saturating_sub(w.padding).min(w.length);
+            (inside(from)..inside(to), to - from)
+        };
+        let parts = windows.map(|w| (0..w.count).map(|k| part(&w, k)).collect());
+        Ok(Means {
+            parts,
+            width: windows[1].length,
+            padded: ctx.attrs().bool("count_include_pad")?.unwrap_or(true),
+            divisor: ctx.attrs().int("divisor_override")?,
+        })
+    }
+
+    /// Windows that share out what they are made of.
+    fn shares(given: &RawTensor<'_>, left: &RawTensor<'_>) -> Means {
+        let last = |t: &RawTensor<'_>| [t.shape[t.shape.len() - 2], t.shape[t.shape.len() - 1]];
+        let (given, left) = (last(given), last(left));
+        let part = |length: usize, count: usize, k: usize| {
+            // Wide enough for any two lengths.
+            let at = |k: usize| (k as u128) * (length as u128);
+            let from = (at(k) / count as u128) as usize;
+            let to = at(k + 1).div_ceil(count as u128) as usize;
+            (from..to, to - from)
+        };
+        let parts = [0, 1].map(|k| (0..left[k]).map(|n| part(given[k], left[k], n)).collect());
+        Means { parts, width: given[1], padded: false, divisor: None }
+    }
+
+    fn divisor<T: Real>(&self, (rows, height): &Part, (columns, width): &Part) -> T {
+        let count = match (self.divisor, self.padded) {
+            (Some(divisor), _) => return T::from_i64(divisor),
+            (None, true) => height * width,
+            (None, false) => rows.len() * columns.len(),
+        };
+        T::from_f64(count as f64)
+    }
+
+    /// Calls `f` with every window's number, its rows, its columns, and what its sum is divided by.
+    fn each<T: Real>(&self, mut f: impl FnMut(usize, &Range<usize>, &Range<usize>, T)) {
+        let mut number = 0;
+        for down in &self.parts[0] {
+            for across in &self.parts[1] {
+                f(number, &down.0, &across.0, self.divisor(down, across));
+                number += 1;
+            }
+        }
+    }
+
+    fn forward(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
+        let (given, left) = (places(&x)?, places(&out)?);
+        ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
+        reals!(x.dtype, T => {
+            // SAFETY: operands of the call; the one that is stored to is its output, and each
+            // image has its own part of it.
+            let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
+            for_images(ctx, &x, given + left, |images| {
+                let mut image = vec![T::ZERO; given];
+                let mut means = vec![T::ZERO; left];
+                for number in images {
+                    from.load(number * given, &mut image);
+                    self.each(|window, rows, columns, divisor: T| {
+                        let mut sum = T::ZERO;
+                        for row in rows.clone() {
+                            let row = &image[row * self.width..(row + 1) * self.width];
+                            sum += row[columns.clone()].iter().fold(T::ZERO, |sum, &v| sum + v);
+                        }
+                        // A window in the padding alone has nothing to divide by.
+                        let empty = rows.is_empty() || columns.is_empty();
+                        means[window] = if empty { T::ZERO } else { sum / divisor };
+                    });
+                    to.store(number * left, &means);
+                }
+            });
+        });
+        Ok(())
+    }
+
+    fn backward(&self, ctx: &KernelCtx<'_>, grad: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
+        let (given, left) = (places(&out)?, places(&grad)?);
+        ensure!(grad.dtype == out.dtype, "{out:?}: schema and kernel disagree");
+        reals!(grad.dtype, T => {
+            // SAFETY: as in `forward`.
+            let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
+            for_images(ctx, &out, given + left, |images| {
+                let mut image = vec![T::ZERO; given];
+                let mut grads = vec![T::ZERO; left];
+                for number in images {
+                    from.load(number * left, &mut grads);
+                    image.fill(T::ZERO);
+                    self.each(|window, rows, columns, divisor: T| {
+                        let part = grads[window] / divisor;
+                        for row in rows.clone() {
+                            let row = &mut image[row * self.width..(row + 1) * self.width];
+                            row[columns.clone()].iter_mut().for_each(|v| *v += part);
+                        }
+                    });
+                    to.store(number * given, &image);
+                }
+            });
+        });
+        Ok(())
+    }
+}
+
+/// `avg_pool2d(x; ..)`.
+fn average(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    Means::windows(ctx, &x)?.forward(ctx, x, out)
+}
+
+/// `avg_pool2d_backward(grad, x; ..)`.
+fn average_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
+    Means::windows(ctx, &out)?.backward(ctx, grad, out)
+}
+
+/// `_adaptive_avg_pool2d(x; output_size)`.
+fn adaptive(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    Means::shares(&x, &out).forward(ctx, x, out)
+}
+
+/// `_adaptive_avg_pool2d_backward(grad, x)`.
+fn adaptive_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
+    Means::shares(&out, &grad).backward(ctx, grad, out)
+}

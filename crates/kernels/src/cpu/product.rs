@@ -1,0 +1,79 @@
+//! Matrix products of slices.
+
+use super::real::Real;
+
+/// Rows of the left side up to which a product is computed row by row: too few for blocks.
+const FEW: usize = 3;
+
+/// A matrix in a slice, by its steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a, T> {
+    data: &'a [T],
+    rows: usize,
+    columns: usize,
+    row: usize,
+    column: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// Row after row, the rows `step` apart.
+    pub(crate) fn new(data: &'a [T], rows: usize, columns: usize, step: usize) -> Matrix<'a, T> {
+        let end = if rows == 0 || columns == 0 { 0 } else { (rows - 1) * step + columns };
+        assert!(end <= data.len() && columns <= step.max(1), "a matrix outside of its elements");
+        Matrix { data, rows, columns, row: step, column: 1 }
+    }
+
+    /// Rows for columns.
+    pub(crate) fn transposed(self) -> Matrix<'a, T> {
+        let Matrix { data, rows, columns, row, column } = self;
+        Matrix { data, rows: columns, columns: rows, row: column, column: row }
+    }
+}
+
+/// `out = x y`, or with `keep` `out += x y`; out is dense, row after row.
+pub(crate) fn multiply<T: Real>(out: &mut [T], x: Matrix<'_, T>, y: Matrix<'_, T>, keep: bool) {
+    let (m, k, n) = (x.rows, x.columns, y.columns);
+    assert!(y.rows == k && out.len() == m * n, "matrices that do not fit");
+    if !keep {
+        out.fill(T::ZERO);
+    }
+    if [m, n, k].contains(&0) {
+        return;
+    }
+    if m <= FEW && y.column == 1 {
+        for (i, out) in out.chunks_exact_mut(n).enumerate() {
+            for l in 0..k {
+                let factor = x.data[i * x.row + l * x.column];
+                for (to, &v) in out.iter_mut().zip(&y.data[l * y.row..l * y.row + n]) {
+                    *to += factor * v;
+                }
+            }
+        }
+        return;
+    }
+    // SAFETY: `Matrix::new` has checked that all elements of x and y lie in their slices, the
+    // assertion above that out has m rows of n; out is borrowed alone.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
+            true,
+            x.data.as_ptr(),
+            x.column as isize,
+            x.row as isize,
+            y.data.as_ptr(),
+            y.column as isize,
+            y.row as isize,
+            T::ONE,
+            T::ONE,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}

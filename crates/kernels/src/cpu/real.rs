@@ -1,0 +1,72 @@
+//! Floats as kernels compute with them.
+
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+use super::number::Number;
+
+/// A float that is computed in itself: f32, also for f16 and bf16, or f64.
+pub(crate) trait Real:
+    Number<Wide = Self>
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + MulAssign
+    + DivAssign
+    + SubAssign
+{
+    const ONE: Self;
+    const INFINITY: Self;
+
+    fn exp(self) -> Self;
+    fn is_nan(self) -> bool;
+
+    /// The greater of two, NaN if either is.
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        if self > other || self.is_nan() { self } else { other }
+    }
+}
+
+macro_rules! real {
+    ($($t:ident)*) => {$(
+        impl Real for $t {
+            const ONE: Self = 1.0;
+            const INFINITY: Self = $t::INFINITY;
+
+            #[inline(always)]
+            fn exp(self) -> Self {
+                $t::exp(self)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $t::is_nan(self)
+            }
+        }
+    )*};
+}
+
+real! { f32 f64 }
+
+/// Runs an expression with the type name given standing for the type that a float dtype is
+/// computed in. Any other dtype is an error of the function that it stands in.
+macro_rules! reals {
+    ($dtype:expr, $t:ident => $body:expr) => {{
+        use millstream_types::DType;
+        match $dtype {
+            DType::F32 | DType::F16 | DType::BF16 => {
+                type $t = f32;
+                $body
+            }
+            DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            other => anyhow::bail!("expected floats, got {other}: schema and kernel disagree"),
+        }
+    }};
+}
+pub(crate) use reals;

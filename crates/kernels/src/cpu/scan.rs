@@ -1,0 +1,82 @@
+//! Kernels of running sums and products.
+
+use anyhow::{Context, Result, ensure};
+use millstream_ops::args::dimension;
+use millstream_types::Dims;
+
+use super::Kernel;
+use super::compute::Compute;
+use super::copy::convert;
+use super::strided::{BLOCK, CHUNK, Sequence};
+use crate::context::{KernelCtx, RawTensor};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    ("cumsum", |ctx| scan(ctx, (0.0, |a, b| a + b), (0, i64::wrapping_add))),
+    ("cumprod", |ctx| scan(ctx, (1.0, |a, b| a * b), (1, i64::wrapping_mul))),
+];
+
+/// What a running result starts from, and how an element joins it.
+type Step<T> = (T, fn(T, T) -> T);
+
+fn scan(ctx: &KernelCtx<'_>, floats: Step<f64>, ints: Step<i64>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
+    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
+    let dim = dimension(dim, x.shape.len())?;
+    let from = if x.dtype == out.dtype {
+        x
+    } else {
+        // SAFETY: an operand of the call and its output. Then the output is read element by element
+        // just before it is overwritten.
+        unsafe { convert(ctx, x, out) }?;
+        out
+    };
+    if out.dtype.is_float() {
+        lines(ctx, from, out, dim, floats);
+    } else {
+        lines(ctx, from, out, dim, ints);
+    }
+    Ok(())
+}
+
+/// Runs along all lines of a dimension, each from its start to its end.
+fn lines<T: Compute>(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    out: RawTensor<'_>,
+    dim: usize,
+    (start, step): Step<T>,
+) {
+    // With the dimension moved to the end, lines follow each other.
+    let last = |of: &[usize]| -> Dims {
+        let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
+        others.chain(of.get(dim).copied()).collect()
+    };
+    let (shape, x_strides, strides) = (last(x.shape), last(x.strides), last(out.strides));
+    // SAFETY: operands of the call with their dimensions in another order; lines are disjoint, and
+    // each belongs to one thread.
+    let (x, out) = unsafe {
+        (
+            Sequence::new(RawTensor { shape: &shape, strides: &x_strides, ..x }),
+            Sequence::new(RawTensor { shape: &shape, strides: &strides, ..out }),
+        )
+    };
+    let count: usize = shape.iter().product();
+    let length = shape.last().copied().unwrap_or(1).max(1);
+    let (lines, at_once) = (count / length, (BLOCK / length).max(1));
+    ctx.for_each(lines.div_ceil(at_once), |task| {
+        let mut buffer = [T::ZERO; CHUNK];
+        for line in task * at_once..lines.min((task + 1) * at_once) {
+            let mut total = start;
+            for at in (0..length).step_by(CHUNK) {
+                let part = &mut buffer[..CHUNK.min(length - at)];
+                x.load(line * length + at, part);
+                for v in part.iter_mut() {
+                    total = step(total, *v);
+                    *v = total;
+                }
+                out.store(line * length + at, part);
+            }
+        }
+    });
+}

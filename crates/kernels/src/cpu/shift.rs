@@ -1,0 +1,151 @@
+//! Kernels of the ops that put elements in another place.
+
+use anyhow::{Context, Result, ensure};
+use millstream_ops::args::{Scalar, dimension};
+use millstream_ops::shift::{pads, rolled};
+use millstream_ops::views::part;
+
+use super::Kernel;
+use super::copy::{convert, set};
+use super::element::{Element, moved};
+use super::memory::{bits, layout, view};
+use super::picked::{Axis, even, in_chunks, pick, step};
+use super::strided::{CHUNK, Sequence};
+use crate::context::KernelCtx;
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    ("flip", flip),
+    ("roll", roll),
+    ("triu", triu),
+    ("tril", tril),
+    ("triu_", triu),
+    ("tril_", tril),
+    ("constant_pad_nd", pad),
+];
+
+/// The result's element `i` of dimension `k` is x's element `source(k, i)`.
+fn rearrange(ctx: &KernelCtx<'_>, source: impl Fn(usize, usize) -> Option<usize>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    let agree = x.shape == out.shape && x.dtype == out.dtype;
+    ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
+    let axis = |(k, &length): (usize, &usize)| {
+        let step = step(&x, k);
+        let places: Option<Vec<usize>> = (0..length)
+            .map(|i| Some(source(k, i).filter(|&i| i < length)?.wrapping_mul(step)))
+            .collect();
+        places.map_or_else(|| even(&x, k, length), Axis::Table)
+    };
+    // SAFETY: operands of the call, the second its output; the places are in range.
+    unsafe { pick(ctx, x, x.shape.iter().enumerate().map(axis), out) }
+}
+
+/// `flip(x; dims)`.
+fn flip(ctx: &KernelCtx<'_>) -> Result<()> {
+    let shape = ctx.operand(0)?.shape;
+    let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
+    let dims: Result<Vec<usize>> =
+        dims.iter().map(|&dim| Ok(dimension(dim, shape.len())?)).collect();
+    let dims = dims?;
+    rearrange(ctx, |k, i| dims.contains(&k).then(|| shape[k] - 1 - i))
+}
+
+/// `roll(x; shifts, dims)`.
+fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
+    let x = ctx.operand(0)?;
+    let shifts = ctx.attrs().ints("shifts")?.context("shifts: expected, and not given")?;
+    let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
+    if dims.is_empty() {
+        return roll_as_row(ctx, rolled(x.numel(), shifts[0]));
+    }
+    let mut starts = vec![0; x.shape.len()];
+    for (&dim, &shift) in dims.iter().zip(&shifts) {
+        let dim = dimension(dim, x.shape.len())?;
+        starts[dim] = (starts[dim] + rolled(x.shape[dim], shift)) % x.shape[dim].max(1);
+    }
+    rearrange(ctx, |k, i| (starts[k] > 0).then(|| (starts[k] + i) % x.shape[k]))
+}
+
+/// Copies the elements in row-major order from number `start` on, then those before it.
+fn roll_as_row(ctx: &KernelCtx<'_>, start: usize) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
+    let count = x.numel();
+    // SAFETY: operands of the call; the second is its output, and blocks of it are disjoint.
+    let (from, to) = unsafe { (Sequence::new(bits(&x)), Sequence::new(bits(&out))) };
+    moved!(x.dtype, T => {
+        in_chunks(ctx, count, || [<T as Element>::ZERO; CHUNK], |buffer, at, part| {
+            let buffer = &mut buffer[..part];
+            let source = (start + at) % count;
+            let (before, wrapped) = buffer.split_at_mut(buffer.len().min(count - source));
+            from.load(source, before);
+            from.load(0, wrapped);
+            to.store(at, buffer);
+        });
+    });
+    Ok(())
+}
+
+/// `triu(x; diagonal)` and `triu_`.
+fn triu(ctx: &KernelCtx<'_>) -> Result<()> {
+    triangle(ctx, |across, diagonal| across >= diagonal)
+}
+
+/// `tril(x; diagonal)` and `tril_`.
+fn tril(ctx: &KernelCtx<'_>) -> Result<()> {
+    triangle(ctx, |across, diagonal| across <= diagonal)
+}
+
+/// Keeps the elements of each matrix of which `keeps`, given the column less the row and the
+/// diagonal, says so; the others become zero. The result is the last operand, perhaps x itself.
+fn triangle(ctx: &KernelCtx<'_>, keeps: impl Fn(i64, i64) -> bool + Sync + Send) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(ctx.operands() - 1)?);
+    let diagonal = ctx.attrs().int("diagonal")?.unwrap_or(0);
+    let &[.., rows, columns] = x.shape else {
+        anyhow::bail!("{x:?}: no matrix: schema and kernel disagree");
+    };
+    ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
+    let count = x.numel();
+    // SAFETY: operands of the call; the last is its output or x itself, which the schema refuses
+    // if it names an element twice, and blocks of it are disjoint.
+    let (from, to) = unsafe { (Sequence::new(bits(&x)), Sequence::new(bits(&out))) };
+    moved!(x.dtype, T => {
+        in_chunks(ctx, count, || [<T as Element>::ZERO; CHUNK], |buffer, at, part| {
+            let buffer = &mut buffer[..part];
+            from.load(at, buffer);
+            let (mut row, mut column) = (at / columns % rows, at % columns);
+            for v in buffer.iter_mut() {
+                if !keeps(column as i64 - row as i64, diagonal) {
+                    *v = <T as Element>::ZERO;
+                }
+                column += 1;
+                if column == columns {
+                    (row, column) = ((row + 1) % rows, 0);
+                }
+            }
+            to.store(at, buffer);
+        });
+    });
+    Ok(())
+}
+
+/// `constant_pad_nd(x; pad, value)`: all is set to the value, then what stays is copied.
+fn pad(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    let pad = ctx.attrs().ints("pad")?.context("pad: expected, and not given")?;
+    let value = Scalar::of(ctx.attrs(), "value")?.unwrap_or(Scalar::Int(0));
+    let pads = pads("constant_pad_nd", x.shape, &pad)?;
+    let agree = pads.iter().map(|p| p.shape).eq(out.shape.iter().copied());
+    ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
+    let (mut from, mut to) = (layout(&x)?, layout(&out)?);
+    for (k, p) in pads.iter().enumerate() {
+        from = part(&from, k, p.start, p.kept)?;
+        to = part(&to, k, p.before, p.kept)?;
+    }
+    // SAFETY: operands of the call, of which the second is its output.
+    unsafe {
+        if to.numel() < out.numel() {
+            set(ctx, out, value)?;
+        }
+        convert(ctx, view(&x, &from), view(&out, &to))
+    }
+}

@@ -1,0 +1,200 @@
+//! Operations of all ranks, each rank on a thread of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use millstream_kernels::{Group, KernelRegistry, Parcel, cpu};
+use millstream_types::{Attrs, DType, Layout};
+
+use crate::support::{Float, Int, Num, Tensor, launch_from};
+
+/// By sender, receiver and tag.
+type Mail = HashMap<(usize, usize, i64), Vec<Vec<Parcel>>>;
+
+type Brought = HashMap<u64, Vec<Option<Vec<Vec<Parcel>>>>>;
+
+/// Where the ranks of a test meet.
+struct Table {
+    ranks: usize,
+    brought: Mutex<Brought>,
+    mail: Mutex<Mail>,
+    change: Condvar,
+}
+
+struct Rank(usize, Arc<Table>);
+
+impl Group for Rank {
+    fn rank(&self) -> usize {
+        self.0
+    }
+
+    fn ranks(&self) -> usize {
+        self.1.ranks
+    }
+
+    fn exchange(
+        &self,
+        round: u64,
+        _: &str,
+        parcels: Vec<Vec<Parcel>>,
+    ) -> anyhow::Result<Vec<Vec<Parcel>>> {
+        let table = &self.1;
+        let mut brought = table.brought.lock().unwrap();
+        brought.entry(round).or_insert_with(|| vec![None; table.ranks])[self.0] = Some(parcels);
+        table.change.notify_all();
+        while brought[&round].iter().any(Option::is_none) {
+            brought = table.change.wait(brought).unwrap();
+        }
+        Ok(brought[&round].iter().flatten().map(|of_rank| of_rank[self.0].clone()).collect())
+    }
+
+    fn send(&self, to: usize, tag: i64, parcels: Vec<Parcel>) -> anyhow::Result<()> {
+        self.1.mail.lock().unwrap().entry((self.0, to, tag)).or_default().push(parcels);
+        Ok(())
+    }
+
+    fn recv(&self, from: usize, tag: i64) -> anyhow::Result<Vec<Parcel>> {
+        let mut mail = self.1.mail.lock().unwrap();
+        Ok(mail.get_mut(&(from, self.0, tag)).expect("mail").remove(0))
+    }
+}
+
+/// Runs an op on every rank, each with operands that `operands` makes; gives each rank's first.
+fn all_ranks(
+    ranks: usize,
+    op: &str,
+    attrs: &(dyn Fn(usize) -> Attrs + Sync),
+    operands: impl Fn(usize) -> Vec<Tensor> + Sync,
+) -> Vec<Vec<Num>> {
+    let table = Arc::new(Table {
+        ranks,
+        brought: Mutex::default(),
+        mail: Mutex::default(),
+        change: Condvar::new(),
+    });
+    thread::scope(|scope| {
+        let run = |rank: usize| {
+            let (table, operands) = (table.clone(), &operands);
+            scope.spawn(move || {
+                let mut kernels = KernelRegistry::new();
+                let group: Arc<dyn Group> = Arc::new(Rank(rank, table));
+                cpu::register_group(&mut kernels, &group);
+                let tensors = operands(rank);
+                let given: Vec<&Tensor> = tensors.iter().collect();
+                launch_from(&kernels, op, &given, &attrs(rank), 0, 0).unwrap();
+                tensors[0].values()
+            })
+        };
+        let threads: Vec<_> = (0..ranks).map(run).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+fn round() -> Attrs {
+    Attrs::new().with("round", 0)
+}
+
+/// The same arguments on every rank.
+fn same(attrs: Attrs) -> impl Fn(usize) -> Attrs + Sync {
+    move |_| attrs.clone()
+}
+
+fn of_rank(rank: usize, count: usize) -> Vec<Num> {
+    (0..count).map(|k| Float((rank * 10 + k) as f64)).collect()
+}
+
+#[test]
+fn sums_products_extremes_and_means() {
+    let transposed = Layout::strided(&[2, 3], &[1, 2], 4).unwrap();
+    for (op, expected) in [
+        ("sum", [30.0, 33.0, 36.0, 39.0, 42.0, 45.0]),
+        ("min", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+        ("max", [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]),
+        ("mean", [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),
+        ("product", [0.0, 231.0, 528.0, 897.0, 1344.0, 1875.0]),
+    ] {
+        let attrs = round().with("op", op);
+        let operands = |rank| vec![Tensor::laid(DType::F32, transposed.clone(), &of_rank(rank, 6))];
+        let expected: Vec<Num> = expected.iter().map(|&v| Float(v)).collect();
+        assert_eq!(
+            all_ranks(3, "allreduce_", &same(attrs.clone()), operands),
+            vec![expected; 3],
+            "{op}"
+        );
+    }
+    // Half-precision numbers are added wide and rounded once: 2048 + 1 + 1 is 2050 in f16 only so.
+    let half = |rank| {
+        let value = if rank == 0 { 2048.0 } else { 1.0 };
+        vec![Tensor::dense(DType::F16, &[1], &[Float(value)])]
+    };
+    assert_eq!(all_ranks(3, "allreduce_", &same(round()), half), vec![vec![Float(2050.0)]; 3]);
+}
+
+#[test]
+fn what_one_has_goes_to_all() {
+    let attrs = round().with("root", 2);
+    let operands = |rank| vec![Tensor::ints(DType::I16, &[2], &[rank as i64, 7])];
+    assert_eq!(
+        all_ranks(4, "broadcast_", &same(attrs.clone()), operands),
+        vec![vec![Int(2), Int(7)]; 4]
+    );
+}
+
+#[test]
+fn gathering_scattering_and_exchanging() {
+    let gather = |rank| {
+        let out = Tensor::dense(DType::F64, &[3, 2], &[Float(0.0)]);
+        vec![out, Tensor::dense(DType::F64, &[2], &of_rank(rank, 2))]
+    };
+    let expected: Vec<Num> = (0..3).flat_map(|rank| of_rank(rank, 2)).collect();
+    assert_eq!(all_ranks(3, "allgather_", &same(round()), gather), vec![expected; 3]);
+
+    let scatter = |rank| {
+        let out = Tensor::dense(DType::F32, &[2], &[Float(0.0)]);
+        vec![out, Tensor::dense(DType::F32, &[4], &of_rank(rank, 4))]
+    };
+    let expected = [[10.0, 12.0], [14.0, 16.0]].map(|v| v.map(Float).to_vec());
+    assert_eq!(all_ranks(2, "reduce_scatter_", &same(round()), scatter), expected);
+
+    let exchange = |rank| {
+        let out = Tensor::dense(DType::F32, &[2, 2], &[Float(0.0)]);
+        vec![out, Tensor::dense(DType::F32, &[2, 2], &of_rank(rank, 4))]
+    };
+    let expected = [[0.0, 1.0, 10.0, 11.0], [2.0, 3.0, 12.0, 13.0]].map(|v| v.map(Float).to_vec());
+    assert_eq!(all_ranks(2, "alltoall_", &same(round()), exchange), expected);
+
+    // Rank 0 keeps one row and sends two; rank 1 sends none and keeps three.
+    let uneven = |rank: usize| {
+        let rows = [1, 5][rank];
+        let out = Tensor::dense(DType::F32, &[rows], &[Float(-1.0)]);
+        vec![out, Tensor::dense(DType::F32, &[3], &of_rank(rank, 3))]
+    };
+    let splits = |rank: usize| {
+        let (from, to): ([i64; 2], [i64; 2]) = [([1, 0], [1, 2]), ([2, 3], [0, 3])][rank];
+        let attrs = round().with("output_splits", from.to_vec());
+        attrs.with("input_splits", to.to_vec())
+    };
+    let got = all_ranks(2, "alltoall_", &splits, uneven);
+    let expected = [vec![0.0], vec![1.0, 2.0, 10.0, 11.0, 12.0]]
+        .map(|v| v.into_iter().map(Float).collect::<Vec<_>>());
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn one_rank_is_its_own_group() {
+    let kernels = millstream_kernels::standard();
+    let run = |op: &str, tensors: &[&Tensor], attrs: &Attrs| {
+        launch_from(&kernels, op, tensors, attrs, 0, 0)
+    };
+    let x = Tensor::dense(DType::F32, &[3], &of_rank(1, 3));
+    run("allreduce_", &[&x], &round()).unwrap();
+    assert_eq!(x.values(), of_rank(1, 3));
+    let out = Tensor::dense(DType::F32, &[3], &[Float(0.0)]);
+    run("allgather_", &[&out, &x], &round()).unwrap();
+    assert_eq!(out.values(), of_rank(1, 3));
+    let error = run("send", &[&x], &Attrs::new().with("to", 1)).unwrap_err();
+    assert!(error.contains("there is no rank 1 of 1"), "{error}");
+    let error = run("broadcast_", &[&x], &round().with("root", 4)).unwrap_err();
+    assert!(error.contains("there is no rank 4 of 1"), "{error}");
+}

@@ -1,0 +1,38 @@
+"""Running sums and products."""
+
+import torch
+from cases import ALL, FLOATS, D, Family, ints, layouts, rand
+
+f = Family("scan")
+A = torch.ops.aten
+
+
+def values(shape, dtype, seed):
+    v = ints(shape, -2, 4, torch.int64, seed)
+    if dtype.is_floating_point:
+        return rand(shape, dtype, seed)
+    return (v.abs() if dtype == torch.uint8 else v).to(dtype)
+
+
+for op in ["cumsum", "cumprod"]:
+    fn = getattr(A, op)
+    for dtype in ALL:
+        x = values((3, 4, 5), dtype, 1)
+        for t in layouts(x) if dtype in (torch.float32, torch.uint8) else [x]:
+            for dim in [0, 1, -1]:
+                f.case(op, [t], {"dim": dim}, lambda t: fn(t, dim))
+        for to in [torch.float32, torch.int32, torch.float16]:
+            f.case(op, [x], {"dim": 1, "dtype": D(to)}, lambda t: fn(t, 1, dtype=to))
+    for dtype in FLOATS:
+        s = torch.tensor([1, 2, float("inf"), 1, float("-inf"), 0, float("nan"), 1], dtype=dtype)
+        f.case(op, [s], {"dim": 0}, lambda t: fn(t, 0))
+    for shape, dim in [((), 0), ((), -1), ((0,), 0), ((2, 0, 3), 1), ((2, 0, 3), 0), ((1,), 0)]:
+        f.case(op, [rand(shape)], {"dim": dim}, lambda t: fn(t, dim))
+    f.case(op, [rand((3, 1, 2)).expand(3, 4, 2)], {"dim": 1}, lambda t: fn(t, 1))
+    f.case(op, [rand((900,), seed=2)], {"dim": 0}, lambda t: fn(t, 0))
+    f.case(op, [torch.tensor([2**62, 2**62, 3, 5])], {"dim": 0}, lambda t: fn(t, 0))
+    f.case(op, [values((9,), torch.int8, 3)], {"dim": 0, "dtype": D(torch.int8)},
+           lambda t: fn(t, 0, dtype=torch.int8))
+    f.refuses(op, [rand((3,))], {"dim": 1}, lambda t: fn(t, 1))
+    f.refuses(op, [rand((3,))], {"dim": 0, "dtype": D(torch.bool)}, lambda t: fn(t, 0, dtype=torch.bool))
+f.save()
