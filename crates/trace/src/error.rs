@@ -58,8 +58,12 @@ impl TraceError {
         }))
     }
 
-    /// An error at a place of a trace.
+    /// An error at a place of a trace: a line and column, or a node.
     pub fn at(source: &Source, place: Place, message: impl Into<String>) -> TraceError {
+        let message = message.into();
+        if let Some(node) = source.node(&place) {
+            return TraceError::of_file(source.name(), format!("{node}: {message}"));
+        }
         let line = source.line_around(&place);
         let span = place.offset.clamp(line.start, line.end) - line.start
             ..place.range().end.clamp(line.start, line.end) - line.start;

@@ -37,7 +37,7 @@ pub enum Entry {
 
 /// What the paths stand for, in their order. A file stands for itself. A directory stands for all
 /// traces below it, sorted by name: files that end in `.json` or `.json.gz` and hold an object with
-/// the field `millstream`. A directory that holds `rank0`, `rank1` and so on, as files with those
+/// the field `millstream`, or `schema` and `nodes`; the files beside an execution trace belong to it. A directory that holds `rank0`, `rank1` and so on, as files with those
 /// endings or as directories with one trace each, is one program of several ranks. Links to
 /// directories are not followed.
 ///
@@ -85,9 +85,9 @@ fn directory(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> 
     for (path, kind) in paths {
         if kind.is_dir() {
             directory(&path, depth + 1, found)?;
-        } else if is_json(&path) && path.is_file() {
+        } else if is_json(&path) && path.is_file() && !is_note(&path) {
             found.push(match looks_like_a_trace(&path) {
-                Ok(()) => Entry::Trace(path),
+                Ok(_) => Entry::Trace(path),
                 Err(why) => skipped(&path, why),
             });
         }
@@ -106,6 +106,12 @@ fn rank_of(name: &str) -> Option<u32> {
 fn is_json(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".json") || name.ends_with(".json.gz")
+}
+
+/// Whether this is a file that belongs to an execution trace beside it.
+fn is_note(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    crate::et::notes::BESIDE.contains(&&*name)
 }
 
 /// The ranks of one program, if all are there.
@@ -134,21 +140,32 @@ fn all_ranks(folder: &Path, ranks: BTreeMap<u32, Vec<PathBuf>>, depth: usize) ->
     Ok(Entry::Ranks { folder: folder.to_owned(), ranks: files })
 }
 
-/// Whether the file holds an object with the field `millstream`; if not, why. Nothing past that
-/// field is read.
-fn looks_like_a_trace(path: &Path) -> Result<(), String> {
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// An object with the field `millstream`.
+    Native,
+    /// An object with the fields `schema` and `nodes`.
+    ExecutionTrace,
+}
+
+/// Whether the file is a trace; if not, why. Nothing past the field that tells is read.
+fn looks_like_a_trace(path: &Path) -> Result<Format, String> {
     let fail = |e: io::Error| format!("cannot read it: {}", reason(&e));
     let mut file = BufReader::new(File::open(path).map_err(fail)?);
     let zipped = file.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
     let bound = crate::LoadOptions::default().max_bytes;
     match zipped {
-        true => has_field(BufReader::new(MultiGzDecoder::new(file)).take(bound)),
-        false => has_field(file.take(bound)),
+        true => format_of(BufReader::new(MultiGzDecoder::new(file)).take(bound)),
+        false => format_of(file.take(bound)),
     }
 }
 
-fn has_field(from: impl BufRead) -> Result<(), String> {
-    const FOUND: &str = "the field was found";
+/// What a file is that begins so; if it is no trace, why.
+pub(crate) fn format_of(from: impl BufRead) -> Result<Format, String> {
+    const NATIVE: &str = "the field millstream";
+    const TIMELINE: &str = "a timeline, which tells when things ran and not what they computed";
+    const EXECUTION: &str = "the fields of an execution trace";
     struct Search;
     impl<'de> Visitor<'de> for Search {
         type Value = ();
@@ -156,20 +173,34 @@ fn has_field(from: impl BufRead) -> Result<(), String> {
             f.write_str("an object")
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
-                if key == "millstream" {
+            let mut schema = false;
+            while let Some(key) = map.next_key::<String>()? {
+                match key.as_str() {
                     // An error is the way to stop before the end of the object.
-                    return Err(A::Error::custom(FOUND));
+                    "millstream" => return Err(A::Error::custom(NATIVE)),
+                    "nodes" if schema => return Err(A::Error::custom(EXECUTION)),
+                    "schema" => schema = true,
+                    "traceEvents" => return Err(A::Error::custom(TIMELINE)),
+                    _ => {}
                 }
                 map.next_value::<IgnoredAny>()?;
             }
-            Ok(())
+            match schema {
+                true => Err(A::Error::custom(EXECUTION)),
+                false => Ok(()),
+            }
         }
     }
-    match serde_json::Deserializer::from_reader(from).deserialize_map(Search) {
-        Err(e) if e.to_string().starts_with(FOUND) => Ok(()),
-        Ok(()) => Err("no Millstream trace: it has no field 'millstream'".to_owned()),
-        Err(e) if e.is_data() => Err("no Millstream trace: it is not an object".to_owned()),
-        Err(e) => Err(format!("not valid JSON: {e}")),
+    let error = match serde_json::Deserializer::from_reader(from).deserialize_map(Search) {
+        Ok(()) => return Err("no trace: it has no field 'millstream' and no 'nodes'".to_owned()),
+        Err(error) => error,
+    };
+    let message = error.to_string();
+    match () {
+        () if message.starts_with(NATIVE) => Ok(Format::Native),
+        () if message.starts_with(EXECUTION) => Ok(Format::ExecutionTrace),
+        () if message.starts_with(TIMELINE) => Err(TIMELINE.to_owned()),
+        () if error.is_data() => Err("no Millstream trace: it is not an object".to_owned()),
+        () => Err(format!("not valid JSON: {error}")),
     }
 }

@@ -299,3 +299,16 @@ fn nameable(name: &str) -> Result<(), &'static str> {
 pub(crate) fn short(raw: &str) -> &str {
     raw.get(..32).unwrap_or(raw)
 }
+
+/// A mistake in JSON, at its place.
+pub(crate) fn syntax(source: &Source, error: &serde_json::Error) -> TraceError {
+    let text = source.text();
+    let before: usize =
+        text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let offset = (before + error.column().saturating_sub(1)).min(text.len());
+    let message = error.to_string();
+    let message = message.rsplit_once(" at line ").map_or(&*message, |(m, _)| m);
+    let place = source.place(offset..offset + 1);
+    let failed = TraceError::at(source, place, format!("not valid JSON: {message}"));
+    if error.is_eof() { failed.help("the file ends too early") } else { failed }
+}

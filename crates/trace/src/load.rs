@@ -7,6 +7,8 @@ use std::sync::Arc;
 use millstream_types::nearest::nearest;
 
 use crate::error::{Result, Site};
+use crate::et::{self, EtOptions};
+use crate::expand::{Format, format_of};
 use crate::form::TraceForm;
 use crate::jobs::Table;
 use crate::json::{At, Key, Reader};
@@ -20,24 +22,27 @@ use crate::{outputs, streams, tensors};
 pub const VERSION: u64 = 1;
 
 /// Bounds on what is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// The most bytes of text, after decompression.
     pub max_bytes: u64,
     /// The most items: entries of objects and elements of lists, but not the elements of tensors.
     /// It bounds what a loaded trace takes beside its text.
     pub max_items: usize,
+    /// How execution traces are imported.
+    pub et: EtOptions,
 }
 
 impl Default for LoadOptions {
     /// 128 MiB of text and two million items: together below 1 GiB of memory, and seconds to read.
     /// Tensors too large to be written out belong into sidecar files, which are not bounded.
     fn default() -> LoadOptions {
-        LoadOptions { max_bytes: 128 << 20, max_items: 2_000_000 }
+        LoadOptions { max_bytes: 128 << 20, max_items: 2_000_000, et: EtOptions::default() }
     }
 }
 
-/// Loads a trace from a file, which may be compressed with gzip.
+/// Loads a trace from a file, which may be compressed with gzip: a native one, or an execution trace
+/// of PyTorch's with the files that lie beside it.
 ///
 /// # Errors
 /// The file cannot be read, or what it says is wrong; with the place of what is wrong.
@@ -48,7 +53,16 @@ pub fn load(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Program> {
         Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),
         parent => parent,
     };
-    resolve(&Arc::new(source), folder, options)
+    dispatch(source, folder, options)
+}
+
+/// Reads the format that the file is in.
+fn dispatch(source: Source, folder: Option<&Path>, options: &LoadOptions) -> Result<Program> {
+    match format_of(source.text().as_bytes()) {
+        Ok(Format::ExecutionTrace) => et::import(&source, folder, options),
+        // What is neither is told what a native trace should have.
+        Ok(Format::Native) | Err(_) => resolve(&Arc::new(source), folder, options),
+    }
 }
 
 /// Loads a trace from memory. Sidecar files are looked for in `folder`; without one they are
@@ -63,7 +77,7 @@ pub fn load_bytes(
     options: &LoadOptions,
 ) -> Result<Program> {
     let source = text_of(name, bytes, options.max_bytes)?;
-    resolve(&Arc::new(source), folder, options)
+    dispatch(source, folder, options)
 }
 
 fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -> Result<Program> {
@@ -82,7 +96,7 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
         let place = reader.key_place(&key);
         let site = Site { source: source.clone(), place };
         tensors.push(tensors::tensor(reader, &mut sidecars, &key.name, at.cast(), site)?);
-        values.push(Value { name: key.name.into_owned(), place });
+        values.push(Value { name: key.name.into_owned(), place, recorded: None });
     }
     let outputs = reader.optional_entries(trace.outputs, "outputs, by name")?;
 
@@ -119,7 +133,20 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
     });
     let outputs = outputs.collect::<Result<_>>()?;
     let (name, source) = (name.map(Cow::into_owned), source.clone());
-    Ok(Program { name, streams, tensors, values, jobs, body, outputs, source })
+    let mut program = Program {
+        name,
+        streams,
+        tensors,
+        values,
+        jobs,
+        body,
+        outputs,
+        source,
+        spread: true,
+        imported: None,
+    };
+    program.spread = !program.names_streams();
+    Ok(program)
 }
 
 /// Reads the version before anything else, so that a file of a later version is not refused for

@@ -98,7 +98,7 @@ impl<'n> Names<'n> {
             return Err(Fault::new(message));
         }
         let value = ValueRef(self.values.len() as u32);
-        self.values.push(Value { name: name.to_owned(), place });
+        self.values.push(Value { name: name.to_owned(), place, recorded: None });
         self.own.insert(name.to_owned(), Binding { value, released: None });
         Ok(value)
     }

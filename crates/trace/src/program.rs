@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use millstream_types::{
-    Attrs, DType, DeviceId, Dims, Origin, SourceFile, StreamKey, StreamMode, StreamType, TensorSpec,
+    Attrs, DType, DeviceId, Dims, Origin, StreamKey, StreamMode, StreamType, TensorSpec,
 };
 
 use crate::compare::Tolerance;
 use crate::data::{Data, memory};
 use crate::error::{Result, Site, TraceError};
+use crate::et::report::Imported;
 use crate::source::{Place, Source};
 
 macro_rules! refs {
@@ -57,6 +58,11 @@ pub struct Program {
     pub outputs: Vec<Output>,
     /// The file.
     pub source: Arc<Source>,
+    /// Whether statements without a stream are spread over several: if none names a stream itself,
+    /// collectives apart.
+    pub spread: bool,
+    /// What became of the nodes, if the program is an imported trace.
+    pub imported: Option<Box<Imported>>,
 }
 
 /// A declared stream.
@@ -122,6 +128,9 @@ pub struct Value {
     pub name: String,
     /// Where it is given.
     pub place: Place,
+    /// What it was when the program was recorded, if only running it can tell; the run has to find
+    /// the same dtype and shape.
+    pub recorded: Option<TensorSpec>,
 }
 
 /// What a program runs.
@@ -295,7 +304,7 @@ impl Program {
 
     /// A place of this file as other crates name it.
     pub fn origin(&self, place: Place) -> Origin {
-        let file = SourceFile { name: self.source.name().to_owned(), unit: "line" };
+        let file = self.source.file();
         Origin::Trace(Arc::new(file), place.line)
     }
 

@@ -1,13 +1,19 @@
 //! A trace's text, and places in it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+
+use millstream_types::SourceFile;
 
 /// The text of one trace file, kept as long as anything may point into it.
 pub struct Source {
     name: String,
     text: String,
     marks: Vec<Mark>,
+    /// Of a recorded trace the nodes' names; its places are nodes, and their line is the id.
+    nodes: Option<HashMap<u32, Arc<str>>>,
 }
 
 /// What is known at a multiple of [`STEP`] bytes, so that no place costs more than one step to
@@ -55,7 +61,27 @@ impl Source {
             at = at.after(chunk);
         }
         marks.push(at);
-        Source { name, text, marks }
+        Source { name, text, marks, nodes: None }
+    }
+
+    /// A recorded trace, whose places are nodes.
+    pub(crate) fn of_nodes(name: String, nodes: HashMap<u32, Arc<str>>) -> Source {
+        Source { nodes: Some(nodes), ..Source::new(name, String::new()) }
+    }
+
+    /// The name of the node that a place is, if places are nodes.
+    pub(crate) fn node(&self, place: &Place) -> Option<String> {
+        let nodes = self.nodes.as_ref()?;
+        Some(match nodes.get(&place.line) {
+            Some(name) => format!("node {} ({name})", place.line),
+            None => format!("node {}", place.line),
+        })
+    }
+
+    /// The file as instructions name where they come from.
+    pub fn file(&self) -> SourceFile {
+        let unit = if self.nodes.is_some() { "node" } else { "line" };
+        SourceFile { name: self.name.clone(), unit }
     }
 
     /// The file's name as the user gave it.

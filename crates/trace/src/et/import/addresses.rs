@@ -1,0 +1,253 @@
+//! What an address stands for: a tensor that is known, another view of a storage that is known, a
+//! number that the trace lost, or a tensor that was there before.
+
+use millstream_types::layout::contiguous_strides;
+use millstream_types::{AttrValue, Attrs, DType, Dims, TensorSpec};
+
+use super::{Import, Initial, Lowered, Refusal, StorageId, Tensor, Val, unsupported};
+use crate::data::Data;
+use crate::et::notes::Const;
+use crate::et::value::Recorded;
+use crate::number::Number;
+
+impl Import<'_> {
+    /// The tensor that an argument stands for.
+    pub(crate) fn resolve(&mut self, given: &Recorded, arg: usize) -> Lowered<Val> {
+        if let Some(value) = self.notes.consts.get(&(self.node, arg)).cloned() {
+            let data = match value {
+                Const::Number(number) => Data::Fill(number),
+                Const::Tensor(sidecar) => {
+                    self.check_sidecar(&sidecar, given)?;
+                    Data::File(sidecar)
+                }
+            };
+            return self.first_sight(given, data, true);
+        }
+        if let Some(val) = self.bound_to(given) {
+            return Ok(val);
+        }
+        if self.is_lost_number(given) {
+            let number = self.lost_number(arg)?;
+            return self.first_sight(given, Data::Fill(number), true);
+        }
+        if let Some(view) = self.other_view(given)? {
+            self.by_tensor.insert(given.tensor, view);
+            return Ok(view);
+        }
+        let data = self.made_up(given.dtype);
+        self.report.made_up += 1;
+        self.first_sight(given, data, false)
+    }
+
+    /// The tensor that has this id, if it is as the trace says.
+    pub(super) fn bound_to(&self, given: &Recorded) -> Option<Val> {
+        let val = *self.by_tensor.get(&given.tensor)?;
+        let known = self.by_storage.get(&given.storage).copied();
+        let storage = known.or((given.numel() == 0).then(|| self.tensors[val.0].storage))?;
+        let tensor = &self.tensors[val.0];
+        let (spec, base) = (&tensor.spec, self.storages[storage.0].base);
+        let strides = given.strides.as_ref();
+        // Tensors without elements all have the same storage, which is none.
+        let same = (tensor.storage == storage || spec.numel() == 0)
+            && spec.dtype == given.dtype
+            && spec.shape() == &*given.shape
+            && (spec.layout.offset() + base == given.offset || spec.numel() == 0)
+            && strides.is_none_or(|s| same_steps(&given.shape, s, spec.layout.strides()));
+        same.then_some(val)
+    }
+
+    /// Whether this is a number of Python's that PyTorch wrapped: a tensor of the host's without
+    /// dimensions that nothing made. Numbers are wrapped as f64, i64 or bool.
+    pub(crate) fn is_lost_number(&self, given: &Recorded) -> bool {
+        given.on_host
+            && given.shape.is_empty()
+            && matches!(given.dtype, DType::F64 | DType::I64 | DType::Bool)
+            && self.bound_to(given).is_none()
+    }
+
+    /// The number that an argument of this node was, from consts.json or as the options say.
+    pub(crate) fn lost_number(&mut self, arg: usize) -> Lowered<Number> {
+        match self.notes.consts.get(&(self.node, arg)) {
+            Some(Const::Number(number)) => Ok(*number),
+            Some(Const::Tensor(_)) => Err(Refusal::Wrong(format!(
+                "argument {arg} is a number, and consts.json has a tensor for it"
+            ))),
+            None => {
+                let given = self.options.missing_scalar;
+                let number = given.or(self.options.structural.then_some(Number::Int(1)));
+                let number = number.ok_or_else(|| {
+                    Refusal::Wrong(format!(
+                        "argument {arg} is a number that the trace lost: expected it in \
+                         consts.json, or a value to take for all such numbers"
+                    ))
+                })?;
+                self.report.missing_scalars += 1;
+                Ok(number)
+            }
+        }
+    }
+
+    /// The number that a fraction was, if the trace cut it short: six places are written after its
+    /// point.
+    pub(crate) fn fraction(&self, arg: usize) -> Option<f64> {
+        match self.notes.consts.get(&(self.node, arg))? {
+            Const::Number(Number::Float(v)) => Some(*v),
+            Const::Number(Number::Int(v)) => Some(*v as f64),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_const(&self, arg: usize) -> bool {
+        matches!(self.notes.consts.get(&(self.node, arg)), Some(Const::Number(_)))
+    }
+
+    /// Another view of a storage that is known: what was saved for later comes back under a new id.
+    pub(super) fn other_view(&mut self, given: &Recorded) -> Lowered<Option<Val>> {
+        let known = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
+        let Some(&id) = known else { return Ok(None) };
+        let storage = &self.storages[id.0];
+        if storage.dtype != given.dtype || given.offset < storage.base {
+            return Ok(None);
+        }
+        let offset = given.offset - storage.base;
+        let seen = || {
+            let alike = |t: &&Tensor| {
+                t.storage == id
+                    && t.spec.shape() == &*given.shape
+                    && t.spec.layout.offset() == offset
+            };
+            let tensor = self.tensors.iter().rev().find(alike)?;
+            Some(Dims::from_slice(tensor.spec.layout.strides()))
+        };
+        let strides = match given.strides.clone().or_else(seen) {
+            Some(strides) => strides,
+            None => contiguous_strides(&given.shape).map_err(|e| e.to_string())?,
+        };
+        let spec = given.spec(&strides, storage.base)?;
+        let root = storage.root;
+        let bytes = storage.bytes;
+        if spec.span_bytes() > bytes && !self.grow(id, spec.span_bytes()) {
+            // The address is another's now.
+            return Ok(None);
+        }
+        self.view(root, &spec).map(Some)
+    }
+
+    /// A view of a tensor's storage.
+    pub(crate) fn view(&mut self, of: Val, spec: &TensorSpec) -> Lowered<Val> {
+        let ints = |dims: &[usize]| AttrValue::Ints(dims.iter().map(|&d| d as i64).collect());
+        let mut attrs = Attrs::new();
+        attrs.set("size", ints(spec.shape()));
+        attrs.set("stride", ints(spec.layout.strides()));
+        attrs.set("storage_offset", spec.layout.offset() as i64);
+        let views = self.call("as_strided", &[of], attrs)?;
+        views.first().copied().ok_or_else(|| unsupported("as_strided gives no view"))
+    }
+
+    /// Makes the storage of a tensor that was there from the start larger, now that more of it is
+    /// seen.
+    pub(super) fn grow(&mut self, storage: StorageId, bytes: usize) -> bool {
+        let storage = &mut self.storages[storage.0];
+        storage.bytes = storage.bytes.max(bytes);
+        storage.initial.is_some()
+    }
+
+    /// A tensor that was there before the trace began.
+    pub(super) fn first_sight(
+        &mut self,
+        given: &Recorded,
+        data: Data,
+        constant: bool,
+    ) -> Lowered<Val> {
+        let strides = match &given.strides {
+            Some(strides) => strides.clone(),
+            None => contiguous_strides(&given.shape).map_err(|e| e.to_string())?,
+        };
+        let spec = given.spec(&strides, 0)?;
+        let name = format!("n{}.{}", self.node, self.tensors.len());
+        let val = self.add_initial(name, spec, data, constant);
+        self.bind(given, val);
+        Ok(val)
+    }
+
+    pub(super) fn add_initial(
+        &mut self,
+        name: String,
+        spec: TensorSpec,
+        data: Data,
+        constant: bool,
+    ) -> Val {
+        let val = self.make_storage(name, spec, Some(self.initial.len()));
+        self.initial.push(Initial { val, data, constant });
+        val
+    }
+
+    /// A number as a tensor of no dimensions.
+    pub(crate) fn number(&mut self, number: Number, dtype: DType) -> Lowered<Val> {
+        let spec = TensorSpec::contiguous(dtype, &[]).map_err(|e| e.to_string())?;
+        let name = format!("n{}.{}", self.node, self.tensors.len());
+        Ok(self.add_initial(name, spec, Data::Fill(number), true))
+    }
+
+    pub(super) fn bind(&mut self, given: &Recorded, val: Val) {
+        self.by_tensor.insert(given.tensor, val);
+        self.by_storage.insert(given.storage, self.tensors[val.0].storage);
+    }
+
+    /// Forgets the addresses of results that were not made.
+    pub(crate) fn forget(&mut self, results: &[Option<Recorded>]) {
+        for given in results.iter().flatten() {
+            self.by_tensor.remove(&given.tensor);
+            self.by_storage.remove(&given.storage);
+        }
+    }
+
+    /// Binds a result to its address, once it is what the trace says.
+    pub(crate) fn bind_result(&mut self, number: usize, given: &Recorded, val: Val) -> Lowered<()> {
+        let tensor = &self.tensors[val.0];
+        let spec = &tensor.spec;
+        if (spec.dtype, spec.shape()) != (given.dtype, &*given.shape) {
+            return Err(Refusal::Wrong(format!(
+                "result {number} is {}, and the trace says {}",
+                spec.brief(),
+                given.brief()
+            )));
+        }
+        let storage = tensor.storage;
+        let is_root = self.storages[storage.0].root == val && tensor.last_use.is_none();
+        let fresh = is_root && self.storages[storage.0].initial.is_none();
+        let laid = given
+            .strides
+            .clone()
+            .filter(|strides| !same_steps(&given.shape, strides, tensor.spec.layout.strides()));
+        let mut val = val;
+        if let Some(strides) = laid {
+            // A view that lies otherwise than PyTorch's was taken of something else.
+            if !fresh {
+                return Err(Refusal::Wrong(format!(
+                    "result {number} is {}, and the trace says strides {strides:?}",
+                    tensor.spec
+                )));
+            }
+            let mut attrs = Attrs::new();
+            attrs.set("strides", strides.iter().map(|&s| s as i64).collect::<Vec<_>>());
+            let copied = self.call("copy", &[val], attrs)?;
+            val = copied.first().copied().ok_or_else(|| unsupported("copy gives nothing"))?;
+            self.report.relaid += 1;
+        }
+        let storage = self.tensors[val.0].storage;
+        if fresh {
+            let offset = self.tensors[val.0].spec.layout.offset();
+            self.storages[storage.0].base = given.offset.saturating_sub(offset);
+        }
+        self.bind(given, val);
+        Ok(())
+    }
+}
+
+/// Whether two layouts take the same steps: strides of dimensions of length 1 do not matter.
+pub(crate) fn same_steps(shape: &[usize], a: &[usize], b: &[usize]) -> bool {
+    shape.contains(&0)
+        || (a.len() == b.len()
+            && shape.iter().zip(a.iter().zip(b)).all(|(&d, (a, b))| d == 1 || a == b))
+}

@@ -1,0 +1,157 @@
+//! Calls of ops: inferred by their schemas, and what they make.
+
+use millstream_ops::{CallSpec, OutputSpec};
+use millstream_types::{Attrs, Dims, TensorSpec};
+
+use super::{Import, Lowered, Refusal, Val, unsupported};
+use crate::program::{Action, Call, Results, StreamRef, ValueRef};
+
+impl Import<'_> {
+    /// Calls an op. The results are new tensors, views, or tensors changed in place.
+    pub(crate) fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Vec<Val>> {
+        self.emit(op, inputs, attrs, None, None)
+    }
+
+    /// Calls an op and writes its results to tensors that exist, or says why that cannot be.
+    pub(crate) fn call_into(
+        &mut self,
+        op: &str,
+        inputs: &[Val],
+        attrs: Attrs,
+        targets: &[Val],
+    ) -> Lowered<()> {
+        self.emit(op, inputs, attrs, Some(targets), None).map(drop)
+    }
+
+    /// Calls an op on a stream of its own.
+    pub(crate) fn call_on(
+        &mut self,
+        stream: StreamRef,
+        op: &str,
+        inputs: &[Val],
+        attrs: Attrs,
+    ) -> Lowered<Vec<Val>> {
+        self.emit(op, inputs, attrs, None, Some(stream))
+    }
+
+    /// The results that a call would have.
+    pub(crate) fn ask(
+        &self,
+        op: &str,
+        inputs: &[Val],
+        attrs: &Attrs,
+    ) -> Lowered<millstream_ops::Signature> {
+        let id = self.ops().id(op).map_err(|e| match e {
+            millstream_types::Error::Unknown { nearest, .. } => {
+                Refusal::Unsupported { message: format!("there is no op '{op}'"), nearest }
+            }
+            other => Refusal::Wrong(other.to_string()),
+        })?;
+        let specs: Vec<TensorSpec> = inputs.iter().map(|v| self.spec(*v).clone()).collect();
+        let schema = self.ops().get(id).ok_or_else(|| unsupported("the op is not there"))?;
+        schema.check(CallSpec { inputs: &specs, attrs }).map_err(|e| Refusal::Wrong(e.to_string()))
+    }
+
+    pub(super) fn emit(
+        &mut self,
+        op: &str,
+        inputs: &[Val],
+        attrs: Attrs,
+        into: Option<&[Val]>,
+        stream: Option<StreamRef>,
+    ) -> Lowered<Vec<Val>> {
+        let signature = self.ask(op, inputs, &attrs)?;
+        for &val in inputs.iter().chain(into.unwrap_or_default()) {
+            self.used(val);
+        }
+        let at = self.statements.len();
+        for (input, access) in inputs.iter().zip(&signature.accesses) {
+            if access.writes() {
+                let storage = self.tensors[input.0].storage;
+                self.storages[storage.0].last_write = at;
+            }
+        }
+        for target in into.unwrap_or_default() {
+            let storage = self.tensors[target.0].storage;
+            self.storages[storage.0].last_write = at;
+        }
+        let mut results = Vec::new();
+        if let Some(targets) = into {
+            results.extend_from_slice(targets);
+        } else {
+            for (k, output) in signature.outputs.iter().enumerate() {
+                let name = format!("n{}.{}", self.node, self.tensors.len());
+                results.push(match output {
+                    OutputSpec::Fresh(spec) => {
+                        let val = self.make_storage(name, spec.clone(), None);
+                        let storage = self.tensors[val.0].storage;
+                        self.storages[storage.0].last_write = at;
+                        val
+                    }
+                    OutputSpec::View { of, layout } => {
+                        let of = &self.tensors[inputs[*of].0];
+                        let storage = of.storage;
+                        let spec = TensorSpec::new(of.spec.dtype, layout.clone())
+                            .map_err(|e| e.to_string())?;
+                        let bytes = self.storages[storage.0].bytes;
+                        if spec.span_bytes() > bytes && !self.grow(storage, spec.span_bytes()) {
+                            return Err(Refusal::Wrong(format!(
+                                "{spec} reaches past a storage of {bytes} bytes"
+                            )));
+                        }
+                        self.make(name, storage, spec)
+                    }
+                    OutputSpec::Same(input) => inputs[*input],
+                    OutputSpec::Bounded(bound) => self.bounded(name, bound, k)?,
+                });
+            }
+        }
+        let refs = |vals: &[Val]| vals.iter().map(|v| ValueRef(v.0 as u32)).collect();
+        let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));
+        let named = if in_place { Vec::new() } else { refs(&results) };
+        let call = Call {
+            op: op.to_owned(),
+            op_place: self.place,
+            inputs: refs(inputs),
+            results: match into {
+                Some(targets) => Results::Into(refs(targets)),
+                None => Results::New(named),
+            },
+            attrs,
+            stream,
+        };
+        self.push(Action::Call(Box::new(call)));
+        Ok(results)
+    }
+
+    /// A result whose size only its run will tell. The trace says one, which the run checks.
+    pub(super) fn bounded(
+        &mut self,
+        name: String,
+        bound: &TensorSpec,
+        result: usize,
+    ) -> Lowered<Val> {
+        let shape = self.shapes.get(result).cloned();
+        let fits = |shape: &Dims| {
+            shape.len() == bound.shape().len()
+                && shape[0] <= bound.shape()[0]
+                && shape[1..] == bound.shape()[1..]
+        };
+        let Some(shape) = shape.filter(fits) else {
+            return Err(Refusal::Wrong(format!(
+                "result {result} is at most {}, which the trace contradicts",
+                bound.brief()
+            )));
+        };
+        let spec = TensorSpec::contiguous(bound.dtype, &shape).map_err(|e| e.to_string())?;
+        let val = self.make_storage(name, spec, None);
+        self.tensors[val.0].recorded = true;
+        Ok(val)
+    }
+
+    /// Makes the host wait for a tensor.
+    pub(crate) fn read(&mut self, val: Val) {
+        self.used(val);
+        self.push(Action::Read(ValueRef(val.0 as u32)));
+    }
+}

@@ -1,0 +1,160 @@
+//! The program as a whole: outputs kept from what is written later, tensors ended after their last
+//! use, and numbers for all of them.
+
+use std::collections::HashMap;
+
+use millstream_types::{Attrs, TensorSpec};
+
+use super::{Finished, Import, Lowered, Val};
+use crate::error::Site;
+use crate::et::report::Imported;
+use crate::program::{Action, Call, Output, Results, Statement, ValueRef};
+
+impl Import<'_> {
+    /// Keeps outputs from what is written later, ends tensors after their last use, and numbers
+    /// the tensors that are there from the start first.
+    pub(crate) fn finish(mut self) -> Lowered<(Finished, Imported)> {
+        let mut kept: Vec<(usize, Val, Val)> = Vec::new();
+        for k in 0..self.bound.len() {
+            let (val, after) = (self.bound[k].val, self.bound[k].after);
+            let storage = self.tensors[val.0].storage;
+            if self.storages[storage.0].last_write >= after && after < self.statements.len() {
+                let spec = self.tensors[val.0].spec.clone();
+                let spec =
+                    TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(|e| e.to_string())?;
+                let name = format!("{} as it was", self.tensors[val.0].name);
+                let copy = self.make_storage(name, spec, None);
+                self.bound[k].val = copy;
+                kept.push((after, val, copy));
+            }
+        }
+        let initial_of: HashMap<Val, usize> =
+            self.initial.iter().enumerate().map(|(k, i)| (i.val, k)).collect();
+        let mut order: Vec<Option<u32>> = vec![None; self.tensors.len()];
+        let mut next = self.initial.len() as u32;
+        for (k, place) in order.iter_mut().enumerate() {
+            *place = Some(match initial_of.get(&Val(k)) {
+                Some(&initial) => initial as u32,
+                None => {
+                    next += 1;
+                    next - 1
+                }
+            });
+        }
+        let number = |val: Val| ValueRef(order[val.0].unwrap_or(u32::MAX));
+
+        // What ends after which statement.
+        let outputs: Vec<Val> = self.bound.iter().map(|b| b.val).collect();
+        let mut ends: HashMap<usize, Vec<ValueRef>> = HashMap::new();
+        let made: HashMap<usize, usize> = made_by(&self.statements);
+        for (k, tensor) in self.tensors.iter().enumerate() {
+            let val = Val(k);
+            let keeps = initial_of.get(&val).is_some_and(|&i| !self.initial[i].constant);
+            if keeps || outputs.contains(&val) {
+                continue;
+            }
+            let copied = kept.iter().filter(|(_, of, _)| *of == val).map(|(after, ..)| *after);
+            let last = tensor.last_use.into_iter().chain(made.get(&k).copied());
+            if let Some(last) = last.chain(copied).max() {
+                ends.entry(last).or_default().push(number(val));
+            }
+        }
+        let mut copies: HashMap<usize, Vec<(Val, Val)>> = HashMap::new();
+        for (after, of, copy) in kept {
+            copies.entry(after).or_default().push((of, copy));
+        }
+
+        let mut statements = Vec::new();
+        let count = self.statements.len();
+        let source: Vec<Option<Statement>> =
+            std::mem::take(&mut self.statements).into_iter().map(Some).chain([None]).collect();
+        for (at, statement) in source.into_iter().enumerate() {
+            for (of, copy) in copies.remove(&at).unwrap_or_default() {
+                let place = self.tensors[of.0].place;
+                let call = Call {
+                    op: "copy".to_owned(),
+                    op_place: place,
+                    inputs: vec![number(of)],
+                    results: Results::New(vec![number(copy)]),
+                    attrs: Attrs::new(),
+                    stream: None,
+                };
+                statements.push(Statement { place, action: Action::Call(Box::new(call)) });
+            }
+            let Some(mut statement) = statement else { continue };
+            renumber(&mut statement.action, &|v| number(Val(v.index())));
+            let place = statement.place;
+            statements.push(statement);
+            if let Some(ended) = ends.remove(&at).filter(|_| at < count) {
+                statements.push(Statement { place, action: Action::Release(ended) });
+            }
+        }
+
+        let mut values: Vec<Option<crate::program::Value>> = vec![None; self.tensors.len()];
+        for (k, tensor) in self.tensors.iter().enumerate() {
+            values[number(Val(k)).index()] = Some(crate::program::Value {
+                name: tensor.name.clone(),
+                place: tensor.place,
+                recorded: tensor.recorded.then(|| tensor.spec.clone()),
+            });
+        }
+        let tensors = self.initial.iter().map(|initial| {
+            let tensor = &self.tensors[initial.val.0];
+            crate::program::Tensor {
+                name: tensor.name.clone(),
+                spec: tensor.spec.clone(),
+                storage_bytes: self.storages[tensor.storage.0].bytes,
+                device: None,
+                data: initial.data.clone(),
+                site: Site { source: self.source.clone(), place: tensor.place },
+            }
+        });
+        // With nodes left out or numbers made up, results are not what was recorded.
+        let comparable = !self.options.structural
+            || (self.report.skipped.is_empty() && self.report.missing_scalars == 0);
+        let finished = Finished {
+            tensors: tensors.collect(),
+            values: values.into_iter().flatten().collect(),
+            statements,
+            outputs: self
+                .bound
+                .into_iter()
+                .map(|b| Output {
+                    value: Some(number(b.val)),
+                    expected: b.output.expected.filter(|_| comparable),
+                    ..b.output
+                })
+                .collect(),
+        };
+        Ok((finished, self.report))
+    }
+}
+
+/// By tensor the statement that makes it.
+fn made_by(statements: &[Statement]) -> HashMap<usize, usize> {
+    let mut made = HashMap::new();
+    for (at, statement) in statements.iter().enumerate() {
+        let Action::Call(call) = &statement.action else { continue };
+        let Results::New(results) = &call.results else { continue };
+        for result in results {
+            made.entry(result.index()).or_insert(at);
+        }
+    }
+    made
+}
+
+fn renumber(action: &mut Action, number: &dyn Fn(ValueRef) -> ValueRef) {
+    match action {
+        Action::Call(call) => {
+            for input in &mut call.inputs {
+                *input = number(*input);
+            }
+            let (Results::New(list) | Results::Into(list)) = &mut call.results;
+            for result in list {
+                *result = number(*result);
+            }
+        }
+        Action::Read(value) => *value = number(*value),
+        _ => {}
+    }
+}

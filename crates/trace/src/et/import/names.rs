@@ -1,0 +1,113 @@
+//! Inputs and outputs: tensors that the trace names, with their elements.
+
+use millstream_types::layout::contiguous_strides;
+use millstream_types::{Attrs, DType, TensorSpec};
+
+use super::{Bound, Import, Lowered, Refusal, unsupported};
+use crate::data::Data;
+use crate::error::Site;
+use crate::et::value::{Fault, Recorded};
+use crate::number::Number;
+use crate::program::Output;
+use crate::random::Distribution;
+use crate::sidecar::Sidecar;
+
+impl Import<'_> {
+    /// An input that the trace names, with its elements.
+    pub(crate) fn bind_input(&mut self, name: &str, given: &Recorded) -> Lowered<()> {
+        let data = match self.notes.tensor(name) {
+            Ok(sidecar) => {
+                self.check_sidecar(&sidecar, given)?;
+                Data::File(sidecar)
+            }
+            Err(_) if self.options.structural => {
+                self.report.made_up += 1;
+                self.made_up(given.dtype)
+            }
+            Err(fault) => {
+                let hint =
+                    fault.nearest.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
+                return Err(Refusal::Wrong(format!("{}{hint}", fault.message)));
+            }
+        };
+        let strides = given.strides.clone().map_or_else(|| contiguous_strides(&given.shape), Ok);
+        let strides = strides.map_err(|e| e.to_string())?;
+        let shared = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
+        if let Some(&storage) = shared {
+            // Two names of one storage: the second's elements are copied to where they lie.
+            if self.storages[storage.0].dtype != given.dtype {
+                return Err(unsupported("two inputs of one storage have different dtypes"));
+            }
+            let spec =
+                TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
+            let from = self.add_initial(name.to_owned(), spec, data, true);
+            let spec = given.spec(&strides, 0)?;
+            let root = self.storages[storage.0].root;
+            let view = self.view(root, &spec)?;
+            self.call("copy_", &[view, from], Attrs::new())?;
+            self.by_tensor.insert(given.tensor, view);
+            return Ok(());
+        }
+        let spec = given.spec(&strides, 0)?;
+        let val = self.add_initial(name.to_owned(), spec, data, false);
+        self.bind(given, val);
+        Ok(())
+    }
+
+    /// An output that the trace names, with the elements it has to have.
+    pub(crate) fn bind_output(&mut self, name: &str, given: &Recorded) -> Lowered<()> {
+        let Some(val) = self.bound_to(given) else {
+            if self.options.structural {
+                // What would have made it was left out.
+                return Ok(());
+            }
+            return Err(Refusal::Wrong(format!("nothing made the output {}", given.brief())));
+        };
+        let expected = match self.notes.tensor(name) {
+            Ok(sidecar) => {
+                self.check_sidecar(&sidecar, given)?;
+                Some(Data::File(sidecar))
+            }
+            Err(_) if self.options.structural => None,
+            Err(fault) => {
+                let hint =
+                    fault.nearest.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
+                return Err(Refusal::Wrong(format!("{}{hint}", fault.message)));
+            }
+        };
+        let output = Output {
+            name: name.to_owned(),
+            value: None,
+            dtype: Some(given.dtype),
+            shape: Some(given.shape.clone()),
+            expected,
+            tolerance: self.notes.tolerance,
+            site: self.site(),
+        };
+        self.bound.push(Bound { val, after: self.statements.len(), output });
+        Ok(())
+    }
+
+    pub(super) fn site(&self) -> Site {
+        Site { source: self.source.clone(), place: self.place }
+    }
+
+    pub(super) fn check_sidecar(&self, sidecar: &Sidecar, given: &Recorded) -> Result<(), Fault> {
+        if (sidecar.dtype(), sidecar.shape()) == (given.dtype, &*given.shape) {
+            return Ok(());
+        }
+        let kept = format!("{}{:?}", sidecar.dtype(), sidecar.shape());
+        Err(format!("the elements beside the trace are {kept}, the tensor is {}", given.brief()))
+    }
+
+    /// Elements for a tensor that nothing is known of.
+    pub(super) fn made_up(&self, dtype: DType) -> Data {
+        match dtype.is_float() && !self.notes.bound {
+            true => Data::Random {
+                seed: self.tensors.len() as u64,
+                distribution: Distribution::Uniform { low: -1.0, high: 1.0 },
+            },
+            false => Data::Fill(Number::Int(0)),
+        }
+    }
+}

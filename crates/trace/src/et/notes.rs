@@ -1,0 +1,174 @@
+//! The files that may lie beside a trace: which tensors are inputs and outputs (`bindings.json`),
+//! numbers that the trace lost (`consts.json`), how near results have to be (`meta.json`), and the
+//! tensors' elements (`tensors.safetensors`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::compare::Tolerance;
+use crate::error::{Result, TraceError};
+use crate::number::Number;
+use crate::sidecar::{Fault, Sidecar, Sidecars, reason};
+
+/// The file of the tensors' elements.
+const TENSORS: &str = "tensors.safetensors";
+const BINDINGS: &str = "bindings.json";
+const CONSTS: &str = "consts.json";
+const META: &str = "meta.json";
+
+/// The names of all files that belong to a trace beside it.
+pub(crate) const BESIDE: &[&str] = &[TENSORS, BINDINGS, CONSTS, META];
+
+/// The most bytes that are read of a note.
+const MAX_BYTES: u64 = 64 << 20;
+
+#[derive(Deserialize)]
+struct BindingForm {
+    et: (u64, u64, u64, u64, u64, String),
+    shape: Vec<usize>,
+    node: u64,
+}
+
+#[derive(Deserialize)]
+struct ConstForm {
+    node: u64,
+    arg: usize,
+    scalar: Option<serde_json::Value>,
+    tensor: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct MetaForm {
+    case: Option<String>,
+    tolerance: Option<ToleranceForm>,
+}
+
+#[derive(Deserialize)]
+struct ToleranceForm {
+    rtol: Option<f64>,
+    atol: Option<f64>,
+}
+
+/// A value that the trace lost.
+#[derive(Clone, Debug)]
+pub(crate) enum Const {
+    Number(Number),
+    /// A tensor of `tensors.safetensors`.
+    Tensor(Sidecar),
+}
+
+/// What lies beside a trace.
+pub(crate) struct Notes {
+    sidecars: Sidecars,
+    /// Whether there are bindings at all.
+    pub(crate) bound: bool,
+    /// By node, the tensor's shape.
+    bindings: BTreeMap<u64, (String, u64, Vec<usize>)>,
+    pub(crate) consts: HashMap<(u64, usize), Const>,
+    pub(crate) name: Option<String>,
+    pub(crate) tolerance: Tolerance,
+}
+
+/// The file of this name; `None` if there is none.
+fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
+    let path = folder.join(name);
+    let shown = path.display().to_string();
+    let broken = |message: String| TraceError::of_file(shown.clone(), message);
+    match fs::metadata(&path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(broken(format!("cannot read it: {}", reason(&e)))),
+        Ok(found) if found.len() > MAX_BYTES => {
+            return Err(broken(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        Ok(_) => {}
+    }
+    let text = fs::read(&path).map_err(|e| broken(format!("cannot read it: {}", reason(&e))))?;
+    match serde_json::from_slice(&text) {
+        Ok(value) => Ok(Some(value)),
+        Err(e) => Err(broken(format!("not the {name} of a trace: {e}"))),
+    }
+}
+
+fn number(value: &serde_json::Value) -> Option<Number> {
+    Some(match value {
+        serde_json::Value::Bool(v) => Number::Bool(*v),
+        serde_json::Value::Number(v) => match v.as_i64() {
+            Some(v) => Number::Int(v.into()),
+            None => Number::Float(v.as_f64()?),
+        },
+        serde_json::Value::String(text) => Number::Float(text.parse().ok()?),
+        _ => return None,
+    })
+}
+
+impl Notes {
+    /// Reads what there is. Without a folder there is nothing.
+    pub(crate) fn read(folder: Option<&Path>) -> Result<Notes> {
+        let mut notes = Notes {
+            sidecars: Sidecars::new(folder),
+            bound: false,
+            bindings: BTreeMap::new(),
+            consts: HashMap::new(),
+            name: None,
+            tolerance: Tolerance::default(),
+        };
+        let Some(folder) = folder else { return Ok(notes) };
+        if let Some(bindings) = read::<BTreeMap<String, BindingForm>>(folder, BINDINGS)? {
+            notes.bound = true;
+            for (name, binding) in bindings {
+                let bound = (name, binding.et.0, binding.shape);
+                if let Some(other) = notes.bindings.insert(binding.node, bound) {
+                    let file = folder.join(BINDINGS).display().to_string();
+                    let message =
+                        format!("two names for node {}, '{}' is one", binding.node, other.0);
+                    return Err(TraceError::of_file(file, message));
+                }
+            }
+        }
+        for (number_of, lost) in
+            read::<Vec<ConstForm>>(folder, CONSTS)?.unwrap_or_default().into_iter().enumerate()
+        {
+            let file = folder.join(CONSTS).display().to_string();
+            let at = format!("entry {number_of}, node {} argument {}", lost.node, lost.arg);
+            let broken = |why: &str| TraceError::of_file(file.clone(), format!("{at}: {why}"));
+            let value = match (&lost.scalar, &lost.tensor) {
+                (Some(value), None) => {
+                    Const::Number(number(value).ok_or_else(|| broken("no number"))?)
+                }
+                (None, Some(key)) => {
+                    Const::Tensor(notes.tensor(key).map_err(|e| broken(&e.message))?)
+                }
+                _ => return Err(broken("expected either 'scalar' or 'tensor'")),
+            };
+            if notes.consts.insert((lost.node, lost.arg), value).is_some() {
+                return Err(broken("named twice"));
+            }
+        }
+        let meta = read::<MetaForm>(folder, META)?.unwrap_or_default();
+        notes.name = meta.case;
+        if let Some(given) = meta.tolerance {
+            notes.tolerance = Tolerance { rtol: given.rtol, atol: given.atol };
+        }
+        Ok(notes)
+    }
+
+    /// The elements of a tensor that is kept beside the trace.
+    pub(crate) fn tensor(&mut self, key: &str) -> Result<Sidecar, Fault> {
+        self.sidecars.find(TENSORS, key)
+    }
+
+    /// Takes the binding of a node out: its name, the tensor's id and shape.
+    pub(crate) fn take_binding(&mut self, node: u64) -> Option<(String, u64, Vec<usize>)> {
+        self.bindings.remove(&node)
+    }
+
+    /// A binding that no node has asked for.
+    pub(crate) fn left_over(&self) -> Option<(&str, u64)> {
+        self.bindings.iter().next().map(|(node, (name, ..))| (name.as_str(), *node))
+    }
+}

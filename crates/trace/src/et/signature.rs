@@ -1,0 +1,176 @@
+//! The schema of an op as PyTorch writes it: `aten::add.Tensor(Tensor self, Tensor other, *,
+//! Scalar alpha=1) -> Tensor`.
+//!
+//! Source: <https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md>.
+
+/// An op's name and parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// With namespace and overload, as in `aten::add.Tensor`.
+    pub(crate) name: String,
+    pub(crate) params: Vec<Param>,
+}
+
+/// A parameter of an op.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Param {
+    pub(crate) name: String,
+    pub(crate) ty: Ty,
+    /// As it is written.
+    pub(crate) default: Option<String>,
+}
+
+/// The type of a parameter, as far as it decides how a value is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ty {
+    Tensor,
+    Tensors,
+    Int,
+    Ints,
+    Float,
+    Floats,
+    Bool,
+    Bools,
+    /// A number of any kind.
+    Scalar,
+    Scalars,
+    Str,
+    DType,
+    MemoryFormat,
+    /// Where a tensor lies, or what is not said in a trace.
+    Other,
+}
+
+impl Signature {
+    /// The name without namespace and overload.
+    pub(crate) fn base(&self) -> &str {
+        let name = self.name.split_once("::").map_or(&*self.name, |(_, name)| name);
+        name.split_once('.').map_or(name, |(base, _)| base)
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Signature> {
+        let (name, rest) = text.split_once('(')?;
+        let params = &rest[..closing(rest)?];
+        let mut list = Vec::new();
+        for part in split(params) {
+            let part = part.trim();
+            if part != "*" && !part.is_empty() {
+                list.push(param(part)?);
+            }
+        }
+        Some(Signature { name: name.trim().to_owned(), params: list })
+    }
+}
+
+/// Where the bracket that is open at the start closes.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 1;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The parts that commas separate, outside of brackets and texts.
+fn split(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut from, mut parts) = (0, false, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '(' | '[' if !quoted => depth += 1,
+            ')' | ']' if !quoted => depth -= 1,
+            ',' if !quoted && depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+fn param(text: &str) -> Option<Param> {
+    let mut depth = 0;
+    // The name begins after the last space that no bracket holds.
+    let (mut name_from, mut default_from) = (None, None);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '=' if depth == 0 => {
+                default_from = Some(at);
+                break;
+            }
+            ' ' if depth == 0 => name_from = Some(at + 1),
+            _ => {}
+        }
+    }
+    let name_from = name_from?;
+    let name = text[name_from..default_from.unwrap_or(text.len())].trim();
+    let default = default_from.map(|at| text[at + 1..].trim().to_owned());
+    Some(Param { name: name.to_owned(), ty: ty(text[..name_from].trim()), default })
+}
+
+fn ty(text: &str) -> Ty {
+    let text = text.strip_suffix('?').unwrap_or(text);
+    // `Tensor(a!)`, `Tensor(a!)[]`, `Tensor?[]`, `int[2]`.
+    let word = text.split(['(', '[', '?']).next().unwrap_or_default();
+    let list = text.ends_with(']');
+    match (word, list) {
+        ("Tensor", false) => Ty::Tensor,
+        ("Tensor", true) => Ty::Tensors,
+        ("int" | "SymInt", false) => Ty::Int,
+        ("int" | "SymInt", true) => Ty::Ints,
+        ("float", false) => Ty::Float,
+        ("float", true) => Ty::Floats,
+        ("bool", false) => Ty::Bool,
+        ("bool", true) => Ty::Bools,
+        ("Scalar", false) => Ty::Scalar,
+        ("Scalar", true) => Ty::Scalars,
+        ("str", false) => Ty::Str,
+        ("ScalarType", false) => Ty::DType,
+        ("MemoryFormat", false) => Ty::MemoryFormat,
+        _ => Ty::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas() {
+        let read = |text: &str| Signature::parse(text).unwrap();
+        let add = read("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+        assert_eq!((add.name.as_str(), add.base()), ("aten::add.Tensor", "add"));
+        let names = |s: &Signature| -> Vec<(String, Ty, Option<String>)> {
+            s.params.iter().map(|p| (p.name.clone(), p.ty, p.default.clone())).collect()
+        };
+        assert_eq!(names(&add)[2], ("alpha".to_owned(), Ty::Scalar, Some("1".to_owned())));
+        let split = read(
+            "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+        );
+        assert_eq!(names(&split)[0], ("self".to_owned(), Ty::Tensor, None));
+        let pool = read(
+            "aten::p(Tensor self, int[2] k, int[2] stride=[], int[2] d=[1, 1], str a=\"x, y\") -> (Tensor, Tensor)",
+        );
+        assert_eq!(names(&pool)[2], ("stride".to_owned(), Ty::Ints, Some("[]".to_owned())));
+        assert_eq!(names(&pool)[4], ("a".to_owned(), Ty::Str, Some("\"x, y\"".to_owned())));
+        let index = read(
+            "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool[3]? m=None) -> Tensor(a!)",
+        );
+        let types: Vec<Ty> = index.params.iter().map(|p| p.ty).collect();
+        assert_eq!(types, [Ty::Tensor, Ty::Tensors, Ty::Tensor, Ty::Bools]);
+        assert_eq!(Signature::parse("aten::add"), None);
+        assert_eq!(Signature::parse("aten::add(Tensor self"), None);
+        assert!(read("aten::empty() -> Tensor").params.is_empty());
+    }
+}

@@ -1,0 +1,312 @@
+//! The arguments and results of a node.
+
+use millstream_types::{DType, Dims, Layout, TensorSpec};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::et::form::{NodeForm, ValuesForm};
+
+/// What is wrong with a node.
+pub(crate) type Fault = String;
+
+/// An argument or result as the trace says it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Arg {
+    Tensor(Recorded),
+    /// A tensor that is not there.
+    Undefined,
+    None,
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Str(String),
+    List(Vec<Arg>),
+    /// A thing whose value the trace does not hold.
+    Opaque,
+}
+
+/// A tensor as the trace says it. The ids are addresses: they come back once what had them is gone.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Recorded {
+    pub(crate) tensor: u64,
+    pub(crate) storage: u64,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Dims,
+    /// From schema 1.1.1 on.
+    pub(crate) strides: Option<Dims>,
+    pub(crate) offset: usize,
+    pub(crate) on_host: bool,
+}
+
+impl Recorded {
+    /// Dtype and shape, as messages name them.
+    pub(crate) fn brief(&self) -> String {
+        format!("{}{:?}", self.dtype, self.shape)
+    }
+
+    pub(crate) fn numel(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.numel() as u64 * self.dtype.size() as u64
+    }
+
+    /// The tensor with these strides, which lies in its storage from `base` on.
+    pub(crate) fn spec(&self, strides: &[usize], base: usize) -> Result<TensorSpec, Fault> {
+        let offset = self.offset.checked_sub(base).ok_or_else(|| {
+            format!("offset {} lies before the start of its storage at {base}", self.offset)
+        })?;
+        let layout = Layout::strided(&self.shape, strides, offset).map_err(|e| e.to_string())?;
+        TensorSpec::new(self.dtype, layout).map_err(|e| e.to_string())
+    }
+}
+
+/// The dtype that PyTorch's C++ calls so.
+fn dtype(name: &str) -> Option<DType> {
+    Some(match name {
+        "float" => DType::F32,
+        "double" => DType::F64,
+        "c10::Half" => DType::F16,
+        "c10::BFloat16" => DType::BF16,
+        "long" | "long int" | "long long" => DType::I64,
+        "int" => DType::I32,
+        "short" | "short int" => DType::I16,
+        "signed char" => DType::I8,
+        "unsigned char" => DType::U8,
+        "bool" => DType::Bool,
+        _ => return None,
+    })
+}
+
+/// The inputs of a node.
+pub(crate) fn inputs(node: &NodeForm<'_>) -> Result<Vec<Arg>, Fault> {
+    args("inputs", node.inputs, node.input_shapes, node.input_types)
+}
+
+/// The outputs of a node.
+pub(crate) fn outputs(node: &NodeForm<'_>) -> Result<Vec<Arg>, Fault> {
+    args("outputs", node.outputs, node.output_shapes, node.output_types)
+}
+
+fn args(
+    what: &str,
+    values: Option<&RawValue>,
+    shapes: Option<&RawValue>,
+    types: Option<&RawValue>,
+) -> Result<Vec<Arg>, Fault> {
+    fn read<T: serde::de::DeserializeOwned>(what: &str, raw: &RawValue) -> Result<T, Fault> {
+        serde_json::from_str(raw.get()).map_err(|e| {
+            let message = e.to_string();
+            let message = message.rsplit_once(" at line ").map_or(&*message, |(m, _)| m);
+            format!("its {what}: {message}")
+        })
+    }
+    let Some(values) = values else { return Ok(Vec::new()) };
+    let form: ValuesForm = match (shapes, types) {
+        (Some(shapes), Some(types)) => ValuesForm {
+            values: read(what, values)?,
+            shapes: read(what, shapes)?,
+            types: read(what, types)?,
+            strides: None,
+        },
+        _ => read(what, values)?,
+    };
+    let count = form.values.len();
+    let strides = form.strides.as_ref().map_or(count, Vec::len);
+    if form.types.len() != count || form.shapes.len() != count || strides != count {
+        return Err(format!(
+            "its {what}: {count} values, {} shapes, {} types, {strides} strides",
+            form.shapes.len(),
+            form.types.len()
+        ));
+    }
+    let one = |k: usize| {
+        let strides = form.strides.as_ref().map(|s| &s[k]);
+        arg(&form.values[k], &form.types[k], Some(&form.shapes[k]), strides)
+            .map_err(|e| format!("{} {k}: {e}", &what[..what.len() - 1]))
+    };
+    (0..count).map(one).collect()
+}
+
+/// The inside of `Word[..]` or `Word(..)`.
+fn inside<'t>(ty: &'t str, word: &str, ends: (char, char)) -> Option<&'t str> {
+    ty.strip_prefix(word)?.strip_prefix(ends.0)?.strip_suffix(ends.1)
+}
+
+/// The parts of a list that commas separate, outside of brackets.
+fn parts(list: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0i32, 0, Vec::new());
+    for (at, c) in list.char_indices() {
+        match c {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&list[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !list.is_empty() {
+        parts.push(&list[from..]);
+    }
+    parts
+}
+
+fn arg(
+    value: &Value,
+    ty: &str,
+    shape: Option<&Value>,
+    strides: Option<&Value>,
+) -> Result<Arg, Fault> {
+    if let Some(of) = inside(ty, "Tensor", ('(', ')')) {
+        return match of.starts_with("nullptr") {
+            true => Ok(Arg::Undefined),
+            false => tensor(value, of, shape, strides).map(Arg::Tensor),
+        };
+    }
+    let list = inside(ty, "GenericList", ('[', ']')).or_else(|| inside(ty, "Tuple", ('[', ']')));
+    if let Some(types) = list {
+        let types = parts(types);
+        let Value::Array(values) = value else { return Err(format!("{value} is no list")) };
+        if types.len() != values.len() {
+            return Err(format!("a list of {} with {} types", values.len(), types.len()));
+        }
+        let at = |of: Option<&'_ Value>, k: usize| of.and_then(|v| v.get(k)).cloned();
+        let one = |(k, (value, ty)): (usize, (&Value, &&str))| {
+            let (shape, strides) = (at(shape, k), at(strides, k));
+            arg(value, ty, shape.as_ref(), strides.as_ref())
+        };
+        return values
+            .iter()
+            .zip(&types)
+            .enumerate()
+            .map(one)
+            .collect::<Result<_, _>>()
+            .map(Arg::List);
+    }
+    let wrong = || format!("{value} is no {ty}");
+    Ok(match ty {
+        "None" => Arg::None,
+        "Int" | "SymInt" => Arg::Int(value.as_i64().ok_or_else(wrong)?),
+        "Double" | "SymFloat" => Arg::Float(number(value).ok_or_else(wrong)?),
+        "Bool" | "SymBool" => Arg::Bool(value.as_bool().ok_or_else(wrong)?),
+        "String" | "Device" => Arg::Str(value.as_str().ok_or_else(wrong)?.to_owned()),
+        _ => Arg::Opaque,
+    })
+}
+
+/// A number; what JSON has no form for is written as a text.
+fn number(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        Some("inf" | "Infinity") => Some(f64::INFINITY),
+        Some("-inf" | "-Infinity") => Some(f64::NEG_INFINITY),
+        Some("nan" | "-nan" | "NaN") => Some(f64::NAN),
+        Some(_) => None,
+        None => value.as_f64(),
+    }
+}
+
+fn lengths(value: &Value, what: &str) -> Result<Dims, Fault> {
+    let wrong = || format!("impossible {what} {value}: expected a list of whole numbers");
+    let length = |v: &Value| usize::try_from(v.as_u64()?).ok();
+    let Value::Array(list) = value else { return Err(wrong()) };
+    list.iter().map(|v| length(v).ok_or_else(wrong)).collect()
+}
+
+fn tensor(
+    value: &Value,
+    of: &str,
+    shape: Option<&Value>,
+    strides: Option<&Value>,
+) -> Result<Recorded, Fault> {
+    let broken = || {
+        format!(
+            "{value} is no tensor: expected [id, storage, offset, elements, bytes of one, device]"
+        )
+    };
+    let Value::Array(tuple) = value else { return Err(broken()) };
+    let [tensor, storage, offset, numel, itemsize, device] = &tuple[..] else {
+        return Err(broken());
+    };
+    let whole = |v: &Value| v.as_u64().ok_or_else(broken);
+    let (tensor, storage, numel) = (whole(tensor)?, whole(storage)?, whole(numel)?);
+    let offset = offset.as_i64().ok_or_else(broken)?;
+    let offset = usize::try_from(offset).map_err(|_| format!("impossible offset {offset}"))?;
+    let dtype = dtype(of).ok_or_else(|| format!("dtype '{of}' is not supported"))?;
+    if whole(itemsize)? != dtype.size() as u64 {
+        return Err(format!("elements of {itemsize} bytes where {dtype} has {}", dtype.size()));
+    }
+    let shape = lengths(shape.unwrap_or(&Value::Null), "shape")?;
+    let elements =
+        Layout::contiguous(&shape).map_err(|e| format!("impossible shape: {e}"))?.numel();
+    if elements as u64 != numel {
+        return Err(format!("impossible shape {shape:?}: it has {elements} elements, not {numel}"));
+    }
+    let strides = match strides {
+        None => None,
+        Some(given) => {
+            let strides = lengths(given, "strides")?;
+            Layout::strided(&shape, &strides, offset)
+                .map_err(|e| format!("impossible strides or offset: {e}"))?;
+            Some(strides)
+        }
+    };
+    let on_host = device.as_str().ok_or_else(broken)?.starts_with("cpu");
+    Ok(Recorded { tensor, storage, dtype, shape, strides, offset, on_host })
+}
+
+/// All tensors of an argument, those of lists included.
+pub(crate) fn tensors<'a>(args: &'a [Arg], found: &mut Vec<&'a Recorded>) {
+    for arg in args {
+        match arg {
+            Arg::Tensor(t) => found.push(t),
+            Arg::List(list) => tensors(list, found),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: &str, ty: &str, shape: &str) -> Result<Arg, Fault> {
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        arg(&json(value), ty, Some(&json(shape)), None)
+    }
+
+    #[test]
+    fn values_of_all_types() {
+        let Ok(Arg::Tensor(t)) = read(r#"[5,6,1,6,2,"cpu"]"#, "Tensor(c10::Half)", "[2,3]") else {
+            panic!("a tensor");
+        };
+        assert_eq!((t.tensor, t.storage, t.offset, t.brief()), (5, 6, 1, "f16[2, 3]".to_owned()));
+        let list =
+            read(r#"[[5,6,0,1,4,"cpu"],"<None>"]"#, "GenericList[Tensor(int),None]", "[[1],[]]");
+        assert!(matches!(list, Ok(Arg::List(l)) if matches!(&l[..], [Arg::Tensor(_), Arg::None])));
+        assert_eq!(read(r#""-inf""#, "Double", "[]"), Ok(Arg::Float(f64::NEG_INFINITY)));
+        assert_eq!(read("[]", "GenericList[]", "[]"), Ok(Arg::List(Vec::new())));
+        assert_eq!(read(r#""<Object>""#, "Object", "[]"), Ok(Arg::Opaque));
+        let undefined = r#"[0,0,0,0,0,""]"#;
+        assert_eq!(read(undefined, "Tensor(nullptr (uninitialized))", "[]"), Ok(Arg::Undefined));
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        for (value, ty, shape, part) in [
+            (r#"[5,6,0,6,4,"cpu"]"#, "Tensor(float)", "[2,2]", "it has 4 elements, not 6"),
+            (r#"[5,6,0,6,4,"cpu"]"#, "Tensor(float)", "[-2,3]", "impossible shape"),
+            (r#"[5,6,-1,6,4,"cpu"]"#, "Tensor(float)", "[6]", "impossible offset -1"),
+            (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(float)", "[6]", "f32 has 4"),
+            (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(c10::complex<float>)", "[6]", "not supported"),
+            (r#"[5,6]"#, "Tensor(float)", "[6]", "is no tensor"),
+            (r#""x""#, "Int", "[]", "is no Int"),
+            ("[1]", "GenericList[Int,Int]", "[]", "2 types"),
+        ] {
+            let fault = read(value, ty, shape).unwrap_err();
+            assert!(fault.contains(part), "{fault}");
+        }
+    }
+}
