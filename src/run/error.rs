@@ -68,7 +68,10 @@ pub(crate) fn placed(program: &Program, place: Place, error: &Error) -> TraceErr
                 }
                 _ => None,
             };
-            program.error(at.unwrap_or(place), failure.to_string())
+            match at {
+                Some(at) => program.error(at, failure.without_place()),
+                None => program.error(place, failure.to_string()),
+            }
         }
         other => program.error(place, other.to_string()),
     }
@@ -97,6 +100,8 @@ fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Place> {
     if found.len() > 1 {
         found.retain(|(_, called)| *called == op);
     }
+    // A node of a recorded trace may be several statements, all of one place.
+    found.dedup_by_key(|(place, _)| *place);
     match found[..] {
         [(place, _)] => Some(place),
         _ => None,

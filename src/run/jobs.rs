@@ -1,7 +1,7 @@
 //! The stage that is a list to be stored.
 
 use millstream_instructions::builder::EventRef;
-use millstream_types::{Origin, Result, StreamId, StreamKey, StreamMode};
+use millstream_types::{Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{JobRecorder, JobTensor};
 
 use crate::run::stage::{OpCall, Stage};
@@ -29,6 +29,10 @@ impl Stage for Recording {
             call.into.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
         let (attrs, origin) = (call.attrs.clone(), origin.clone());
         self.0.call_from(call.op, &inputs, into.as_deref(), attrs, *stream, origin)
+    }
+
+    fn spec(&self, _: &JobTensor) -> Option<TensorSpec> {
+        None
     }
 
     fn release(&mut self, tensor: &JobTensor, origin: &Origin) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The stage that is a machine.
 
 use millstream_trace::JobRef;
-use millstream_types::{Error, Origin, Result, StreamKey, StreamMode};
+use millstream_types::{Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor};
 
 use crate::run::stage::{OpCall, Stage};
@@ -61,6 +61,10 @@ impl Stage for Live<'_> {
             made = made.within(section);
         }
         made.from(origin.clone()).on(stream)
+    }
+
+    fn spec(&self, tensor: &Tensor) -> Option<TensorSpec> {
+        Some(tensor.spec().clone())
     }
 
     fn release(&mut self, tensor: &Tensor, origin: &Origin) -> Result<()> {

@@ -14,7 +14,7 @@
 //! | [`options`] | on what, and how |
 //! | [`error`] | what was wrong, with its place |
 //! | [`report`] | what a run gave and what it cost |
-//! | [`ranks`] | programs of several ranks |
+//! | [`ranks`], `meeting` | programs of several ranks, and where they meet |
 //! | `statements` | reading a program's statements, for any stage |
 //! | `stage` | what statements act on |
 //! | `rehearsal` | the stage without a device |
@@ -28,6 +28,7 @@ mod jobs;
 mod list;
 mod live;
 mod measure;
+mod meeting;
 pub mod options;
 mod outputs;
 mod program;
@@ -42,7 +43,6 @@ mod upload;
 use std::sync::Arc;
 
 use millstream_trace::{Body, Program};
-use millstream_vm::{Alone, Rendezvous};
 
 pub use error::RunError;
 pub use options::RunOptions;
@@ -68,12 +68,11 @@ impl Prepared {
     /// Something that only the data could tell was wrong with the program. Whatever fails while
     /// running stands in the report.
     pub fn run(&self) -> Result<RunReport, RunError> {
-        self.run_among(Arc::new(Alone))
+        self.run_among(options::Rank::alone())
     }
 
-    pub(crate) fn run_among(&self, ranks: Arc<dyn Rendezvous>) -> Result<RunReport, RunError> {
-        let machine =
-            self.options.machine(ranks).map_err(|e| RunError::whole(&self.program, &e))?;
+    pub(crate) fn run_among(&self, rank: options::Rank) -> Result<RunReport, RunError> {
+        let machine = self.options.machine(rank).map_err(|e| RunError::whole(&self.program, &e))?;
         match &self.kind {
             Kind::Statements => program::run(&machine, &self.program, &self.options),
             Kind::List(checked) => list::run(&machine, &self.program, checked, &self.options),
@@ -92,7 +91,8 @@ impl Prepared {
 /// What is wrong with it, with its place.
 pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, RunError> {
     // A machine that is given nothing opens nothing; here it answers what streams and ops it has.
-    let machine = options.machine(Arc::new(Alone)).map_err(|e| RunError::whole(&program, &e))?;
+    let machine =
+        options.machine(options::Rank::alone()).map_err(|e| RunError::whole(&program, &e))?;
     let kind = match &program.body {
         Body::Statements(_) => {
             rehearsal::rehearse(&machine, &program, options)?;

@@ -8,8 +8,24 @@ use millstream_ep::Registry;
 use millstream_ep::cpu::CpuBackend;
 use millstream_ep::sim::{Completion, SimBackend, SimConfig};
 use millstream_instructions::SyncPolicy;
+use millstream_kernels::group::Single;
+use millstream_kernels::{Group, KernelRegistry, cpu};
+use millstream_ops::OpRegistry;
 use millstream_types::{DeviceId, Result};
-use millstream_vm::{DriverKind, Machine, MachineConfig, Rendezvous};
+use millstream_vm::{Alone, DriverKind, Machine, MachineConfig, Rendezvous};
+
+/// How a rank of a program reaches the others.
+pub(crate) struct Rank {
+    pub(crate) meets: Arc<dyn Rendezvous>,
+    pub(crate) group: Arc<dyn Group>,
+}
+
+impl Rank {
+    /// The only rank of a program.
+    pub(crate) fn alone() -> Rank {
+        Rank { meets: Arc::new(Alone), group: Arc::new(Single) }
+    }
+}
 
 /// How many simulated devices there are.
 pub const SIM_DEVICES: u32 = 4;
@@ -35,12 +51,17 @@ pub struct RunOptions {
     pub emit: bool,
     /// The most bytes of each device's memory; each device's own default unless given.
     pub memory_limit: Option<u64>,
+    /// The ops that a program may call. An execution trace is imported with ops of its own,
+    /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which have to be the same.
+    pub ops: Arc<OpRegistry>,
+    /// Their kernels. Those of the operations of all ranks are the run's own.
+    pub kernels: Arc<KernelRegistry>,
     /// Called after each statement of each run.
     pub progress: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl Default for RunOptions {
-    /// Once, on `cpu:0`, threaded, one compute stream.
+    /// Once, on `cpu:0`, threaded, one compute stream, the standard ops.
     fn default() -> RunOptions {
         RunOptions {
             device: DeviceId::cpu(0),
@@ -51,6 +72,8 @@ impl Default for RunOptions {
             repeat: 1,
             emit: false,
             memory_limit: None,
+            ops: Arc::new(millstream_ops::standard()),
+            kernels: Arc::new(millstream_kernels::standard()),
             progress: None,
         }
     }
@@ -81,15 +104,18 @@ impl RunOptions {
     }
 
     /// A machine for one rank of a run.
-    pub(crate) fn machine(&self, ranks: Arc<dyn Rendezvous>) -> Result<Machine> {
+    pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
         let mut config = MachineConfig {
             driver: self.driver,
             sync: self.sync,
             devices: Arc::new(registry()),
             memory_limits: self.memory_limits(),
-            ranks,
+            ops: OpRegistry::clone(&self.ops),
+            kernels: KernelRegistry::clone(&self.kernels),
+            ranks: rank.meets,
             ..MachineConfig::default()
         };
+        cpu::register_group(&mut config.kernels, &rank.group);
         if let Some(threads) = self.threads {
             config.threads = threads.max(1);
             config.host_workers = threads.max(1);

@@ -32,7 +32,11 @@ pub(super) fn run(
     program: &Arc<Program>,
     options: &RunOptions,
 ) -> Result<RunReport, RunError> {
-    let mut report = RunReport { trace: program.source.name().to_owned(), ..RunReport::default() };
+    let mut report = RunReport {
+        trace: program.source.name().to_owned(),
+        imported: program.imported.as_deref().cloned(),
+        ..RunReport::default()
+    };
     for repeat in 0..options.repeat.max(1) {
         let round = match round(machine, program, options, repeat == 0, &mut report) {
             Ok(round) => round,

@@ -1,81 +1,18 @@
 //! Programs of several ranks: one machine for each, on a thread of its own, that meet at every
-//! GlobalSync.
+//! GlobalSync and at their collectives.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use millstream_trace::Program;
 use millstream_types::Error;
-use millstream_vm::Rendezvous;
 
 use crate::run::error::RunError;
+use crate::run::meeting::{Meeting, Seat};
+use crate::run::options::Rank;
 use crate::run::options::RunOptions;
 use crate::run::report::RunReport;
 use crate::run::{Prepared, prepare};
-
-/// Where ranks meet. A rank that ends leaves; whoever waits for it then is told so.
-#[derive(Debug)]
-struct Meeting {
-    ranks: usize,
-    state: Mutex<State>,
-    change: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    arrived: usize,
-    /// Counts the meetings that took place.
-    round: u64,
-    /// The ranks that will not come again.
-    gone: Vec<usize>,
-}
-
-impl Meeting {
-    fn new(ranks: usize) -> Meeting {
-        Meeting { ranks, state: Mutex::default(), change: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leave(&self, rank: usize) {
-        self.lock().gone.push(rank);
-        self.change.notify_all();
-    }
-}
-
-impl Rendezvous for Meeting {
-    fn meet(&self) -> anyhow::Result<()> {
-        let mut state = self.lock();
-        let round = state.round;
-        state.arrived += 1;
-        if state.arrived == self.ranks {
-            state.arrived = 0;
-            state.round += 1;
-            self.change.notify_all();
-            return Ok(());
-        }
-        while state.round == round {
-            if let Some(rank) = state.gone.first() {
-                let message = format!("rank {rank} has ended and will not come to this meeting");
-                state.arrived -= 1;
-                anyhow::bail!(message);
-            }
-            state = self.change.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        Ok(())
-    }
-}
-
-/// Leaves the meeting, however a rank ends.
-struct Leave(Arc<Meeting>, usize);
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        self.0.leave(self.1);
-    }
-}
 
 /// Checks all ranks' programs, then runs them side by side.
 ///
@@ -93,8 +30,9 @@ pub fn run_ranks(
         for (rank, prepared) in prepared.iter().enumerate() {
             let here = meeting.clone();
             let run = move || {
-                let _leave = Leave(here.clone(), rank);
-                prepared.run_among(here)
+                // Leaves the meeting, however the rank ends.
+                let seat = Arc::new(Seat::new(here, rank));
+                prepared.run_among(Rank { meets: seat.clone(), group: seat })
             };
             let name = format!("millstream-rank-{rank}");
             let spawned = thread::Builder::new().name(name).spawn_scoped(scope, run);

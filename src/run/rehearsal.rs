@@ -14,6 +14,7 @@ use millstream_stream_policy::Catalog;
 use millstream_trace::{Block, Body, JobRef, Program, ValueRef};
 use millstream_types::{
     DeviceId, Error, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode, StreamType,
+    TensorSpec,
 };
 use millstream_vm::Machine;
 
@@ -78,9 +79,8 @@ fn one(
     jobs: Option<&[&[ValueRef]]>,
 ) -> Result<(), RunError> {
     let catalog = Box::new(Catalog(machine.policies().clone()));
-    let ops = Arc::new(millstream_ops::standard());
     let config = BuilderConfig { sync: options.sync };
-    let builder = Builder::new(&config, ops, catalog);
+    let builder = Builder::new(&config, options.ops.clone(), catalog);
     let stage =
         Rehearsal { builder, sections: Vec::new(), jobs: Vec::new(), in_job: jobs.is_none() };
     let mut walk = Walk::new(stage, program, streams.clone(), block.events.len());
@@ -208,6 +208,10 @@ impl Stage for Rehearsal {
             });
         }
         Ok(results)
+    }
+
+    fn spec(&self, tensor: &Option<TensorRef>) -> Option<TensorSpec> {
+        self.builder.spec((*tensor)?).ok().cloned()
     }
 
     fn release(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<()> {

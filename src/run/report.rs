@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use millstream_instructions::builder::Waits;
 use millstream_instructions::{InstructionList, Kind};
-use millstream_trace::{Comparison, TraceError};
+use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::{StreamKey, TensorId, TensorSpec};
 
 /// What a run gave and what it cost. Counts are those of the first run; a program's tensors are
@@ -31,6 +31,8 @@ pub struct RunReport {
     pub wall: Duration,
     /// The first run's list of instructions, if it was asked for.
     pub list: Option<InstructionList>,
+    /// What became of the trace's nodes, if it was imported.
+    pub imported: Option<Imported>,
     /// What failed while running, each once.
     pub failures: Vec<TraceError>,
 }

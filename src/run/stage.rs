@@ -1,7 +1,7 @@
 //! What a program's statements act on: a machine, a list to be stored, or a rehearsal of either.
 
 use millstream_trace::JobRef;
-use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode};
+use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 
 /// A call of an op, as a statement makes it.
 pub(super) struct OpCall<'a, T> {
@@ -28,6 +28,9 @@ pub(super) trait Stage {
         stream: &Self::Stream,
         origin: &Origin,
     ) -> Result<Vec<Self::Tensor>>;
+
+    /// A tensor's dtype and shape, as far as they are known.
+    fn spec(&self, tensor: &Self::Tensor) -> Option<TensorSpec>;
 
     fn release(&mut self, tensor: &Self::Tensor, origin: &Origin) -> Result<()>;
 

@@ -28,7 +28,7 @@ impl<'a, S: Stage> Walk<'a, S> {
         streams: Streams,
         events: usize,
     ) -> Walk<'a, S> {
-        let file = SourceFile { name: program.source.name().to_owned(), unit: "line" };
+        let file = program.source.file();
         Walk {
             stage,
             program,
@@ -159,6 +159,14 @@ impl<'a, S: Stage> Walk<'a, S> {
             return Err(RunError::input(program.error(place, message)));
         }
         for (&value, result) in named.iter().zip(results) {
+            let recorded = program.value(value).recorded.as_ref();
+            if let Some((recorded, found)) = recorded.zip(self.stage.spec(&result))
+                && (recorded.dtype, recorded.shape()) != (found.dtype, found.shape())
+            {
+                let (found, recorded) = (found.brief(), recorded.brief());
+                let message = format!("its result is {found}, and the trace says {recorded}");
+                return Err(RunError::input(program.error(place, message)));
+            }
             self.values[value.index()] = Some(result);
         }
         Ok(())

@@ -18,7 +18,7 @@ impl Streams {
     pub(super) fn new(program: &Program, options: &RunOptions) -> Result<Streams, RunError> {
         let keys = program.stream_keys(&options.device)?;
         let named = keys.into_iter().zip(&program.streams).map(|(key, s)| (key, s.mode)).collect();
-        let spread = if program.names_streams() { 1 } else { options.compute_streams.max(1) };
+        let spread = if program.spread { options.compute_streams.max(1) } else { 1 };
         let unnamed = (0..spread).map(|k| StreamKey::compute(options.device.clone(), k)).collect();
         Ok(Streams { named, unnamed, turn: 0 })
     }
