@@ -9,19 +9,14 @@ use std::path::{Path, PathBuf};
 #[path = "../xtask/src/layers.rs"]
 mod layers;
 
-/// The files that have unsafe code, each with the reason why it is there and not elsewhere.
+/// The files that have unsafe code, each with the reason why it is there and not elsewhere. A folder
+/// stands for all files below it.
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/ep/src/conformance/device.rs", "the suite writes to memory that a backend gave it"),
     ("crates/ep/src/host_memory.rs", "blocks of host memory are taken from the allocator here"),
     ("crates/instructions/src/list.rs", "calling a list checked is a promise, asked for as such"),
     ("crates/kernels/src/context.rs", "a kernel's operands are addresses, promised to be valid"),
-    ("crates/kernels/src/cpu/arith.rs", "hands operands to the strided loops with their promise"),
-    ("crates/kernels/src/cpu/copy.rs", "hands operands to the strided loops with their promise"),
-    ("crates/kernels/src/cpu/matmul.rs", "the matrix product takes addresses and strides"),
-    ("crates/kernels/src/cpu/memory.rs", "copies bytes between operands that may be the same"),
-    ("crates/kernels/src/cpu/select.rs", "hands operands to the strided loops with their promise"),
-    ("crates/kernels/src/cpu/strided.rs", "reads and writes strided operands for all kernels"),
-    ("crates/kernels/src/cpu/sum.rs", "hands operands to the strided loops with their promise"),
+    ("crates/kernels/src/cpu/", "kernels hand operands to the strided loops with their promise"),
     ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests' own"),
     ("crates/verify/src/lib.rs", "the one place that has shown what a checked list promises"),
     ("crates/vm/src/core/launch.rs", "lends tensors' memory to kernels, reads and callbacks"),
@@ -30,6 +25,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/ring.rs", "the queue to a worker: slots written and read without a lock"),
     ("crates/vm/src/router.rs", "the emission sets tensors' slots under its lock"),
     ("crates/vm/src/slots.rs", "tensors' slots, written and read without a lock of their own"),
+    ("examples/custom_op.rs", "a kernel from outside: it reads and writes elements by address"),
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
 ];
 
@@ -73,6 +69,10 @@ fn sources() -> Vec<Source> {
                 folders.push(path);
                 continue;
             }
+            // Recorded programs are kept as they were recorded.
+            if ["bindings.json", "consts.json", "meta.json"].contains(&name.as_str()) {
+                continue;
+            }
             let kind = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
             if KINDS.contains(&kind)
                 || path.parent().unwrap().file_name().is_some_and(|f| f == ".ci")
@@ -107,6 +107,11 @@ fn has_word(text: &str, word: &str) -> bool {
 /// A line of Rust without its comment.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
+}
+
+/// A line of Rust without what stands in quotation marks.
+fn unquoted(line: &str) -> String {
+    line.split('"').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -299,14 +304,20 @@ fn crates_document_all_and_have_a_layer() {
 fn unsafe_code_is_where_it_is_expected() {
     let mut found = BTreeSet::new();
     for source in sources().iter().filter(|s| s.is_rust() && s.path != "tests/tidy.rs") {
-        if source.lines().any(|(_, line)| has_word(code(line), "unsafe")) {
+        if source.lines().any(|(_, line)| has_word(&unquoted(code(line)), "unsafe")) {
             found.insert(source.path.clone());
         }
     }
-    let listed: BTreeSet<String> = UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect();
-    let new: Vec<String> = found.difference(&listed).cloned().collect();
+    let covers = |listed: &str, path: &str| match listed.ends_with('/') {
+        true => path.starts_with(listed),
+        false => path == listed,
+    };
+    let listed: Vec<&str> = UNSAFE.iter().map(|(path, _)| *path).collect();
+    let unlisted = |path: &&String| !listed.iter().any(|l| covers(l, path));
+    let new: Vec<String> = found.iter().filter(unlisted).cloned().collect();
     none(&new, "unsafe code in a file that is not listed in tests/tidy.rs");
-    let gone: Vec<String> = listed.difference(&found).cloned().collect();
+    let empty = |l: &&&str| !found.iter().any(|path| covers(l, path));
+    let gone: Vec<String> = listed.iter().filter(empty).map(|l| (*l).to_owned()).collect();
     none(&gone, "listed in tests/tidy.rs, but without unsafe code");
 }
 
@@ -314,6 +325,7 @@ fn unsafe_code_is_where_it_is_expected() {
 fn the_rules_see_what_they_look_for() {
     assert!(has_word("// DO it: now", "DO") && !has_word("UNDO", "DO") && !has_word("DO_", "DO"));
     assert_eq!(code("let x = 1; // why"), "let x = 1; ");
+    assert_eq!(unquoted("a(\"b\", \"c\") d"), "a( ,  ) d");
     assert_eq!(declared_module("pub(crate) mod ring;"), Some("ring"));
     assert_eq!(declared_module("    pub mod a; // why"), Some("a"));
     assert_eq!(declared_module("mod tests {"), None);

@@ -56,9 +56,9 @@ fn of_ops() {
     unknown op 'rleu'; did you mean 'relu'?
     unknown op 'zzz'
     relu: expected 1 operand(s) (x), got 2
-    add: expected 2 operand(s) (x, y), got 1
+    add: invalid argument: other: expected either this number or 2 tensors, got 1 tensor(s) and no number
     add: invalid shapes: [2] and [3] do not broadcast: dimension 0 is 2 and 3
-    relu: expected numbers, got bool[2]
+    relu: invalid dtype: expected numbers, got bool[2]
     matmul: inner lengths differ: [2] by [3] meet with 2 and 3
     add: unknown argument 'alhpa'; did you mean 'alpha'?
     fill: invalid argument: value: expected, and not given

@@ -1,0 +1,119 @@
+//! An op from outside, with its schema and its kernel: called on a machine, and executed from an
+//! execution trace that PyTorch recorded of a program with the same op.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use millstream::kernels::{KernelCtx, RawTensor};
+use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
+use millstream::run::{RunOptions, RunReport};
+use millstream::trace::{EtOptions, LoadOptions, load};
+use millstream::{DType, DeviceId, Error, Machine, MachineConfig, TensorSpec};
+
+/// The name by which PyTorch's traces call it, with its namespace.
+const NAME: &str = "demo::scaled_square";
+
+/// `demo::scaled_square(x; a)`: a · x · x for every element.
+struct ScaledSquare;
+
+impl Op for ScaledSquare {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn summary(&self) -> &str {
+        "a * x * x"
+    }
+
+    fn inputs(&self) -> &[ArgDoc] {
+        &[ArgDoc { name: "x", doc: "f32, any shape" }]
+    }
+
+    // Named as in PyTorch's schema `demo::scaled_square(Tensor x, float a) -> Tensor`.
+    fn attrs(&self) -> &[ArgDoc] {
+        &[ArgDoc { name: "a", doc: "a number; 1 unless given" }]
+    }
+
+    // Everything that can be wrong with a call is refused here, before anything runs.
+    fn signature(&self, call: CallSpec<'_>) -> millstream::Result<Signature> {
+        let x = &call.inputs[0];
+        if x.dtype != DType::F32 {
+            let message = format!("expected f32, got {}", x.brief());
+            return Err(Error::Op { op: NAME.to_owned(), message });
+        }
+        call.attrs.float("a")?;
+        Ok(Signature::reads(1, TensorSpec::contiguous(DType::F32, x.shape())?))
+    }
+}
+
+/// The kernel: the inputs come first among the operands, then the new results.
+fn scaled_square(ctx: &KernelCtx<'_>) -> Result<()> {
+    let a = ctx.attrs().float("a")?.unwrap_or(1.0) as f32;
+    let (x, y) = (ctx.operand(0)?, ctx.operand(1)?);
+    let agree = x.dtype == DType::F32 && y.dtype == DType::F32 && x.shape == y.shape;
+    ensure!(agree, "schema and kernel disagree");
+    for k in 0..x.numel() {
+        // SAFETY: both are f32, which has been checked, and of this many elements; a kernel's
+        // operands are valid and aligned, and nobody else uses the result while it runs.
+        unsafe {
+            let value = x.data.cast::<f32>().add(place(&x, k)).read();
+            y.data.cast::<f32>().add(place(&y, k)).write(a * value * value);
+        }
+    }
+    Ok(())
+}
+
+/// How far from the first element number `k` lies, counted in row-major order.
+fn place(tensor: &RawTensor<'_>, mut k: usize) -> usize {
+    let mut at = 0;
+    for (&length, &stride) in tensor.shape.iter().zip(tensor.strides).rev() {
+        at += k % length * stride;
+        k /= length;
+    }
+    at
+}
+
+/// Calls the op on a machine.
+///
+/// # Errors
+/// None is expected.
+pub(crate) fn call() -> Result<Vec<f32>> {
+    let mut config = MachineConfig::default();
+    config.ops.register(Arc::new(ScaledSquare));
+    config.kernels.register("cpu", NAME, Arc::new(scaled_square));
+    let machine = Machine::new(config)?;
+    let stream = machine.compute(&DeviceId::cpu(0), 0)?;
+    let data = [1.0f32, 2.0, 3.0].map(f32::to_ne_bytes).concat();
+    let x = machine.upload(&stream, TensorSpec::contiguous(DType::F32, &[3])?, data)?;
+    let y = machine.call(NAME, &[&x]).attr("a", 0.5).on(&stream)?.remove(0);
+    let bytes = y.read()?;
+    Ok(bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect())
+}
+
+/// Executes a recorded program that has the op, and compares its outputs with PyTorch's.
+///
+/// # Errors
+/// None is expected.
+pub(crate) fn from_trace() -> Result<RunReport> {
+    let mut ops = millstream::ops::standard();
+    ops.register(Arc::new(ScaledSquare));
+    let mut kernels = millstream::kernels::standard();
+    kernels.register("cpu", NAME, Arc::new(scaled_square));
+    let (ops, kernels) = (Arc::new(ops), Arc::new(kernels));
+
+    // The import asks the schema what the op gives, and the run needs its kernel.
+    let et = EtOptions { ops: ops.clone(), ..EtOptions::default() };
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/custom_op/et.json");
+    let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;
+    let options = RunOptions { ops, kernels, ..RunOptions::default() };
+    Ok(millstream::run::run(Arc::new(program), &options)?)
+}
+
+fn main() -> Result<()> {
+    println!("0.5 * x * x of 1, 2, 3: {:?}", call()?);
+    for output in from_trace()?.outputs {
+        println!("{} is what PyTorch computed: {}", output.name, output.ok());
+    }
+    Ok(())
+}

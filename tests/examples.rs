@@ -1,0 +1,78 @@
+//! The examples run, and docs/tutorial.md shows what they and its commands give.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use millstream::instructions::text::print_list;
+use millstream::run::{RunOptions, run};
+use millstream::trace::{LoadOptions, load_bytes};
+
+#[path = "../examples/custom_op.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod custom_op;
+#[path = "../examples/tutorial.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod tutorial;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// The blocks of the tutorial in this language.
+fn blocks(language: &str) -> Vec<String> {
+    let text = read("docs/tutorial.md");
+    let fenced = text.split("```").skip(1).step_by(2);
+    let blocks = fenced.filter_map(|block| {
+        let (first, rest) = block.split_once('\n')?;
+        (first == language).then(|| rest.to_owned())
+    });
+    let blocks: Vec<String> = blocks.collect();
+    assert!(!blocks.is_empty(), "no block of {language}");
+    blocks
+}
+
+#[test]
+fn an_op_from_outside_runs_on_a_machine_and_from_a_trace() {
+    assert_eq!(custom_op::call().unwrap(), [0.5, 2.0, 4.5]);
+    let report = custom_op::from_trace().unwrap();
+    assert!(report.ok(), "{report:?}");
+    let names: Vec<&str> = report.outputs.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(names, ["out/y", "out/z"]);
+    assert!(report.outputs.iter().all(|o| o.expected));
+}
+
+#[test]
+fn the_tutorial_quotes_its_program() {
+    let program = read("examples/tutorial.rs");
+    for block in blocks("rust") {
+        assert!(program.contains(&block), "not in examples/tutorial.rs:\n{block}");
+    }
+    let (sum, _) = tutorial::run().unwrap();
+    let shown = format!("{sum:?}");
+    assert!(read("docs/tutorial.md").contains(&shown), "{shown}");
+    let error = tutorial::refused().unwrap_err().to_string();
+    let error = &error[error.find("examples/tutorial.rs:").unwrap()..];
+    let found = blocks("text").iter().any(|block| block.trim_end() == error);
+    assert!(found, "not in docs/tutorial.md: {error}");
+}
+
+#[test]
+fn the_tutorials_traces_give_the_lists_that_it_shows() {
+    let mut lists = Vec::new();
+    for block in blocks("json") {
+        let loading = LoadOptions::default();
+        let program = load_bytes("own.json", block.as_bytes(), None, &loading).unwrap();
+        let options = RunOptions { compute_streams: 2, emit: true, ..RunOptions::default() };
+        let report = run(Arc::new(program), &options).unwrap();
+        assert!(report.ok(), "{report:?}");
+        lists.push(print_list(report.list.as_ref().unwrap()));
+    }
+    let mut shown = blocks("text");
+    shown.retain(|block| block.starts_with("millstream-list"));
+    assert_eq!(shown.len(), 1);
+    for block in shown {
+        let found = lists.iter().any(|list| block.starts_with(list.as_str()));
+        assert!(found, "no trace of the tutorial gives\n{block}but\n{}", lists.join("\n"));
+    }
+}

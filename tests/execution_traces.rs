@@ -1,0 +1,163 @@
+//! Programs that PyTorch recorded: every output is what PyTorch computed, and the same to the bit
+//! however the program is run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream::run::{RunOptions, RunReport, prepare, run_ranks};
+use millstream::trace::{Entry, EtOptions, LoadOptions, Program, expand, load};
+use millstream::{DriverKind, SyncPolicy};
+
+/// The programs of the repository.
+fn programs() -> Vec<Entry> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["tests/traces", "examples/pytorch"].map(|f| root.join(f));
+    let found: Vec<Entry> = expand(folders).unwrap();
+    assert!(found.len() >= 15, "{found:?}");
+    found
+}
+
+fn name(entry: &Entry) -> String {
+    match entry {
+        Entry::Trace(path) => path.display().to_string(),
+        Entry::Ranks { folder, .. } => folder.display().to_string(),
+        Entry::Skipped { path, reason } => panic!("{}: {reason}", path.display()),
+    }
+}
+
+fn read(entry: &Entry) -> Vec<Arc<Program>> {
+    let paths: Vec<&PathBuf> = match entry {
+        Entry::Ranks { ranks, .. } => ranks.iter().collect(),
+        Entry::Trace(path) | Entry::Skipped { path, .. } => vec![path],
+    };
+    let one = |path: &&PathBuf| {
+        Arc::new(load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
+    };
+    paths.iter().map(one).collect()
+}
+
+fn run(programs: &[Arc<Program>], options: &RunOptions) -> Result<Vec<RunReport>, String> {
+    let ran = match programs {
+        [alone] => prepare(alone.clone(), options).and_then(|p| p.run()).map(|r| vec![r]),
+        ranks => run_ranks(ranks.to_vec(), options),
+    };
+    let reports = ran.map_err(|e| e.to_string())?;
+    for report in &reports {
+        if let Some(failure) = report.failures.first() {
+            return Err(failure.to_string());
+        }
+        for output in &report.outputs {
+            if !output.ok() || !output.expected {
+                let (name, comparison) = (&output.name, &output.comparison);
+                return Err(format!("{name}: {comparison:?}, unstable {:?}", output.unstable));
+            }
+        }
+        assert!(!report.outputs.is_empty());
+    }
+    Ok(reports)
+}
+
+fn ways() -> Vec<RunOptions> {
+    let mut ways = Vec::new();
+    for driver in [DriverKind::Inline, DriverKind::Threaded] {
+        for sync in [SyncPolicy::Frontier, SyncPolicy::LastUsedStream] {
+            for compute_streams in [1, 2, 4, 7] {
+                ways.push(RunOptions { driver, sync, compute_streams, ..RunOptions::default() });
+            }
+        }
+    }
+    ways
+}
+
+fn bytes(reports: &[RunReport]) -> Vec<Vec<u8>> {
+    reports.iter().flat_map(|r| r.outputs.iter().map(|o| o.bytes.clone())).collect()
+}
+
+#[track_caller]
+fn none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_output_is_what_pytorch_computed_however_it_runs() {
+    let mut wrong = Vec::new();
+    for entry in programs() {
+        let programs = read(&entry);
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for way in ways() {
+            let place = format!("{} with {way:?}", name(&entry));
+            match run(&programs, &way) {
+                Err(why) => wrong.push(format!("{place}: {why}")),
+                Ok(reports) => {
+                    let got = bytes(&reports);
+                    if *first.get_or_insert_with(|| got.clone()) != got {
+                        wrong.push(format!("{place}: other bytes than the first way"));
+                    }
+                }
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn two_hundred_repeats_give_the_same_bytes() {
+    let mut wrong = Vec::new();
+    for entry in programs() {
+        let programs = read(&entry);
+        let options = RunOptions {
+            compute_streams: 4,
+            threads: Some(3),
+            repeat: 200,
+            ..RunOptions::default()
+        };
+        if let Err(why) = run(&programs, &options) {
+            wrong.push(format!("{}: {why}", name(&entry)));
+        }
+    }
+    none(wrong);
+}
+
+/// What was recorded of results is what our ops give, down to the strides: nothing is copied to
+/// lie as it did, no number is lost, no tensor but DDP's buckets is there from nowhere.
+#[test]
+fn nothing_is_made_up() {
+    let mut wrong = Vec::new();
+    for entry in programs() {
+        for program in read(&entry) {
+            let report = program.imported.as_ref().expect("an execution trace");
+            let ddp = program.source.name().contains("ddp");
+            if report.relaid + report.missing_scalars > 0 || (report.made_up > 0 && !ddp) {
+                wrong.push(format!("{}: {report:?}", program.source.name()));
+            }
+            assert!(report.skipped.is_empty() && report.ops > 0);
+        }
+    }
+    none(wrong);
+}
+
+/// The public traces, where they are there: only what is a custom kernel stays out.
+#[test]
+fn public_traces_are_covered() {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/public/pytorch-et");
+    if !shared.is_dir() {
+        eprintln!("skipped: {} is not there", shared.display());
+        return;
+    }
+    let et = EtOptions { structural: true, ..EtOptions::default() };
+    let loading = LoadOptions { et, ..LoadOptions::default() };
+    let mut seen = 0;
+    for entry in expand([shared]).unwrap() {
+        let Entry::Trace(path) = entry else { continue };
+        let program = load(&path, &loading).unwrap_or_else(|e| panic!("{e}"));
+        let report = program.imported.as_deref().expect("an execution trace").clone();
+        let shown = path.display();
+        assert!(report.executed() * 100 >= report.ops * 95, "{shown}: {report:?}");
+        for skipped in &report.skipped {
+            assert!(skipped.reason.contains("custom kernel"), "{shown}: {skipped:?}");
+        }
+        prepare(Arc::new(program), &RunOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        seen += 1;
+    }
+    assert!(seen >= 11, "{seen} traces");
+}

@@ -1,0 +1,44 @@
+"""Records our own cases to tests/traces/own, with the release of PyTorch that stands in
+tools/reference/requirements.txt:
+
+    python tools/cases/make.py [CASE...]
+
+A case is a file beside this one: its `prepare` gives the program and its inputs, as record.py takes
+them.
+"""
+
+import importlib
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = HERE.parents[1] / "tests/traces/own"
+# Bytes that a case may have.
+LARGEST = 60_000
+# Results of 16 bits round once more, or once less, in places.
+TOLERANCE = {"half_sums": (1e-2, 1e-3)}
+
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import record  # noqa: E402
+
+CASES = sorted(f.stem for f in HERE.glob("*.py") if f.stem not in ("make", "mutations"))
+
+
+def make(name):
+    case = importlib.import_module(name)
+    fn, inputs = case.prepare()
+    rtol, atol = TOLERANCE.get(name, (1e-4, 1e-5))
+    note = " ".join(case.__doc__.split())
+    folder = FOLDER / name
+    record.record(folder, fn, inputs, rtol, atol, note=note, compress=True)
+    size = sum(f.stat().st_size for f in folder.iterdir())
+    print(f"{name}: {size} bytes")
+    if size > LARGEST:
+        sys.exit(f"error: {name} is larger than {LARGEST} bytes")
+
+
+if __name__ == "__main__":
+    for case in sys.argv[1:] or CASES:
+        if case not in CASES:
+            sys.exit(f"error: no case '{case}'; there are {', '.join(CASES)}")
+        make(case)

@@ -1,0 +1,69 @@
+"""Loops of short-lived tensors: addresses come back again and again, as tensors of other shapes,
+and views outlive what they were taken of."""
+
+import torch
+
+
+def prepare():
+    g = torch.Generator().manual_seed(16)
+    x = torch.randn(8, 8, generator=g)
+    y = torch.randn(8, 8, generator=g)
+
+    def run():
+        out = {}
+        total = torch.zeros(8)
+        for step in range(6):
+            # Nothing of this lives longer than its line.
+            total.add_((x * y).sin().sum(0))
+            total = total + (x + step).relu().mean(1)
+            total.sub_((y.t() @ x)[step].exp().mul(0.01))
+        out["total"] = total
+
+        # Same bytes, another shape and dtype each time.
+        sizes = []
+        for rows in [4, 2, 8, 1, 4, 8]:
+            part = (x[:rows] + y[:rows]).flatten()
+            wide = part.double()
+            sizes.append(wide.view(rows * 2, 4).sum(1))
+            del part, wide
+            flags = x[:rows] > 0
+            sizes.append(flags.sum(1) * 2)
+            del flags
+        out["sizes"] = torch.cat([s.float().flatten() for s in sizes])
+        del sizes
+
+        # Views of dead tensors, written while others take the addresses of the dead.
+        kept = []
+        for step in range(5):
+            made = x * (step + 1)
+            view = made.t()[step : step + 2]
+            del made
+            other = (y * 2).t()
+            view.add_(1)
+            kept.append(view)
+            del other, view
+        for k, view in enumerate(kept):
+            out[f"kept{k}"] = view * 1
+            scratch = torch.zeros(8, 8)
+            scratch[k].copy_(view[0])
+            out[f"scratch{k}"] = scratch.sum(0)
+            del scratch
+        del kept, view
+
+        # A ring of buffers, of which the oldest is dropped.
+        ring = [torch.zeros(8) for _ in range(3)]
+        for step in range(9):
+            oldest = ring.pop(0)
+            fresh = x[step % 8] + oldest.mul_(0.5)
+            del oldest
+            ring.append(fresh)
+        out["ring"] = torch.stack(ring)
+
+        # A result that takes the place of its argument.
+        z = x
+        for step in range(10):
+            z = (z * 0.9 + y * 0.1).tanh()
+        out["z"] = z
+        return out
+
+    return run, {"x": x, "y": y}

@@ -1,0 +1,469 @@
+"""Records a PyTorch program for Millstream: what it ran, with what values, and what came out.
+
+    import record
+
+    with record.trace("my_case", tolerance=(1e-4, 1e-5)) as t:
+        t.input("x", x)
+        t.inputs(model.named_parameters())
+        loss = model(x).square().mean()
+        t.output("loss", loss)
+
+or, where the program is a function without arguments that returns its results by name:
+
+    record.record("my_case", lambda: {"y": model(x)}, inputs={"x": x, **model.state_dict()})
+
+or, on the command line, with a function that prepares and returns both (see docs/record.md):
+
+    python tools/record.py program.py:prepare my_case
+
+The folder then holds a trace as PyTorch's ExecutionTraceObserver writes it (et.json) and beside it
+what the trace loses: the elements of inputs, results and constants (tensors.safetensors), which
+tensor has which name (bindings.json), numbers (consts.json), the tolerance (meta.json).
+
+How the lost values are found: a TorchDispatchMode sees every op that computes with its Python
+numbers, and leaves a mark in the trace ("PythonDispatchMode") below the op's node. The marks are in
+the order of the calls, so the k-th mark belongs to the k-th call; names have to agree, or nothing is
+written. The marks and what lies below them are then taken out of the trace.
+
+The trace has fractions with 6 decimals; where that changes an argument, consts.json has it in full.
+In lists of fractions it is only said.
+
+Limits: one process (no ranks), tensors on the CPU, no random ops, no tensor that was there before
+and is not an input.
+"""
+
+import argparse
+import collections.abc
+import contextlib
+import ctypes
+import gzip
+import importlib.util
+import json
+import numbers
+import pathlib
+import sys
+import tempfile
+import warnings
+
+import torch
+from safetensors.torch import save
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.profiler import ExecutionTraceObserver
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+MARK = "PythonDispatchMode"
+# Of these a call may leave no mark: autograd makes them past the dispatcher.
+UNMARKED = ("aten::detach",)
+
+
+class RecordError(Exception):
+    """The program cannot be recorded."""
+
+
+def name_of(func):
+    """An op's name as it stands in a trace's schema: aten::add.Tensor."""
+    return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
+
+
+def storage_of(tensor):
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj():
+        raise RecordError(f"{tensor.layout} on {tensor.device}: only dense tensors of the CPU")
+    return tensor.untyped_storage()
+
+
+class Elements:
+    """The bytes of a tensor's storage as they are now, taken without calling an op."""
+
+    def __init__(self, tensor):
+        storage = storage_of(tensor)
+        size = storage.nbytes()
+        self.bytes = bytearray(ctypes.string_at(storage.data_ptr(), size) if size else b"")
+        self.dtype, self.shape = tensor.dtype, tuple(tensor.shape)
+        self.strides, self.offset = tensor.stride(), tensor.storage_offset()
+
+    def tensor(self):
+        if not self.bytes or 0 in self.shape:
+            return torch.empty(self.shape, dtype=self.dtype)
+        flat = torch.frombuffer(self.bytes, dtype=self.dtype)
+        return flat.as_strided(self.shape, self.strides, self.offset).clone(
+            memory_format=torch.contiguous_format
+        )
+
+
+class Call:
+    """A call that the mode has seen; by argument what the trace loses, and tensors' shapes."""
+
+    def __init__(self, name):
+        self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
+
+
+def draws_nothing(params, given):
+    """Whether a dropout, also one of attention, keeps everything."""
+    full = {**{p.name: p.default_value for p in params if p.has_default_value()}, **given}
+    return full.get("dropout_p") == 0 or full.get("p") == 0 or full.get("train") is False
+
+
+class Log(TorchDispatchMode):
+    """Every call with what the trace will not hold of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+        # Weak references keep the addresses of dead storages from being taken for others'.
+        self.known = {}
+
+    def know(self, value):
+        for tensor in tree_leaves(value):
+            if isinstance(tensor, torch.Tensor):
+                known = StorageWeakRef(storage_of(tensor))
+                self.known[known.cdata] = known
+
+    def check(self, name, at, value):
+        for tensor in tree_leaves(value):
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+                continue
+            if storage_of(tensor)._cdata not in self.known:
+                raise RecordError(
+                    f"{name}, argument {at}: a tensor of {tensor.dtype}, shape "
+                    f"{list(tensor.shape)}, that was there before and is no input; name it with "
+                    "input(), or write constants with torch.tensor([...])"
+                )
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = name_of(func)
+        if func.namespace == "profiler":
+            # A label, such as an optimizer's around its step.
+            return func(*args, **kwargs)
+        params = func._schema.arguments
+        given = {**dict(zip((p.name for p in params), args)), **kwargs}
+        if torch.Tag.nondeterministic_seeded in func.tags and not draws_nothing(params, given):
+            raise RecordError(f"{name} draws random numbers: make them before, as an input")
+        call = Call(name)
+        for at, param in enumerate(params):
+            value = given.get(param.name, param.default_value)
+            if isinstance(value, numbers.Number):
+                call.numbers[at] = value
+            elif isinstance(value, torch.Tensor):
+                call.shapes[at] = list(value.shape)
+            elif isinstance(value, (list, tuple)) and any(isinstance(v, float) for v in value):
+                call.lists[at] = list(value)
+            if name == "aten::lift_fresh" and at == 0:
+                # What torch.tensor([...]) wrote, past all ops.
+                call.elements[at] = Elements(value)
+                self.know(value)
+            self.check(name, at, value)
+        self.calls.append(call)
+        results = func(*args, **kwargs)
+        self.know(results)
+        return results
+
+
+class Nodes:
+    """The nodes of a trace, in the order of their calls."""
+
+    def __init__(self, nodes):
+        self.list = sorted(nodes, key=lambda n: n["id"])
+        self.by_id = {n["id"]: n for n in self.list}
+
+    @staticmethod
+    def op(node):
+        """The op's name; empty for a label."""
+        attrs = {a["name"]: a["value"] for a in node["attrs"]}
+        return attrs.get("op_schema", "").split("(")[0]
+
+    def around(self, node):
+        """The nodes around one, from the inside."""
+        while (parent := node["ctrl_deps"]) in self.by_id and parent != node["id"]:
+            node = self.by_id[parent]
+            yield node
+
+    def op_around(self, node):
+        return next((n for n in self.around(node) if self.op(n)), None)
+
+
+def pair(nodes, calls):
+    """Which node is which call: pairs of both."""
+    marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
+    if calls and not marks:
+        raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
+    pairs, at = [], 0
+    for number, call in enumerate(calls):
+        op = nodes.op_around(marks[at]) if at < len(marks) else None
+        if op is not None and nodes.op(op) == call.name:
+            pairs.append((op, call))
+            at += 1
+        elif call.name not in UNMARKED:
+            there = f"node {op['id']}, {nodes.op(op)}" if op else "the end of the trace"
+            raise RecordError(f"call {number}, {call.name}, does not match {there}")
+    if at < len(marks):
+        raise RecordError(f"node {marks[at]['id']} of the trace matches no call")
+    return pairs
+
+
+def is_tensor(of):
+    return of.startswith("Tensor(") and "nullptr" not in of
+
+
+def lost(pairs):
+    """What the trace lost of the calls: entries of consts.json and their tensors."""
+    consts, tensors = [], {}
+    for node, call in pairs:
+        where = f"node {node['id']}, {call.name}"
+        for at, of in enumerate(node["inputs"]["types"]):
+            entry = {"node": node["id"], "op": call.name, "arg": at}
+            if at in call.elements:
+                key = f"const/{node['id']}/{at}"
+                tensors[key] = call.elements[at].tensor()
+                consts.append({**entry, "tensor": key})
+            elif is_tensor(of) and at in call.numbers:
+                number = call.numbers[at]
+                if isinstance(number, complex):
+                    raise RecordError(f"{where}, argument {at}: a complex number")
+                text = not isinstance(number, (bool, int)) and repr(float(number))
+                special = text in ("inf", "-inf", "nan")
+                consts.append({**entry, "scalar": text if special else number})
+            elif is_tensor(of) and call.name not in UNMARKED:
+                if node["inputs"]["shapes"][at] != call.shapes.get(at):
+                    raise RecordError(f"{where}, argument {at}: not the tensor of the call")
+            elif of == "Double" and at in call.numbers:
+                kept, number = float(node["inputs"]["values"][at]), float(call.numbers[at])
+                if kept != number and kept == kept:
+                    consts.append({**entry, "scalar": number})
+            elif "Double" in of and at in call.lists:
+                kept = [float(v) for v in node["inputs"]["values"][at]]
+                if any(abs(a - b) > 1e-5 * abs(b) for a, b in zip(kept, call.lists[at])):
+                    warnings.warn(f"{where}, argument {at}: {call.lists[at]} became {kept}")
+    return consts, tensors
+
+
+def tensors_of(side):
+    """The tensors of a node's arguments or results: argument, storage, elements, shape."""
+
+    def walk(at, value):
+        if isinstance(value, list):
+            if len(value) == 6 and isinstance(value[5], str):
+                yield at, value[1], value[3]
+            else:
+                for inner in value:
+                    yield from walk(at, inner)
+
+    for at, value in enumerate(side["values"]):
+        yield from walk(at, value)
+
+
+def implicit(op):
+    """Whether an op only calls others."""
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeImplicitAutograd")
+    except RuntimeError:
+        return False
+
+
+def check(nodes, pairs, consts):
+    """Every tensor that an executed op reads has come from somewhere."""
+    called = {node["id"] for node, _ in pairs}
+    given = {(c["node"], c["arg"]) for c in consts}
+    known, inside = set(), set()
+    for node in nodes.list:
+        op = nodes.op(node)
+        if node["ctrl_deps"] in inside:
+            inside.add(node["id"])
+            continue
+        if node["name"].startswith("bind:in/"):
+            known.update(storage for _, storage, _ in tensors_of(node["inputs"]))
+        if not op or (node["id"] not in called and implicit(op)):
+            continue
+        inside.add(node["id"])
+        for at, storage, count in tensors_of(node["inputs"]):
+            if count and storage not in known and (node["id"], at) not in given:
+                raise RecordError(
+                    f"node {node['id']}, {op}, argument {at}: a tensor that no call and no input "
+                    "accounts for"
+                )
+            known.add(storage)
+        known.update(storage for _, storage, _ in tensors_of(node["outputs"]))
+
+
+def bindings(nodes, names):
+    """Which tensor of the trace has which name."""
+    found = {}
+    for node in nodes.list:
+        if node["name"].startswith("bind:"):
+            (value,), (shape,) = node["inputs"]["values"], node["inputs"]["shapes"]
+            (of,), (strides,) = node["inputs"]["types"], node["inputs"]["strides"]
+            found[node["name"].removeprefix("bind:")] = {
+                "et": value, "shape": shape, "strides": strides, "type": of, "node": node["id"],
+            }
+    if list(found) != list(names):
+        raise RecordError(f"the trace names {list(found)}, the program {list(names)}")
+    return found
+
+
+def without_marks(nodes):
+    """The nodes that were there if nobody had looked."""
+    gone, kept, callers = set(), [], {}
+    for node in nodes.list:
+        if node["name"] == MARK and nodes.op_around(node) is None:
+            # A label was opened in it, inside which the program goes on.
+            callers[node["id"]] = callers.get(node["ctrl_deps"], node["ctrl_deps"])
+        elif node["name"] == MARK or node["ctrl_deps"] in gone:
+            gone.add(node["id"])
+        else:
+            kept.append({**node, "ctrl_deps": callers.get(node["ctrl_deps"], node["ctrl_deps"])})
+    return kept
+
+
+class Trace:
+    """A recording in progress; `trace` makes them."""
+
+    def __init__(self):
+        self.log = Log()
+        self.bound = {}
+
+    def _bind(self, name, tensor):
+        if name in self.bound:
+            raise RecordError(f"two tensors are called '{name}'")
+        self.bound[name] = Elements(tensor)
+        # An autograd function without work: the trace has a node of its name, with its argument.
+        label = type(f"bind:{name}", (torch.autograd.Function,), {
+            "forward": staticmethod(lambda ctx, tensor: None),
+        })
+        label.apply(tensor)
+
+    def input(self, name, tensor):
+        """Names a tensor that the program reads. Its elements are kept as they are now."""
+        self.log.know(tensor)
+        self._bind(f"in/{name}", tensor)
+
+    def inputs(self, tensors):
+        """Names several: a dict, or pairs as `named_parameters()` gives them."""
+        pairs = tensors.items() if isinstance(tensors, collections.abc.Mapping) else tensors
+        for name, tensor in pairs:
+            self.input(name, tensor)
+
+    def output(self, name, tensor):
+        """Names a result. A run has to give the elements that it has now."""
+        self.log.check(f"output '{name}'", 0, tensor)
+        self._bind(f"out/{name}", tensor)
+
+    def outputs(self, tensors):
+        """Names several: a dict, or pairs."""
+        pairs = tensors.items() if isinstance(tensors, collections.abc.Mapping) else tensors
+        for name, tensor in pairs:
+            self.output(name, tensor)
+
+
+def dump(value):
+    return (json.dumps(value, indent=1) + "\n").encode()
+
+
+def write(folder, text, done, tolerance, note, seed, compress):
+    raw = json.loads(text)
+    nodes = Nodes(raw["nodes"])
+    pairs = pair(nodes, done.log.calls)
+    consts, tensors = lost(pairs)
+    check(nodes, pairs, consts)
+    names = bindings(nodes, done.bound)
+    if not any(name.startswith("out/") for name in names):
+        raise RecordError("the program names no output")
+    tensors.update((name, elements.tensor()) for name, elements in done.bound.items())
+    kept = without_marks(nodes)
+    head = json.dumps({k: v for k, v in raw.items() if k != "nodes"})[:-1]
+    lines = ",\n".join(json.dumps(node) for node in kept)
+    trace = f'{head}, "nodes": [\n{lines}\n]}}\n'.encode()
+    meta = {
+        "case": folder.name, "torch": torch.__version__, "schema": raw["schema"], "seed": seed,
+        "rank": None, "nodes": len(kept), "calls": len(done.log.calls), "consts": len(consts),
+        "tolerance": dict(zip(("rtol", "atol"), tolerance)), "note": note,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in ("et.json", "et.json.gz"):
+        (folder / stale).unlink(missing_ok=True)
+    if compress:
+        (folder / "et.json.gz").write_bytes(gzip.compress(trace, mtime=0))
+    else:
+        (folder / "et.json").write_bytes(trace)
+    (folder / "consts.json").write_bytes(dump(consts))
+    (folder / "bindings.json").write_bytes(dump(names))
+    (folder / "meta.json").write_bytes(dump(meta))
+    (folder / "tensors.safetensors").write_bytes(save(tensors))
+
+
+@contextlib.contextmanager
+def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
+    """Records what is run inside. `tolerance` is how near a run has to come: relative, absolute.
+    With `compress` the trace is written as et.json.gz."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        raise RecordError("programs of several ranks are not recorded")
+    folder = pathlib.Path(folder)
+    done = Trace()
+    if seed is not None:
+        torch.manual_seed(seed)
+    threads = torch.get_num_threads()
+    with tempfile.TemporaryDirectory() as scratch:
+        raw = pathlib.Path(scratch) / "et.json"
+        observer = ExecutionTraceObserver().register_callback(str(raw))
+        # One thread, so that all nodes stand where they were called.
+        torch.set_num_threads(1)
+        observer.start()
+        try:
+            with done.log:
+                yield done
+        finally:
+            observer.stop()
+            observer.unregister_callback()
+            torch.set_num_threads(threads)
+        write(folder, raw.read_text(), done, tolerance, note, seed, compress)
+
+
+def named(results):
+    """Results by name."""
+    if isinstance(results, torch.Tensor):
+        return {"result": results}
+    if isinstance(results, collections.abc.Mapping):
+        return dict(results)
+    return {f"result{k}": tensor for k, tensor in enumerate(results)}
+
+
+def record(folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False):
+    """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
+    a tensor, or several."""
+    with trace(folder, (rtol, atol), note, seed, compress) as t:
+        t.inputs(inputs)
+        t.outputs(named(fn()))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description="Records a PyTorch program with everything that a run is compared with. "
+        "One process on the CPU: programs of several ranks are not recorded.",
+    )
+    parser.add_argument(
+        "program",
+        help="FILE.py:FUNCTION; the function prepares, and returns the program, a function "
+        "without arguments that returns its results by name, and its inputs by name",
+    )
+    parser.add_argument("folder", help="where to write")
+    parser.add_argument("--rtol", type=float, default=1e-4)
+    parser.add_argument("--atol", type=float, default=1e-5)
+    parser.add_argument("--seed", type=int, default=0, help="of what the function prepares")
+    given = parser.parse_args()
+    path, _, function = given.program.rpartition(":")
+    spec = importlib.util.spec_from_file_location("program", path) if path else None
+    if spec is None or spec.loader is None:
+        parser.error(f"'{given.program}': expected FILE.py:FUNCTION")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(pathlib.Path(path).resolve().parent))
+    spec.loader.exec_module(module)
+    torch.manual_seed(given.seed)
+    try:
+        fn, inputs = getattr(module, function)()
+        record(given.folder, fn, inputs, given.rtol, given.atol, given.seed)
+    except RecordError as e:
+        sys.exit(f"error: {e}")
+
+
+if __name__ == "__main__":
+    main()
