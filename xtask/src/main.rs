@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `run_trace` | runs traces and checks what they give |
+//! | `coverage` | says which nodes of execution traces can be executed |
 //! | `schema` | prints the JSON Schema of traces |
 //! | `docs` | writes the pages that are made from the code |
 //! | `bench` | measures the machine |
@@ -13,6 +14,7 @@
 #![deny(missing_docs)]
 
 mod bench;
+mod coverage;
 mod docs;
 mod layering;
 mod layers;
@@ -20,6 +22,7 @@ mod run_trace;
 mod schema;
 mod show;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +39,10 @@ struct Arguments {
 enum Command {
     /// Runs traces and compares what they give with what they expect.
     RunTrace(run_trace::Arguments),
+    /// Says which nodes of execution traces can be executed, and why others cannot.
+    Coverage(coverage::Arguments),
+    /// Tells how to record a PyTorch program with all that a run here needs.
+    RecordHelp,
     /// Prints the JSON Schema of traces.
     Schema,
     /// Checks that the crates depend on one another as the table of layers says.
@@ -43,7 +50,7 @@ enum Command {
     /// Measures the machine.
     #[command(subcommand)]
     Bench(Bench),
-    /// Writes docs/instructions.md from the table of instructions.
+    /// Writes docs/instructions.md and docs/ops.md from the code.
     Docs(docs::Arguments),
 }
 
@@ -56,9 +63,20 @@ enum Bench {
 /// Bad input, or a device that is not there. Clap ends with the same status.
 const BAD_INPUT: u8 = 2;
 
+/// Prints docs/record.md.
+fn record_help() -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(include_bytes!("../../docs/record.md")) {
+        // A reader that has gone away has seen what it wanted.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
+}
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::RunTrace(arguments) => return run_trace::run(&arguments),
+        Command::Coverage(arguments) => return coverage::run(&arguments),
+        Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),
         Command::Layering => layering::run(),
         Command::Bench(Bench::Engine(arguments)) => bench::engine(&arguments),

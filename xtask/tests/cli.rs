@@ -297,7 +297,17 @@ fn the_report_has_its_fields_and_no_others() {
             |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
         assert_eq!(
             fields(&report),
-            ["instructions", "ok", "outputs", "peak_bytes", "streams", "trace", "waits", "wall_ms"]
+            [
+                "instructions",
+                "ok",
+                "outputs",
+                "peak_bytes",
+                "remarks",
+                "streams",
+                "trace",
+                "waits",
+                "wall_ms"
+            ]
         );
         assert_eq!(fields(&report["waits"]), ["elided", "emitted", "needed"]);
         assert_eq!(report["trace"], "write-after-reads.json");

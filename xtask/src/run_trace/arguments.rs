@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use millstream::run::RunOptions;
+use millstream::trace::{EtOptions, LoadOptions, Number};
 use millstream::{DeviceId, DriverKind, SyncPolicy};
 
 /// What is asked for.
@@ -33,6 +34,13 @@ pub(crate) struct Arguments {
     /// The most memory of each device, as in 512MiB; each device's own default unless given.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
+    /// Take VALUE for every number that an execution trace lost and consts.json does not have.
+    #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
+    missing_scalar: Option<Number>,
+    /// Run execution traces for their structure: what cannot be executed is left out, and elements
+    /// that are not there are made up.
+    #[arg(long)]
+    structural: bool,
     /// Write the list of instructions here; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
@@ -60,6 +68,16 @@ enum Sync {
 }
 
 impl Arguments {
+    /// How traces are loaded.
+    pub(super) fn loading(&self) -> LoadOptions {
+        let et = EtOptions {
+            missing_scalar: self.missing_scalar,
+            structural: self.structural,
+            ..EtOptions::default()
+        };
+        LoadOptions { et, ..LoadOptions::default() }
+    }
+
     /// The options of each run.
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let device: DeviceId =
@@ -79,8 +97,21 @@ impl Arguments {
             repeat: self.repeat,
             emit: self.emit.is_some(),
             memory_limit: self.memory_limit,
-            progress: None,
+            ..RunOptions::default()
         })
+    }
+}
+
+/// A number as a trace would have it: whole, floating-point, true or false.
+fn number(text: &str) -> Result<Number, String> {
+    let wrong = || format!("expected a number, true or false, got '{text}'");
+    match text {
+        "true" => Ok(Number::Bool(true)),
+        "false" => Ok(Number::Bool(false)),
+        _ => match text.parse::<i64>() {
+            Ok(whole) => Ok(Number::Int(whole.into())),
+            Err(_) => text.parse().map(Number::Float).map_err(|_| wrong()),
+        },
     }
 }
 

@@ -69,10 +69,11 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
             return Err(problem(message));
         }
     }
+    let loading = arguments.loading();
     let mut all = Vec::new();
     let mut worst = Status::Matched;
     for program in &programs {
-        let status = match one::run(program, &options) {
+        let status = match one::run(program, &options, &loading) {
             Ok(ran) => {
                 let status = finish(&ran, arguments, programs.len() == 1);
                 all.push(ran);

@@ -33,8 +33,12 @@ impl Ran {
 }
 
 /// Loads, checks and runs a program.
-pub(super) fn run(entry: &Entry, options: &RunOptions) -> Result<Ran, RunError> {
-    let read = |path: &Path| Ok::<_, RunError>(Arc::new(load(path, &LoadOptions::default())?));
+pub(super) fn run(
+    entry: &Entry,
+    options: &RunOptions,
+    loading: &LoadOptions,
+) -> Result<Ran, RunError> {
+    let read = |path: &Path| Ok::<_, RunError>(Arc::new(load(path, loading)?));
     match entry {
         Entry::Ranks { folder, ranks } => {
             let programs =

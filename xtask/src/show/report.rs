@@ -11,6 +11,8 @@ use crate::run_trace::Ran;
 struct Report<'a> {
     trace: &'a str,
     ok: bool,
+    /// What did not come from the trace and the files beside it.
+    remarks: Vec<String>,
     outputs: Vec<Output>,
     instructions: BTreeMap<&'static str, u64>,
     waits: Waits,
@@ -42,6 +44,7 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
     let mut all = Report {
         trace: &ran.trace,
         ok: ran.ok(),
+        remarks: Vec::new(),
         outputs: Vec::new(),
         instructions: BTreeMap::new(),
         waits: Waits::default(),
@@ -50,6 +53,8 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
         peak_bytes: 0,
     };
     for (rank, report) in ran.ranks.iter().enumerate() {
+        let remarks = report.imported.iter().flat_map(|i| i.remarks());
+        all.remarks.extend(remarks.map(|r| ran.name(rank, &r)));
         for output in &report.outputs {
             let compared = output.comparison.as_ref().filter(|_| output.expected);
             all.outputs.push(Output {

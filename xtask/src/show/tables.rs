@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use millstream::run::{OutputReport, RunReport};
+use millstream::trace::Imported;
 use millstream::types::layout::brief;
 
+use crate::coverage::Covered;
 use crate::run_trace::Ran;
 use crate::show::values::preview;
 
@@ -57,6 +59,11 @@ fn verdict(ran: &Ran) -> &'static str {
 /// Prints what a program gave and what it cost. On a terminal the tables are as wide as that.
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     writeln!(out, "{}: {}", ran.trace, verdict(ran))?;
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        for remark in report.imported.iter().flat_map(Imported::remarks) {
+            writeln!(out, "NOTE: {}{remark}", ran.name(rank, ""))?;
+        }
+    }
     let outputs: Vec<(String, &OutputReport)> = ran
         .ranks
         .iter()
@@ -213,4 +220,47 @@ fn bytes(count: u64) -> String {
         0 => format!("{count} B"),
         _ => format!("{value:.1} {}", UNITS[unit]),
     }
+}
+
+/// Prints which nodes of execution traces are executed.
+pub(crate) fn print_coverage(
+    all: &[Covered],
+    out: &mut dyn Write,
+    terminal: bool,
+) -> io::Result<()> {
+    let header: &[&str] = match width(terminal) < WIDE {
+        true => &["trace", "ops", "executed", "nodes", "bytes"],
+        false => &["trace", "ops", "executed", "nodes", "bytes", "lost numbers", "schema"],
+    };
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    let mut table = new_table(terminal, header);
+    for covered in all {
+        let imported = &covered.imported;
+        let mut row = vec![
+            covered.trace.clone(),
+            imported.ops.to_string(),
+            imported.executed().to_string(),
+            percent(covered.nodes()),
+            percent(covered.bytes()),
+            imported.missing_scalars.to_string(),
+            imported.schema.clone(),
+        ];
+        row.truncate(header.len());
+        table.add_row(row);
+    }
+    [1, 2, 3, 4, 5].into_iter().for_each(|column| right(&mut table, column));
+    whole(&mut table, 1);
+    writeln!(out, "{table}")?;
+    for covered in all.iter().filter(|c| !c.imported.skipped.is_empty()) {
+        writeln!(out, "\nnot executed in {}:", covered.trace)?;
+        let mut table = new_table(terminal, &["op", "nodes", "first", "reason"]);
+        for ((op, reason), nodes) in covered.reasons() {
+            let first = nodes.first().map(u64::to_string).unwrap_or_default();
+            table.add_row([op, &nodes.len().to_string(), &first, reason]);
+        }
+        right(&mut table, 1);
+        right(&mut table, 2);
+        writeln!(out, "{table}")?;
+    }
+    Ok(())
 }

@@ -1,0 +1,207 @@
+//! The page of all ops, made from their schemas.
+//!
+//! What an op takes and says of itself stands in its schema. How it uses each tensor, only a call
+//! can tell: the schema is asked for every call of the reference values
+//! (`crates/kernels/tests/reference`), and the page says all that it answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use millstream::ops::{CallSpec, Op, OutputSpec, families};
+use millstream::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+/// How an op's calls use their tensors.
+#[derive(Default)]
+struct Use {
+    /// For each tensor the accesses that occur.
+    accesses: Vec<BTreeSet<&'static str>>,
+    /// What the results are.
+    results: BTreeSet<String>,
+}
+
+const HEAD: &str = "<!-- Made by `cargo xtask docs` from the schemas in crates/ops. -->
+
+# Ops
+
+An op is called by name with tensors in order and named arguments:
+`machine.call(\"add\", &[&x, &y]).attr(\"alpha\", 2.0).on(&stream)`, or as a statement of a
+[trace](trace-format.md). Names and arguments are those of PyTorch's operators where there is one;
+a name that ends in `_` changes its first tensor in place.
+
+*R* is a tensor that is read, *W* one that is overwritten, *RW* one that is read and written.
+*new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number may
+stand for a tensor where an argument of that tensor's name is listed. Tensors marked with a question
+mark may be left out; the argument `absent` lists, by number from 0, those that are left out before
+others that are given.
+";
+
+/// The whole page.
+pub(super) fn page() -> Result<String> {
+    let uses = uses()?;
+    let mut page = HEAD.to_owned();
+    for (title, ops) in families() {
+        write!(page, "\n## {title}\n\n| op | uses | gives | what it does |\n|---|---|---|---|\n")?;
+        for op in ops {
+            let among_ranks;
+            let used = match uses.get(op.name()) {
+                Some(used) => used,
+                None => {
+                    among_ranks = collective(op)?;
+                    &among_ranks
+                }
+            };
+            let of = |set: &BTreeSet<&str>| set.iter().copied().collect::<Vec<_>>().join("/");
+            let accesses = used.accesses.iter().map(of).collect::<Vec<_>>().join(" ");
+            let results = used.results.iter().map(String::as_str).collect::<Vec<_>>().join(" or ");
+            let what = describe(op);
+            writeln!(page, "| `{}` | {accesses} | {results} | {what} |", call(op))?;
+        }
+    }
+    Ok(page)
+}
+
+/// Ops among ranks have no reference values; they are asked for one call.
+fn collective(op: &dyn Op) -> Result<Use> {
+    let inputs = vec![TensorSpec::contiguous(DType::F32, &[2])?; op.inputs().len()];
+    let mut attrs = Attrs::new();
+    for name in ["round", "root", "to", "from"] {
+        if op.attrs().iter().any(|a| a.name == name) {
+            attrs.set(name, 0);
+        }
+    }
+    let mut used = Use::default();
+    answer(op, &inputs, &attrs, &mut used)?;
+    Ok(used)
+}
+
+/// The op with its tensors and arguments.
+fn call(op: &dyn Op) -> String {
+    let least = op.optional().unwrap_or(usize::MAX);
+    let many = op.takes(op.inputs().len() + 7);
+    let last = op.inputs().len().saturating_sub(1);
+    let tensor = |(k, input): (usize, &millstream::ops::ArgDoc)| {
+        let mark = if k >= least { "?" } else { "" };
+        let more = if many && k == last { "..." } else { "" };
+        format!("{}{mark}{more}", input.name)
+    };
+    let tensors: Vec<String> = op.inputs().iter().enumerate().map(tensor).collect();
+    let attrs: Vec<&str> = op.attrs().iter().map(|a| a.name).collect();
+    match attrs.is_empty() {
+        true => format!("{}({})", op.name(), tensors.join(", ")),
+        false => format!("{}({}; {})", op.name(), tensors.join(", "), attrs.join(", ")),
+    }
+}
+
+fn describe(op: &dyn Op) -> String {
+    let mut text = op.summary().to_owned();
+    for doc in op.inputs().iter().chain(op.attrs()) {
+        let _ = write!(text, "; *{}*: {}", doc.name, doc.doc);
+    }
+    text.replace('|', "\\|")
+}
+
+/// How the calls of the reference values use their tensors, by op.
+fn uses() -> Result<BTreeMap<String, Use>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kernels/tests/reference");
+    let ops = millstream::ops::standard();
+    let mut uses: BTreeMap<String, Use> = BTreeMap::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))? {
+        let path = entry?.path();
+        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = SafeTensors::deserialize(&content)?;
+        let cases: Value = serde_json::from_slice(file.tensor("cases")?.data())?;
+        for case in cases["cases"].as_array().context("no cases")? {
+            if case["refused"].as_bool() == Some(true) {
+                continue;
+            }
+            let name = case["op"].as_str().context("no op")?;
+            let op = ops.id(name).ok().and_then(|id| ops.get(id)).context("an unknown op")?;
+            let used = uses.entry(name.to_owned()).or_default();
+            ask(&**op, case, used).with_context(|| format!("{name} in {}", path.display()))?;
+        }
+    }
+    Ok(uses)
+}
+
+fn ask(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
+    let lengths = |value: &Value| -> Vec<usize> {
+        value.as_array().into_iter().flatten().map(|v| v.as_u64().unwrap_or(0) as usize).collect()
+    };
+    let mut inputs = Vec::new();
+    for input in case["inputs"].as_array().context("no inputs")? {
+        let dtype = input["dtype"].as_str().context("no dtype")?.parse()?;
+        let offset = input["offset"].as_u64().unwrap_or(0) as usize;
+        let layout =
+            Layout::strided(&lengths(&input["shape"]), &lengths(&input["strides"]), offset)?;
+        inputs.push(TensorSpec::new(dtype, layout)?);
+    }
+    answer(op, &inputs, &attrs(&case["attrs"])?, used)
+}
+
+/// Adds what the schema says of a call.
+fn answer(op: &dyn Op, inputs: &[TensorSpec], attrs: &Attrs, used: &mut Use) -> Result<()> {
+    let signature = op.check(CallSpec { inputs, attrs })?;
+    let places = match op.optional() {
+        Some(_) => millstream::ops::args::present(attrs, op.inputs().len(), inputs.len())?,
+        None => (0..inputs.len()).map(Some).collect(),
+    };
+    let listed = op.inputs().len().max(1);
+    for (k, place) in places.iter().enumerate() {
+        let Some(access) = place.and_then(|at| signature.accesses.get(at)) else { continue };
+        let k = k.min(listed - 1);
+        while used.accesses.len() <= k {
+            used.accesses.push(BTreeSet::new());
+        }
+        used.accesses[k].insert(match access {
+            Access::Read => "R",
+            Access::Write => "W",
+            Access::ReadWrite => "RW",
+        });
+    }
+    let name = |given: usize| {
+        let listed = places.iter().position(|p| *p == Some(given)).unwrap_or(given);
+        op.inputs().get(listed).map_or("x", |i| i.name)
+    };
+    let result = |output: &OutputSpec| match output {
+        OutputSpec::Fresh(_) => "new".to_owned(),
+        OutputSpec::View { of, .. } => format!("view of {}", name(*of)),
+        OutputSpec::Same(of) => name(*of).to_owned(),
+        OutputSpec::Bounded(_) => "new, as long as the data says".to_owned(),
+    };
+    let mut results: Vec<String> = signature.outputs.iter().map(result).collect();
+    results.dedup_by(|a, b| a == b && a.starts_with("view"));
+    used.results.insert(results.join(", "));
+    Ok(())
+}
+
+fn attrs(given: &Value) -> Result<Attrs> {
+    let mut attrs = Attrs::new();
+    let number = |v: &Value| v.as_str().and_then(|t| t.parse::<f64>().ok()).context("no number");
+    for (name, value) in given.as_object().context("no arguments")? {
+        let value = match value {
+            Value::Bool(v) => AttrValue::Bool(*v),
+            Value::Number(v) => AttrValue::Int(v.as_i64().context("no whole number")?),
+            Value::String(v) => AttrValue::Str(v.clone()),
+            Value::Array(list) => {
+                let ints: Option<Vec<i64>> = list.iter().map(Value::as_i64).collect();
+                AttrValue::Ints(ints.context("no whole numbers")?)
+            }
+            Value::Object(object) => match (object.get("dtype"), object.get("float")) {
+                (Some(dtype), _) => AttrValue::DType(dtype.as_str().context("no dtype")?.parse()?),
+                (None, Some(float)) => AttrValue::Float(number(float)?),
+                (None, None) => {
+                    let floats = value["floats"].as_array().context("no numbers")?;
+                    AttrValue::Floats(floats.iter().map(number).collect::<Result<_>>()?)
+                }
+            },
+            Value::Null => continue,
+        };
+        attrs.set(name.clone(), value);
+    }
+    Ok(attrs)
+}
