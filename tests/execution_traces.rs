@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream::run::{RunOptions, RunReport, prepare, run_ranks};
-use millstream::trace::{Entry, EtOptions, LoadOptions, Program, expand, load};
+use millstream::trace::{Action, Body, Entry, EtOptions, LoadOptions, Program, expand, load};
 use millstream::{DriverKind, SyncPolicy};
 
 /// The programs of the repository.
@@ -134,6 +134,34 @@ fn nothing_is_made_up() {
         }
     }
     none(wrong);
+}
+
+/// The case of copies and fills is there so that each of them counts: without any one, some output
+/// differs.
+#[test]
+fn every_copy_and_fill_is_noticed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/own/copies_and_fills");
+    let program = load(folder.join("et.json.gz"), &LoadOptions::default()).unwrap();
+    let Body::Statements(block) = &program.body else { panic!("statements") };
+    let fills = ["copy_", "fill", "masked_fill_"];
+    let mut tried = 0;
+    let mut unnoticed = Vec::new();
+    for (at, statement) in block.statements.iter().enumerate() {
+        let Action::Call(call) = &statement.action else { continue };
+        if !fills.contains(&call.op.as_str()) {
+            continue;
+        }
+        let mut without = program.clone();
+        let Body::Statements(block) = &mut without.body else { panic!("statements") };
+        block.statements.remove(at);
+        let place = without.error(statement.place, call.op.clone());
+        if run(&[Arc::new(without)], &RunOptions::default()).is_ok() {
+            unnoticed.push(place.to_string());
+        }
+        tried += 1;
+    }
+    assert!(tried > 30, "{tried}");
+    none(unnoticed);
 }
 
 /// The public traces, where they are there: only what is a custom kernel stays out.
