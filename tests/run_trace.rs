@@ -317,3 +317,23 @@ fn a_rank_with_bad_input_keeps_all_from_running() {
     assert!(!error.runtime);
     assert!(error.to_string().contains("did you mean 'add_'?"), "{error}");
 }
+
+/// A failure that no output waits for is known when the run ends.
+#[test]
+fn failures_are_known_without_outputs() {
+    let text = r#"{
+        "millstream": 1,
+        "tensors": {
+            "w": {"dtype": "f32", "shape": [3, 2], "fill": 1},
+            "i": {"dtype": "i64", "values": [0, 7]}
+        },
+        "program": [{"op": "embedding", "in": ["w", "i"], "out": "y"}]
+    }"#;
+    for driver in [DriverKind::Inline, DriverKind::Threaded] {
+        let options = RunOptions { driver, ..RunOptions::default() };
+        let report = run(parse(text), &options).unwrap();
+        let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
+        let failure = failure.to_string();
+        assert!(failure.contains("t.json:7") && failure.contains('7'), "{failure}");
+    }
+}

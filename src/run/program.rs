@@ -117,15 +117,19 @@ fn round(
         Ok(()) => read_all(program, &mut walk),
         Err(error) => Err(error),
     };
-    let wall = start.elapsed();
     if first {
         before.measure(machine, report).map_err(whole)?;
-        report.wall = wall;
     }
     let reads = read?;
     if record {
         report.list = Some(machine.finish_recording().map_err(whole)?);
     }
+    // What no output waits for ends here: its failures are known then, and its time counts.
+    match machine.synchronize() {
+        Err(e) if !matches!(e.without_place(), Error::Failed(_)) => return Err(whole(e)),
+        _ => {}
+    }
+    let wall = start.elapsed();
     Ok(Round { reads, wall, failures: walk.stage.failures })
 }
 

@@ -27,7 +27,8 @@ pub struct RunReport {
     pub streams: Vec<StreamReport>,
     /// The most bytes of tensors and workspaces that were held at once, by all devices together.
     pub peak_bytes: u64,
-    /// How long the fastest run took, from the first statement until the last output was read.
+    /// How long the fastest run took, from the first statement until the last output was read and
+    /// everything had completed.
     pub wall: Duration,
     /// The first run's list of instructions, if it was asked for.
     pub list: Option<InstructionList>,
