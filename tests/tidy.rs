@@ -19,6 +19,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/kernels/src/cpu/", "kernels hand operands to the strided loops with their promise"),
     ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests' own"),
     ("crates/verify/src/lib.rs", "the one place that has shown what a checked list promises"),
+    ("crates/vm/src/barrier.rs", "asks the system to fence all threads"),
     ("crates/vm/src/core/launch.rs", "lends tensors' memory to kernels, reads and callbacks"),
     ("crates/vm/src/engine.rs", "a failure looks at the tensors of the instruction that runs"),
     ("crates/vm/src/host.rs", "copies between a tensor's memory and bytes of the host's"),

@@ -183,8 +183,12 @@ impl Crews {
     }
 }
 
-/// How many tasks are taken between two flushes.
+/// How many tasks are taken at once, and how many rounds of the loop may pass before a flush.
 const BATCH: usize = 16;
+
+/// How often a worker finds nothing before it flushes: far less than a microsecond, and long enough
+/// for a submitter that is about to give the next task.
+const QUIET: u32 = 4;
 
 /// How often an idle worker looks again before it sleeps. About ten microseconds.
 const SPINS: u32 = 500;
@@ -193,25 +197,36 @@ const SPINS: u32 = 500;
 const POLL: Duration = Duration::from_micros(50);
 
 fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let mut idle = 0;
+    let (mut idle, mut unflushed) = (0, 0);
     loop {
         let mut busy = core.hear();
         for _ in 0..BATCH {
             let Some(task) = tasks.pop() else { break };
             busy = true;
+            unflushed += 1;
             core.accept(task);
         }
-        core.flush();
         busy |= core.poll_devices();
         if busy {
-            idle = 0;
+            (idle, unflushed) = (0, unflushed + 1);
+            // Points are published as they are reached; a flush finds those who wait without
+            // spinning, and costs a fence.
+            if unflushed > BATCH {
+                core.flush();
+                unflushed = 0;
+            }
+            continue;
+        }
+        idle += 1;
+        if idle < QUIET {
+            std::hint::spin_loop();
             continue;
         }
         core.flush();
+        unflushed = 0;
         if core.is_done() && tasks.is_empty() {
             return;
         }
-        idle += 1;
         if idle < SPINS {
             std::hint::spin_loop();
             continue;

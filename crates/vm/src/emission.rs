@@ -111,9 +111,8 @@ impl Shared {
             let mut emission = self.lock()?;
             self.drain(&mut emission);
             let outcome = emit(&mut emission).map_err(|e| e.at(origin));
-            let Emission { router, .. } = &mut *emission;
-            let engine = router.engine.clone();
-            router.driver.advance(&engine);
+            let Router { driver, engine, .. } = &mut emission.router;
+            driver.advance(engine);
             drop(emission);
             self.drain_late();
             match outcome? {
@@ -160,7 +159,7 @@ impl Shared {
     /// Waits until there is room for more. Outside the critical section.
     fn wait_for_room(&self) -> Result<()> {
         let backlog = &self.engine.backlog;
-        if backlog.pending() < self.watermark {
+        if backlog.has_room(self.watermark) {
             return Ok(());
         }
         while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {

@@ -104,34 +104,65 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// How much has been emitted and not finished, and the wait for less.
+/// How much has been emitted and not finished, and the wait for less. What the emission writes and
+/// what the workers write lie on cache lines of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
+    emission: Given,
+    workers: Finished,
+    lock: Mutex<()>,
+    less: Condvar,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Given {
     given: AtomicU64,
+    /// As long as fewer than this were given, there is room without another look at what was
+    /// finished.
+    room: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Finished {
     finished: AtomicU64,
     /// How many threads wait.
     waiting: AtomicUsize,
-    lock: Mutex<()>,
-    less: Condvar,
 }
 
 impl Backlog {
     /// The emission has given one more. Called under its lock.
     pub(crate) fn give(&self) {
+        let given = &self.emission.given;
         // Relaxed: the lock orders the writers, and readers only want a rough figure.
-        self.given.store(self.given.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        given.store(given.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(crate) fn pending(&self) -> u64 {
-        let finished = self.finished.load(Ordering::SeqCst);
-        self.given.load(Ordering::Relaxed).saturating_sub(finished)
+    /// Whether fewer than `watermark` are pending.
+    pub(crate) fn has_room(&self, watermark: u64) -> bool {
+        let Given { given, room } = &self.emission;
+        // Relaxed: what was finished only grows, so an old bound is a safe one.
+        let given = given.load(Ordering::Relaxed);
+        if given < room.load(Ordering::Relaxed) {
+            return true;
+        }
+        let bound = self.workers.finished.load(Ordering::Relaxed).saturating_add(watermark);
+        room.store(bound, Ordering::Relaxed);
+        given < bound
+    }
+
+    fn pending(&self) -> u64 {
+        let finished = self.workers.finished.load(Ordering::SeqCst);
+        self.emission.given.load(Ordering::Relaxed).saturating_sub(finished)
     }
 
     /// A worker has finished `count` more.
     pub(crate) fn finish(&self, count: u64) {
+        let Finished { finished, waiting } = &self.workers;
         // SeqCst with the addition in `wait`: either that sees the count, or this sees the waiter.
-        self.finished.fetch_add(count, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
+        finished.fetch_add(count, Ordering::SeqCst);
+        if waiting.load(Ordering::SeqCst) > 0 {
             let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.less.notify_all();
         }
@@ -141,7 +172,7 @@ impl Backlog {
     pub(crate) fn wait(&self, most: u64, timeout: Duration) -> bool {
         let start = Instant::now();
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.workers.waiting.fetch_add(1, Ordering::SeqCst);
         let enough = loop {
             if self.pending() <= most {
                 break true;
@@ -149,7 +180,7 @@ impl Backlog {
             let Some(left) = timeout.checked_sub(start.elapsed()) else { break false };
             guard = self.less.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         };
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.workers.waiting.fetch_sub(1, Ordering::SeqCst);
         enough
     }
 }

@@ -4,7 +4,8 @@
 //! 1. A worker that finds nothing to do sets `asleep`, fences, looks at its queue and inbox once
 //!    more, and only then parks.
 //! 2. Whoever gives it something does so first, then fences, then looks at `asleep`. Of the two
-//!    fences one comes first, so either the worker sees the gift or the giver sees it asleep.
+//!    fences one comes first, so either the worker sees the gift or the giver sees it asleep. The
+//!    giver's fence is the light one, since a worker sleeps seldom and is given things all the time.
 //! 3. `asleep` is cleared by whoever wakes the worker, so that it is woken once.
 
 use std::sync::{OnceLock, PoisonError};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use millstream_types::StreamId;
 
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, fence, park};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, heavy_fence, light_fence, park};
 
 /// Something a worker has to hear of.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Inbox {
 
     /// Wakes the worker if it sleeps. Called after something was given to it.
     pub(crate) fn wake(&self) {
-        fence(Ordering::SeqCst);
+        light_fence();
         if self.asleep.load(Ordering::Relaxed)
             && self.asleep.swap(false, Ordering::Relaxed)
             && let Some(thread) = self.thread.get()
@@ -81,8 +82,8 @@ impl Inbox {
     pub(crate) fn sleep(&self, busy: impl Fn() -> bool) {
         self.asleep.store(true, Ordering::Relaxed);
         // Pairs with the fence in `wake`.
-        fence(Ordering::SeqCst);
-        if busy() {
+        // Without the fence a gift might be missed, so there is no sleep.
+        if !heavy_fence() || busy() {
             self.asleep.store(false, Ordering::Relaxed);
             return;
         }

@@ -34,6 +34,7 @@
 //! | `guard` | refuses a machine's own work to wait for it |
 #![deny(missing_docs)]
 
+mod barrier;
 mod core;
 mod driver;
 mod emission;

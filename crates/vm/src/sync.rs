@@ -3,6 +3,8 @@
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Arc, Condvar, Mutex};
+
+pub(crate) use crate::barrier::{heavy_fence, light_fence};
 pub(crate) use std::thread::{Thread, park};
 
 /// Items in a block of a queue. At about 90 bytes an item, a block is about three pages.

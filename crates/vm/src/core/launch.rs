@@ -154,16 +154,19 @@ impl Core {
             self.launched(at, seq, None, None, Effect::None);
             return;
         }
-        let engine = self.engine.clone();
-        let progress = match self.native(at) {
-            Err(error) => Err((Cause::Device, error.to_string())),
-            Ok(native) => match native.kernels.get(op.index()).and_then(Clone::clone) {
-                None => Err((Cause::Error, no_kernel(&engine, op, native))),
-                Some(kernel) => {
-                    let mut work =
-                        CallWork { engine: &engine, body: &instruction.body, kernel: &kernel };
+        let made = self.native(at).map(drop);
+        let Core { engine, lanes, .. } = self;
+        // Nothing on the way of a call counts references: the engine's count would be written by
+        // all threads.
+        let progress = match (made, lanes[at].native.as_mut()) {
+            (Err(error), _) => Err((Cause::Device, error.to_string())),
+            (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
+            (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
+                Some(Some(kernel)) => {
+                    let mut work = CallWork { engine, body: &instruction.body, kernel };
                     native.stream.submit(&mut work).map_err(|e| (Cause::Device, e.to_string()))
                 }
+                _ => Err((Cause::Error, no_kernel(engine, op, native))),
             },
         };
         match progress {

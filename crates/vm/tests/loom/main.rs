@@ -15,6 +15,17 @@ mod sync {
     pub(crate) use loom::sync::{Arc, Condvar, Mutex};
     pub(crate) use loom::thread::{Thread, park};
 
+    /// A model has no fence that acts on all threads: what holds with a full one on both sides
+    /// holds with the pair of `barrier.rs`.
+    pub(crate) fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn heavy_fence() -> bool {
+        fence(Ordering::SeqCst);
+        true
+    }
+
     /// Small, so that the models cross the border of a block.
     pub(crate) const BLOCK: usize = 2;
 }
