@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_instructions::{Body, Instruction};
-use millstream_types::{EventId, Point, StreamId, StreamKey};
+use millstream_types::{EventId, Origin, Point, StreamId, StreamKey};
 
 use crate::points::Mark;
 
@@ -17,8 +17,10 @@ pub(crate) enum Task {
     /// What follows on the stream comes after a point. It stands in no list: barriers and the
     /// ends of stored lists need it.
     Hold(StreamId, Point, Mark),
-    /// The half of a `StreamWait` on the stream that is waited for.
-    Record(Point, EventId, Instruction),
+    /// The half of a `StreamWait` on the stream that is waited for: where that is, the event, and
+    /// where the wait itself is and comes from. In parts, so that no entry is larger than an
+    /// instruction.
+    Record { until: Point, event: EventId, at: Point, origin: Origin },
     /// What follows on a private stream belongs to the run of a stored list that begins at a point.
     Enter(StreamId, Point),
     /// A stored list begins: its streams may go on, and what its storages held is forgotten.
@@ -34,10 +36,13 @@ impl Task {
                 None => unreachable!("only instructions with a place are given to workers"),
             },
             Task::Open(lane, _) | Task::Hold(lane, _, _) | Task::Enter(lane, _) => *lane,
-            Task::Record(at, _, _) | Task::Begin(at, _) => at.stream,
+            Task::Record { until: at, .. } | Task::Begin(at, _) => at.stream,
         }
     }
 }
+
+// Pending instructions are kept by the hundred thousand.
+const _: () = assert!(size_of::<Task>() <= 96);
 
 /// Whether an instruction is for workers. The others take effect when they are emitted.
 pub(crate) const fn is_for_workers(body: &Body) -> bool {

@@ -51,8 +51,9 @@ impl Core {
                 self.publish(at, point.seq, Mark::Launched);
                 self.finished += 1;
             }
-            Task::Record(point, event, instruction) => {
-                self.record(at, point.seq, event, &instruction);
+            Task::Record { until, event, at: wait, origin } => {
+                let body = Body::StreamWait { at: wait, until, via: Via::Device(event) };
+                self.record(at, until.seq, event, &Instruction { body, origin });
             }
             Task::Open(..) => unreachable!("lanes are opened when the task is taken"),
         }
