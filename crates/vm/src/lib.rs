@@ -26,7 +26,7 @@
 //! | `core` | one worker's engine |
 //! | `points` | progress of streams, and who waits for it |
 //! | `ring`, `inbox` | the ways to a worker |
-//! | `sync` | the primitives under those, which models replace |
+//! | `sync`, `barrier` | the primitives under those, which models replace |
 //! | `slots`, `poison` | tensors as workers see them |
 //! | `host` | callbacks, reads, and their threads |
 //! | [`job`] | stored lists |
