@@ -33,14 +33,14 @@ pub use millstream_types as types;
 pub use millstream_verify as verify;
 pub use millstream_vm as vm;
 
-pub use millstream_instructions::{InstructionList, SyncPolicy};
+pub use millstream_instructions::{InstructionList, Protection, SyncPolicy};
 pub use millstream_types::{
     Access, AttrValue, Attrs, DType, DeviceId, Error, Layout, Origin, Result, StreamKey,
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
     Blob, CallBuilder, Completion, DriverKind, Event, Job, JobRecorder, JobTensor, Machine,
-    MachineConfig, OpHandle, Prepared, Rendezvous, Report, Section, Stream, Tensor,
+    MachineConfig, OpHandle, Prepared, Rendezvous, Report, Section, Stream, Tensor, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

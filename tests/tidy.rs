@@ -14,6 +14,7 @@ mod layers;
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/ep/src/conformance/device.rs", "the suite writes to memory that a backend gave it"),
     ("crates/ep/src/host_memory.rs", "blocks of host memory are taken from the allocator here"),
+    ("crates/instructions/src/builder/protection.rs", "going without waits is asked for as such"),
     ("crates/instructions/src/list.rs", "calling a list checked is a promise, asked for as such"),
     ("crates/kernels/src/context.rs", "a kernel's operands are addresses, promised to be valid"),
     ("crates/kernels/src/cpu/", "kernels hand operands to the strided loops with their promise"),
@@ -28,6 +29,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/slots.rs", "tensors' slots, written and read without a lock of their own"),
     ("examples/custom_op.rs", "a kernel from outside: it reads and writes elements by address"),
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
+    ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
     ("xtask/src/bench/mod.rs", "kernels that are checked read and write their variables"),
 ];
 

@@ -19,7 +19,7 @@ impl Wake for Unpark {
 }
 
 /// The smallest executor there is.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -48,6 +48,51 @@ fn it_wakes_who_waits() {
         }
     });
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+/// Events, streams and the machine as a whole, on both devices and under both drivers.
+#[test]
+fn all_that_can_be_waited_for_can_be_awaited() {
+    for driver in DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        for s in [cpu(&m, 0), sim(&m, 0)] {
+            upload(&s, &m, &[1.0]);
+            let e = s.record_event().unwrap();
+            block_on(async {
+                e.completion().await.unwrap();
+                s.completion().unwrap().await.unwrap();
+                m.completion().unwrap().await.unwrap();
+                m.event().completion().await.unwrap();
+            });
+            assert!(e.query() && s.query().unwrap());
+        }
+    }
+}
+
+/// The inline driver runs nothing by itself: a task that waits asks again.
+#[test]
+fn inline_it_is_polled() {
+    let (config, hand) = by_hand_config();
+    let m = Machine::new(MachineConfig { driver: DriverKind::Inline, ..config }).unwrap();
+    let s = sim(&m, 0);
+    let x = m.empty(&s, f32_spec(&[1])).unwrap();
+    m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+    let mut all = pin!(m.completion().unwrap());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(all.as_mut().poll(&mut context).is_pending());
+    assert!(hand.step(on_sim(0)).unwrap());
+    assert!(all.as_mut().poll(&mut context).is_ready());
+    let (mut polls, waited) = (0, s.record_event().unwrap().completion());
+    let mut waited = pin!(waited);
+    let stepping = std::future::poll_fn(|context| {
+        polls += 1;
+        if polls == 3 {
+            assert!(hand.step(on_sim(0)).unwrap());
+        }
+        waited.as_mut().poll(context)
+    });
+    block_on(stepping).unwrap();
+    assert_eq!(polls, 3);
 }
 
 #[test]

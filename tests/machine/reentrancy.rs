@@ -19,6 +19,8 @@ fn attempts(m: &Machine, x: &Tensor) -> Vec<String> {
     note(x.read().err());
     note(m.synchronize().err());
     note(stream.synchronize().err());
+    note(stream.query().err());
+    note(m.completion().err());
     note(m.barrier().err());
     note(m.record(&stream).err());
     note(stream.touch(&[x]).err());
@@ -34,7 +36,9 @@ fn from_a_callback() {
         let (x, y) = (upload(&cpu(&m, 0), &m, &[1.0]), upload(&cpu(&m, 0), &m, &[2.0]));
         if driver == DriverKind::Inline {
             // The inline driver holds the machine while it runs; only what needs no lock is asked.
+            let stream = cpu(&m, 0);
             let done = x.access(Access::Read, move |_| {
+                assert!(matches!(stream.query(), Err(Error::Reentrant { .. })));
                 assert!(matches!(y.read(), Err(e) if matches!(e.without_place(), Error::Reentrant { .. })));
                 Ok(())
             });
@@ -51,6 +55,8 @@ fn from_a_callback() {
         insta::assert_snapshot!(errors.lock().unwrap().join("\n"), @r#"
         submitting from within a kernel or callback would wait for itself
         reading from within a kernel or callback would wait for itself
+        waiting from within a kernel or callback would wait for itself
+        waiting from within a kernel or callback would wait for itself
         waiting from within a kernel or callback would wait for itself
         waiting from within a kernel or callback would wait for itself
         submitting from within a kernel or callback would wait for itself
@@ -80,7 +86,7 @@ fn from_a_kernel_and_from_the_kernels_threads() {
     here.set((m.clone(), x.clone())).unwrap();
     let y = call(&m, "reenter", &[&x], &cpu(&m, 0));
     y.access(Access::Read, |_| Ok(())).unwrap().wait_for(LONG).unwrap();
-    assert_eq!(*seen.lock().unwrap(), 4 * 9);
+    assert_eq!(*seen.lock().unwrap(), 4 * 11);
     // The machine must not hold itself for good.
     let kept = Arc::try_unwrap(here);
     drop(kept);

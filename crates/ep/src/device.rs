@@ -39,6 +39,9 @@ pub struct Capabilities {
     pub notifies: bool,
     /// The device's memory can be read and written through its addresses on the host.
     pub host_memory: bool,
+    /// When a record completed can be told, by the host's clock as its worker hears of it. If not,
+    /// elapsed times are an error.
+    pub timestamps: bool,
 }
 
 /// A kind of device: finds and opens the devices of that kind.

@@ -35,7 +35,9 @@ pub mod reference;
 pub mod table;
 pub mod text;
 
-pub use builder::{Builder, BuilderConfig, Call, Need, Outcome, Sink, SyncPolicy, TensorRef};
+pub use builder::{
+    Builder, BuilderConfig, Call, Need, Outcome, Protection, Sink, SyncPolicy, TensorRef,
+};
 pub use catalog::{Arenas, StreamCatalog, StreamFacts};
 pub use frontier::Frontier;
 pub use instruction::{Operand, Operands, Placement, Resolution, Via};

@@ -57,7 +57,7 @@ mod sync;
 mod task;
 
 pub use engine::{Alone, Rendezvous};
-pub use handle::{Completion, Event, Section, Stream, Tensor};
+pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use host::Blob;
 pub use job::{Job, JobRecorder, JobTensor};
 pub use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};

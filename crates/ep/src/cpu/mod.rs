@@ -18,8 +18,13 @@ use crate::device::{Backend, Capabilities, Device};
 pub use device::CpuDevice;
 
 /// Commands complete at once, so there is nothing to wait for and nobody to tell.
-const CAPABILITIES: Capabilities =
-    Capabilities { asynchronous: false, device_waits: false, notifies: false, host_memory: true };
+const CAPABILITIES: Capabilities = Capabilities {
+    asynchronous: false,
+    device_waits: false,
+    notifies: false,
+    host_memory: true,
+    timestamps: true,
+};
 
 /// The memory that the host is taken to have where that cannot be found out.
 const ASSUMED_MEMORY: u64 = 4 << 30;

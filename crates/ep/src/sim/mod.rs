@@ -38,8 +38,13 @@ use crate::device::{Backend, Capabilities, Device};
 pub use control::{Command, CommandKind, SimControl, SimStats, SimStreamId, StreamView};
 pub use device::SimDevice;
 
-const CAPABILITIES: Capabilities =
-    Capabilities { asynchronous: true, device_waits: true, notifies: true, host_memory: true };
+const CAPABILITIES: Capabilities = Capabilities {
+    asynchronous: true,
+    device_waits: true,
+    notifies: true,
+    host_memory: true,
+    timestamps: true,
+};
 
 /// When the commands of simulated devices complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

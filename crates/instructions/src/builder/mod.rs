@@ -19,6 +19,7 @@ mod event;
 mod memory;
 mod offline;
 mod order;
+mod protection;
 mod region;
 mod slot;
 mod stats;
@@ -44,6 +45,7 @@ use crate::table::{Body, Instruction};
 pub use call::{Call, Output, Outputs, PreparedCall, fresh_specs};
 pub use event::EventRef;
 pub use offline::{OfflineCatalog, OfflineSink};
+pub use protection::Protection;
 pub use region::SectionId;
 pub use stats::{Stats, Waits};
 
@@ -120,6 +122,7 @@ pub struct Builder {
     ops: Arc<OpRegistry>,
     catalog: Box<dyn StreamCatalog>,
     policy: SyncPolicy,
+    protection: Protection,
     streams: Vec<StreamTrack>,
     slots: SlotTable,
     events: EventTable,
@@ -153,6 +156,7 @@ impl Builder {
             ops,
             catalog,
             policy: config.sync,
+            protection: Protection::default(),
             streams: Vec::new(),
             slots: SlotTable::default(),
             events: EventTable::default(),
@@ -162,6 +166,13 @@ impl Builder {
             fence_epoch: 0,
             stats: Stats::default(),
         }
+    }
+
+    /// Leaves to the program what `protection` says that it sees to. Asked for before any stream is
+    /// known, so that it holds for all.
+    pub fn set_protection(&mut self, protection: Protection) {
+        debug_assert!(self.streams.is_empty(), "streams are known already");
+        self.protection = protection;
     }
 
     /// The ops that can be called.
@@ -222,7 +233,9 @@ impl Builder {
         let memory = self.planner.arena(&facts.memory);
         let inputs = self.planner.arena(&facts.inputs);
         let decl = StreamDecl { key: key.clone(), mode };
-        self.streams.push(StreamTrack::new(decl, inputs, memory));
+        let mut track = StreamTrack::new(decl, inputs, memory);
+        track.trusting = !self.protection.memory();
+        self.streams.push(track);
         Ok(StreamId((self.streams.len() - 1) as u16))
     }
 

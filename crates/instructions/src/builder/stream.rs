@@ -25,6 +25,8 @@ pub(super) struct StreamTrack {
     pub(super) inputs: ArenaId,
     /// Where tensors lie that are made or changed here.
     pub(super) memory: ArenaId,
+    /// Whether the program has promised that released memory is free for everyone.
+    pub(super) trusting: bool,
     /// The place of the last instruction.
     pub(super) seq: u64,
     /// What the next instruction knows to have passed. On a pool this grows at fences alone.
@@ -44,6 +46,7 @@ impl StreamTrack {
             decl,
             inputs,
             memory,
+            trusting: false,
             seq: 0,
             known: Frontier::new(),
             events: SmallVec::new(),
@@ -91,8 +94,9 @@ impl StreamTrack {
         self.history.iter().rev().find(|(from, _)| *from <= seq).map(|(_, known)| known)
     }
 
-    /// Whether an instruction at the next place knows `point` to have passed.
+    /// Whether an instruction at the next place may use memory that was last used at `point`: it
+    /// knows the point to have passed.
     pub(super) fn knows(&self, own: millstream_types::StreamId, point: Point) -> bool {
-        (point.stream == own && !self.is_pool()) || self.known.covers(point)
+        self.trusting || (point.stream == own && !self.is_pool()) || self.known.covers(point)
     }
 }

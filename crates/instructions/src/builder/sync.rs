@@ -31,6 +31,9 @@ impl Builder {
         origin: &Origin,
     ) {
         self.catch_up(stream);
+        if !self.protection.waits() {
+            return;
+        }
         let mut hazards = Hazards::new();
         for operand in operands {
             self.for_each_hazard(stream, operand, |p| add_hazard(&mut hazards, p));

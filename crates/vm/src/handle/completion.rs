@@ -3,37 +3,43 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 use millstream_types::{Error, Origin, Point, Result};
 
 use crate::emission::Emission;
+use crate::guard;
 use crate::machine::Machine;
 use crate::points::{Mark, Waiter};
 
-/// An instruction on its way, to be waited for: blocking, with a time-out, or as a future.
+/// Instructions on their way, to be waited for: blocking, with a time-out, or as a future.
 #[derive(Clone)]
 pub struct Completion {
     machine: Machine,
-    point: Point,
+    /// At most one of each stream.
+    points: SmallVec<[Point; 1]>,
+    /// Who is told already, once which point has completed.
+    told: Option<(Point, Waker)>,
 }
 
 impl Completion {
-    pub(crate) const fn new(machine: Machine, point: Point) -> Completion {
-        Completion { machine, point }
+    pub(crate) fn new(machine: Machine, points: impl IntoIterator<Item = Point>) -> Completion {
+        Completion { machine, points: points.into_iter().collect(), told: None }
     }
 
-    /// Whether it has completed. Never blocks.
+    /// Whether all has completed. Never blocks.
     pub fn query(&self) -> bool {
-        self.machine.shared.query(self.point)
+        self.points.iter().all(|&point| self.machine.shared.query(point))
     }
 
-    /// Blocks until it has completed.
+    /// Blocks until all has completed.
     ///
     /// # Errors
-    /// Why the first instruction on its stream, up to it, failed or was skipped since failures were
-    /// last cleared.
+    /// Why the first instruction on a stream, up to the one waited for, failed or was skipped since
+    /// failures were last cleared.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         self.wait_from(None, Origin::caller())
@@ -49,36 +55,49 @@ impl Completion {
     }
 
     pub(crate) fn wait_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
-        let machine = &self.machine;
-        let waited = machine.shared.wait_point(self.point, timeout);
-        waited.map_err(|e| machine.name_stream(e, self.point).at(&origin))?;
-        let mut emission = machine.shared.lock()?;
-        let Emission { builder, router, .. } = &mut *emission;
-        builder.observe(router, &[self.point], &origin);
-        drop(emission);
-        self.failure()
+        let waited = self.machine.wait_for_all(&self.points, timeout);
+        waited.map_err(|e| e.at(&origin))?;
+        self.observe(&origin)
     }
 
-    fn failure(&self) -> Result<()> {
+    /// Notes that the host has waited, and says what failed.
+    fn observe(&self, origin: &Origin) -> Result<()> {
+        let mut emission = self.machine.shared.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, &self.points, origin);
+        drop(emission);
         let failures = &self.machine.shared.engine.failures;
-        failures.up_to(self.point).map_or(Ok(()), |f| Err(Error::Failed(f)))
+        let first = self.points.iter().find_map(|&point| failures.up_to(point));
+        first.map_or(Ok(()), |f| Err(Error::Failed(f)))
     }
 }
 
 impl Future for Completion {
     type Output = Result<()>;
 
-    /// Ready once the instruction has completed; does not tell the builder so, as a query does not.
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let engine = &self.machine.shared.engine;
-        if self.query()
-            || !engine.points.park(
-                self.point,
-                Mark::Completed,
-                Waiter::Task(context.waker().clone()),
-            )
-        {
-            return Poll::Ready(self.failure());
+    /// Ready once all has completed. As after [`Completion::wait`], no stream waits for it again.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let shared = self.machine.shared.clone();
+        if let Err(error) = guard::refuse_within(shared.engine.machine, "waiting") {
+            return Poll::Ready(Err(error));
+        }
+        let Some(&open) = self.points.iter().find(|&&point| !shared.query(point)) else {
+            return Poll::Ready(self.observe(&Origin::Unknown));
+        };
+        if shared.inline {
+            // Nothing runs by itself: whoever waits has to ask again.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let waker = context.waker();
+        if self.told.as_ref().is_some_and(|(point, told)| *point == open && told.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        if shared.engine.points.park(open, Mark::Completed, Waiter::Task(waker.clone())) {
+            self.told = Some((open, waker.clone()));
+        } else {
+            // It has completed meanwhile; the next poll looks at the others.
+            waker.wake_by_ref();
         }
         Poll::Pending
     }
@@ -86,6 +105,7 @@ impl Future for Completion {
 
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Completion({})", self.point)
+        let points: Vec<String> = self.points.iter().map(Point::to_string).collect();
+        write!(f, "Completion({})", points.join(", "))
     }
 }

@@ -1,12 +1,15 @@
 //! Streams, tensors, events and sections, as users hold them.
 
 mod completion;
+mod current;
 mod event;
 mod section;
 mod stream;
 mod tensor;
 
 pub use completion::Completion;
+pub(crate) use current::innermost;
+pub use current::with_stream;
 pub use event::Event;
 pub use section::Section;
 pub use stream::Stream;

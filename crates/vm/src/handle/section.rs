@@ -47,7 +47,7 @@ impl Section {
     /// As [`Section::end`].
     pub fn end_from(mut self, origin: Origin) -> Result<Completion> {
         let point = self.end_at(&origin)?;
-        Ok(self.machine.completion(point))
+        Ok(self.machine.completion_of(point))
     }
 
     fn end_at(&mut self, origin: &Origin) -> Result<Point> {

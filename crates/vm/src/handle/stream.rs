@@ -29,7 +29,7 @@ impl Stream {
         &self.key
     }
 
-    /// Orders the stream behind an event.
+    /// Orders the stream behind the newest record of an event; does nothing if there is none.
     ///
     /// # Errors
     /// The event is another machine's.
@@ -43,15 +43,25 @@ impl Stream {
     /// # Errors
     /// As [`Stream::wait_event`].
     pub fn wait_event_from(&self, event: &Event, origin: Origin) -> Result<()> {
-        if !Arc::ptr_eq(&event.inner.machine.shared, &self.machine.shared) {
+        if !Arc::ptr_eq(&event.machine().shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
         }
+        let Some(record) = event.newest() else { return Ok(()) };
         self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;
-            let waited = builder.wait_event(router, self.id, &event.inner.event, &origin);
+            let waited = builder.wait_event(router, self.id, &record.event, &origin);
             waited.map(Outcome::Done)
         })
+    }
+
+    /// Records a new event, behind all that the stream was given.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn record_event(&self) -> Result<Event> {
+        self.machine.record_from(self, Origin::caller())
     }
 
     /// Orders the stream behind all that `source` was given so far.
@@ -108,7 +118,7 @@ impl Stream {
             let Emission { builder, router, .. } = e;
             builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
         })?;
-        Ok(self.machine.completion(point))
+        Ok(self.machine.completion_of(point))
     }
 
     /// Blocks until all that the stream was given has completed.
@@ -121,22 +131,40 @@ impl Stream {
         self.synchronize_from(None, Origin::caller())
     }
 
+    /// As [`Stream::synchronize`], for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], or as [`Stream::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        self.synchronize_from(Some(timeout), Origin::caller())
+    }
+
     /// As [`Stream::synchronize`], for no longer than `timeout`, asked for at `origin`.
     ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Stream::synchronize`].
     pub fn synchronize_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+        let all = self.completion().map_err(|e| e.at(&origin))?;
+        all.wait_from(timeout, origin)
+    }
+
+    /// All that the stream was given so far, to be waited for as a future or later.
+    ///
+    /// # Errors
+    /// Asked from within the machine's own work, or an earlier emission panicked.
+    pub fn completion(&self) -> Result<Completion> {
+        crate::guard::refuse_within(self.machine.shared.engine.machine, "waiting")?;
         let tail = self.machine.shared.lock()?.builder.tail(self.id);
-        self.machine.completion(tail).wait_from(timeout, origin)
+        Ok(self.machine.completion_of(tail))
     }
 
     /// Whether all that the stream was given has completed. Never blocks.
     ///
     /// # Errors
-    /// An earlier emission panicked.
+    /// As [`Stream::completion`].
     pub fn query(&self) -> Result<bool> {
-        let tail = self.machine.shared.lock()?.builder.tail(self.id);
-        Ok(self.machine.shared.query(tail))
+        Ok(self.completion()?.query())
     }
 }
 

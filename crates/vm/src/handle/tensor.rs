@@ -154,6 +154,12 @@ impl Tensor {
         let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
         crate::guard::refuse_within(machine.shared.engine.machine, "reading")?;
         let stream = self.reader().map_err(|e| e.at(&origin))?;
+        if !machine.shared.protection.waits() {
+            // The stream that reads is the machine's choice, and so is its order.
+            let last = machine.shared.lock()?.builder.last_write(self.0.tensor);
+            let last = last.map_err(|e| e.at(&origin))?;
+            machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
+        }
         let host = &machine.shared.engine.host;
         let read = host.add_read();
         let emitted = machine.shared.emit(&origin, |e| {
@@ -221,7 +227,7 @@ impl Tensor {
         if emitted.is_err() {
             drop(host.take_callback(callback));
         }
-        Ok(machine.completion(emitted?))
+        Ok(machine.completion_of(emitted?))
     }
 }
 

@@ -111,7 +111,7 @@ impl Job {
             let at = builder.launch_job(router, stream.id, self.list, &uses, None, &origin);
             at.map(Outcome::Done)
         })?;
-        Ok(self.machine.completion(point))
+        Ok(self.machine.completion_of(point))
     }
 
     /// Takes what a host read of the list got in the last run; none if there is no such read, if

@@ -56,6 +56,15 @@ impl<'a> CallBuilder<'a> {
         self
     }
 
+    /// Makes the call on the current stream.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`].
+    pub fn run(self) -> Result<Vec<Tensor>> {
+        let stream = self.machine.current_stream().map_err(|e| e.at(&self.origin))?;
+        self.on(&stream)
+    }
+
     /// Makes the call on a stream. The results are the op's outputs in order; one that is changed
     /// in place is the input itself. Blocks only for an output whose size must be read first.
     ///

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_ep::{Registry, cpu::CpuBackend};
-use millstream_instructions::SyncPolicy;
+use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::KernelRegistry;
 use millstream_ops::OpRegistry;
 use millstream_stream_policy::StreamPolicy;
@@ -29,6 +29,10 @@ pub struct MachineConfig {
     pub driver: DriverKind,
     /// Which earlier uses of a tensor an instruction waits for.
     pub sync: SyncPolicy,
+    /// What the machine sees to by itself. Less than all of it is `unsafe` to ask for.
+    pub protection: Protection,
+    /// The device whose compute stream 0 is the default stream.
+    pub default_device: DeviceId,
     /// The most workers over which the host's streams are spread.
     pub host_workers: usize,
     /// The threads that kernels share. With one, kernels run on their stream's worker.
@@ -60,6 +64,8 @@ impl Default for MachineConfig {
         MachineConfig {
             driver: DriverKind::default(),
             sync: SyncPolicy::default(),
+            protection: Protection::default(),
+            default_device: DeviceId::cpu(0),
             host_workers: cores,
             threads: cores,
             watermark: 1 << 20,
@@ -79,6 +85,8 @@ impl fmt::Debug for MachineConfig {
         f.debug_struct("MachineConfig")
             .field("driver", &self.driver)
             .field("sync", &self.sync)
+            .field("protection", &self.protection)
+            .field("default_device", &self.default_device)
             .field("host_workers", &self.host_workers)
             .field("threads", &self.threads)
             .field("devices", &self.devices)

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `config` | what a machine is made of |
 //! | `call` | calls of ops |
+//! | `current` | the default stream, new ones, the current one |
+//! | `event` | events |
 //! | `wait` | waits of the host, and failures |
 //! | `inspect` | counts and threads |
 //! | `record` | lists of what is emitted |
@@ -11,6 +13,8 @@
 
 mod call;
 mod config;
+mod current;
+mod event;
 mod inspect;
 mod record;
 mod shutdown;
@@ -25,7 +29,7 @@ use dashmap::DashMap;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::SectionId;
-use millstream_instructions::{Builder, BuilderConfig, Outcome, TensorRef};
+use millstream_instructions::{Builder, BuilderConfig, Outcome, Protection, TensorRef};
 use millstream_kernels::Threads;
 use millstream_stream_policy::{ArenaMemory, Catalog, PolicyTable};
 use millstream_types::{
@@ -37,7 +41,7 @@ use crate::driver::Driver;
 use crate::emission::{Emission, Release};
 use crate::engine::{Backlog, Engine};
 use crate::guard;
-use crate::handle::{Completion, Event, Section, Stream, Tensor};
+use crate::handle::{Completion, Section, Stream, Tensor};
 use crate::host::{HostTable, HostWorkers};
 use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
@@ -57,6 +61,9 @@ pub(crate) struct Shared {
     pub(crate) growth: Mutex<()>,
     pub(crate) watermark: u64,
     pub(crate) inline: bool,
+    pub(crate) protection: Protection,
+    /// The device whose compute stream 0 is the default stream.
+    default_device: DeviceId,
     closed: AtomicBool,
 }
 
@@ -112,7 +119,8 @@ impl Machine {
             DriverKind::Inline => Driver::inline(),
         };
         let catalog = Box::new(Catalog(policies));
-        let builder = Builder::new(&BuilderConfig { sync: config.sync }, ops, catalog);
+        let mut builder = Builder::new(&BuilderConfig { sync: config.sync }, ops, catalog);
+        builder.set_protection(config.protection);
         let router = Router::new(engine.clone(), driver, config.annotations);
         let emission = Emission { builder, router, ended_jobs: SmallVec::new(), next_list: 0 };
         let shared = Shared {
@@ -122,6 +130,8 @@ impl Machine {
             growth: Mutex::new(()),
             watermark: config.watermark.max(1),
             inline: config.driver == DriverKind::Inline,
+            protection: config.protection,
+            default_device: config.default_device,
             closed: AtomicBool::new(false),
         };
         Ok(Machine { shared: Arc::new(shared) })
@@ -181,7 +191,7 @@ impl Machine {
         Err(Error::Foreign { what: what.to_owned() })
     }
 
-    fn own_stream(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn own_stream(&self, stream: &Stream) -> Result<()> {
         self.own(stream.machine.shared.engine.machine, "the stream")
     }
 
@@ -267,13 +277,24 @@ impl Machine {
             target.access_from(Access::ReadWrite, origin, move |blob| blob.write_bytes(&bytes))?;
             return Ok(target);
         }
+        let unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
+        if unordered {
+            // The steps of an upload are not the program's to order, so the host waits for each.
+            stream.synchronize_from(None, origin.clone())?;
+        }
         let host = self.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
         let key = StreamKey::new(target.device().clone(), StreamType::Host2Device, 0);
         let staged = self.empty_in(&host, spec, storage, origin.clone())?;
-        staged
+        let written = staged
             .access_from(Access::ReadWrite, origin.clone(), move |blob| blob.write_bytes(&bytes))?;
+        if unordered {
+            written.wait_from(None, origin.clone())?;
+        }
         let copy = self.any_stream(&key)?;
-        self.call("copy", &[&staged]).from(origin).into(&[&target]).on(&copy)?;
+        self.call("copy", &[&staged]).from(origin.clone()).into(&[&target]).on(&copy)?;
+        if unordered {
+            copy.synchronize_from(None, origin)?;
+        }
         Ok(target)
     }
 
@@ -306,11 +327,11 @@ impl Machine {
             let Emission { builder, router, .. } = e;
             builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
         })?;
-        Ok(self.completion(point))
+        Ok(self.completion_of(point))
     }
 
-    pub(crate) fn completion(&self, point: Point) -> Completion {
-        Completion::new(self.clone(), point)
+    pub(crate) fn completion_of(&self, point: Point) -> Completion {
+        Completion::new(self.clone(), [point])
     }
 
     /// Begins an exclusive hold of tensors: until the section ends, they can be used only through
@@ -353,29 +374,6 @@ impl Machine {
             begun.map(Outcome::Done)
         })?;
         Ok(Section::new(self.clone(), id, origin))
-    }
-
-    /// Records an event on a stream, behind all that it was given.
-    ///
-    /// # Errors
-    /// The machine has been shut down.
-    #[track_caller]
-    pub fn record(&self, stream: &Stream) -> Result<Event> {
-        self.record_from(stream, Origin::caller())
-    }
-
-    /// As [`Machine::record`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Machine::record`].
-    pub fn record_from(&self, stream: &Stream, origin: Origin) -> Result<Event> {
-        self.own_stream(stream).map_err(|e| e.at(&origin))?;
-        let event = self.shared.emit(&origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.record_event(router, stream.id, &origin).map(Outcome::Done)
-        })?;
-        Ok(Event::new(self.clone(), event))
     }
 }
 

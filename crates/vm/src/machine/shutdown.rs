@@ -79,8 +79,9 @@ impl Shared {
 
     /// Whether a point has completed. Never blocks.
     pub(crate) fn query(&self, point: Point) -> bool {
-        if self.inline && !self.engine.points.reached(point, Mark::Completed) {
-            // Nobody else would ask the devices.
+        let reached = self.engine.points.reached(point, Mark::Completed);
+        if self.inline && !reached && guard::refuse_within(self.engine.machine, "").is_ok() {
+            // Nobody else would ask the devices, but for the machine's own work that asks here.
             let _ = self.advance_inline(Duration::ZERO);
         }
         self.engine.points.reached(point, Mark::Completed)

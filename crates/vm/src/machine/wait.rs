@@ -7,6 +7,7 @@ use millstream_types::{Error, Failure, Origin, Point, Result};
 
 use crate::emission::Emission;
 use crate::guard;
+use crate::handle::Completion;
 
 use super::Machine;
 
@@ -52,7 +53,17 @@ impl Machine {
         self.first_failure()
     }
 
-    fn wait_for_all(&self, points: &[Point], timeout: Option<Duration>) -> Result<()> {
+    /// All that was submitted so far, to be waited for as a future or later.
+    ///
+    /// # Errors
+    /// Asked from within the machine's own work, or an earlier emission panicked.
+    pub fn completion(&self) -> Result<Completion> {
+        guard::refuse_within(self.shared.engine.machine, "waiting")?;
+        let tails = self.shared.lock()?.router.tails();
+        Ok(Completion::new(self.clone(), tails))
+    }
+
+    pub(crate) fn wait_for_all(&self, points: &[Point], timeout: Option<Duration>) -> Result<()> {
         let start = Instant::now();
         for &point in points {
             let left = timeout.map(|all| all.saturating_sub(start.elapsed()));
@@ -62,7 +73,7 @@ impl Machine {
     }
 
     /// A time-out names the stream, not its number.
-    pub(crate) fn name_stream(&self, error: Error, point: Point) -> Error {
+    fn name_stream(&self, error: Error, point: Point) -> Error {
         match (error, self.shared.emission.lock()) {
             (Error::Timeout { .. }, Ok(emission)) => {
                 let key = emission.builder.streams().nth(point.stream.index());

@@ -1,0 +1,141 @@
+//! The current stream: the default one, or that of the innermost scope of this thread and machine.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::common::*;
+use millstream::*;
+
+#[track_caller]
+fn current(m: &Machine) -> String {
+    m.current_stream().unwrap().key().to_string()
+}
+
+#[test]
+fn the_default_is_compute_0_of_the_default_device() {
+    assert_eq!(current(&threaded()), "cpu:0 compute 0");
+    let (config, _hand) = by_hand_config();
+    let m = Machine::new(MachineConfig { default_device: SIM, ..config }).unwrap();
+    assert_eq!(current(&m), "sim:0 compute 0");
+    assert_eq!(m.default_stream().unwrap().key(), sim(&m, 0).key());
+    let nowhere = MachineConfig { default_device: DeviceId::sim(7), ..by_hand_config().0 };
+    let error = Machine::new(nowhere).unwrap().current_stream().unwrap_err();
+    assert!(matches!(error.without_place(), Error::Device { .. }), "{error}");
+}
+
+#[test]
+fn created_streams_are_nobody_elses() {
+    let m = inline();
+    let made: Vec<String> = [&CPU, &SIM, &CPU, &CPU]
+        .map(|device| m.create_stream(device).unwrap().key().to_string())
+        .into();
+    assert_eq!(made, ["cpu:0 compute 1", "sim:0 compute 1", "cpu:0 compute 2", "cpu:0 compute 3"]);
+    cpu(&m, 9);
+    assert_eq!(m.create_stream(&CPU).unwrap().key().to_string(), "cpu:0 compute 10");
+    m.create_stream(&DeviceId::sim(1)).unwrap_err();
+    assert_eq!(m.streams_used().unwrap(), [], "a stream costs nothing before it is used");
+}
+
+#[test]
+fn scopes_nest_and_restore() {
+    let m = inline();
+    let (s, t) = (cpu(&m, 1), cpu(&m, 2));
+    let seen = with_stream(&s, || {
+        let inner = with_stream(&t, || (current(&m), with_stream(&s, || current(&m)), current(&m)));
+        (inner, current(&m))
+    });
+    let name = |k: u32| format!("cpu:0 compute {k}");
+    assert_eq!(seen, ((name(2), name(1), name(2)), name(1)));
+    assert_eq!(current(&m), name(0));
+}
+
+#[test]
+fn none_changes_nothing() {
+    let m = inline();
+    let s = cpu(&m, 1);
+    with_stream(None, || assert_eq!(current(&m), "cpu:0 compute 0"));
+    let perhaps = Some(&s);
+    with_stream(perhaps, || {
+        with_stream(None, || assert_eq!(current(&m), "cpu:0 compute 1"));
+        assert_eq!(current(&m), "cpu:0 compute 1");
+    });
+}
+
+#[test]
+fn a_panic_restores() {
+    let m = inline();
+    let (s, t) = (cpu(&m, 1), cpu(&m, 2));
+    with_stream(&s, || {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            with_stream(&t, || with_stream(&s, || panic!("within")))
+        }));
+        panicked.unwrap_err();
+        assert_eq!(current(&m), "cpu:0 compute 1");
+    });
+    assert_eq!(current(&m), "cpu:0 compute 0");
+}
+
+/// A scope is a thread's and a machine's own.
+#[test]
+fn others_keep_theirs() {
+    let (m, other) = (inline(), inline());
+    let (s, t) = (cpu(&m, 1), cpu(&other, 2));
+    with_stream(&s, || {
+        assert_eq!(current(&other), "cpu:0 compute 0");
+        with_stream(&t, || {
+            assert_eq!(
+                (current(&m), current(&other)),
+                ("cpu:0 compute 1".into(), "cpu:0 compute 2".into())
+            );
+            let elsewhere = std::thread::scope(|scope| scope.spawn(|| current(&m)).join());
+            assert_eq!(elsewhere.unwrap(), "cpu:0 compute 0");
+        });
+    });
+}
+
+/// The last handle of a machine may be its scope's.
+#[test]
+fn a_machine_may_end_with_its_scope() {
+    for driver in DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let s = cpu(&m, 1);
+        let gone = std::sync::Mutex::new(Some((m, s.clone())));
+        with_stream(&s.clone(), move || {
+            drop(s);
+            drop(gone.lock().unwrap().take());
+        });
+    }
+}
+
+#[test]
+fn calls_records_and_waits_go_there() {
+    let list = emitted(SyncPolicy::Frontier, |m| {
+        let (a, b) = (m.default_stream().unwrap(), m.create_stream(&CPU).unwrap());
+        let x = upload(&a, m, &[1.0, -2.0]);
+        m.start_recording(&[("x", &x)]).unwrap();
+        let y = m.call("relu", &[&x]).run().unwrap().remove(0);
+        let e = m.event();
+        e.record().unwrap();
+        let z = with_stream(&b, || {
+            e.wait().unwrap();
+            m.call("add", &[&y, &x]).run().unwrap().remove(0)
+        });
+        let list = m.finish_recording().unwrap();
+        assert_eq!(read(&z), [2.0, -2.0]);
+        list
+    });
+    insta::assert_snapshot!(list, @r#"
+    millstream-list 1
+    stream s0 cpu:0 compute 0 in-order
+    stream s1 cpu:0 compute 1 in-order
+    arena a0 cpu:0
+    external %0 "x" f32[2] in 8 bytes of a0
+    AllocateTensor s0 %1 f32[2] as 8 bytes at a0+512 generation 2
+    OpCall s0:2 relu (%0 read, %1 write)
+    RecordEvent s0:3 e0
+    SoftSyncStream s1 needs s0:3 for () by-host
+    StreamWaitEvent s1:1 until s0:3 by-host
+    AllocateTensor s1 %2 f32[2] as 8 bytes at a0+1024 generation 3
+    SoftSyncStream s1 needs s0:2 for (%1, %0) elided-known
+    OpCall s1:2 add (%1 read, %0 read, %2 write)
+    "#);
+}

@@ -1,0 +1,154 @@
+//! Milliseconds between two records, by the host's clock.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::common::*;
+use millstream::ep::cpu::CpuBackend;
+use millstream::ep::{Backend, Capabilities, Device, Registry};
+use millstream::*;
+
+fn milliseconds(from: Instant, to: Instant) -> f64 {
+    to.duration_since(from).as_secs_f64() * 1e3
+}
+
+/// What lies between two records is in the time between them, and no more than the host saw.
+#[test]
+fn a_held_stream_takes_its_time() {
+    let m = threaded();
+    let s = cpu(&m, 0);
+    let x = upload(&s, &m, &[1.0]);
+    let (start, end) = (m.timed_event(), m.timed_event());
+    let before = Instant::now();
+    start.record_on(&s).unwrap();
+    start.synchronize_for(LONG).unwrap();
+    assert_eq!(start.elapsed_time(&start).unwrap(), 0.0);
+    let begun = Instant::now();
+    let gate = Gate::on(&x);
+    end.record_on(&s).unwrap();
+    gate.entered();
+    let opened = Instant::now();
+    gate.open();
+    end.synchronize_for(LONG).unwrap();
+    let took = start.elapsed_time(&end).unwrap();
+    let most = milliseconds(before, Instant::now());
+    assert!(milliseconds(begun, opened) <= took && took <= most, "{took} of {most}");
+    assert_eq!(end.elapsed_time(&start).unwrap(), -took);
+}
+
+/// On both devices, under both drivers, and across devices: in the order of completion.
+#[test]
+fn every_record_has_its_time() {
+    for driver in DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let marks: Vec<Event> = [cpu(&m, 0), sim(&m, 0), cpu(&m, 1), sim(&m, 0)]
+            .into_iter()
+            .map(|s| {
+                upload(&s, &m, &[1.0]);
+                let e = m.timed_event();
+                e.record_on(&s).unwrap();
+                e.synchronize_for(LONG).unwrap();
+                e.elapsed_time(&e).unwrap();
+                e
+            })
+            .collect();
+        for pair in marks.windows(2) {
+            assert!(pair[0].elapsed_time(&pair[1]).unwrap() >= 0.0);
+        }
+    }
+}
+
+/// On `sim` the time is the host's, taken when its worker hears that the record has run.
+#[test]
+fn a_simulated_record_has_the_time_of_its_step() {
+    for driver in DRIVERS {
+        let (config, hand) = by_hand_config();
+        let m = Machine::new(MachineConfig { driver, ..config }).unwrap();
+        let s = sim(&m, 0);
+        let x = m.empty(&s, f32_spec(&[1])).unwrap();
+        m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+        let (start, end) = (m.timed_event(), m.timed_event());
+        start.record_on(&s).unwrap();
+        end.record_on(&s).unwrap();
+        hand.wait_for_commands_on(on_sim(0), 3, LONG).unwrap();
+        assert!(hand.step(on_sim(0)).unwrap() && hand.step(on_sim(0)).unwrap());
+        start.synchronize_for(LONG).unwrap();
+        start.elapsed_time(&start).unwrap();
+        let between = Instant::now();
+        start.elapsed_time(&end).unwrap_err();
+        let stepped = Instant::now();
+        assert!(hand.step(on_sim(0)).unwrap());
+        end.synchronize_for(LONG).unwrap();
+        assert!(start.elapsed_time(&end).unwrap() >= milliseconds(between, stepped));
+    }
+}
+
+/// A second record has a time of its own.
+#[test]
+fn a_new_generation_has_a_new_time() {
+    let m = inline();
+    let s = cpu(&m, 0);
+    let (e, mark) = (m.timed_event(), m.timed_event());
+    e.record_on(&s).unwrap();
+    mark.record_on(&s).unwrap();
+    assert!(e.elapsed_time(&mark).unwrap() >= 0.0);
+    e.record_on(&s).unwrap();
+    assert!(e.elapsed_time(&mark).unwrap() <= 0.0);
+}
+
+/// A host whose backend has no clock.
+struct Mute(CpuBackend);
+
+impl Backend for Mute {
+    fn kind(&self) -> &str {
+        self.0.kind()
+    }
+    fn count(&self) -> Result<u32> {
+        self.0.count()
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { timestamps: false, ..self.0.capabilities() }
+    }
+    fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
+        self.0.open(index)
+    }
+}
+
+#[test]
+fn without_a_time_the_error_says_why() {
+    let m = inline();
+    let s = cpu(&m, 0);
+    let (plain, never, timed) = (m.record(&s).unwrap(), m.timed_event(), m.timed_event());
+    timed.record_on(&s).unwrap();
+    let (slow, hand) = by_hand();
+    let on_its_way = slow.timed_event();
+    let x = slow.empty(&sim(&slow, 0), f32_spec(&[1])).unwrap();
+    slow.call("fill", &[&x]).attr("value", 1.0).on(&sim(&slow, 0)).unwrap();
+    on_its_way.record_on(&sim(&slow, 0)).unwrap();
+    let devices = Registry::new();
+    devices.register(Arc::new(Mute(CpuBackend::new())));
+    let config = MachineConfig { devices: Arc::new(devices), ..MachineConfig::default() };
+    let mute = Machine::new(config).unwrap();
+    let clockless = mute.timed_event();
+    clockless.record_on(&cpu(&mute, 0)).unwrap();
+    clockless.synchronize().unwrap();
+    let said: Vec<String> = [
+        timed.elapsed_time(&plain),
+        plain.elapsed_time(&timed),
+        timed.elapsed_time(&never),
+        on_its_way.elapsed_time(&on_its_way),
+        clockless.elapsed_time(&clockless),
+    ]
+    .into_iter()
+    .map(|time| time.unwrap_err().without_place().to_string())
+    .collect();
+    insta::assert_snapshot!(said.join("\n"), @"
+    invalid event: it takes no times; make it by Machine::timed_event
+    invalid event: it takes no times; make it by Machine::timed_event
+    invalid event: it was never recorded, so it has no time; record it first
+    invalid event: its record has not completed, so it has no time; synchronize first
+    invalid event: cpu:0 does not tell when a record completed
+    ");
+    hand.run_until(|| on_its_way.query());
+    assert_eq!(on_its_way.elapsed_time(&on_its_way).unwrap(), 0.0);
+}
