@@ -1,4 +1,4 @@
-//! The examples run, and docs/tutorial.md shows what they and its commands give.
+//! The examples run, and docs/tutorial.md and docs/streams.md show what they and their commands give.
 
 use std::fs;
 use std::path::Path;
@@ -11,17 +11,26 @@ use millstream::trace::{LoadOptions, load_bytes};
 #[path = "../examples/custom_op.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod custom_op;
+#[path = "../examples/pipeline.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod pipeline;
+#[path = "../examples/streams.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod streams;
 #[path = "../examples/tutorial.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod tutorial;
+
+const TUTORIAL: &str = "docs/tutorial.md";
+const STREAMS: &str = "docs/streams.md";
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// The blocks of the tutorial in this language.
-fn blocks(language: &str) -> Vec<String> {
-    let text = read("docs/tutorial.md");
+/// The blocks of a page in this language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let text = read(page);
     let fenced = text.split("```").skip(1).step_by(2);
     let blocks = fenced.filter_map(|block| {
         let (first, rest) = block.split_once('\n')?;
@@ -45,7 +54,7 @@ fn an_op_from_outside_runs_on_a_machine_and_from_a_trace() {
 #[test]
 fn the_tutorial_quotes_its_program() {
     let program = read("examples/tutorial.rs");
-    for block in blocks("rust") {
+    for block in blocks(TUTORIAL, "rust") {
         assert!(program.contains(&block), "not in examples/tutorial.rs:\n{block}");
     }
     let (sum, _) = tutorial::run().unwrap();
@@ -53,14 +62,14 @@ fn the_tutorial_quotes_its_program() {
     assert!(read("docs/tutorial.md").contains(&shown), "{shown}");
     let error = tutorial::refused().unwrap_err().to_string();
     let error = &error[error.find("examples/tutorial.rs:").unwrap()..];
-    let found = blocks("text").iter().any(|block| block.trim_end() == error);
+    let found = blocks(TUTORIAL, "text").iter().any(|block| block.trim_end() == error);
     assert!(found, "not in docs/tutorial.md: {error}");
 }
 
 #[test]
 fn the_tutorials_traces_give_the_lists_that_it_shows() {
     let mut lists = Vec::new();
-    for block in blocks("json") {
+    for block in blocks(TUTORIAL, "json") {
         let loading = LoadOptions::default();
         let program = load_bytes("own.json", block.as_bytes(), None, &loading).unwrap();
         let options = RunOptions { compute_streams: 2, emit: true, ..RunOptions::default() };
@@ -68,11 +77,31 @@ fn the_tutorials_traces_give_the_lists_that_it_shows() {
         assert!(report.ok(), "{report:?}");
         lists.push(print_list(report.list.as_ref().unwrap()));
     }
-    let mut shown = blocks("text");
+    let mut shown = blocks(TUTORIAL, "text");
     shown.retain(|block| block.starts_with("millstream-list"));
     assert_eq!(shown.len(), 1);
     for block in shown {
         let found = lists.iter().any(|list| block.starts_with(list.as_str()));
         assert!(found, "no trace of the tutorial gives\n{block}but\n{}", lists.join("\n"));
     }
+}
+
+#[test]
+fn the_page_on_streams_quotes_its_programs() {
+    let programs = [read("examples/streams.rs"), read("examples/pipeline.rs")];
+    for block in blocks(STREAMS, "rust") {
+        let found = programs.iter().any(|program| program.contains(&block));
+        assert!(found, "in neither example:\n{block}");
+    }
+    assert!(streams::run().unwrap() >= 0.0);
+}
+
+#[test]
+fn the_pipeline_has_the_timeline_that_the_page_shows() {
+    let (timeline, results) = pipeline::run().unwrap();
+    assert!(
+        blocks(STREAMS, "text").contains(&timeline),
+        "docs/streams.md has another than\n{timeline}"
+    );
+    assert_eq!(results, [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0, 0.0]);
 }

@@ -1,0 +1,77 @@
+//! The snippets of docs/streams.md, which quotes them.
+
+use std::time::Duration;
+
+use millstream::{
+    DType, DeviceId, Machine, MachineConfig, Result, Tensor, TensorSpec, with_stream,
+};
+
+fn upload(machine: &Machine) -> Result<Tensor> {
+    let data = [1.0f32, -2.0].map(f32::to_ne_bytes).concat();
+    machine.upload(&machine.default_stream()?, TensorSpec::contiguous(DType::F32, &[2])?, data)
+}
+
+fn current() -> Result<()> {
+    let machine = Machine::new(MachineConfig::default())?;
+    let x = upload(&machine)?;
+    let side = machine.create_stream(&DeviceId::cpu(0))?;
+    let y = machine.call("relu", &[&x]).run()?.remove(0); // on the default stream
+    let z = with_stream(&side, || machine.call("add", &[&x, &y]).run())?.remove(0); // on `side`
+    assert_eq!(z.read()?, [2.0f32, -2.0].map(f32::to_ne_bytes).concat());
+    Ok(())
+}
+
+fn order() -> Result<()> {
+    let machine = Machine::new(MachineConfig::default())?;
+    let (a, b) = (machine.default_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
+    b.wait_stream(&a)?; // what follows on b comes after all that a was given so far
+    let event = a.record_event()?;
+    b.wait_event(&event)?; // what follows on b comes after the record
+
+    let event = machine.event(); // not recorded: waits do nothing, `query` is true
+    event.record()?; // on the current stream
+    with_stream(&b, || event.wait())?; // the current stream waits
+    event.record_on(&b)?; // a new generation; who waited for the first still waits for that
+    Ok(())
+}
+
+fn host() -> Result<()> {
+    let machine = Machine::new(MachineConfig::default())?;
+    let stream = machine.default_stream()?;
+    let event = stream.record_event()?;
+    event.synchronize()?;
+    stream.synchronize_for(Duration::from_secs(10))?; // an error if it takes longer
+    machine.synchronize()?;
+    let all_done = machine.completion()?; // all that was submitted so far: a future, too
+    all_done.wait()?;
+    assert!(event.query() && stream.query()?);
+    Ok(())
+}
+
+fn time() -> Result<f64> {
+    let machine = Machine::new(MachineConfig::default())?;
+    let x = upload(&machine)?;
+    let (start, end) = (machine.timed_event(), machine.timed_event());
+    start.record()?;
+    machine.call("relu", &[&x]).run()?;
+    end.record()?;
+    end.synchronize()?;
+    let milliseconds = start.elapsed_time(&end)?;
+    Ok(milliseconds)
+}
+
+/// Runs them all.
+///
+/// # Errors
+/// None is expected.
+pub(crate) fn run() -> Result<f64> {
+    current()?;
+    order()?;
+    host()?;
+    time()
+}
+
+fn main() -> Result<()> {
+    println!("{} ms", run()?);
+    Ok(())
+}
