@@ -126,24 +126,21 @@ impl Rehearsal {
 }
 
 /// Gives the builder the memory that it asks for.
-fn grow(builder: &mut Builder, need: Need) -> Result<()> {
-    let Need::Grow { arena, bytes } = need else {
-        let message = "memory without a limit is waited for".to_owned();
-        return Err(Error::Internal { message });
-    };
-    let device = builder.planner().device(arena).clone();
-    let reserved = builder.planner().reserved(&device);
-    if bytes > ALL_MEMORY || reserved > ALL_MEMORY {
-        return Err(Error::OutOfMemory {
-            device,
-            purpose: "the program".to_owned(),
-            wanted: bytes,
-            in_use: reserved,
-            limit: ALL_MEMORY,
-        });
+fn grow(builder: &mut Builder, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
+    if let Need::Grow { arena, bytes, .. } = need {
+        let in_use = builder.planner().reserved(arena);
+        if bytes > ALL_MEMORY || in_use > ALL_MEMORY {
+            return Err(Error::OutOfMemory {
+                device: builder.planner().device(arena).clone(),
+                purpose: "the program".to_owned(),
+                wanted: bytes,
+                in_use,
+                limit: ALL_MEMORY,
+                holders: Vec::new(),
+            });
+        }
     }
-    builder.grown(arena, bytes);
-    Ok(())
+    builder.assume(sink, need, origin)
 }
 
 impl Stage for Rehearsal {
@@ -185,7 +182,7 @@ impl Stage for Rehearsal {
         let outputs = loop {
             match self.builder.call(&mut Nowhere, &call_of_op)? {
                 Outcome::Done(outputs) => break outputs,
-                Outcome::Need(need) => grow(&mut self.builder, need)?,
+                Outcome::Need(need) => grow(&mut self.builder, &mut Nowhere, need, origin)?,
             }
         };
         let mut results = Vec::with_capacity(outputs.len());

@@ -27,6 +27,7 @@ mod host_to_device_and_back;
 mod kinds;
 mod laziness;
 mod lazy_job;
+mod memory_cases;
 mod memory_limit;
 mod misuse;
 mod placement;

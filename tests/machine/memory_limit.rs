@@ -51,10 +51,11 @@ fn what_was_released_elsewhere_is_waited_for() {
     OpCall s0:5 copy (%0 read, %4 write)
     AllocateTensor s0 %5 f32[1] as 4 bytes at a0+1024 generation 6
     OpCall s0:6 copy (%0 read, %5 write)
-    HostObserved (s0:4)
+    SoftSyncStream s1 needs s0:4 for () by-host
+    StreamWaitEvent s1:1 until s0:4 by-host
     AllocateTensor s1 %6 f32[1] as 4 bytes at a0+1536 generation 7
     SoftSyncStream s1 needs s0:1 for (%0) elided-fenced
-    OpCall s1:1 add (%0 read, %0 read, %6 write)
+    OpCall s1:2 add (%0 read, %0 read, %6 write)
     "#);
 }
 
@@ -89,7 +90,7 @@ fn where_nothing_comes_back_it_is_an_error() {
         let error = m.call("relu", &[&held[0]]).on(&s).unwrap_err();
         assert!(error.is_runtime());
         insta::allow_duplicates!(
-            insta::assert_snapshot!(error.without_place(), @"out of memory on cpu:0: 4 bytes wanted for relu, 2048 of 2048 in use")
+            insta::assert_snapshot!(error.without_place(), @"out of memory on cpu:0: 4 bytes wanted for f32[1], a result of relu, 2048 of 2048 in use; most of it is held by %0 f32[1], 4 bytes, made at tests/machine/memory_limit.rs:89; %1 f32[1], 4 bytes, made at tests/machine/memory_limit.rs:89; %2 f32[1], 4 bytes, made at tests/machine/memory_limit.rs:89")
         );
         let huge = m.empty(&s, f32_spec(&[1 << 40])).unwrap_err();
         assert!(matches!(huge.without_place(), Error::OutOfMemory { .. }), "{huge}");

@@ -36,9 +36,9 @@ fn memory_goes_to_who_knows_its_death() {
     OpCall s1:2 add (%1 read, %1 read, %2 write)
     ReleaseTensor %2
     ReleaseTensor %1
-    AllocateTensor s0 %3 f32[2] as 8 bytes at a0+1048576 generation 4
+    AllocateTensor s0 %3 f32[2] as 8 bytes at a0+1536 generation 4
     OpCall s0:3 copy (%0 read, %3 write)
-    AllocateTensor s1 %4 f32[2] as 8 bytes at a0+512 generation 5
+    AllocateTensor s1 %4 f32[2] as 8 bytes at a0+1024 generation 5
     SoftSyncStream s1 needs s0:1 for (%0) elided-fenced
     OpCall s1:3 copy (%0 read, %4 write)
     "#);

@@ -63,6 +63,7 @@ impl Account {
             wanted: bytes,
             in_use: self.in_use(),
             limit: self.limit,
+            holders: Vec::new(),
         }
     }
 }

@@ -33,9 +33,13 @@ pub trait Arenas {
     /// The device cannot be opened.
     fn limit(&self, device: &DeviceId) -> Result<u64>;
 
-    /// Adds `bytes` bytes to the end of an arena.
+    /// Adds `bytes` bytes to an arena, from its byte `start` on.
     ///
     /// # Errors
     /// [`millstream_types::Error::OutOfMemory`], or the device is lost.
-    fn grow(&self, arena: ArenaId, device: &DeviceId, bytes: u64) -> Result<()>;
+    fn grow(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: u64) -> Result<()>;
+
+    /// Gives the memory that begins at an arena's byte `start` back to its device. Nobody uses it,
+    /// and nothing on the device does.
+    fn shrink(&self, arena: ArenaId, start: u64);
 }

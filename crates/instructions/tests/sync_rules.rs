@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{OfflineCatalog, OfflineSink, Output};
 use millstream_instructions::{
-    Body, Builder, BuilderConfig, Call, InstructionList, Need, Outcome, SyncPolicy, TensorRef,
+    Body, Builder, BuilderConfig, Call, InstructionList, Outcome, SyncPolicy, TensorRef,
 };
 use millstream_types::{Attrs, DType, DeviceId, Origin, StreamId, StreamKey, TensorSpec};
 use proptest::prelude::*;
@@ -52,8 +52,7 @@ fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64)
         let outputs = loop {
             match builder.call(&mut sink, &call).unwrap() {
                 Outcome::Done(outputs) => break outputs,
-                Outcome::Need(Need::Grow { arena, bytes }) => builder.grown(arena, bytes),
-                Outcome::Need(Need::Wait(point)) => panic!("a wait for {point} without a limit"),
+                Outcome::Need(need) => builder.assume(&mut sink, need, &Origin::Unknown).unwrap(),
             }
         };
         if let Some(Output::Tensor(made)) = outputs.first() {

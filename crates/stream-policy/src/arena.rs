@@ -70,14 +70,14 @@ impl ArenaMemory {
         chunks.get(&arena).and_then(|list| list.first()).is_none_or(|c| c.on_host)
     }
 
-    fn add(&self, arena: ArenaId, device: &DeviceId, bytes: usize) -> Result<()> {
+    fn add(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: usize) -> Result<()> {
         let device = self.devices.device(device)?;
         let memory = device.allocate(bytes)?;
         let on_host = device.capabilities().host_memory;
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let list = chunks.entry(arena).or_default();
-        let start = list.last().map_or(0, |c| c.start + c.memory.bytes() as u64);
-        list.push(Chunk { on_host, start, memory });
+        let at = list.partition_point(|c| c.start < start);
+        list.insert(at, Chunk { on_host, start, memory });
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl ArenaMemory {
         device: &DeviceId,
         bytes: usize,
     ) -> Result<PrivateArena> {
-        self.add(arena, device, bytes)?;
+        self.add(arena, device, 0, bytes)?;
         Ok(PrivateArena { table: self.clone(), arena })
     }
 }
@@ -117,15 +117,25 @@ impl Arenas for ArenaMemory {
         }
     }
 
-    fn grow(&self, arena: ArenaId, device: &DeviceId, bytes: u64) -> Result<()> {
+    fn grow(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: u64) -> Result<()> {
         let size = usize::try_from(bytes).map_err(|_| Error::OutOfMemory {
             device: device.clone(),
             purpose: "an arena".to_owned(),
             wanted: bytes,
             in_use: 0,
             limit: usize::MAX as u64,
+            holders: Vec::new(),
         })?;
-        self.add(arena, device, size)
+        self.add(arena, device, start, size)
+    }
+
+    fn shrink(&self, arena: ArenaId, start: u64) {
+        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = chunks.entry(arena).or_default();
+        let gone = list.iter().position(|c| c.start == start).map(|at| list.remove(at));
+        // The device is told with no lock held: it may take its time.
+        drop(chunks);
+        drop(gone);
     }
 }
 

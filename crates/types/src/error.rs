@@ -74,7 +74,8 @@ pub enum Error {
     },
     /// A device's memory is used up.
     #[error(
-        "out of memory on {device}: {wanted} bytes wanted for {purpose}, {in_use} of {limit} in use"
+        "out of memory on {device}: {wanted} bytes wanted for {purpose}, {in_use} of {limit} in use{}",
+        held_by(holders)
     )]
     OutOfMemory {
         /// The device.
@@ -87,6 +88,8 @@ pub enum Error {
         in_use: u64,
         /// The device's limit in bytes.
         limit: u64,
+        /// Those that hold the most of it, as text.
+        holders: Vec<String>,
     },
     /// An instruction failed while running, or was skipped because one it depends on had.
     #[error("{0}")]
@@ -158,6 +161,14 @@ impl Error {
             self.without_place(),
             Error::OutOfMemory { .. } | Error::Failed(_) | Error::Timeout { .. }
         )
+    }
+}
+
+/// Who holds a memory that is used up.
+fn held_by(holders: &[String]) -> String {
+    match holders {
+        [] => String::new(),
+        _ => format!("; most of it is held by {}", holders.join("; ")),
     }
 }
 

@@ -7,8 +7,7 @@ use proptest::sample::{Index, select};
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::builder::{
-    Builder, BuilderConfig, EventRef, Need, OfflineCatalog, OfflineSink, Outcome, SyncPolicy,
-    TensorRef,
+    Builder, BuilderConfig, EventRef, OfflineCatalog, OfflineSink, Outcome, SyncPolicy, TensorRef,
 };
 use millstream_instructions::text::print_list;
 use millstream_ops::{ArgDoc, CallSpec, Op, OpRegistry, OutputSpec, Signature};
@@ -135,11 +134,10 @@ impl Program {
                 loop {
                     match builder.allocate(sink, stream, spec.clone(), bytes, &HERE) {
                         Ok(Outcome::Done(tensor)) => break tensors.push(tensor),
-                        Ok(Outcome::Need(Need::Grow { arena, bytes })) => {
-                            builder.grown(arena, bytes);
-                        }
-                        Ok(Outcome::Need(Need::Wait(point))) => {
-                            builder.observe(sink, &[point], &HERE);
+                        Ok(Outcome::Need(need)) => {
+                            if builder.assume(sink, need, &HERE).is_err() {
+                                break;
+                            }
                         }
                         // The memory is used up: nothing was emitted.
                         Err(_) => break,
@@ -203,8 +201,8 @@ impl Program {
         for decl in self.builder.streams() {
             self.sink.recorder.stream(decl.clone());
         }
-        for arena in self.builder.planner().usage() {
-            self.sink.recorder.arena(arena.device);
+        for arena in self.builder.planner().devices() {
+            self.sink.recorder.arena(arena.clone());
         }
         self.sink.recorder.ops(["op"]);
         self.sink.recorder.finish()

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use millstream_instructions::builder::{EventRef, SectionId};
-use millstream_instructions::{Arenas, Builder, Need, Outcome, TensorRef};
+use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
 use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 
 use crate::guard;
@@ -107,9 +107,19 @@ impl Shared {
             return Err(Error::Closed.at(origin));
         }
         self.wait_for_room().map_err(|e| e.at(origin))?;
+        let mut waited = false;
         loop {
             let mut emission = self.lock()?;
             self.drain(&mut emission);
+            if let Some(crowd) = emission.builder.crowd_of_events(&emission.router)
+                && !self.inline
+            {
+                drop(emission);
+                for point in crowd.iter() {
+                    self.wait_point(point, None).map_err(|e| e.at(origin))?;
+                }
+                continue;
+            }
             let outcome = emit(&mut emission).map_err(|e| e.at(origin));
             let Router { driver, engine, .. } = &mut emission.router;
             driver.advance(engine);
@@ -117,6 +127,9 @@ impl Shared {
             self.drain_late();
             match outcome? {
                 Outcome::Done(value) => return Ok(value),
+                Outcome::Need(Need::Everything(error)) => {
+                    self.last_resort(*error, &mut waited, origin).map_err(|e| e.at(origin))?;
+                }
                 Outcome::Need(need) => self.satisfy(need, origin).map_err(|e| e.at(origin))?,
             }
         }
@@ -177,22 +190,32 @@ impl Shared {
 
     /// Gets what an emission needs. No lock is held while waiting.
     fn satisfy(self: &Arc<Shared>, need: Need, origin: &Origin) -> Result<()> {
-        let (arena, bytes) = match need {
-            Need::Wait(point) => {
-                self.wait_point(point, None)?;
-                let mut emission = self.lock()?;
-                let Emission { builder, router, .. } = &mut *emission;
-                builder.observe(router, &[point], origin);
-                return Ok(());
-            }
-            Need::Grow { arena, bytes } => (arena, bytes),
-        };
+        match need {
+            Need::Wait(points) => self.wait_and_observe(&points, origin),
+            Need::Grow { arena, bytes, stream } => self.grow(arena, bytes, stream),
+            Need::Return { arena, bytes } => self.give_back(arena, bytes, origin),
+            Need::Everything(error) => Err(*error),
+        }
+    }
+
+    fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
+        for &point in points {
+            self.wait_point(point, None)?;
+        }
+        let mut emission = self.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, points, origin);
+        Ok(())
+    }
+
+    fn grow(&self, arena: ArenaId, bytes: u64, stream: StreamId) -> Result<()> {
         let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let (device, limit, reserved) = {
+        let (device, limit, reserved, start) = {
             let emission = self.lock()?;
             let planner = emission.builder.planner();
             let device = planner.device(arena).clone();
-            (device.clone(), planner.limit(&device), planner.reserved(&device))
+            let limit = planner.limit(&device);
+            (device, limit, planner.reserved(arena), planner.next_chunk(arena, bytes))
         };
         let memory = &self.engine.memory;
         let Some(limit) = limit else {
@@ -200,12 +223,12 @@ impl Shared {
             self.lock()?.builder.planner_mut().set_limit(&device, limit);
             return Ok(());
         };
-        if reserved + bytes > limit {
+        if reserved.saturating_add(bytes) > limit {
             // Somebody else has grown it meanwhile; ask again.
             return Ok(());
         }
-        match memory.grow(arena, &device, bytes) {
-            Ok(()) => self.lock()?.builder.grown(arena, bytes),
+        match memory.grow(arena, &device, start, bytes) {
+            Ok(()) => self.lock()?.builder.grown(arena, bytes, stream),
             // The device gives no more: what there is, is the limit.
             Err(Error::OutOfMemory { .. }) => {
                 self.lock()?.builder.planner_mut().set_limit(&device, reserved);
@@ -213,6 +236,46 @@ impl Shared {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Gives free memory back to its device until there is room for `bytes` bytes.
+    fn give_back(&self, arena: ArenaId, bytes: u64, origin: &Origin) -> Result<()> {
+        loop {
+            let (start, points) = {
+                let emission = self.lock()?;
+                let planner = emission.builder.planner();
+                let limit = planner.limit(planner.device(arena)).unwrap_or(u64::MAX);
+                if planner.reserved(arena).saturating_add(bytes) <= limit {
+                    return Ok(());
+                }
+                // Somebody else may have taken it meanwhile: then ask again.
+                let Some(next) = planner.next_return(arena) else { return Ok(()) };
+                next
+            };
+            self.wait_and_observe(&points, origin)?;
+            let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.lock()?.builder.give_back(arena, start) {
+                return Ok(());
+            }
+            self.engine.memory.shrink(arena, start);
+        }
+    }
+
+    /// Waits for all that was submitted, which lets go of what it holds; the second time, there is
+    /// no way left.
+    fn last_resort(&self, error: Error, waited: &mut bool, origin: &Origin) -> Result<()> {
+        let Error::OutOfMemory { device, .. } = &error else { return Err(error) };
+        let arena = self.lock()?.builder.planner_mut().arena(device);
+        if std::mem::replace(waited, true) {
+            self.lock()?.builder.planner_mut().refused(arena);
+            return Err(error);
+        }
+        let tails = {
+            let mut emission = self.lock()?;
+            emission.builder.planner_mut().host_waited(arena);
+            emission.router.tails()
+        };
+        self.wait_and_observe(&tails, origin)
     }
 
     /// Blocks until a point has completed.

@@ -9,10 +9,10 @@ use millstream_types::{
     Access, Attrs, DType, Error, OpId, Origin, Point, Result, StreamId, TensorSpec,
 };
 
+use crate::builder::memory::Place;
 use crate::builder::region::SectionId;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
-use crate::frontier::Frontier;
-use crate::instruction::{Operand, Operands, Placement};
+use crate::instruction::{Operand, Operands};
 use crate::planner::ArenaId;
 use crate::table::Body;
 
@@ -122,7 +122,12 @@ impl Builder {
             sizes.push(signature.workspace as u64);
         }
         let arena = self.streams[call.stream.index()].memory;
-        let mut places = match self.place(call.stream, arena, &sizes, op.name())? {
+        let purpose = |k: usize| match fresh.get(k) {
+            Some(spec) => format!("{}, a result of {}", spec.brief(), op.name()),
+            None => format!("the scratch memory of {}", op.name()),
+        };
+        let placed = self.place(sink, call.stream, arena, &sizes, purpose, call.origin)?;
+        let mut places = match placed {
             Outcome::Need(need) => return Ok(Outcome::Need(need)),
             Outcome::Done(places) => places,
         };
@@ -155,17 +160,16 @@ impl Builder {
         op: OpId,
         operands: Operands,
         attrs: Option<Arc<Attrs>>,
-        workspace: Option<Placement>,
+        workspace: Option<Place>,
         origin: &Origin,
     ) -> Point {
         self.wait_for_operands(sink, stream, &operands, origin);
         let at = self.next(stream);
         self.note_uses(at, &operands);
-        if let Some(place) = workspace {
-            let death: Frontier = [at].into_iter().collect();
-            self.give_back(place, death);
+        if let Some(Place { block, .. }) = workspace {
+            self.release_block(block, [at].into_iter().collect());
         }
-        let workspace = workspace.map(Box::new);
+        let workspace = workspace.map(|w| Box::new(w.place));
         self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
         at
     }

@@ -11,6 +11,9 @@ use millstream_types::{EventId, Point};
 use crate::builder::Sink;
 use crate::frontier::Frontier;
 
+/// How many events that nobody holds any more may be on their way on devices.
+pub(super) const MOST_EVENTS: usize = 256;
+
 /// An event that a user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRef {
@@ -49,6 +52,16 @@ impl EventTable {
         }
         self.slots.push(Slot { uses: Frontier::new(), holders });
         (EventId((self.slots.len() - 1) as u32), true)
+    }
+
+    /// The uses of the slot that has been free the longest, if [`MOST_EVENTS`] are free and none of
+    /// them can be used again yet.
+    pub(super) fn crowd(&self, sink: &dyn Sink) -> Option<&Frontier> {
+        if self.free.len() < MOST_EVENTS {
+            return None;
+        }
+        let uses = &self.slots[self.free.front()?.index()].uses;
+        (!uses.iter().all(|p| sink.reached(p))).then_some(uses)
     }
 
     /// Notes the record or a wait.

@@ -1,16 +1,31 @@
 //! Tensors' lives.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorSpec};
+use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorId, TensorSpec};
 
 use crate::builder::region::SectionId;
 use crate::builder::slot::Storage;
+use crate::builder::stream::Known;
 use crate::builder::{Builder, Need, Outcome, Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::Placement;
-use crate::planner::{Answer, ArenaId};
+use crate::planner::{Answer, ArenaId, BlockId, Planner, Points};
 use crate::table::Body;
+
+/// How many tensors an error names that memory is held by.
+const HOLDERS: usize = 3;
+
+/// A place in memory; one of no bytes is no block's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) place: Placement,
+    pub(super) block: Option<BlockId>,
+}
+
+pub(super) type Places = SmallVec<[Place; 2]>;
 
 impl Builder {
     /// A new tensor in the memory of `stream`'s device, of unspecified content. Its storage has
@@ -34,7 +49,7 @@ impl Builder {
             });
         }
         let arena = self.streams[stream.index()].memory;
-        match self.place(stream, arena, &[bytes], &spec.brief())? {
+        match self.place(sink, stream, arena, &[bytes], |_| spec.brief(), origin)? {
             Outcome::Need(need) => Ok(Outcome::Need(need)),
             Outcome::Done(places) => {
                 Ok(Outcome::Done(self.begin_tensor(sink, stream, spec, places[0], origin)))
@@ -42,57 +57,94 @@ impl Builder {
         }
     }
 
-    /// Finds places for all of `sizes`, or for none.
+    /// Finds places for all of `sizes`, or for none, and has the stream wait for what their memory
+    /// was used for before. `purpose` says what each is for.
     pub(super) fn place(
         &mut self,
+        sink: &mut dyn Sink,
         stream: StreamId,
         arena: ArenaId,
         sizes: &[u64],
-        purpose: &str,
-    ) -> Result<Outcome<SmallVec<[Placement; 2]>>> {
+        purpose: impl Fn(usize) -> String,
+        origin: &Origin,
+    ) -> Result<Outcome<Places>> {
         self.catch_up(stream);
-        let mut places: SmallVec<[Placement; 2]> = SmallVec::new();
-        for &bytes in sizes {
-            let track = &self.streams[stream.index()];
-            let answer = match bytes {
+        let mut places = Places::new();
+        let mut after = Points::new();
+        for (k, &bytes) in sizes.iter().enumerate() {
+            if bytes == 0 {
                 // No memory, no place: every stream may have it at any time.
-                0 => Answer::Placed(Placement { arena, offset: 0, size: 0, generation: 0 }),
-                _ => self.planner.place(arena, bytes, |p| track.knows(stream, p)),
-            };
-            let need = match answer {
-                Answer::Placed(place) => {
-                    places.push(place);
+                let place = Placement { arena, offset: 0, size: 0, generation: 0 };
+                places.push(Place { place, block: None });
+                continue;
+            }
+            let (planner, known) = self.memory_and_known();
+            let need = match planner.place(arena, bytes, stream, &known) {
+                Answer::Placed(placed) => {
+                    places.push(Place { place: placed.place, block: Some(placed.block) });
+                    after.extend(placed.after);
                     continue;
                 }
-                Answer::NeedGrow(bytes) => Ok(Outcome::Need(Need::Grow { arena, bytes })),
-                Answer::NeedWait(point) => Ok(Outcome::Need(Need::Wait(point))),
-                Answer::Full => Err(self.out_of_memory(arena, bytes, purpose)),
+                Answer::NeedGrow(bytes) => Need::Grow { arena, bytes, stream },
+                Answer::NeedReturn(bytes) => Need::Return { arena, bytes },
+                Answer::NeedWait(points) => Need::Wait(points),
+                Answer::Full => {
+                    Need::Everything(Box::new(self.out_of_memory(arena, bytes, purpose(k))))
+                }
             };
-            // The stream knew what these blocks waited for: whoever knows its tail does.
-            let death: Frontier = [self.tail(stream)].into_iter().collect();
-            for place in places {
-                self.give_back(place, death.clone());
+            let (planner, known) = self.memory_and_known();
+            for block in places.into_iter().filter_map(|p| p.block) {
+                planner.cancel(block, &known);
             }
-            return need;
+            return Ok(Outcome::Need(need));
+        }
+        if !after.is_empty() {
+            self.wait_for_points(sink, stream, &after, origin);
         }
         Ok(Outcome::Done(places))
     }
 
-    fn out_of_memory(&self, arena: ArenaId, wanted: u64, purpose: &str) -> Error {
+    /// The memory plan, and what it has to know.
+    pub(super) fn memory_and_known(&mut self) -> (&mut Planner, Known<'_>) {
+        let Builder { planner, streams, fence, fence_epoch, observed, .. } = self;
+        (planner, Known { streams, fence, fence_epoch: *fence_epoch, observed })
+    }
+
+    pub(super) fn known(&self) -> Known<'_> {
+        let Builder { streams, fence, fence_epoch, observed, .. } = self;
+        Known { streams, fence, fence_epoch: *fence_epoch, observed }
+    }
+
+    fn out_of_memory(&self, arena: ArenaId, wanted: u64, purpose: String) -> Error {
         let device = self.planner.device(arena);
-        let usage = self.planner.usage();
+        let live = self.slots.live_tensors().filter_map(|tensor| {
+            let storage = self.slots.storage_of(tensor);
+            let held = self.slots.storage(storage);
+            (held.arena == arena && held.block.is_some()).then_some((held.bytes, storage, tensor))
+        });
+        let mut live: Vec<_> = live.collect();
+        // The largest first; of the tensors of one storage the one that was made first.
+        live.sort_unstable_by_key(|&(bytes, storage, tensor)| (Reverse(bytes), storage, tensor));
+        live.dedup_by_key(|(_, storage, _)| *storage);
+        let holder = |&(bytes, _, tensor): &(u64, _, TensorId)| {
+            let (spec, made) = (self.slots.spec(tensor).brief(), self.slots.made(tensor));
+            let at = if made.is_unknown() { String::new() } else { format!(", made at {made}") };
+            format!("{tensor} {spec}, {bytes} bytes{at}")
+        };
         Error::OutOfMemory {
             device: device.clone(),
-            purpose: purpose.to_owned(),
+            purpose,
             wanted,
-            in_use: usage[arena.index()].in_use,
+            in_use: self.planner.in_use(arena),
             limit: self.planner.limit(device).unwrap_or(0),
+            holders: live.iter().take(HOLDERS).map(holder).collect(),
         }
     }
 
-    pub(super) fn give_back(&mut self, place: Placement, death: Frontier) {
-        if place.size > 0 {
-            self.planner.release(place, death);
+    pub(super) fn release_block(&mut self, block: Option<BlockId>, death: Frontier) {
+        if let Some(block) = block {
+            let (planner, known) = self.memory_and_known();
+            planner.release(block, death, &known);
         }
     }
 
@@ -102,7 +154,7 @@ impl Builder {
         sink: &mut dyn Sink,
         stream: StreamId,
         spec: TensorSpec,
-        place: Placement,
+        at: Place,
         origin: &Origin,
     ) -> TensorRef {
         // The memory is free from the stream's tail on: uses elsewhere come after that.
@@ -112,18 +164,18 @@ impl Builder {
             reads: SmallVec::new(),
             last_use: born,
             tensors: 0,
-            bytes: place.size,
-            arena: place.arena,
-            placement: Some(place),
+            bytes: at.place.size,
+            arena: at.place.arena,
+            block: at.block,
             held: None,
         };
         let storage = self.slots.new_storage(storage, sink);
-        let tensor = self.slots.new_tensor(spec.clone(), storage, sink);
+        let tensor = self.slots.new_tensor(spec.clone(), storage, sink, origin);
         let body = Body::AllocateTensor {
             on: stream,
             tensor: tensor.id,
             spec: Box::new(spec),
-            placement: Box::new(place),
+            placement: Box::new(at.place),
         };
         self.emit(sink, body, origin);
         tensor
@@ -154,11 +206,11 @@ impl Builder {
             tensors: 0,
             bytes,
             arena: self.planner.arena(device),
-            placement: None,
+            block: None,
             held: None,
         };
         let storage = self.slots.new_storage(storage, sink);
-        Ok(self.slots.new_tensor(spec, storage, sink))
+        Ok(self.slots.new_tensor(spec, storage, sink, &Origin::Unknown))
     }
 
     /// Ends an imported tensor, all uses of which have completed. Nothing is emitted.
@@ -190,7 +242,7 @@ impl Builder {
                 ),
             });
         }
-        let tensor = self.slots.new_tensor(spec.clone(), storage, sink);
+        let tensor = self.slots.new_tensor(spec.clone(), storage, sink, origin);
         let body = Body::ViewTensor { tensor: tensor.id, of: of.id, spec: Box::new(spec) };
         self.emit(sink, body, origin);
         Ok(tensor)
@@ -209,10 +261,8 @@ impl Builder {
     ) -> Result<()> {
         self.usable(tensor, section)?;
         self.emit(sink, Body::ReleaseTensor { tensor: tensor.id }, origin);
-        if let Some(storage) = self.slots.end(tensor.id, origin)
-            && let Some(place) = storage.placement
-        {
-            self.give_back(place, storage.death());
+        if let Some(storage) = self.slots.end(tensor.id, origin) {
+            self.release_block(storage.block, storage.death());
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ use millstream_types::{
 use crate::catalog::StreamCatalog;
 use crate::frontier::Frontier;
 use crate::list::StreamDecl;
-use crate::planner::{ArenaId, Planner};
+use crate::planner::{ArenaId, ArenaUse, Planner, Points};
 use crate::table::{Body, Instruction};
 
 pub use call::{Call, Output, Outputs, PreparedCall, fresh_specs};
@@ -95,7 +95,7 @@ pub struct TensorRef {
 }
 
 /// What has to be had before a call can be emitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Need {
     /// An arena must grow: grow it, call [`Builder::grown`], then ask again.
     Grow {
@@ -103,13 +103,27 @@ pub enum Need {
         arena: ArenaId,
         /// By how many bytes.
         bytes: u64,
+        /// The stream that wants them.
+        stream: StreamId,
     },
-    /// A point must have passed: wait for it, call [`Builder::observe`], then ask again.
-    Wait(Point),
+    /// These points must have passed: wait for them, call [`Builder::observe`], then ask again.
+    Wait(Points),
+    /// Free memory must go back to the device, which has room for `bytes` bytes then: for what
+    /// [`Planner::next_return`] names, wait, call [`Builder::observe`] and [`Builder::give_back`],
+    /// until there is; then ask again.
+    Return {
+        /// The arena.
+        arena: ArenaId,
+        /// How much room there is to be.
+        bytes: u64,
+    },
+    /// Nothing is left but to wait for all that was emitted, and to let go of what that held: then
+    /// ask again. If that was done for this call, the error is its answer.
+    Everything(Box<Error>),
 }
 
 /// What became of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<T> {
     /// It was emitted.
     Done(T),
@@ -132,6 +146,8 @@ pub struct Builder {
     fence: Frontier,
     /// Counts the changes of `fence`.
     fence_epoch: u64,
+    /// What the host saw pass.
+    observed: Frontier,
     stats: Stats,
 }
 
@@ -164,6 +180,7 @@ impl Builder {
             planner: Planner::new(),
             fence: Frontier::new(),
             fence_epoch: 0,
+            observed: Frontier::new(),
             stats: Stats::default(),
         }
     }
@@ -195,9 +212,28 @@ impl Builder {
         &mut self.planner
     }
 
-    /// Tells that an arena has grown by `bytes` bytes.
-    pub fn grown(&mut self, arena: ArenaId, bytes: u64) {
-        self.planner.grown(arena, bytes);
+    /// Tells that an arena has grown by `bytes` bytes, which `stream` asked for.
+    pub fn grown(&mut self, arena: ArenaId, bytes: u64, stream: StreamId) {
+        self.planner.grown(arena, bytes, stream);
+    }
+
+    /// Takes the chunk that begins at `start` out of an arena, to be given back to the device.
+    /// False if it is in use again, or was until a point that the host has not observed.
+    pub fn give_back(&mut self, arena: ArenaId, start: u64) -> bool {
+        let (planner, known) = self.memory_and_known();
+        planner.give_back(arena, start, &known)
+    }
+
+    /// What to wait for before more events are used, if too many are on their way: what an
+    /// instruction waits for on devices needs an event, and there are devices with few of them. To
+    /// wait is not to observe: it changes nothing that is emitted.
+    pub fn crowd_of_events(&self, sink: &dyn Sink) -> Option<Frontier> {
+        self.events.crowd(sink).cloned()
+    }
+
+    /// The memory of each device.
+    pub fn memory(&self) -> Vec<ArenaUse> {
+        self.planner.usage(&self.known())
     }
 
     /// The in-order stream of this key, known from now on.

@@ -1,8 +1,8 @@
 //! A builder without a machine: for lists that are made before anything runs.
 
-use millstream_types::{DeviceId, Point, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Origin, Point, Result, StreamKey, StreamType};
 
-use crate::builder::Sink;
+use crate::builder::{Builder, Need, Sink};
 use crate::catalog::{StreamCatalog, StreamFacts};
 use crate::recorder::ListRecorder;
 use crate::table::Instruction;
@@ -27,6 +27,31 @@ impl StreamCatalog for OfflineCatalog {
 
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
         waiter.device == source.device && waiter.device.kind() != "cpu"
+    }
+}
+
+impl Builder {
+    /// Does what a call needs as if it were done: memory is there, what is waited for has passed.
+    ///
+    /// # Errors
+    /// The memory is used up.
+    pub fn assume(&mut self, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
+        match need {
+            Need::Grow { arena, bytes, stream } => self.grown(arena, bytes, stream),
+            Need::Wait(points) => self.observe(sink, &points, origin),
+            Need::Return { arena, bytes } => {
+                let limit = self.planner().limit(self.planner().device(arena));
+                let most = limit.unwrap_or(u64::MAX).saturating_sub(bytes);
+                while self.planner().reserved(arena) > most
+                    && let Some((start, points)) = self.planner().next_return(arena)
+                {
+                    self.observe(sink, &points, origin);
+                    self.give_back(arena, start);
+                }
+            }
+            Need::Everything(error) => return Err(*error),
+        }
+        Ok(())
     }
 }
 

@@ -218,6 +218,9 @@ impl Builder {
 
     /// The host has waited until these points passed: every stream knows it from now on.
     pub fn observe(&mut self, sink: &mut dyn Sink, points: &[Point], origin: &Origin) {
+        for &point in points {
+            self.observed.join(&self.passed(point));
+        }
         let mut news = Frontier::new();
         for &point in points.iter().filter(|p| !self.fence.covers(**p)) {
             news.add(point);

@@ -13,8 +13,7 @@ use millstream_types::{Access, Error, Origin, Point, Result, StorageId, TensorId
 use crate::builder::region::SectionId;
 use crate::builder::{Sink, TensorRef};
 use crate::frontier::Frontier;
-use crate::instruction::Placement;
-use crate::planner::ArenaId;
+use crate::planner::{ArenaId, BlockId};
 
 /// The memory that one or more tensors are views of, and who used it last.
 #[derive(Clone, Debug)]
@@ -29,8 +28,8 @@ pub(super) struct Storage {
     pub(super) tensors: u32,
     pub(super) bytes: u64,
     pub(super) arena: ArenaId,
-    /// None if the memory is not the planner's.
-    pub(super) placement: Option<Placement>,
+    /// None if the memory is not the planner's, or there is none.
+    pub(super) block: Option<BlockId>,
     pub(super) held: Option<SectionId>,
 }
 
@@ -66,7 +65,8 @@ struct Hot {
 pub(super) struct SlotTable {
     hot: Vec<Hot>,
     specs: Vec<TensorSpec>,
-    released: Vec<Origin>,
+    /// Where a tensor was made while it lives, and then where it was released.
+    places: Vec<Origin>,
     storages: Vec<Storage>,
     free_tensors: VecDeque<(TensorId, Frontier)>,
     free_storages: VecDeque<(StorageId, Frontier)>,
@@ -104,17 +104,19 @@ impl SlotTable {
         spec: TensorSpec,
         storage: StorageId,
         sink: &dyn Sink,
+        origin: &Origin,
     ) -> TensorRef {
         self.storages[storage.index()].tensors += 1;
         if let Some(id) = reuse(&mut self.free_tensors, sink) {
             let hot = &mut self.hot[id.index()];
             *hot = Hot { storage, generation: hot.generation.wrapping_add(1) };
             self.specs[id.index()] = spec;
+            self.places[id.index()] = origin.clone();
             return TensorRef { id, generation: hot.generation };
         }
         self.hot.push(Hot { storage, generation: 1 });
         self.specs.push(spec);
-        self.released.push(Origin::Unknown);
+        self.places.push(origin.clone());
         TensorRef { id: TensorId((self.hot.len() - 1) as u32), generation: 1 }
     }
 
@@ -126,7 +128,7 @@ impl SlotTable {
                 tensor: tensor.id.to_string(),
                 // The slot remembers its last release alone.
                 released: if hot.generation == tensor.generation.wrapping_add(1) {
-                    self.released[tensor.id.index()].clone()
+                    self.places[tensor.id.index()].clone()
                 } else {
                     Origin::Unknown
                 },
@@ -143,6 +145,11 @@ impl SlotTable {
     pub(super) fn live_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         let lives = self.hot.iter().enumerate().filter(|(_, h)| h.generation % 2 == 1);
         lives.map(|(k, _)| TensorId(k as u32))
+    }
+
+    /// Where a live tensor was made.
+    pub(super) fn made(&self, tensor: TensorId) -> &Origin {
+        &self.places[tensor.index()]
     }
 
     pub(super) fn spec(&self, tensor: TensorId) -> &TensorSpec {
@@ -162,7 +169,7 @@ impl SlotTable {
         let hot = &mut self.hot[tensor.index()];
         hot.generation = hot.generation.wrapping_add(1);
         let id = hot.storage;
-        self.released[tensor.index()] = origin.clone();
+        self.places[tensor.index()] = origin.clone();
         let storage = &mut self.storages[id.index()];
         let death = storage.death();
         self.free_tensors.push_back((tensor, death.clone()));

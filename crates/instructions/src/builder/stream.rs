@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use millstream_types::{EventId, Point, StreamMode};
+use millstream_types::{EventId, Point, StreamId, StreamMode};
 
 use crate::frontier::Frontier;
 use crate::list::StreamDecl;
-use crate::planner::ArenaId;
+use crate::planner::{ArenaId, Knowledge};
 
 /// How many earlier states of knowledge a stream keeps. A wait for a point older than these
 /// brings the point alone, which is right, if less than could be known.
@@ -31,6 +31,8 @@ pub(super) struct StreamTrack {
     pub(super) seq: u64,
     /// What the next instruction knows to have passed. On a pool this grows at fences alone.
     pub(super) known: Frontier,
+    /// Counts the changes of `known`.
+    pub(super) version: u64,
     /// The builder's newest events of this stream, oldest first.
     pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
     pub(super) fence_epoch: u64,
@@ -49,6 +51,7 @@ impl StreamTrack {
             trusting: false,
             seq: 0,
             known: Frontier::new(),
+            version: 0,
             events: SmallVec::new(),
             fence_epoch: 0,
             history: VecDeque::new(),
@@ -63,6 +66,7 @@ impl StreamTrack {
     /// From place `from` on, the stream knows what `news` knows.
     pub(super) fn learn(&mut self, from: u64, news: &Frontier) {
         if self.known.join(news) {
+            self.version += 1;
             self.passed.join(&self.known);
             self.remember(from);
         }
@@ -93,10 +97,35 @@ impl StreamTrack {
     pub(super) fn at(&self, seq: u64) -> Option<&Frontier> {
         self.history.iter().rev().find(|(from, _)| *from <= seq).map(|(_, known)| known)
     }
+}
 
-    /// Whether an instruction at the next place may use memory that was last used at `point`: it
-    /// knows the point to have passed.
-    pub(super) fn knows(&self, own: millstream_types::StreamId, point: Point) -> bool {
-        self.trusting || (point.stream == own && !self.is_pool()) || self.known.covers(point)
+/// What all streams know, as the planner asks for it.
+pub(super) struct Known<'a> {
+    pub(super) streams: &'a [StreamTrack],
+    pub(super) fence: &'a Frontier,
+    pub(super) fence_epoch: u64,
+    pub(super) observed: &'a Frontier,
+}
+
+impl Knowledge for Known<'_> {
+    fn knows(&self, stream: StreamId, point: Point) -> bool {
+        let track = &self.streams[stream.index()];
+        track.trusting
+            || (point.stream == stream && !track.is_pool())
+            || track.known.covers(point)
+            || (track.fence_epoch != self.fence_epoch && self.fence.covers(point))
+    }
+
+    fn version(&self, stream: StreamId) -> u64 {
+        // Either grows with what the stream learns.
+        self.streams[stream.index()].version + self.fence_epoch
+    }
+
+    fn keeps_waits(&self, stream: StreamId) -> bool {
+        !self.streams[stream.index()].is_pool()
+    }
+
+    fn seen(&self, point: Point) -> bool {
+        self.observed.covers(point)
     }
 }

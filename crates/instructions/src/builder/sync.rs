@@ -64,6 +64,20 @@ impl Builder {
         self.resolve(sink, stream, &hazards, tensors_of, origin);
     }
 
+    /// Emits the waits for `points`, which the stream does not know.
+    pub(super) fn wait_for_points(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        points: &[Point],
+        origin: &Origin,
+    ) {
+        let mut hazards = Hazards::new();
+        points.iter().for_each(|&p| add_hazard(&mut hazards, p));
+        hazards.sort_unstable();
+        self.resolve(sink, stream, &hazards, |_| Tensors::new(), origin);
+    }
+
     /// Calls `found` for every point on another stream that a use must come after.
     fn for_each_hazard(&self, stream: StreamId, operand: &Operand, mut found: impl FnMut(Point)) {
         let storage = self.slots.storage(self.slots.storage_of(operand.tensor));

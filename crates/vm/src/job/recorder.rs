@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, Output};
-use millstream_instructions::{Builder, BuilderConfig, Call, External, Need, Outcome, TensorRef};
+use millstream_instructions::{Builder, BuilderConfig, Call, External, Outcome, TensorRef};
 use millstream_stream_policy::Catalog;
 use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
 
@@ -123,11 +123,7 @@ impl JobRecorder {
             let Self { builder, sink, .. } = self;
             match builder.call(sink, &call).map_err(|e| e.at(&origin))? {
                 Outcome::Done(outputs) => break outputs,
-                Outcome::Need(Need::Grow { arena, bytes }) => builder.grown(arena, bytes),
-                Outcome::Need(Need::Wait(_)) => {
-                    let message = "a list's memory has no limit".to_owned();
-                    return Err(Error::Internal { message });
-                }
+                Outcome::Need(need) => builder.assume(sink, need, &origin)?,
             }
         };
         outputs
@@ -258,8 +254,8 @@ impl Machine {
         for decl in builder.streams() {
             recorder.stream(decl.clone());
         }
-        for arena in builder.planner().usage() {
-            recorder.arena(arena.device);
+        for device in builder.planner().devices() {
+            recorder.arena(device.clone());
         }
         recorder.ops(builder.ops().iter().map(|o| o.name()));
         let tensors = bound.into_iter().map(|(t, _)| t).collect();

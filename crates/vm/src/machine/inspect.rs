@@ -18,12 +18,12 @@ impl Machine {
         Ok(self.shared.lock()?.builder.stats().clone())
     }
 
-    /// How much memory each device's arenas use.
+    /// How much memory of each device is used, by whom, and how it was found.
     ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn memory(&self) -> Result<Vec<ArenaUse>> {
-        Ok(self.shared.lock()?.builder.planner().usage())
+        Ok(self.shared.lock()?.builder.memory())
     }
 
     /// The keys of the streams that were given anything.

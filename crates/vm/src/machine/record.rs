@@ -49,8 +49,8 @@ impl Machine {
         for decl in builder.streams() {
             recorder.stream(decl.clone());
         }
-        for arena in builder.planner().usage() {
-            recorder.arena(arena.device);
+        for device in builder.planner().devices() {
+            recorder.arena(device.clone());
         }
         recorder.ops(builder.ops().iter().map(|o| o.name()));
         Ok(recorder.finish())

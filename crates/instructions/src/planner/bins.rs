@@ -1,0 +1,150 @@
+//! Free blocks by size: lists in bins of powers of two, each cut into eight.
+//!
+//! A bin is found in constant time, whatever is in it, as in TLSF (Masmano, Ripoll, Crespo and
+//! Real, 2004). Below 4 KiB a bin has one size. Within a bin the best of the blocks that were
+//! freed last is taken.
+
+use super::arena::{Block, NONE};
+use super::{GRAIN, Look};
+
+/// Sizes up to 2^63 bytes: eight bins of one size each, and eight for each further power of two.
+const BINS: usize = 8 * 53;
+const WORDS: usize = BINS.div_ceil(64);
+
+/// Lists of free blocks. A block is in at most one list of one `Bins`.
+#[derive(Debug)]
+pub(super) struct Bins {
+    heads: Box<[u32]>,
+    occupied: [u64; WORDS],
+    /// The bytes of all blocks here.
+    pub(super) bytes: u64,
+}
+
+impl Default for Bins {
+    fn default() -> Bins {
+        Bins { heads: vec![NONE; BINS].into(), occupied: [0; WORDS], bytes: 0 }
+    }
+}
+
+/// The bin of blocks of this size, a multiple of the grain.
+const fn bin(size: u64) -> usize {
+    let grains = size / GRAIN;
+    if grains < 8 {
+        return grains as usize;
+    }
+    let power = grains.ilog2();
+    8 * (power as usize - 2) + ((grains >> (power - 3)) & 7) as usize
+}
+
+impl Bins {
+    /// Adds a block as the first of its bin.
+    pub(super) fn insert(&mut self, blocks: &mut [Block], at: u32) {
+        let size = blocks[at as usize].size;
+        let bin = bin(size);
+        let next = std::mem::replace(&mut self.heads[bin], at);
+        (blocks[at as usize].before, blocks[at as usize].after) = (NONE, next);
+        if next != NONE {
+            blocks[next as usize].before = at;
+        }
+        self.occupied[bin / 64] |= 1 << (bin % 64);
+        self.bytes += size;
+    }
+
+    /// Takes a block out, which is here.
+    pub(super) fn remove(&mut self, blocks: &mut [Block], at: u32) {
+        let Block { size, before, after, .. } = blocks[at as usize];
+        if before == NONE {
+            let bin = bin(size);
+            debug_assert_eq!(self.heads[bin], at, "the block is in another list");
+            self.heads[bin] = after;
+            if after == NONE {
+                self.occupied[bin / 64] &= !(1 << (bin % 64));
+            }
+        } else {
+            blocks[before as usize].after = after;
+        }
+        if after != NONE {
+            blocks[after as usize].before = before;
+        }
+        self.bytes -= size;
+    }
+
+    /// The smallest block of at least `want` bytes that `accept` takes, in the first bin that has
+    /// one. `look` bounds how many are looked at in each bin.
+    pub(super) fn fit(
+        &self,
+        blocks: &[Block],
+        want: u64,
+        look: Look,
+        mut accept: impl FnMut(&Block) -> bool,
+    ) -> Option<u32> {
+        let mut bin = self.occupied_from(bin(want))?;
+        loop {
+            let mut best: Option<(u64, u32)> = None;
+            for (at, block) in self.list(blocks, bin).take(look.most()) {
+                if block.size >= want
+                    && best.is_none_or(|(size, _)| block.size < size)
+                    && accept(block)
+                {
+                    best = Some((block.size, at));
+                    if block.size == want {
+                        break;
+                    }
+                }
+            }
+            if let Some((_, at)) = best {
+                return Some(at);
+            }
+            bin = self.occupied_from(bin + 1)?;
+        }
+    }
+
+    /// All blocks of at least `want` bytes.
+    pub(super) fn at_least<'a>(
+        &'a self,
+        blocks: &'a [Block],
+        want: u64,
+    ) -> impl Iterator<Item = (u32, &'a Block)> {
+        let first = self.occupied_from(bin(want));
+        std::iter::successors(first, |&bin| self.occupied_from(bin + 1))
+            .flat_map(move |bin| self.list(blocks, bin))
+            .filter(move |(_, block)| block.size >= want)
+    }
+
+    fn list<'a>(&self, blocks: &'a [Block], bin: usize) -> impl Iterator<Item = (u32, &'a Block)> {
+        let mut at = self.heads[bin];
+        std::iter::from_fn(move || {
+            let block = blocks.get(at as usize)?;
+            Some((std::mem::replace(&mut at, block.after), block))
+        })
+    }
+
+    /// The first bin from `bin` on that has a block.
+    fn occupied_from(&self, bin: usize) -> Option<usize> {
+        let mut word = bin / 64;
+        let mut bits = self.occupied.get(word)? & (u64::MAX << (bin % 64));
+        while bits == 0 {
+            word += 1;
+            bits = *self.occupied.get(word)?;
+        }
+        Some(64 * word + bits.trailing_zeros() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_grow_with_sizes_and_hold_an_eighth_of_a_power_each() {
+        let mut last = 0;
+        for grains in 1..100_000u64 {
+            let bin = bin(grains * GRAIN);
+            assert!(bin == last || bin == last + 1, "{grains}");
+            last = bin;
+        }
+        assert_eq!(bin(8 * GRAIN), 8);
+        assert_eq!((bin(1023 * GRAIN), bin(1024 * GRAIN)), (63, 64));
+        assert!(bin(u64::MAX / GRAIN * GRAIN) < BINS);
+    }
+}

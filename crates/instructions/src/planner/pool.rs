@@ -1,0 +1,165 @@
+//! The free blocks of one stream: those that it may use now, and those it has to hear of first.
+//!
+//! # Rules
+//! 1. A block belongs to the stream that it was last placed for.
+//! 2. It is *idle* once its stream knows its whole death. A frontier never shrinks, so it stays so.
+//! 3. Until then it is *pending*, and waits in one queue: that of the first point of its death that
+//!    the stream does not know. A queue is looked at from its lowest point on, and only after the
+//!    stream has learned something. So a block moves at most once for each point of its death, and
+//!    nobody polls.
+//! 4. A block that leaves takes its stamp along. What a queue still says of it is passed over.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use millstream_types::{Point, StreamId};
+
+use super::arena::{Block, State};
+use super::bins::Bins;
+use super::{Knowledge, Look};
+
+/// A queue has at most this many entries for each block that waits in it, and a few more.
+const STALE: usize = 2;
+
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// Blocks of chunks for small requests, and of chunks for large ones.
+    pub(super) idle: [Bins; 2],
+    pub(super) pending: Bins,
+    /// How many blocks are pending.
+    waiting: usize,
+    queues: Vec<Queue>,
+    /// What the stream knew when the queues were looked at.
+    version: u64,
+    pub(super) in_use: u64,
+    pub(super) peak: u64,
+}
+
+/// Pending blocks by the number on `source` whose passing they wait for.
+#[derive(Debug)]
+struct Queue {
+    source: StreamId,
+    entries: BinaryHeap<Reverse<Entry>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    seq: u64,
+    stamp: u64,
+    block: u32,
+}
+
+impl Pool {
+    pub(super) fn fit_idle(
+        &self,
+        blocks: &[Block],
+        want: u64,
+        large: bool,
+        look: Look,
+        mut accept: impl FnMut(&Block) -> bool,
+    ) -> Option<u32> {
+        let own = self.idle[usize::from(large)].fit(blocks, want, look, &mut accept);
+        // What was taken for large blocks is cut up for small ones only when nothing else is left,
+        // and the other way round a large request may well fit.
+        own.or_else(|| match look {
+            Look::All => self.idle[usize::from(!large)].fit(blocks, want, look, accept),
+            Look::Some => None,
+        })
+    }
+
+    /// Adds an idle block.
+    pub(super) fn add_idle(&mut self, blocks: &mut [Block], at: u32) {
+        let block = &mut blocks[at as usize];
+        block.state = State::Idle;
+        let large = block.large;
+        self.idle[usize::from(large)].insert(blocks, at);
+    }
+
+    /// Adds a block that is pending until `open` has passed, and perhaps more.
+    pub(super) fn add_pending(&mut self, blocks: &mut [Block], at: u32, open: Point, stamp: u64) {
+        let block = &mut blocks[at as usize];
+        (block.state, block.stamp) = (State::Pending, stamp);
+        self.pending.insert(blocks, at);
+        self.waiting += 1;
+        self.enqueue(blocks, at, open);
+    }
+
+    fn enqueue(&mut self, blocks: &[Block], at: u32, open: Point) {
+        let entry = Entry { seq: open.seq, stamp: blocks[at as usize].stamp, block: at };
+        let found = self.queues.iter().position(|q| q.source == open.stream);
+        let k = found.unwrap_or_else(|| {
+            self.queues.push(Queue { source: open.stream, entries: BinaryHeap::new() });
+            self.queues.len() - 1
+        });
+        let entries = &mut self.queues[k].entries;
+        if entries.len() > STALE * self.waiting + 16 {
+            entries.retain(|Reverse(e)| e.is_of(blocks));
+        }
+        entries.push(Reverse(entry));
+    }
+
+    /// Has the queues looked at when the stream is next asked, whether or not it has learned more.
+    pub(super) fn look_again(&mut self) {
+        self.version = u64::MAX;
+    }
+
+    /// Takes a free block out.
+    pub(super) fn remove(&mut self, blocks: &mut [Block], at: u32) {
+        let block = &mut blocks[at as usize];
+        match block.state {
+            State::Idle => {
+                let large = block.large;
+                self.idle[usize::from(large)].remove(blocks, at);
+            }
+            State::Pending => {
+                block.stamp = 0;
+                self.pending.remove(blocks, at);
+                self.waiting -= 1;
+            }
+            State::Used | State::Spare => unreachable!("the block is not free"),
+        }
+    }
+
+    /// Takes the next pending block that the stream knows to be free by now, if it has learned
+    /// anything since it was last asked.
+    pub(super) fn next_covered(
+        &mut self,
+        blocks: &mut [Block],
+        own: StreamId,
+        known: &impl Knowledge,
+    ) -> Option<u32> {
+        let version = known.version(own);
+        if self.version == version {
+            return None;
+        }
+        for k in 0..self.queues.len() {
+            let source = self.queues[k].source;
+            while let Some(&Reverse(entry)) = self.queues[k].entries.peek() {
+                if !known.knows(own, Point::new(source, entry.seq)) {
+                    break;
+                }
+                self.queues[k].entries.pop();
+                if !entry.is_of(blocks) {
+                    continue;
+                }
+                match known.open(own, &blocks[entry.block as usize].death) {
+                    // That queue's turn comes again only when the stream learns more.
+                    Some(open) => self.enqueue(blocks, entry.block, open),
+                    None => {
+                        self.remove(blocks, entry.block);
+                        return Some(entry.block);
+                    }
+                }
+            }
+        }
+        self.version = version;
+        None
+    }
+}
+
+impl Entry {
+    /// Whether the block still waits for what this says.
+    fn is_of(&self, blocks: &[Block]) -> bool {
+        blocks[self.block as usize].stamp == self.stamp
+    }
+}

@@ -1,0 +1,171 @@
+//! How much memory there is, who has it, and how it was found.
+
+use std::fmt;
+
+use millstream_types::{DeviceId, StreamId};
+
+use super::Knowledge;
+use super::arena::{Arena, State};
+
+/// How requests for memory were met, and what was done to meet them: the way out of a full memory,
+/// in its order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Requests met by an idle block of the stream.
+    pub idle: u64,
+    /// Requests met by a block that was pending until the stream knew its death.
+    pub covered: u64,
+    /// Requests met by a block of another stream, whose death the stream knew.
+    pub elsewhere: u64,
+    /// Chunks had from the device, while the limit allowed.
+    pub grown: u64,
+    /// Requests met by a block that the stream has to wait for.
+    pub stream_waits: u64,
+    /// Chunks given back to the device, to have others in their place.
+    pub given_back: u64,
+    /// Waits of the host: for a block that a pool needs, or for everything.
+    pub host_waits: u64,
+    /// Requests refused.
+    pub refused: u64,
+}
+
+impl Steps {
+    /// Each step's name and count.
+    pub const fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("idle", self.idle),
+            ("covered", self.covered),
+            ("elsewhere", self.elsewhere),
+            ("grown", self.grown),
+            ("stream_waits", self.stream_waits),
+            ("given_back", self.given_back),
+            ("host_waits", self.host_waits),
+            ("refused", self.refused),
+        ]
+    }
+}
+
+/// The memory of one device, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArenaUse {
+    /// The device.
+    pub device: DeviceId,
+    /// The most that may be taken from the device, once it is known.
+    pub limit: Option<u64>,
+    /// Taken from the device.
+    pub reserved: u64,
+    /// The most that was ever taken.
+    pub reserved_peak: u64,
+    /// Held by tensors and workspaces.
+    pub in_use: u64,
+    /// The most that was ever held.
+    pub peak: u64,
+    /// Free, and known to be by the stream that it belongs to.
+    pub cached: u64,
+    /// Free once the stream that it belongs to has heard of its last uses.
+    pub pending: u64,
+    /// The largest free run of blocks.
+    pub largest_free: u64,
+    /// How requests were met.
+    pub steps: Steps,
+    /// By stream; those that never asked for memory are left out.
+    pub streams: Vec<StreamUse>,
+}
+
+/// The memory of one device that belongs to one stream, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamUse {
+    /// The stream.
+    pub stream: StreamId,
+    /// Held by tensors and workspaces that were placed for it.
+    pub in_use: u64,
+    /// The most that was ever held.
+    pub peak: u64,
+    /// Free, and known to be.
+    pub cached: u64,
+    /// Free once the stream has heard of its last uses.
+    pub pending: u64,
+}
+
+impl ArenaUse {
+    /// The share of the free bytes, from 0 to 1, that one request could not have: those outside the
+    /// largest free run.
+    pub fn fragmentation(&self) -> f64 {
+        let free = self.cached + self.pending;
+        if free == 0 { 0.0 } else { 1.0 - self.largest_free as f64 / free as f64 }
+    }
+}
+
+impl fmt::Display for ArenaUse {
+    /// Some lines for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, reserved, in_use, peak, cached, pending, .. } = self;
+        write!(
+            f,
+            "{device}: {in_use} bytes in use (peak {peak}), {cached} cached, {pending} pending; "
+        )?;
+        write!(f, "{reserved} reserved (peak {})", self.reserved_peak)?;
+        if let Some(limit) = self.limit {
+            write!(f, " of {limit}")?;
+        }
+        writeln!(f, "; fragmentation {:.2}", self.fragmentation())?;
+        for StreamUse { stream, in_use, peak, cached, pending } in &self.streams {
+            writeln!(
+                f,
+                "  {stream}: {in_use} in use (peak {peak}), {cached} cached, {pending} pending"
+            )?;
+        }
+        f.write_str("  met by:")?;
+        for (k, (name, count)) in self.steps.named().into_iter().enumerate() {
+            write!(f, "{} {name} {count}", if k == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl Arena {
+    /// What there is, as far as the streams know now. Looks, and moves nothing: that somebody asks
+    /// changes no placement.
+    pub(super) fn usage(&self, limit: Option<u64>, known: &impl Knowledge) -> ArenaUse {
+        let mut streams: Vec<StreamUse> = Vec::new();
+        for (k, pool) in self.pools.iter().enumerate() {
+            streams.push(StreamUse {
+                stream: StreamId(k as u16),
+                in_use: pool.in_use,
+                peak: pool.peak,
+                cached: pool.idle.iter().map(|b| b.bytes).sum(),
+                pending: pool.pending.bytes,
+            });
+        }
+        let mut largest_free = 0;
+        for chunk in &self.chunks {
+            let mut run = 0;
+            for (_, block) in self.blocks_of(chunk) {
+                run = if block.state == State::Used { 0 } else { run + block.size };
+                largest_free = largest_free.max(run);
+                let heard = || known.open(block.stream, &block.death).is_none();
+                if block.state == State::Pending && heard() {
+                    let stream = &mut streams[block.stream.index()];
+                    stream.pending -= block.size;
+                    stream.cached += block.size;
+                }
+            }
+        }
+        let sum = |of: fn(&StreamUse) -> u64| streams.iter().map(of).sum();
+        let (cached, pending) = (sum(|s| s.cached), sum(|s| s.pending));
+        streams.retain(|s| s.peak > 0 || s.cached + s.pending > 0);
+        ArenaUse {
+            device: self.device.clone(),
+            limit,
+            reserved: self.reserved,
+            reserved_peak: self.reserved_peak,
+            in_use: self.in_use,
+            peak: self.peak,
+            cached,
+            pending,
+            largest_free,
+            steps: self.steps,
+            streams,
+        }
+    }
+}
