@@ -59,3 +59,66 @@ fn an_instruction_larger_than_the_watermark_is_admitted_alone() {
     m.barrier().unwrap();
     assert_eq!(read(&y), [33.0]);
 }
+
+/// Run-ahead in bytes: what was released and is still in use. Held tensors are the program's own
+/// matter. A worker that drops the last handle of a tensor meanwhile does not wait for anybody.
+#[test]
+fn released_bytes_in_use_are_bounded() {
+    const BYTES: u64 = 4096;
+    let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+    let m = Machine::new(MachineConfig { watermark_bytes: 4 * BYTES, ..config }).unwrap();
+    let (s, t) = (cpu(&m, 0), cpu(&m, 1));
+    let x = upload(&s, &m, &[1.0; 1024]);
+    let held = upload(&t, &m, &[5.0]);
+    let gate = Gate::on(&x);
+    gate.entered();
+    // When the gate opens, the worker drops the last handle of `held` on its way.
+    x.access(Access::Read, move |_: &mut Blob<'_>| {
+        drop(held);
+        Ok(())
+    })
+    .unwrap();
+    let (step, stepped) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (m, s, t, x) = (&m, &s, &t, &x);
+        scope.spawn(move || {
+            for k in 0..100 {
+                // Other streams read the stalled one's result, so no memory is free for them.
+                let y = call(m, "copy", &[x], if k % 2 == 0 { s } else { t });
+                drop(y);
+                step.send(k).unwrap();
+            }
+        });
+        let mut last = 0;
+        while last < 4 {
+            last = stepped.recv_timeout(LONG).unwrap();
+        }
+        for _ in 0..1000 {
+            let usage = m.memory().unwrap().swap_remove(0);
+            assert!(usage.pending + usage.cached <= 64 * BYTES, "{usage}");
+            assert!(stepped.try_iter().all(|k| k < 6), "more than the watermark is released");
+        }
+        gate.open();
+        while last < 99 {
+            last = stepped.recv_timeout(LONG).unwrap();
+        }
+    });
+    m.synchronize().unwrap();
+    assert_eq!(m.memory().unwrap()[0].in_use, BYTES);
+}
+
+/// Streams that never wait for one another: 20,000 blocks of 4 KiB are pending until the host has
+/// waited, and do not take 80 MiB.
+#[test]
+fn a_loop_of_temporaries_on_two_streams_takes_little() {
+    let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+    let m = Machine::new(MachineConfig { watermark_bytes: 1 << 20, ..config }).unwrap();
+    let (s, t) = (cpu(&m, 0), cpu(&m, 1));
+    for _ in 0..20_000 {
+        let x = m.empty(&s, f32_spec(&[1024])).unwrap();
+        m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+        t.touch(&[&x]).unwrap();
+    }
+    let usage = m.memory().unwrap().swap_remove(0);
+    assert!(usage.reserved_peak < 34 << 20, "{usage}");
+}

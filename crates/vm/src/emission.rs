@@ -111,14 +111,15 @@ impl Shared {
         loop {
             let mut emission = self.lock()?;
             self.drain(&mut emission);
-            if let Some(crowd) = emission.builder.crowd_of_events(&emission.router)
-                && !self.inline
-            {
-                drop(emission);
-                for point in crowd.iter() {
-                    self.wait_point(point, None).map_err(|e| e.at(origin))?;
+            if !self.inline {
+                let Emission { builder, router, .. } = &mut *emission;
+                if let Some(crowd) = builder.crowd(self.watermark_bytes, router) {
+                    drop(emission);
+                    for point in crowd.iter() {
+                        self.wait_point(point, None).map_err(|e| e.at(origin))?;
+                    }
+                    continue;
                 }
-                continue;
             }
             let outcome = emit(&mut emission).map_err(|e| e.at(origin));
             let Router { driver, engine, .. } = &mut emission.router;

@@ -224,11 +224,15 @@ impl Builder {
         planner.give_back(arena, start, &known)
     }
 
-    /// What to wait for before more events are used, if too many are on their way: what an
-    /// instruction waits for on devices needs an event, and there are devices with few of them. To
-    /// wait is not to observe: it changes nothing that is emitted.
-    pub fn crowd_of_events(&self, sink: &dyn Sink) -> Option<Frontier> {
-        self.events.crowd(sink).cloned()
+    /// What to wait for before more is emitted, if too much is on its way: more than `most` bytes
+    /// of released tensors that are still in use, or a few hundred events, of which there are
+    /// devices that have not many. To wait for it is not to observe it: that changes nothing that
+    /// is emitted.
+    pub fn crowd(&mut self, most: u64, sink: &dyn Sink) -> Option<Frontier> {
+        if let Some(uses) = self.events.crowd(sink) {
+            return Some(uses.clone());
+        }
+        self.slots.crowd(most, sink).cloned()
     }
 
     /// The memory of each device.

@@ -69,7 +69,12 @@ pub(super) struct SlotTable {
     places: Vec<Origin>,
     storages: Vec<Storage>,
     free_tensors: VecDeque<(TensorId, Frontier)>,
-    free_storages: VecDeque<(StorageId, Frontier)>,
+    /// Ended storages, each with the bytes that its last uses keep busy.
+    free_storages: VecDeque<((StorageId, u64), Frontier)>,
+    /// Of these, the ones that were found to be no longer in use.
+    idle_storages: Vec<StorageId>,
+    /// The bytes of `free_storages`.
+    busy_bytes: u64,
 }
 
 /// Takes a slot whose last uses have completed, from the first two that wait.
@@ -87,7 +92,12 @@ fn reuse<T: Copy>(queue: &mut VecDeque<(T, Frontier)>, sink: &dyn Sink) -> Optio
 
 impl SlotTable {
     pub(super) fn new_storage(&mut self, storage: Storage, sink: &dyn Sink) -> StorageId {
-        match reuse(&mut self.free_storages, sink) {
+        let found = self.idle_storages.pop().or_else(|| {
+            let (id, bytes) = reuse(&mut self.free_storages, sink)?;
+            self.busy_bytes -= bytes;
+            Some(id)
+        });
+        match found {
             Some(id) => {
                 self.storages[id.index()] = storage;
                 id
@@ -177,7 +187,27 @@ impl SlotTable {
         if storage.tensors > 0 {
             return None;
         }
-        self.free_storages.push_back((id, death));
+        let bytes = if storage.block.is_some() { storage.bytes } else { 0 };
+        self.busy_bytes += bytes;
+        self.free_storages.push_back(((id, bytes), death));
         Some(storage.clone())
+    }
+
+    /// The uses of the storage that ended first, if the storages that have ended and are in use
+    /// take more than `most` bytes.
+    pub(super) fn crowd(&mut self, most: u64, sink: &dyn Sink) -> Option<&Frontier> {
+        while self.busy_bytes > most {
+            let ((id, bytes), death) = self.free_storages.front()?;
+            if !death.iter().all(|p| sink.reached(p)) {
+                break;
+            }
+            self.busy_bytes -= bytes;
+            self.idle_storages.push(*id);
+            self.free_storages.pop_front();
+        }
+        if self.busy_bytes <= most {
+            return None;
+        }
+        self.free_storages.front().map(|(_, death)| death)
     }
 }

@@ -125,6 +125,13 @@ impl Arena {
         }
     }
 
+    /// As [`Arena::hear`], for all streams.
+    pub(super) fn hear_all(&mut self, known: &impl Knowledge) {
+        for stream in 0..self.pools.len() {
+            self.hear(StreamId(stream as u16), known);
+        }
+    }
+
     /// Gives `want` bytes of a free block to `stream`. The rest of it stays what it was.
     pub(super) fn take(&mut self, at: u32, want: u64, bytes: u64, stream: StreamId) -> Placement {
         let size = self.blocks[at as usize].size;

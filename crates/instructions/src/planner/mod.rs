@@ -10,7 +10,9 @@
 //! 1. an idle block of the stream;
 //! 2. a pending one, whose death the stream has heard of by now;
 //! 3. a block of another stream of the device, whose death the stream knows;
-//! 4. more memory from the device, while the limit allows;
+//! 4. more memory from the device, while the limit allows; but where more is pending than in use,
+//!    and than [`PENDING`], the host waits for the older half of that first, which has mostly passed
+//!    long ago;
 //! 5. the block that the stream has with the fewest waits, then the oldest; a pool cannot wait for
 //!    itself, so the host waits;
 //! 6. free memory is given back to the device, to have it in one piece;
@@ -129,6 +131,9 @@ pub const CHUNK: u64 = 1 << 16;
 /// long does not cut up what is large.
 pub const LARGE: u64 = 1 << 20;
 
+/// This many bytes may always be pending while an arena grows.
+pub const PENDING: u64 = 32 << 20;
+
 /// How many blocks of a bin a search looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
@@ -219,7 +224,6 @@ impl Planner {
         let limit = self.limits.get(&self.arenas[arena.index()].device).copied();
         let a = &mut self.arenas[arena.index()];
         let Some(want) = rounded(bytes) else { return Answer::Full };
-        let large = want >= LARGE;
         a.pool(stream);
         a.hear(stream, known);
         let placed = |a: &mut Arena, at: u32, after: Points| {
@@ -228,21 +232,26 @@ impl Planner {
         };
         // A limit that is not known yet is asked for when the arena first grows.
         let room = limit.map_or(u64::MAX, |l| l / GRAIN * GRAIN).saturating_sub(a.reserved);
-        let looks: &[Look] = if want <= room { &[Look::Some] } else { &[Look::Some, Look::All] };
-        for &look in looks {
-            let pool = &a.pools[stream.index()];
-            if let Some(at) = pool.fit_idle(&a.blocks, want, large, look, |_| true) {
-                let heard = a.blocks[at as usize].was_pending;
-                *(if heard { &mut a.steps.covered } else { &mut a.steps.idle }) += 1;
-                return placed(a, at, Points::new());
-            }
-            if let Some(at) = a.fit_elsewhere(stream, want, large, look, known) {
-                a.steps.elsewhere += 1;
-                return placed(a, at, Points::new());
-            }
+        if let Some(at) = a.known_free(stream, want, Look::Some, known) {
+            return placed(a, at, Points::new());
         }
         if want <= room {
+            // Streams that never hear of one another would let memory grow without end.
+            let bound = PENDING.max(a.in_use);
+            if a.pending() > bound {
+                a.hear_all(known);
+                if let Some(at) = a.known_free(stream, want, Look::Some, known) {
+                    return placed(a, at, Points::new());
+                }
+                if let Some(point) = a.older_half(bound) {
+                    a.steps.host_waits += 1;
+                    return Answer::NeedWait(Points::from_slice(&[point]));
+                }
+            }
             return Answer::NeedGrow(a.growth(want, room));
+        }
+        if let Some(at) = a.known_free(stream, want, Look::All, known) {
+            return placed(a, at, Points::new());
         }
         if let Some((at, after)) = a.with_waits(stream, want, known) {
             if !after.is_empty() && !known.keeps_waits(stream) {

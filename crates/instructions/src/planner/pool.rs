@@ -120,6 +120,15 @@ impl Pool {
         }
     }
 
+    /// The point in the middle of the longest queue.
+    pub(super) fn older_half(&self, blocks: &[Block]) -> Option<Point> {
+        let queue = self.queues.iter().max_by_key(|q| q.entries.len())?;
+        let entries = queue.entries.iter().filter(|Reverse(e)| e.is_of(blocks));
+        let mut seqs: Vec<u64> = entries.map(|Reverse(e)| e.seq).collect();
+        let middle = seqs.len() / 2;
+        (middle < seqs.len()).then(|| Point::new(queue.source, *seqs.select_nth_unstable(middle).1))
+    }
+
     /// Takes the next pending block that the stream knows to be free by now, if it has learned
     /// anything since it was last asked.
     pub(super) fn next_covered(

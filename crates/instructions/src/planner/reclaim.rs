@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use millstream_types::{Point, StreamId};
 
 use super::arena::{Arena, Block, Chunk, NONE, State};
-use super::{Knowledge, Look};
+use super::{Knowledge, LARGE, Look};
 
 /// The points that a stream has to wait for before it may use a block.
 pub type Points = SmallVec<[Point; 2]>;
@@ -23,8 +23,28 @@ struct Run {
 }
 
 impl Arena {
+    /// A block that `stream` may use as it is: of its own, or of another stream's.
+    pub(super) fn known_free(
+        &mut self,
+        stream: StreamId,
+        want: u64,
+        look: Look,
+        known: &impl Knowledge,
+    ) -> Option<u32> {
+        let large = want >= LARGE;
+        let pool = &self.pools[stream.index()];
+        if let Some(at) = pool.fit_idle(&self.blocks, want, large, look, |_| true) {
+            let heard = self.blocks[at as usize].was_pending;
+            *(if heard { &mut self.steps.covered } else { &mut self.steps.idle }) += 1;
+            return Some(at);
+        }
+        let at = self.fit_elsewhere(stream, want, large, look, known)?;
+        self.steps.elsewhere += 1;
+        Some(at)
+    }
+
     /// The best block of another stream whose death `stream` knows.
-    pub(super) fn fit_elsewhere(
+    fn fit_elsewhere(
         &self,
         stream: StreamId,
         want: u64,
@@ -59,6 +79,20 @@ impl Arena {
             }
         };
         Some((at, self.open(stream, at, known)))
+    }
+
+    /// The bytes that are pending.
+    pub(super) fn pending(&self) -> u64 {
+        self.pools.iter().map(|p| p.pending.bytes).sum()
+    }
+
+    /// A point whose passing frees about half of what is pending for the stream that has most of
+    /// it, if more than `bound` bytes are pending in all.
+    pub(super) fn older_half(&self, bound: u64) -> Option<Point> {
+        if self.pending() <= bound {
+            return None;
+        }
+        self.pools.iter().max_by_key(|p| p.pending.bytes)?.older_half(&self.blocks)
     }
 
     /// The points of a block's death that a stream does not know.

@@ -39,6 +39,9 @@ pub struct MachineConfig {
     pub threads: usize,
     /// How many instructions may be on their way before a submitter has to wait.
     pub watermark: u64,
+    /// How many bytes of tensors that were released may still be in use by instructions on their
+    /// way, before a submitter has to wait.
+    pub watermark_bytes: u64,
     /// Memory limits in bytes, by device; others have their own default.
     pub memory_limits: HashMap<DeviceId, u64>,
     /// The ops.
@@ -69,6 +72,7 @@ impl Default for MachineConfig {
             host_workers: cores,
             threads: cores,
             watermark: 1 << 20,
+            watermark_bytes: 1 << 30,
             memory_limits: HashMap::new(),
             ops: millstream_ops::standard(),
             kernels: millstream_kernels::standard(),

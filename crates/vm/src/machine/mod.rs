@@ -60,6 +60,7 @@ pub(crate) struct Shared {
     /// Held while an arena grows, so that memory and plan grow in the same order.
     pub(crate) growth: Mutex<()>,
     pub(crate) watermark: u64,
+    pub(crate) watermark_bytes: u64,
     pub(crate) inline: bool,
     pub(crate) protection: Protection,
     /// The device whose compute stream 0 is the default stream.
@@ -129,6 +130,7 @@ impl Machine {
             releases: SegQueue::new(),
             growth: Mutex::new(()),
             watermark: config.watermark.max(1),
+            watermark_bytes: config.watermark_bytes,
             inline: config.driver == DriverKind::Inline,
             protection: config.protection,
             default_device: config.default_device,
