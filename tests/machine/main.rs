@@ -28,6 +28,7 @@ mod kinds;
 mod laziness;
 mod lazy_job;
 mod memory_cases;
+mod memory_checks;
 mod memory_limit;
 mod misuse;
 mod placement;

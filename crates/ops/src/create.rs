@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `full(; shape, value, dtype, strides)` | a new tensor, every element of which is the value |
 //! | `arange(; start=0, end, step=1, dtype)` | start, start + step, ..., as long as it is before the end |
+//! | `scrub(; bytes)` | none: fills that many bytes of scratch memory with ones, for machines that check memory |
 //!
 //! Without `dtype`, whole numbers give i64, others f32, and truth values bool. The `strides` of
 //! `full` are those of a tensor without gaps; row-major order unless given.
@@ -18,7 +19,7 @@ use crate::elementwise::refuse;
 use crate::layouts::is_dense;
 use crate::schema::{CallSpec, Signature};
 
-pub(crate) const OPS: &[Def] = &[FULL, ARANGE];
+pub(crate) const OPS: &[Def] = &[FULL, ARANGE, SCRUB];
 
 const FULL: Def = Def {
     name: "full",
@@ -70,6 +71,27 @@ fn lengths(call: CallSpec<'_>, name: &'static str) -> Result<Option<Vec<usize>>>
         Err(_) => refuse(name, format!("{given:?}: expected numbers of 0 or more")),
     }
 }
+
+/// What a machine that checks memory does with blocks that nobody has: whoever reads them all the
+/// same gets numbers that no program means.
+const SCRUB: Def = Def {
+    name: "scrub",
+    summary: "no result; all bits of its scratch memory are set: every float there is NaN",
+    inputs: &[],
+    attrs: &[arg("bytes", "how much scratch memory")],
+    arity: Arity::Listed,
+    rule: |call| {
+        let bytes = required("bytes", call.attrs.int("bytes")?)?;
+        match usize::try_from(bytes) {
+            Ok(workspace) => Ok(Signature {
+                accesses: Default::default(),
+                outputs: Default::default(),
+                workspace,
+            }),
+            Err(_) => refuse("bytes", format!("{bytes}: expected a number of 0 or more")),
+        }
+    },
+};
 
 const ARANGE: Def = Def {
     name: "arange",

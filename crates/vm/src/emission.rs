@@ -137,7 +137,7 @@ impl Shared {
     }
 
     /// Emits what handles' drops have let go of.
-    fn drain(&self, emission: &mut Emission) {
+    pub(crate) fn drain(&self, emission: &mut Emission) {
         if self.releases.is_empty() && emission.ended_jobs.is_empty() {
             return;
         }

@@ -166,11 +166,10 @@ impl Builder {
         self.wait_for_operands(sink, stream, &operands, origin);
         let at = self.next(stream);
         self.note_uses(at, &operands);
-        if let Some(Place { block, .. }) = workspace {
-            self.release_block(block, [at].into_iter().collect());
-        }
+        let block = workspace.and_then(|w| w.block);
         let workspace = workspace.map(|w| Box::new(w.place));
         self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
+        self.release_block(sink, block, [at].into_iter().collect(), origin);
         at
     }
 

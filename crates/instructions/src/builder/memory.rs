@@ -1,18 +1,21 @@
 //! Tensors' lives.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorId, TensorSpec};
+use millstream_types::{
+    Attrs, DeviceId, Error, Origin, Point, Result, StreamId, TensorId, TensorSpec,
+};
 
 use crate::builder::region::SectionId;
 use crate::builder::slot::Storage;
 use crate::builder::stream::Known;
 use crate::builder::{Builder, Need, Outcome, Sink, TensorRef};
 use crate::frontier::Frontier;
-use crate::instruction::Placement;
-use crate::planner::{Answer, ArenaId, BlockId, Planner, Points};
+use crate::instruction::{Operands, Placement};
+use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Planner, Points};
 use crate::table::Body;
 
 /// How many tensors an error names that memory is held by.
@@ -101,6 +104,15 @@ impl Builder {
         if !after.is_empty() {
             self.wait_for_points(sink, stream, &after, origin);
         }
+        let checked = self.scrub.is_some();
+        for place in places.iter_mut().filter(|_| checked) {
+            if let Some(block) = place.block
+                && self.fill(sink, block, origin).is_some()
+            {
+                let size = place.place.size;
+                place.place = Placement { size, ..self.planner.hand_on(block) };
+            }
+        }
         Ok(Outcome::Done(places))
     }
 
@@ -115,37 +127,77 @@ impl Builder {
         Known { streams, fence, fence_epoch: *fence_epoch, observed }
     }
 
-    fn out_of_memory(&self, arena: ArenaId, wanted: u64, purpose: String) -> Error {
-        let device = self.planner.device(arena);
+    /// The storages that live in the planner's memory, the largest first: of each its bytes, and the
+    /// tensor that was made first.
+    fn held(&self, of: impl Fn(ArenaId) -> bool) -> Vec<(u64, TensorId)> {
         let live = self.slots.live_tensors().filter_map(|tensor| {
             let storage = self.slots.storage_of(tensor);
             let held = self.slots.storage(storage);
-            (held.arena == arena && held.block.is_some()).then_some((held.bytes, storage, tensor))
+            (of(held.arena) && held.block.is_some()).then_some((held.bytes, storage, tensor))
         });
         let mut live: Vec<_> = live.collect();
-        // The largest first; of the tensors of one storage the one that was made first.
         live.sort_unstable_by_key(|&(bytes, storage, tensor)| (Reverse(bytes), storage, tensor));
         live.dedup_by_key(|(_, storage, _)| *storage);
-        let holder = |&(bytes, _, tensor): &(u64, _, TensorId)| {
-            let (spec, made) = (self.slots.spec(tensor).brief(), self.slots.made(tensor));
-            let at = if made.is_unknown() { String::new() } else { format!(", made at {made}") };
-            format!("{tensor} {spec}, {bytes} bytes{at}")
-        };
+        live.into_iter().map(|(bytes, _, tensor)| (bytes, tensor)).collect()
+    }
+
+    /// What a tensor is, how large, and where it was made.
+    fn holder(&self, (bytes, tensor): (u64, TensorId)) -> String {
+        let (spec, made) = (self.slots.spec(tensor).brief(), self.slots.made(tensor));
+        let at = if made.is_unknown() { String::new() } else { format!(", made at {made}") };
+        format!("{tensor} {spec}, {bytes} bytes{at}")
+    }
+
+    /// The tensors that have not been released, as text, the largest first.
+    pub fn holders(&self) -> Vec<String> {
+        self.held(|_| true).into_iter().map(|held| self.holder(held)).collect()
+    }
+
+    fn out_of_memory(&self, arena: ArenaId, wanted: u64, purpose: String) -> Error {
+        let device = self.planner.device(arena);
+        let holders = self.held(|a| a == arena).into_iter().take(HOLDERS);
         Error::OutOfMemory {
             device: device.clone(),
             purpose,
             wanted,
             in_use: self.planner.in_use(arena),
             limit: self.planner.limit(device).unwrap_or(0),
-            holders: live.iter().take(HOLDERS).map(holder).collect(),
+            holders: holders.map(|held| self.holder(held)).collect(),
         }
     }
 
-    pub(super) fn release_block(&mut self, block: Option<BlockId>, death: Frontier) {
-        if let Some(block) = block {
-            let (planner, known) = self.memory_and_known();
-            planner.release(block, death, &known);
+    pub(super) fn release_block(
+        &mut self,
+        sink: &mut dyn Sink,
+        block: Option<BlockId>,
+        mut death: Frontier,
+        origin: &Origin,
+    ) {
+        let Some(block) = block else { return };
+        if self.scrub.is_some() {
+            let stream = self.planner.stream_of(block);
+            // Elsewhere it is filled when it is given out: to fill it now would have to wait.
+            if self.known().open(stream, &death).is_none()
+                && let Some(at) = self.fill(sink, block, origin)
+            {
+                death = [at].into_iter().collect();
+            }
         }
+        let (planner, known) = self.memory_and_known();
+        planner.release(block, death, &known);
+    }
+
+    /// Fills a block that nobody uses with a pattern, on the stream that it was placed for, if that
+    /// can run an op.
+    fn fill(&mut self, sink: &mut dyn Sink, block: BlockId, origin: &Origin) -> Option<Point> {
+        let stream = self.planner.stream_of(block);
+        let op = self.scrub.filter(|_| self.runs_kernels(stream).is_ok())?;
+        let place = self.planner.hand_on(block);
+        let at = self.next(stream);
+        let attrs = Some(Arc::new(Attrs::new().with("bytes", place.size as i64)));
+        let (operands, workspace) = (Operands::new(), Some(Box::new(place)));
+        self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
+        Some(at)
     }
 
     /// A tensor at a place that the planner gave.
@@ -262,7 +314,7 @@ impl Builder {
         self.usable(tensor, section)?;
         self.emit(sink, Body::ReleaseTensor { tensor: tensor.id }, origin);
         if let Some(storage) = self.slots.end(tensor.id, origin) {
-            self.release_block(storage.block, storage.death());
+            self.release_block(sink, storage.block, storage.death(), origin);
         }
         Ok(())
     }

@@ -33,7 +33,8 @@ use smallvec::SmallVec;
 
 use millstream_ops::OpRegistry;
 use millstream_types::{
-    DeviceId, Error, Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
+    DeviceId, Error, OpId, Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId,
+    TensorSpec,
 };
 
 use crate::catalog::StreamCatalog;
@@ -148,6 +149,8 @@ pub struct Builder {
     fence_epoch: u64,
     /// What the host saw pass.
     observed: Frontier,
+    /// The op that fills memory which nobody has, if memory is checked.
+    scrub: Option<OpId>,
     stats: Stats,
 }
 
@@ -181,6 +184,7 @@ impl Builder {
             fence: Frontier::new(),
             fence_epoch: 0,
             observed: Frontier::new(),
+            scrub: None,
             stats: Stats::default(),
         }
     }
@@ -190,6 +194,16 @@ impl Builder {
     pub fn set_protection(&mut self, protection: Protection) {
         debug_assert!(self.streams.is_empty(), "streams are known already");
         self.protection = protection;
+    }
+
+    /// Has memory filled with a pattern when it is released, where its stream knows that it is free,
+    /// and when it is given out. Both are calls of the op `scrub`, on the stream of the memory.
+    ///
+    /// # Errors
+    /// There is no such op.
+    pub fn check_memory(&mut self) -> Result<()> {
+        self.scrub = Some(self.ops.id("scrub")?);
+        Ok(())
     }
 
     /// The ops that can be called.

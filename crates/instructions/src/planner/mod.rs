@@ -298,6 +298,16 @@ impl Planner {
         self.arenas[arena.index()].give_back(start, known).is_some()
     }
 
+    /// The stream that a block was placed for.
+    pub fn stream_of(&self, block: BlockId) -> StreamId {
+        self.arenas[block.arena.index()].blocks[block.block as usize].stream
+    }
+
+    /// All of a block that is held, for a next owner, without a release between.
+    pub fn hand_on(&mut self, block: BlockId) -> Placement {
+        self.arenas[block.arena.index()].hand_on(block.block)
+    }
+
     /// Takes back what `place` gave. `death` holds the points of its last uses.
     pub fn release(&mut self, block: BlockId, death: Frontier, known: &impl Knowledge) {
         self.arenas[block.arena.index()].release(block.block, death, known);

@@ -9,7 +9,14 @@ use super::element::{Element, from_scalar};
 use super::strided::{BLOCK, CHUNK, Sequence};
 use crate::context::KernelCtx;
 
-pub(crate) const KERNELS: &[Kernel] = &[("full", fill), ("arange", arange)];
+pub(crate) const KERNELS: &[Kernel] = &[("full", fill), ("arange", arange), ("scrub", scrub)];
+
+fn scrub(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (bytes, count) = ctx.workspace();
+    // SAFETY: the workspace is `count` bytes long and nobody else's while the call runs.
+    unsafe { bytes.write_bytes(0xff, count) };
+    Ok(())
+}
 
 /// Every number is computed from its index, so that errors do not add up.
 fn arange(ctx: &KernelCtx<'_>) -> Result<()> {

@@ -44,6 +44,9 @@ pub struct MachineConfig {
     pub watermark_bytes: u64,
     /// Memory limits in bytes, by device; others have their own default.
     pub memory_limits: HashMap<DeviceId, u64>,
+    /// Whether memory that nobody has is filled with a pattern, and whether shutting down names the
+    /// tensors that were never released. The ops have to include `scrub`, which does the filling.
+    pub check_memory: bool,
     /// The ops.
     pub ops: OpRegistry,
     /// Their kernels.
@@ -74,6 +77,7 @@ impl Default for MachineConfig {
             watermark: 1 << 20,
             watermark_bytes: 1 << 30,
             memory_limits: HashMap::new(),
+            check_memory: false,
             ops: millstream_ops::standard(),
             kernels: millstream_kernels::standard(),
             devices,

@@ -61,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) growth: Mutex<()>,
     pub(crate) watermark: u64,
     pub(crate) watermark_bytes: u64,
+    pub(crate) check_memory: bool,
     pub(crate) inline: bool,
     pub(crate) protection: Protection,
     /// The device whose compute stream 0 is the default stream.
@@ -87,7 +88,7 @@ impl Machine {
     /// A machine that has done nothing: no device is open, no thread runs.
     ///
     /// # Errors
-    /// None today; a configuration that contradicts itself may be refused one day.
+    /// Memory is to be checked, and the ops do not include `scrub`.
     pub fn new(config: MachineConfig) -> Result<Machine> {
         // Relaxed: only uniqueness is wanted.
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
@@ -122,6 +123,9 @@ impl Machine {
         let catalog = Box::new(Catalog(policies));
         let mut builder = Builder::new(&BuilderConfig { sync: config.sync }, ops, catalog);
         builder.set_protection(config.protection);
+        if config.check_memory {
+            builder.check_memory()?;
+        }
         let router = Router::new(engine.clone(), driver, config.annotations);
         let emission = Emission { builder, router, ended_jobs: SmallVec::new(), next_list: 0 };
         let shared = Shared {
@@ -131,6 +135,7 @@ impl Machine {
             growth: Mutex::new(()),
             watermark: config.watermark.max(1),
             watermark_bytes: config.watermark_bytes,
+            check_memory: config.check_memory,
             inline: config.driver == DriverKind::Inline,
             protection: config.protection,
             default_device: config.default_device,

@@ -16,6 +16,9 @@ use super::{Machine, Shared};
 pub struct Report {
     /// Streams with instructions that have not completed, and how far each has come.
     pub hanging: Vec<String>,
+    /// The tensors that were not released, if memory is checked: what each is, how large, and where
+    /// it was made.
+    pub unreleased: Vec<String>,
     /// Whether worker threads, with their memory, were left behind.
     pub leaked: bool,
 }
@@ -53,6 +56,10 @@ impl Shared {
         let Ok(mut emission) = self.emission.lock() else {
             return Report { leaked: true, ..report };
         };
+        if self.check_memory {
+            self.drain(&mut emission);
+            report.unreleased = emission.builder.holders();
+        }
         let threads = emission.router.driver.stop();
         drop(emission);
         if report.hanging.is_empty() {
