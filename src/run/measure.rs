@@ -7,7 +7,7 @@ use millstream_instructions::{Body, InstructionList, Kind, Resolution, Via};
 use millstream_types::{Result, StreamKey};
 use millstream_vm::Machine;
 
-use crate::run::report::{RunReport, StreamReport};
+use crate::run::report::{MemoryReport, RunReport, StreamReport};
 
 /// What a machine had done before a program began.
 pub(super) struct Before {
@@ -49,7 +49,13 @@ impl Before {
             })
             .filter(|s| s.instructions > 0)
             .collect();
-        report.peak_bytes = machine.memory()?.iter().map(|arena| arena.peak).sum();
+        let keys = machine.stream_keys()?;
+        let memory = machine.memory()?.into_iter().map(|usage| MemoryReport {
+            streams: usage.streams.iter().map(|s| keys[s.stream.index()].clone()).collect(),
+            usage,
+        });
+        report.memory = memory.collect();
+        report.peak_bytes = report.memory.iter().map(|device| device.usage.peak).sum();
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ use millstream_trace::{Body, Program};
 pub use error::RunError;
 pub use options::RunOptions;
 pub use ranks::run_ranks;
-pub use report::{OutputReport, RunReport, StreamReport};
+pub use report::{MemoryReport, OutputReport, RunReport, StreamReport};
 
 /// A trace that has been checked and can run.
 pub struct Prepared {

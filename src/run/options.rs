@@ -51,6 +51,8 @@ pub struct RunOptions {
     pub emit: bool,
     /// The most bytes of each device's memory; each device's own default unless given.
     pub memory_limit: Option<u64>,
+    /// Whether memory that nobody has is filled with a pattern.
+    pub check_memory: bool,
     /// The ops that a program may call. An execution trace is imported with ops of its own,
     /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which have to be the same.
     pub ops: Arc<OpRegistry>,
@@ -72,6 +74,7 @@ impl Default for RunOptions {
             repeat: 1,
             emit: false,
             memory_limit: None,
+            check_memory: false,
             ops: Arc::new(millstream_ops::standard()),
             kernels: Arc::new(millstream_kernels::standard()),
             progress: None,
@@ -110,6 +113,7 @@ impl RunOptions {
             sync: self.sync,
             devices: Arc::new(registry()),
             memory_limits: self.memory_limits(),
+            check_memory: self.check_memory,
             ops: OpRegistry::clone(&self.ops),
             kernels: KernelRegistry::clone(&self.kernels),
             ranks: rank.meets,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use millstream_instructions::builder::Waits;
+use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::{StreamKey, TensorId, TensorSpec};
@@ -27,6 +28,9 @@ pub struct RunReport {
     pub streams: Vec<StreamReport>,
     /// The most bytes of tensors and workspaces that were held at once, by all devices together.
     pub peak_bytes: u64,
+    /// The memory of each device when the run had ended, its tensors still held. Nothing for a raw
+    /// list, which has memory of its own.
+    pub memory: Vec<MemoryReport>,
     /// How long the fastest run took, from the first statement until the last output was read and
     /// everything had completed.
     pub wall: Duration,
@@ -36,6 +40,15 @@ pub struct RunReport {
     pub imported: Option<Imported>,
     /// What failed while running, each once.
     pub failures: Vec<TraceError>,
+}
+
+/// The memory of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryReport {
+    /// How much there is, who has it, and how it was found.
+    pub usage: ArenaUse,
+    /// The keys of `usage.streams`.
+    pub streams: Vec<StreamKey>,
 }
 
 /// A stream that was given anything.

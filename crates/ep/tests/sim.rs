@@ -260,6 +260,7 @@ fn memory_keeps_to_the_limit() {
         wanted: 2049,
         in_use: 2048,
         limit: 4096,
+        holders: Vec::new(),
     };
     assert_eq!(refused, Some(expected));
     drop(half);

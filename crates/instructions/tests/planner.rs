@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use millstream_instructions::planner::{CHUNK, GRAIN, Knowledge, LARGE, Placed, Points};
+use millstream_instructions::planner::{GRAIN, Knowledge, LARGE, Placed, Points};
 use millstream_instructions::{Answer, ArenaId, Frontier, Placement, Planner};
 use millstream_types::{DeviceId, Point, StreamId};
+
+/// A size between small and large.
+const CHUNK: u64 = 1 << 16;
 
 /// Three in-order streams and a pool.
 const STREAMS: u16 = 4;
@@ -426,16 +429,19 @@ fn growth_stops_at_the_limit() {
     assert_eq!(planner.place(arena, 1, A, &known), Answer::Full);
     let device = DeviceId::cpu(0);
     planner.set_limit(&device, 3 * CHUNK / 2 + 1);
-    assert_eq!(planner.place(arena, 1, A, &known), Answer::NeedGrow(CHUNK));
+    assert_eq!(planner.place(arena, CHUNK, A, &known), Answer::NeedGrow(CHUNK));
     planner.grown(arena, CHUNK, A);
     let first = placed(planner.place(arena, CHUNK, A, &known));
-    assert_eq!(planner.place(arena, 1, A, &known), Answer::NeedGrow(CHUNK / 2), "what is left");
+    assert_eq!(planner.place(arena, 1, A, &known), Answer::NeedGrow(CHUNK / 16), "a share");
     planner.grown(arena, CHUNK / 2, A);
     placed(planner.place(arena, CHUNK / 2, A, &known));
     assert_eq!(planner.place(arena, 1, A, &known), Answer::Full);
     assert_eq!(planner.place(arena, u64::MAX, A, &known), Answer::Full);
     planner.release(first.block, Frontier::new(), &known);
     assert_eq!(planner.place(arena, 3 * CHUNK / 2, A, &known), Answer::Full, "chunks stay apart");
+    planner.set_limit(&device, 3 * CHUNK / 2 + GRAIN);
+    placed(planner.place(arena, CHUNK, A, &known));
+    assert_eq!(planner.place(arena, 1, A, &known), Answer::NeedGrow(GRAIN), "what is left");
 }
 
 #[test]

@@ -34,6 +34,12 @@ pub(crate) struct Arguments {
     /// The most memory of each device, as in 512MiB; each device's own default unless given.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
+    /// Show the memory of each device and stream, and how it was found.
+    #[arg(long)]
+    pub(super) memory: bool,
+    /// Fill memory that nobody has with a pattern, in which every float is NaN.
+    #[arg(long)]
+    check_memory: bool,
     /// Take VALUE for every number that an execution trace lost and consts.json does not have.
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
@@ -97,6 +103,7 @@ impl Arguments {
             repeat: self.repeat,
             emit: self.emit.is_some(),
             memory_limit: self.memory_limit,
+            check_memory: self.check_memory,
             ..RunOptions::default()
         })
     }

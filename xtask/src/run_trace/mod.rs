@@ -16,7 +16,7 @@ pub(crate) use arguments::Arguments;
 pub(crate) use one::Ran;
 
 use crate::BAD_INPUT;
-use crate::show::{report, snippet, tables};
+use crate::show::{memory, report, snippet, tables};
 
 /// How a trace ended; the worse the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +115,9 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
     }
     if alone || !ran.ok() {
         show(arguments, |out, terminal| tables::print(ran, out, terminal));
+    }
+    if arguments.memory {
+        show(arguments, |out, terminal| memory::print(ran, out, terminal));
     }
     if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())
         && let Some(text) = one::list_text(rank)

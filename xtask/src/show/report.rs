@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use millstream::instructions::planner::{ArenaUse, StreamUse};
+use millstream::run::MemoryReport;
 use serde::Serialize;
 
 use crate::run_trace::Ran;
@@ -19,6 +21,30 @@ struct Report<'a> {
     streams: Vec<String>,
     wall_ms: f64,
     peak_bytes: u64,
+    memory: Vec<Memory>,
+}
+
+/// The memory of a device, in bytes.
+#[derive(Serialize)]
+struct Memory {
+    device: String,
+    limit: Option<u64>,
+    reserved: u64,
+    reserved_peak: u64,
+    #[serde(flatten)]
+    share: Share,
+    fragmentation: f64,
+    steps: BTreeMap<&'static str, u64>,
+    streams: BTreeMap<String, Share>,
+}
+
+/// What a device, or one of its streams, has of its memory.
+#[derive(Serialize)]
+struct Share {
+    in_use: u64,
+    peak: u64,
+    cached: u64,
+    pending: u64,
 }
 
 #[derive(Serialize)]
@@ -51,6 +77,7 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
         streams: Vec::new(),
         wall_ms: wall.as_micros() as f64 / 1e3,
         peak_bytes: 0,
+        memory: Vec::new(),
     };
     for (rank, report) in ran.ranks.iter().enumerate() {
         let remarks = report.imported.iter().flat_map(|i| i.remarks());
@@ -73,6 +100,28 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
         all.waits.emitted += report.waits.emitted();
         all.waits.elided += report.waits.elided();
         all.peak_bytes += report.peak_bytes;
+        for device in &report.memory {
+            all.memory.push(memory(device, |name| ran.name(rank, name)));
+        }
     }
     Ok(serde_json::to_string(&all)? + "\n")
+}
+
+fn memory(report: &MemoryReport, name: impl Fn(&str) -> String) -> Memory {
+    let ArenaUse { device, limit, reserved, reserved_peak, .. } = &report.usage;
+    let ArenaUse { in_use, peak, cached, pending, .. } = report.usage;
+    let streams = report.usage.streams.iter().zip(&report.streams).map(|(used, key)| {
+        let StreamUse { in_use, peak, cached, pending, .. } = *used;
+        (key.to_string(), Share { in_use, peak, cached, pending })
+    });
+    Memory {
+        device: name(&device.to_string()),
+        limit: *limit,
+        reserved: *reserved,
+        reserved_peak: *reserved_peak,
+        share: Share { in_use, peak, cached, pending },
+        fragmentation: report.usage.fragmentation(),
+        steps: report.usage.steps.named().into_iter().collect(),
+        streams: streams.collect(),
+    }
 }

@@ -185,7 +185,7 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     )
 }
 
-fn right(table: &mut Table, column: usize) {
+pub(super) fn right(table: &mut Table, column: usize) {
     if let Some(column) = table.column_mut(column) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
@@ -198,7 +198,7 @@ pub(crate) fn width(terminal: bool) -> u16 {
     said.or_else(own).unwrap_or(WIDTH)
 }
 
-fn new_table(terminal: bool, header: &[&str]) -> Table {
+pub(super) fn new_table(terminal: bool, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -208,7 +208,7 @@ fn new_table(terminal: bool, header: &[&str]) -> Table {
 }
 
 /// A number of bytes, with a unit.
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = count as f64;
     let mut unit = 0;

@@ -14,7 +14,7 @@ use crate::instruction::Placement;
 
 use super::pool::Pool;
 use super::usage::Steps;
-use super::{ArenaId, CHUNK, GRAIN, Knowledge, LARGE};
+use super::{ArenaId, GRAIN, Knowledge, LARGE};
 
 /// No block.
 pub(super) const NONE: u32 = u32::MAX;
@@ -281,9 +281,10 @@ impl Arena {
         if want >= LARGE {
             return want;
         }
-        // Little is reserved in vain, and a large arena grows seldom.
+        // Small requests share chunks that grow with the arena: little is reserved in vain, and
+        // a large arena grows seldom.
         let share = self.reserved / 16 / GRAIN * GRAIN;
-        want.max(share.clamp(CHUNK, LARGE / 2).min(room))
+        want.max(share.min(LARGE / 2).min(room))
     }
 
     /// Where a new chunk begins: the first gap that holds it, or the end.

@@ -123,10 +123,6 @@ pub trait Knowledge {
 /// Sizes and offsets are multiples of this many bytes.
 pub const GRAIN: u64 = 512;
 
-/// Small requests share chunks, which grow with the arena: the first has this many bytes, and the
-/// largest half of [`LARGE`], where the limit allows.
-pub const CHUNK: u64 = 1 << 16;
-
 /// Requests of this many bytes or more have chunks of their own, so that what is small and stays
 /// long does not cut up what is large.
 pub const LARGE: u64 = 1 << 20;

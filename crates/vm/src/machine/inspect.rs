@@ -26,6 +26,14 @@ impl Machine {
         Ok(self.shared.lock()?.builder.memory())
     }
 
+    /// The keys of all streams that were asked for, by id.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn stream_keys(&self) -> Result<Vec<StreamKey>> {
+        Ok(self.shared.lock()?.builder.streams().map(|s| s.key.clone()).collect())
+    }
+
     /// The keys of the streams that were given anything.
     ///
     /// # Errors
