@@ -78,11 +78,14 @@ fn where_nothing_comes_back_it_is_an_error() {
     for driver in DRIVERS {
         let m = small(driver);
         let s = cpu(&m, 0);
-        let held: Vec<Tensor> = (0..4).map(|k| upload(&s, &m, &[k as f32])).collect();
+        let (held, line): (Vec<Tensor>, u32) =
+            ((0..4).map(|k| upload(&s, &m, &[k as f32])).collect(), line!());
         let error = m.call("relu", &[&held[0]]).on(&s).unwrap_err();
+        let text =
+            error.without_place().to_string().replace(&format!("{}:{line}", file!()), "HERE");
         assert!(error.is_runtime());
         insta::allow_duplicates!(
-            insta::assert_snapshot!(error.without_place(), @"out of memory on cpu:0: 4 bytes wanted for f32[1], a result of relu, 2048 of 2048 in use; most of it is held by %0 f32[1], 4 bytes, made at tests/machine/memory_limit.rs:89; %1 f32[1], 4 bytes, made at tests/machine/memory_limit.rs:89; %2 f32[1], 4 bytes, made at tests/machine/memory_limit.rs:89")
+            insta::assert_snapshot!(text, @"out of memory on cpu:0: 4 bytes wanted for f32[1], a result of relu, 2048 of 2048 in use; most of it is held by %0 f32[1], 4 bytes, made at HERE; %1 f32[1], 4 bytes, made at HERE; %2 f32[1], 4 bytes, made at HERE")
         );
         let huge = m.empty(&s, f32_spec(&[1 << 40])).unwrap_err();
         assert!(matches!(huge.without_place(), Error::OutOfMemory { .. }), "{huge}");
