@@ -30,6 +30,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("examples/custom_op.rs", "a kernel from outside: it reads and writes elements by address"),
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
+    ("xtask/src/bench/memory.rs", "calls allocators of the host's, to compare with"),
     ("xtask/src/bench/mod.rs", "kernels that are checked read and write their variables"),
 ];
 

@@ -58,6 +58,8 @@ enum Command {
 enum Bench {
     /// What the machine costs per instruction.
     Engine(bench::EngineArgs),
+    /// What memory and events cost, beside allocators of the host's.
+    Memory(bench::MemoryArgs),
 }
 
 /// Bad input, or a device that is not there. Clap ends with the same status.
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Schema => schema::run(),
         Command::Layering => layering::run(),
         Command::Bench(Bench::Engine(arguments)) => bench::engine(&arguments),
+        Command::Bench(Bench::Memory(arguments)) => bench::memory(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
     };
     match done {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use millstream_types::{Point, StreamId};
 
 /// What is known to happen before something: stream → highest sequence number.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frontier {
     // Sorted by stream, no sequence number 0.
     points: SmallVec<[Point; 4]>,
@@ -75,6 +75,18 @@ impl Frontier {
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
+    }
+}
+
+impl Clone for Frontier {
+    fn clone(&self) -> Frontier {
+        // Points are plain values: copied as a whole, not one after another.
+        Frontier { points: SmallVec::from_slice(&self.points) }
+    }
+
+    fn clone_from(&mut self, other: &Frontier) {
+        self.points.clear();
+        self.points.extend_from_slice(&other.points);
     }
 }
 

@@ -8,6 +8,7 @@
 //! Inside the clock: building each instruction, hazards, routing, running an empty kernel,
 //! completion, retirement. Outside: looking up the op and the operands.
 
+mod memory;
 mod workload;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use millstream::{
     Access, Attrs, DType, DeviceId, Machine, MachineConfig, Prepared, Stream, Tensor, TensorSpec,
 };
 
+pub(crate) use memory::{MemoryArgs, memory};
 use workload::{STREAMS, Workload, step, workload};
 
 /// What to measure.
@@ -256,7 +258,7 @@ fn one(args: &EngineArgs, test: &str) -> Result<()> {
         "verify" => verify(args),
         "lat" => latency(args, test, Duration::ZERO, args.count.min(20_000) as usize),
         "latidle" => latency(args, test, Duration::from_millis(1), 500),
-        "mem" => memory(args),
+        "mem" => pending_memory(args),
         "stencil" => {
             let load = workload(test, args.count.min(1_000) as usize, args.width)?;
             let (total, push, _) = stream(args, &load, &GRAIN)?;
@@ -315,7 +317,7 @@ fn latency(args: &EngineArgs, test: &str, pause: Duration, count: usize) -> Resu
 }
 
 /// The first instruction holds its stream while all others are given.
-fn memory(args: &EngineArgs) -> Result<()> {
+fn pending_memory(args: &EngineArgs) -> Result<()> {
     let bed = Bed::new(args)?;
     let load = workload("chain", args.count as usize, 1)?;
     let x = bed.variables(&load)?.remove(0);

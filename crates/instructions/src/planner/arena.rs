@@ -69,6 +69,8 @@ pub(super) struct Chunk {
 pub(super) struct Arena {
     pub(super) id: ArenaId,
     pub(super) device: DeviceId,
+    /// The most bytes that may be taken from the device, once it is known.
+    pub(super) limit: Option<u64>,
     pub(super) blocks: Vec<Block>,
     spare: Vec<u32>,
     /// By their start.
@@ -90,6 +92,7 @@ impl Arena {
         Arena {
             id,
             device,
+            limit: None,
             blocks: Vec::new(),
             spare: Vec::new(),
             chunks: Vec::new(),
@@ -248,18 +251,20 @@ impl Arena {
 
     /// Makes one block of two that lie side by side and are in no list.
     pub(super) fn merge(&mut self, left: u32, right: u32) {
-        let empty = Block { state: State::Spare, stamp: 0, ..Block::new(0, 0) };
-        let gone = std::mem::replace(&mut self.blocks[right as usize], empty);
+        let gone = &mut self.blocks[right as usize];
+        gone.state = State::Spare;
+        let Block { offset, size, right: next, age, was_pending, .. } = *gone;
+        let death = std::mem::take(&mut gone.death);
         self.spare.push(right);
         let block = &mut self.blocks[left as usize];
-        debug_assert_eq!(block.offset + block.size, gone.offset, "not side by side");
-        block.size += gone.size;
-        block.right = gone.right;
-        block.age = block.age.max(gone.age);
-        block.was_pending |= gone.was_pending;
-        block.death.join(&gone.death);
-        if gone.right != NONE {
-            self.blocks[gone.right as usize].left = left;
+        debug_assert_eq!(block.offset + block.size, offset, "not side by side");
+        block.size += size;
+        block.right = next;
+        block.age = block.age.max(age);
+        block.was_pending |= was_pending;
+        block.death.join(&death);
+        if next != NONE {
+            self.blocks[next as usize].left = left;
         }
     }
 

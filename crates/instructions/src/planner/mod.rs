@@ -34,7 +34,6 @@ mod pool;
 mod reclaim;
 mod usage;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use millstream_types::{DeviceId, Point, StreamId};
@@ -151,8 +150,6 @@ impl Look {
 #[derive(Debug, Default)]
 pub struct Planner {
     arenas: Vec<Arena>,
-    /// The limit of each device, once it is known.
-    limits: BTreeMap<DeviceId, u64>,
 }
 
 /// The bytes that a request takes; none if they cannot be counted in 64 bits.
@@ -191,7 +188,7 @@ impl Planner {
 
     /// The limit of `device`, if it is known.
     pub fn limit(&self, device: &DeviceId) -> Option<u64> {
-        self.limits.get(device).copied()
+        self.arenas.iter().find(|a| a.device == *device)?.limit
     }
 
     /// The bytes that an arena has taken.
@@ -206,7 +203,8 @@ impl Planner {
 
     /// Fixes the most bytes that `device`'s arena may take.
     pub fn set_limit(&mut self, device: &DeviceId, bytes: u64) {
-        self.limits.insert(device.clone(), bytes);
+        let arena = self.arena(device);
+        self.arenas[arena.index()].limit = Some(bytes);
     }
 
     /// Looks for a place of `bytes` bytes for `stream`.
@@ -217,7 +215,6 @@ impl Planner {
         stream: StreamId,
         known: &impl Knowledge,
     ) -> Answer {
-        let limit = self.limits.get(&self.arenas[arena.index()].device).copied();
         let a = &mut self.arenas[arena.index()];
         let Some(want) = rounded(bytes) else { return Answer::Full };
         a.pool(stream);
@@ -227,7 +224,7 @@ impl Planner {
             Answer::Placed(Placed { place, block: BlockId { arena, block: at }, after })
         };
         // A limit that is not known yet is asked for when the arena first grows.
-        let room = limit.map_or(u64::MAX, |l| l / GRAIN * GRAIN).saturating_sub(a.reserved);
+        let room = a.limit.map_or(u64::MAX, |l| l / GRAIN * GRAIN).saturating_sub(a.reserved);
         if let Some(at) = a.known_free(stream, want, Look::Some, known) {
             return placed(a, at, Points::new());
         }
@@ -318,7 +315,6 @@ impl Planner {
 
     /// The memory of each device.
     pub fn usage(&self, known: &impl Knowledge) -> Vec<ArenaUse> {
-        let limit = |a: &Arena| self.limits.get(&a.device).copied();
-        self.arenas.iter().map(|a| a.usage(limit(a), known)).collect()
+        self.arenas.iter().map(|a| a.usage(known)).collect()
     }
 }

@@ -126,7 +126,7 @@ impl fmt::Display for ArenaUse {
 impl Arena {
     /// What there is, as far as the streams know now. Looks, and moves nothing: that somebody asks
     /// changes no placement.
-    pub(super) fn usage(&self, limit: Option<u64>, known: &impl Knowledge) -> ArenaUse {
+    pub(super) fn usage(&self, known: &impl Knowledge) -> ArenaUse {
         let mut streams: Vec<StreamUse> = Vec::new();
         for (k, pool) in self.pools.iter().enumerate() {
             streams.push(StreamUse {
@@ -156,7 +156,7 @@ impl Arena {
         streams.retain(|s| s.peak > 0 || s.cached + s.pending > 0);
         ArenaUse {
             device: self.device.clone(),
-            limit,
+            limit: self.limit,
             reserved: self.reserved,
             reserved_peak: self.reserved_peak,
             in_use: self.in_use,
