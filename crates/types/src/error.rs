@@ -100,6 +100,15 @@ pub enum Error {
         /// What was waited for.
         what: String,
     },
+    /// Nothing could move any more, and something was still waited for. Only a simulated machine,
+    /// which knows all that can move, can tell.
+    #[error("nothing can move, and {what} is waited for:\n{state}")]
+    Stuck {
+        /// What was waited for.
+        what: String,
+        /// What has not completed and where it stands.
+        state: String,
+    },
     /// A kernel or callback tried to submit or wait on its own machine.
     #[error("{what} from within a kernel or callback would wait for itself")]
     Reentrant {

@@ -1,5 +1,6 @@
 //! The one critical section of a machine: hazards, sequence numbers, placement and enqueueing.
 
+use std::fmt::Display;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 
 use crate::guard;
 use crate::job::Ended;
-use crate::machine::Shared;
+use crate::machine::{DriverKind, Shared};
 use crate::points::{Mark, Waiter};
 use crate::router::Router;
 
@@ -176,11 +177,16 @@ impl Shared {
         if backlog.has_room(self.watermark) {
             return Ok(());
         }
+        if self.driver == DriverKind::Simulated {
+            // What is left when nothing can move waits for the program.
+            let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
+            return Ok(());
+        }
         while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
             if self.is_closed() {
                 return Err(Error::Closed);
             }
-            if self.inline {
+            if self.driver == DriverKind::Inline {
                 self.advance_inline(Duration::ZERO)?;
                 // Nothing runs by itself: what is left waits for the program.
                 return Ok(());
@@ -289,7 +295,12 @@ impl Shared {
             None => Some(Duration::from_millis(100)),
             Some(all) => all.checked_sub(start.elapsed()),
         };
-        if self.inline {
+        if self.driver == DriverKind::Simulated {
+            let waited = self.step_until(&point, || points.reached(point, Mark::Completed));
+            // A wait with a limit ends there, and without a clock only when nothing can move.
+            return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
+        }
+        if self.driver == DriverKind::Inline {
             while !points.reached(point, Mark::Completed) {
                 let left = left().ok_or_else(late)?;
                 self.advance_inline(left.min(Duration::from_millis(20)))?;
@@ -308,6 +319,31 @@ impl Shared {
         }
         while !points.reached(point, Mark::Completed) {
             std::thread::park_timeout(left().ok_or_else(late)?);
+        }
+        Ok(())
+    }
+
+    /// Whether instructions are run by others than the program's own thread.
+    pub(crate) fn runs_by_itself(&self) -> bool {
+        self.driver == DriverKind::Threaded
+    }
+
+    /// Simulated: runs steps until `done`.
+    fn step_until(&self, what: &dyn Display, done: impl Fn() -> bool) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let engine = router.engine.clone();
+        let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
+        guard::within(engine.machine, || simulated.wait(&engine, what, done))
+    }
+
+    /// Simulated: the program looks whether something has come.
+    pub(crate) fn glance(&self) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let engine = router.engine.clone();
+        if let Some(simulated) = router.driver.simulated_mut() {
+            guard::within(engine.machine, || simulated.glance(&engine));
         }
         Ok(())
     }

@@ -198,11 +198,13 @@ impl HostTable {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads for functions of the host's, started when all others are busy.
+/// Threads for functions of the host's, started when all others are busy. Of a simulated machine
+/// there are none: functions are kept until its driver runs them.
 #[derive(Default)]
 pub(crate) struct HostWorkers {
     state: Arc<(Mutex<HostState>, Condvar)>,
     machine: u64,
+    kept: bool,
 }
 
 #[derive(Default)]
@@ -217,8 +219,27 @@ struct HostState {
 const MOST_THREADS: usize = 64;
 
 impl HostWorkers {
-    pub(crate) fn new(machine: u64) -> HostWorkers {
-        HostWorkers { state: Arc::default(), machine }
+    pub(crate) fn new(machine: u64, kept: bool) -> HostWorkers {
+        HostWorkers { state: Arc::default(), machine, kept }
+    }
+
+    /// How many functions are kept.
+    pub(crate) fn waiting(&self) -> usize {
+        if !self.kept {
+            return 0;
+        }
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner).jobs.len()
+    }
+
+    /// Runs one of the functions that are kept, counted from the oldest, on this thread.
+    pub(crate) fn run_waiting(&self, number: usize) {
+        let job = {
+            let mut state = self.state.0.lock().unwrap_or_else(PoisonError::into_inner);
+            state.jobs.remove(number)
+        };
+        if let Some(job) = job {
+            guard::within(self.machine, job);
+        }
     }
 
     /// Runs `job` on a thread of its own for as long as it takes.
@@ -229,6 +250,9 @@ impl HostWorkers {
         let (lock, wake) = &*self.state;
         let mut state = lock.lock().unwrap_or_else(PoisonError::into_inner);
         state.jobs.push_back(job);
+        if self.kept {
+            return Ok(());
+        }
         if state.idle >= state.jobs.len() || state.threads >= MOST_THREADS {
             wake.notify_one();
             return Ok(());

@@ -78,6 +78,15 @@ impl Inbox {
         std::mem::swap(&mut *list, into);
     }
 
+    /// Takes the oldest news alone.
+    pub(crate) fn take_one(&self) -> Option<News> {
+        let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = if list.is_empty() { None } else { Some(list.remove(0)) };
+        // As in `take`: the lock orders the list.
+        self.full.store(!list.is_empty(), Ordering::Relaxed);
+        oldest
+    }
+
     /// Sleeps until woken, unless `busy` sees something to do.
     pub(crate) fn sleep(&self, busy: impl Fn() -> bool) {
         self.asleep.store(true, Ordering::Relaxed);

@@ -22,7 +22,7 @@
 //! | [`handle`] | streams, tensors, events, sections as users hold them |
 //! | `emission` | the critical section, and what it needs from outside |
 //! | `router` | from emitted instructions to workers' queues |
-//! | `driver` | worker threads, or the caller's own |
+//! | `driver` | worker threads, the caller's own in program order, or in an order chosen by seed |
 //! | `core` | one worker's engine |
 //! | `points` | progress of streams, and who waits for it |
 //! | `ring`, `inbox` | the ways to a worker |
@@ -56,6 +56,7 @@ mod slots;
 mod sync;
 mod task;
 
+pub use driver::{Schedule, Simulation};
 pub use engine::{Alone, Rendezvous};
 pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use host::Blob;

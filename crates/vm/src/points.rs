@@ -101,6 +101,11 @@ impl StreamState {
         self.completed.load(Ordering::Acquire)
     }
 
+    /// The last instruction of which it was published that it is launched and not completed.
+    pub(crate) fn launched(&self) -> u64 {
+        self.launched.load(Ordering::Acquire)
+    }
+
     /// The owner tells that all up to `seq` have got that far.
     pub(crate) fn publish(&self, seq: u64, mark: Mark) {
         // Release: pairs with the loads of `reached`.

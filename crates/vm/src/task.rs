@@ -1,5 +1,6 @@
 //! What the emission gives to workers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::{Body, Instruction};
@@ -28,6 +29,11 @@ pub(crate) enum Task {
 }
 
 impl Task {
+    /// The task, as the log of a simulated run names it.
+    pub(crate) fn name(&self) -> TaskName<'_> {
+        TaskName(self)
+    }
+
     /// The stream that the task is for.
     pub(crate) fn lane(&self) -> StreamId {
         match self {
@@ -37,6 +43,34 @@ impl Task {
             },
             Task::Open(lane, _) | Task::Hold(lane, _, _) | Task::Enter(lane, _) => *lane,
             Task::Record { until: at, .. } | Task::Begin(at, _) => at.stream,
+        }
+    }
+}
+
+/// Shows a task.
+pub(crate) struct TaskName<'a>(&'a Task);
+
+impl fmt::Display for TaskName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lane = self.0.lane();
+        match self.0 {
+            Task::Run(instruction) => {
+                let (kind, at) = (instruction.body.kind().name(), instruction.body.at());
+                match (&instruction.body, at) {
+                    (Body::StreamWaitEvent { until, .. }, Some(at))
+                    | (Body::StreamWait { until, .. }, Some(at)) => {
+                        write!(f, "{at} {kind} until {until}")
+                    }
+                    (_, Some(at)) => write!(f, "{at} {kind}"),
+                    (_, None) => write!(f, "{kind}"),
+                }
+            }
+            Task::Open(_, key) => write!(f, "{lane} as {key}"),
+            Task::Hold(_, point, Mark::Completed) => write!(f, "{lane} hold until {point}"),
+            Task::Hold(_, point, Mark::Launched) => write!(f, "{lane} hold until launch of {point}"),
+            Task::Record { until, .. } => write!(f, "{until} record"),
+            Task::Enter(_, launcher) => write!(f, "{lane} enter {launcher}"),
+            Task::Begin(point, _) => write!(f, "{point} begin"),
         }
     }
 }

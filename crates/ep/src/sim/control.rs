@@ -100,6 +100,19 @@ impl SimControl {
         views
     }
 
+    /// Appends the streams whose head could run now, each with the head's ticket and kind.
+    pub fn runnable(&self, into: &mut Vec<(SimStreamId, Ticket, CommandKind)>) {
+        let state = self.simulation.lock();
+        for (d, device) in state.devices.iter().enumerate() {
+            for (s, stream) in device.streams.iter().enumerate() {
+                if let Some(head) = stream.queue.front().filter(|_| device.runnable(stream)) {
+                    let id = SimStreamId { device: d as u32, stream: s as u32 };
+                    into.push((id, head.ticket, CommandKind::of(&head.action)));
+                }
+            }
+        }
+    }
+
     /// Runs the head of `stream` on this thread; false if there is none, if it waits, or if
     /// another thread is running a command of the stream.
     ///
@@ -210,6 +223,16 @@ impl CommandKind {
             Action::Record(_) => CommandKind::Record,
             Action::Wait(_) => CommandKind::Wait,
         }
+    }
+}
+
+impl fmt::Display for CommandKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CommandKind::Work => "work",
+            CommandKind::Record => "record",
+            CommandKind::Wait => "wait",
+        })
     }
 }
 

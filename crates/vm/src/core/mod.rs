@@ -23,6 +23,7 @@ mod lane;
 mod launch;
 mod retire;
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use millstream_types::{Point, StreamId};
@@ -33,6 +34,14 @@ use crate::points::{Mark, Waiter};
 use crate::task::Task;
 
 use lane::Lane;
+
+/// How far a stream has come, for the log of a simulated run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) launched: u64,
+    pub(crate) completed: u64,
+    pub(crate) held: bool,
+}
 
 /// One worker's streams and what they are doing.
 pub(crate) struct Core {
@@ -119,31 +128,42 @@ impl Core {
         let mut news = std::mem::take(&mut self.news);
         self.inbox.take(&mut news);
         for one in news.drain(..) {
-            match one {
-                News::Stop => self.stop = true,
-                News::Resume(lane) => {
-                    let at = self.index[lane.index()] as usize;
-                    // Either of the two may have come; whichever has not is waited for again.
-                    self.lanes[at].held = false;
-                    self.lanes[at].watching = false;
-                    self.retire(at);
-                    self.drain(at);
-                }
-                News::HostDone(lane, result) => {
-                    let at = self.index[lane.index()] as usize;
-                    self.host_done(at, result);
-                    self.drain(at);
-                }
-                News::Device(lane) => {
-                    // The device may call before the stream's opening has come to an end.
-                    let at = self.index[lane.index()] as usize;
-                    self.poll(at);
-                    self.drain(at);
-                }
-            }
+            self.heed(one);
         }
         self.news = news;
         true
+    }
+
+    /// Hears the oldest of what others have left in the inbox.
+    pub(crate) fn hear_one(&mut self) {
+        if let Some(one) = self.inbox.take_one() {
+            self.heed(one);
+        }
+    }
+
+    fn heed(&mut self, news: News) {
+        match news {
+            News::Stop => self.stop = true,
+            News::Resume(lane) => {
+                let at = self.index[lane.index()] as usize;
+                // Either of the two may have come; whichever has not is waited for again.
+                self.lanes[at].held = false;
+                self.lanes[at].watching = false;
+                self.retire(at);
+                self.drain(at);
+            }
+            News::HostDone(lane, result) => {
+                let at = self.index[lane.index()] as usize;
+                self.host_done(at, result);
+                self.drain(at);
+            }
+            News::Device(lane) => {
+                // The device may call before the stream's opening has come to an end.
+                let at = self.index[lane.index()] as usize;
+                self.poll(at);
+                self.drain(at);
+            }
+        }
     }
 
     /// Asks the devices that have something outstanding. Returns whether one had news. A worker
@@ -159,6 +179,41 @@ impl Core {
             }
         }
         moved
+    }
+
+    /// Whether a device has something outstanding.
+    pub(crate) fn has_flying(&self) -> bool {
+        self.lanes.iter().any(|l| !l.flying.is_empty())
+    }
+
+    /// Tells how far each lane has come, with its number.
+    pub(crate) fn each_progress(&self, mut tell: impl FnMut(usize, StreamId, Progress)) {
+        for (k, lane) in self.lanes.iter().enumerate() {
+            let state = self.engine.points.stream(lane.id);
+            let completed = state.completed();
+            let launched = state.launched().max(completed);
+            tell(k, lane.id, Progress { launched, completed, held: lane.is_held() });
+        }
+    }
+
+    /// Says what the lanes wait for that are not done, a line for each.
+    pub(crate) fn describe(&self, into: &mut String) {
+        for lane in self.lanes.iter().filter(|l| !l.is_idle()) {
+            let done = self.engine.points.stream(lane.id).completed();
+            // Writing to a string does not fail.
+            let _ = write!(into, "{} ({}): {done} completed", lane.id, lane.key);
+            if let Some(instruction) = &lane.hosting {
+                let name = instruction.body.kind().name();
+                let _ = write!(into, ", a function of the host's runs for {name}");
+            } else if let Some(first) = lane.flying.front() {
+                let _ = write!(into, ", {} is on the device", first.seq);
+            }
+            if let Some(next) = lane.waiting.front() {
+                let held = if lane.is_held() { "held before" } else { "next is" };
+                let _ = write!(into, ", {held} {}", next.name());
+            }
+            into.push('\n');
+        }
     }
 
     /// Whether some device has to be asked now and then.

@@ -84,7 +84,7 @@ impl Future for Completion {
         let Some(&open) = self.points.iter().find(|&&point| !shared.query(point)) else {
             return Poll::Ready(self.observe(&Origin::Unknown));
         };
-        if shared.inline {
+        if !shared.runs_by_itself() {
             // Nothing runs by itself: whoever waits has to ask again.
             context.waker().wake_by_ref();
             return Poll::Pending;

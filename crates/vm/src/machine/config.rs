@@ -11,6 +11,7 @@ use millstream_ops::OpRegistry;
 use millstream_stream_policy::StreamPolicy;
 use millstream_types::DeviceId;
 
+use crate::driver::Simulation;
 use crate::engine::{Alone, Rendezvous};
 
 /// Who runs a machine's instructions.
@@ -21,12 +22,17 @@ pub enum DriverKind {
     Threaded,
     /// The caller's thread, in program order: the reference for the other.
     Inline,
+    /// The caller's thread, in an order of steps that a seed chooses: what threads and devices
+    /// might do, repeated exactly. For programs that submit and wait on one thread.
+    Simulated,
 }
 
 /// What a machine is made of.
 pub struct MachineConfig {
     /// Who runs its instructions.
     pub driver: DriverKind,
+    /// The seed and devices of [`DriverKind::Simulated`]; no other driver looks at it.
+    pub simulation: Simulation,
     /// Which earlier uses of a tensor an instruction waits for.
     pub sync: SyncPolicy,
     /// What the machine sees to by itself. Less than all of it is `unsafe` to ask for.
@@ -69,6 +75,7 @@ impl Default for MachineConfig {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         MachineConfig {
             driver: DriverKind::default(),
+            simulation: Simulation::default(),
             sync: SyncPolicy::default(),
             protection: Protection::default(),
             default_device: DeviceId::cpu(0),

@@ -7,6 +7,8 @@ use millstream_instructions::planner::ArenaUse;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Result, StreamKey};
 
+use crate::driver::Schedule;
+
 use super::Machine;
 
 impl Machine {
@@ -63,6 +65,15 @@ impl Machine {
     /// An earlier emission panicked.
     pub fn worker_threads(&self) -> Result<usize> {
         Ok(self.shared.lock()?.router.driver.threads())
+    }
+
+    /// What the simulated driver has done so far; none if another one runs the machine.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn schedule(&self) -> Result<Option<Schedule>> {
+        let mut emission = self.shared.lock()?;
+        Ok(emission.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
     }
 
     /// How many threads for host functions and for kernels have been started.

@@ -62,7 +62,8 @@ pub(crate) struct Shared {
     pub(crate) watermark: u64,
     pub(crate) watermark_bytes: u64,
     pub(crate) check_memory: bool,
-    pub(crate) inline: bool,
+    /// Who runs the instructions.
+    pub(crate) driver: DriverKind,
     pub(crate) protection: Protection,
     /// The device whose compute stream 0 is the default stream.
     default_device: DeviceId,
@@ -106,7 +107,7 @@ impl Machine {
             poison: Poison::default(),
             failures: FailureLog::default(),
             host: HostTable::default(),
-            host_workers: HostWorkers::new(machine),
+            host_workers: HostWorkers::new(machine, config.driver == DriverKind::Simulated),
             policies: policies.clone(),
             memory: Arc::new(memory),
             ops: ops.clone(),
@@ -119,6 +120,7 @@ impl Machine {
         let driver = match config.driver {
             DriverKind::Threaded => Driver::threaded(config.host_workers),
             DriverKind::Inline => Driver::inline(),
+            DriverKind::Simulated => Driver::simulated(config.host_workers, config.simulation),
         };
         let catalog = Box::new(Catalog(policies));
         let mut builder = Builder::new(&BuilderConfig { sync: config.sync }, ops, catalog);
@@ -136,7 +138,7 @@ impl Machine {
             watermark: config.watermark.max(1),
             watermark_bytes: config.watermark_bytes,
             check_memory: config.check_memory,
-            inline: config.driver == DriverKind::Inline,
+            driver: config.driver,
             protection: config.protection,
             default_device: config.default_device,
             closed: AtomicBool::new(false),

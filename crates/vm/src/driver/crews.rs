@@ -1,0 +1,53 @@
+//! Which worker a stream gets.
+
+use std::collections::HashMap;
+
+use millstream_stream_policy::Crew;
+use millstream_types::Result;
+
+/// The workers by crew. Each is started when its first stream comes.
+pub(super) struct Crews {
+    /// The workers of the host's streams.
+    host: Vec<usize>,
+    host_limit: usize,
+    own: HashMap<Crew, usize>,
+}
+
+impl Crews {
+    pub(super) fn new(host_workers: usize) -> Crews {
+        Crews { host: Vec::new(), host_limit: host_workers.max(1), own: HashMap::new() }
+    }
+
+    /// The worker for the `count`-th stream of the host's; `start` starts one of that name.
+    pub(super) fn host(
+        &mut self,
+        count: usize,
+        start: impl FnOnce(&str) -> Result<usize>,
+    ) -> Result<usize> {
+        if self.host.len() < self.host_limit {
+            let worker = start("host")?;
+            self.host.push(worker);
+            return Ok(worker);
+        }
+        Ok(self.host[count % self.host_limit])
+    }
+
+    /// The one worker of a crew; `start` starts one of that name.
+    pub(super) fn own(
+        &mut self,
+        crew: Crew,
+        start: impl FnOnce(&str) -> Result<usize>,
+    ) -> Result<usize> {
+        if let Some(&worker) = self.own.get(&crew) {
+            return Ok(worker);
+        }
+        let name = match &crew {
+            Crew::Host => "host".to_owned(),
+            Crew::Device(device) => device.to_string(),
+            Crew::Own(ty) => ty.to_string(),
+        };
+        let worker = start(&name)?;
+        self.own.insert(crew, worker);
+        Ok(worker)
+    }
+}

@@ -1,0 +1,54 @@
+//! One core on the caller's thread, in program order: the reference for all other drivers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::inbox::Inbox;
+use crate::task::Task;
+
+/// The caller's thread.
+#[derive(Default)]
+pub(crate) struct Inline {
+    core: Option<Core>,
+    inbox: Arc<Inbox>,
+    tasks: VecDeque<Task>,
+}
+
+impl Inline {
+    pub(super) fn push(&mut self, task: Task) {
+        self.tasks.push_back(task);
+    }
+
+    /// Runs all that can run now.
+    pub(super) fn advance(&mut self, engine: &Arc<Engine>) {
+        let core = self.core.get_or_insert_with(|| Core::new(engine.clone(), self.inbox.clone()));
+        loop {
+            while let Some(task) = self.tasks.pop_front() {
+                core.accept(task);
+            }
+            core.flush();
+            let heard = core.hear() | core.poll_devices();
+            core.flush();
+            if heard {
+                continue;
+            }
+            // Program order: what comes next comes after the function has returned.
+            if core.is_hosting() {
+                self.inbox.wait_for_news(Duration::from_secs(1));
+                continue;
+            }
+            return;
+        }
+    }
+
+    /// Waits for news from devices or host functions. Returns whether any came in time, and
+    /// whether there may be something to do.
+    pub(super) fn wait_for_news(&mut self, timeout: Duration) -> (bool, bool) {
+        let polled = self.core.as_ref().is_some_and(Core::must_poll);
+        let came = self.inbox.wait_for_news(timeout);
+        (came, came || polled)
+    }
+}

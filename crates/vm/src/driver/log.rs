@@ -1,0 +1,72 @@
+//! What a simulated run did, step by step: lines of text and their hash.
+
+use std::fmt::{self, Write};
+
+/// What a simulated machine has done so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// How many steps were taken.
+    pub steps: u64,
+    /// The hash of the log's bytes (BLAKE3, hexadecimal), whether or not they were kept.
+    pub hash: String,
+    /// The log, if [`Simulation::keep_log`](super::Simulation::keep_log) asked for it.
+    pub log: Option<String>,
+}
+
+/// The log of a simulated run. It names nothing that another machine would name otherwise: no
+/// address, no time, no thread.
+pub(super) struct Log {
+    steps: u64,
+    hasher: blake3::Hasher,
+    /// Lines that have not been hashed, or all of them if they are kept.
+    text: String,
+    kept: bool,
+    /// How much of `text` has been hashed.
+    hashed: usize,
+}
+
+/// So much is hashed at once.
+const BLOCK: usize = 4096;
+
+impl Log {
+    pub(super) fn new(kept: bool) -> Log {
+        let text = String::with_capacity(BLOCK);
+        Log { steps: 0, hasher: blake3::Hasher::new(), text, kept, hashed: 0 }
+    }
+
+    /// A step, which `what` describes.
+    pub(super) fn step(&mut self, what: fmt::Arguments<'_>) {
+        self.steps += 1;
+        // Writing to a string does not fail.
+        let _ = write!(self.text, "{} {what}", self.steps);
+        self.end_line();
+    }
+
+    /// Something that came of the step before, or that the program did.
+    pub(super) fn note(&mut self, what: fmt::Arguments<'_>) {
+        let _ = write!(self.text, "  {what}");
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        self.text.push('\n');
+        if self.text.len() - self.hashed >= BLOCK {
+            self.hasher.update(&self.text.as_bytes()[self.hashed..]);
+            if self.kept {
+                self.hashed = self.text.len();
+            } else {
+                self.text.clear();
+            }
+        }
+    }
+
+    pub(super) fn so_far(&self) -> Schedule {
+        let mut hasher = self.hasher.clone();
+        hasher.update(&self.text.as_bytes()[self.hashed..]);
+        Schedule {
+            steps: self.steps,
+            hash: hasher.finalize().to_hex().to_string(),
+            log: self.kept.then(|| self.text.clone()),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Who runs the workers' cores: threads of their own, the caller in program order, or the caller
+//! in an order that a seed chooses.
+
+mod crews;
+mod inline;
+mod log;
+mod schedule;
+mod simulated;
+mod threaded;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use millstream_stream_policy::Crew;
+use millstream_types::Result;
+
+use crate::engine::Engine;
+use crate::guard;
+use crate::task::Task;
+
+use inline::Inline;
+use simulated::Simulated;
+use threaded::Threaded;
+
+pub use log::Schedule;
+pub use simulated::Simulation;
+
+/// The drivers.
+pub(crate) enum Driver {
+    /// Each worker is a thread.
+    Threaded(Threaded),
+    /// One core on the caller's thread, in program order: the reference for all others.
+    Inline(Box<Inline>),
+    /// All workers on the caller's thread, in an order that a seed chooses.
+    Simulated(Box<Simulated>),
+}
+
+impl Driver {
+    pub(crate) fn threaded(host_workers: usize) -> Driver {
+        Driver::Threaded(Threaded::new(host_workers))
+    }
+
+    pub(crate) fn inline() -> Driver {
+        Driver::Inline(Box::default())
+    }
+
+    pub(crate) fn simulated(host_workers: usize, simulation: Simulation) -> Driver {
+        Driver::Simulated(Box::new(Simulated::new(host_workers, simulation)))
+    }
+
+    /// The worker for the `count`-th stream of the host's.
+    pub(crate) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
+        match self {
+            Driver::Threaded(threaded) => threaded.host_worker(engine, count),
+            Driver::Inline(_) => Ok(0),
+            Driver::Simulated(simulated) => simulated.host_worker(engine, count),
+        }
+    }
+
+    /// The one worker of a crew.
+    pub(crate) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
+        match self {
+            Driver::Threaded(threaded) => threaded.own_worker(engine, crew),
+            Driver::Inline(_) => Ok(0),
+            Driver::Simulated(simulated) => simulated.own_worker(engine, crew),
+        }
+    }
+
+    pub(crate) fn push(&mut self, worker: usize, task: Task) {
+        match self {
+            Driver::Threaded(threaded) => threaded.push(worker, task),
+            Driver::Inline(inline) => inline.push(task),
+            Driver::Simulated(simulated) => simulated.push(worker, task),
+        }
+    }
+
+    /// How many worker threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        match self {
+            Driver::Threaded(threaded) => threaded.threads(),
+            Driver::Inline(_) | Driver::Simulated(_) => 0,
+        }
+    }
+
+    /// Inline: runs all that can run now. Simulated: runs as much as the seed says. Called once an
+    /// emission is whole.
+    pub(crate) fn advance(&mut self, engine: &Arc<Engine>) {
+        match self {
+            Driver::Threaded(_) => {}
+            Driver::Inline(inline) => guard::within(engine.machine, || inline.advance(engine)),
+            Driver::Simulated(simulated) => {
+                guard::within(engine.machine, || simulated.advance(engine));
+            }
+        }
+    }
+
+    /// Inline: waits for news from devices or host functions, then runs what can run. Returns
+    /// false if none came in time.
+    pub(crate) fn wait_for_news(&mut self, engine: &Arc<Engine>, timeout: Duration) -> bool {
+        let Driver::Inline(inline) = self else { return false };
+        let (came, worth) = inline.wait_for_news(timeout);
+        if worth {
+            self.advance(engine);
+        }
+        came
+    }
+
+    /// The simulated driver, if it is that.
+    pub(crate) fn simulated_mut(&mut self) -> Option<&mut Simulated> {
+        match self {
+            Driver::Simulated(simulated) => Some(simulated),
+            Driver::Threaded(_) | Driver::Inline(_) => None,
+        }
+    }
+
+    /// Tells all workers to stop once they have nothing left to do.
+    pub(crate) fn stop(&mut self) -> Vec<JoinHandle<()>> {
+        match self {
+            Driver::Threaded(threaded) => threaded.stop(),
+            Driver::Inline(_) | Driver::Simulated(_) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! All workers on the caller's thread, each step chosen by seed among those that are legal.
+//!
+//! # Rules
+//! 1. A step is what a worker, a device or the host does without a look at the others in between:
+//!    a worker takes one task or hears one piece of news, a device runs one command, a function of
+//!    the host's runs. Whatever order of these a threaded machine could show, some seed shows.
+//! 2. Nothing here reads a clock or starts a thread, and the log names no address. The same calls
+//!    with the same seed give the same steps, byte for byte.
+//! 3. The program is one thread. While it emits, as many steps pass as the seed says; while it
+//!    waits, steps pass until what it waits for has come. If none is left, nothing ever will be:
+//!    the wait ends with the state of all streams.
+//! 4. What has completed on a device is not known to a worker before it hears of it, and a held
+//!    stream does not go on before its worker hears that it may. So completions and wake-ups are as
+//!    late as the seed likes.
+//!
+//! Faults, when they come, are further steps.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Display, Write};
+use std::sync::Arc;
+
+use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
+use millstream_stream_policy::Crew;
+use millstream_types::{Error, Result};
+
+use crate::core::{Core, Progress};
+use crate::engine::Engine;
+use crate::inbox::Inbox;
+use crate::task::Task;
+
+use super::crews::Crews;
+use super::log::{Log, Schedule};
+use super::schedule::{Chooser, Step};
+
+/// What a simulated run is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Simulation {
+    /// Chooses the order of steps.
+    pub seed: u64,
+    /// The simulated devices of the machine's registry, if there are any. Their commands are steps,
+    /// so they have to complete by hand ([`Completion::ByHand`](millstream_ep::sim::Completion)).
+    pub devices: Option<SimControl>,
+    /// Whether the log is wanted, and not only its hash.
+    pub keep_log: bool,
+}
+
+struct Worker {
+    core: Core,
+    inbox: Arc<Inbox>,
+    tasks: VecDeque<Task>,
+    /// Of each lane, what the log has told.
+    told: Vec<Progress>,
+}
+
+/// The workers and who chooses among them.
+pub(crate) struct Simulated {
+    workers: Vec<Worker>,
+    crews: Crews,
+    devices: Option<SimControl>,
+    chooser: Chooser,
+    log: Log,
+    // Kept for their memory.
+    steps: Vec<Step>,
+    runnable: Vec<(SimStreamId, u64, CommandKind)>,
+}
+
+impl Simulated {
+    pub(super) fn new(host_workers: usize, simulation: Simulation) -> Simulated {
+        Simulated {
+            workers: Vec::new(),
+            crews: Crews::new(host_workers),
+            devices: simulation.devices,
+            chooser: Chooser::new(simulation.seed),
+            log: Log::new(simulation.keep_log),
+            steps: Vec::new(),
+            runnable: Vec::new(),
+        }
+    }
+
+    pub(super) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
+        let Simulated { workers, crews, .. } = self;
+        crews.host(count, |_| Ok(start(workers, engine)))
+    }
+
+    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
+        let Simulated { workers, crews, .. } = self;
+        crews.own(crew, |_| Ok(start(workers, engine)))
+    }
+
+    pub(super) fn push(&mut self, worker: usize, task: Task) {
+        self.workers[worker].tasks.push_back(task);
+    }
+
+    /// What was done so far.
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.log.so_far()
+    }
+
+    /// The program has emitted something: runs as many steps as the seed says.
+    pub(super) fn advance(&mut self, engine: &Arc<Engine>) {
+        self.chooser.emitted();
+        self.linger(engine);
+    }
+
+    /// Runs as many steps as pass while the program does something else.
+    pub(crate) fn linger(&mut self, engine: &Arc<Engine>) {
+        while self.chooser.goes_on() && self.step(engine) {}
+    }
+
+    /// The program looks whether something has come: at most a step passes.
+    pub(crate) fn glance(&mut self, engine: &Arc<Engine>) {
+        if self.chooser.once_in(2) {
+            self.step(engine);
+        }
+    }
+
+    /// Runs steps until `done`, and some more.
+    ///
+    /// # Errors
+    /// No step is left, with the state of all streams.
+    pub(crate) fn wait(
+        &mut self,
+        engine: &Arc<Engine>,
+        what: &dyn Display,
+        done: impl Fn() -> bool,
+    ) -> Result<()> {
+        self.log.note(format_args!("program waits for {what}"));
+        while !done() {
+            if !self.step(engine) {
+                self.log.note(format_args!("nothing can move"));
+                return Err(Error::Stuck { what: what.to_string(), state: self.state() });
+            }
+        }
+        self.linger(engine);
+        self.log.note(format_args!("program goes on"));
+        Ok(())
+    }
+
+    /// Takes one of the legal steps. Returns false if there is none.
+    pub(crate) fn step(&mut self, engine: &Arc<Engine>) -> bool {
+        self.steps.clear();
+        for (k, worker) in self.workers.iter().enumerate() {
+            if !worker.tasks.is_empty() {
+                self.steps.push(Step::Take(k));
+            }
+            if worker.inbox.has_news() {
+                self.steps.push(Step::Hear(k));
+            }
+        }
+        self.runnable.clear();
+        if let Some(devices) = &self.devices {
+            devices.runnable(&mut self.runnable);
+            self.steps.extend(self.runnable.iter().map(|(stream, ..)| Step::Device(*stream)));
+        }
+        self.steps.extend((0..engine.host_workers.waiting()).map(Step::Host));
+        if self.steps.is_empty() {
+            return self.poll_all();
+        }
+        // Asking unasked changes nothing by itself, so it is not among the steps that show that
+        // something can move.
+        if self.chooser.once_in(16) {
+            let flying = self.workers.iter().enumerate().filter(|(_, w)| w.core.has_flying());
+            self.steps.extend(flying.map(|(k, _)| Step::Poll(k)));
+        }
+        let step = self.chooser.pick(&mut self.steps);
+        self.take(engine, step);
+        true
+    }
+
+    fn take(&mut self, engine: &Arc<Engine>, step: Step) {
+        let Simulated { workers, log, .. } = self;
+        let worker = match step {
+            Step::Take(k) => {
+                let Some(task) = workers[k].tasks.pop_front() else { return };
+                log.step(format_args!("w{k} takes {}", task.name()));
+                workers[k].core.accept(task);
+                k
+            }
+            Step::Hear(k) => {
+                log.step(format_args!("w{k} hears"));
+                workers[k].core.hear_one();
+                k
+            }
+            Step::Poll(k) => {
+                log.step(format_args!("w{k} polls"));
+                workers[k].core.poll_devices();
+                k
+            }
+            Step::Device(stream) => {
+                let of = self.runnable.iter().find(|(s, ..)| *s == stream);
+                let (ticket, kind) = of.map_or((0, CommandKind::Work), |(_, t, kind)| (*t, *kind));
+                log.step(format_args!("{stream} runs {kind} {ticket}"));
+                if let Some(Err(error)) = self.devices.as_ref().map(|d| d.step(stream)) {
+                    log.note(format_args!("{error}"));
+                }
+                return;
+            }
+            Step::Host(k) => {
+                log.step(format_args!("host function {k} runs"));
+                engine.host_workers.run_waiting(k);
+                return;
+            }
+        };
+        workers[worker].end_step(log);
+    }
+
+    /// Asks all devices, for those that do not tell by themselves. Returns whether one had news.
+    fn poll_all(&mut self) -> bool {
+        let Simulated { workers, log, .. } = self;
+        for (k, worker) in workers.iter_mut().enumerate() {
+            if worker.core.must_poll() && worker.core.poll_devices() {
+                log.step(format_args!("w{k} polls"));
+                worker.end_step(log);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What everything that is not done waits for.
+    fn state(&self) -> String {
+        let mut text = String::new();
+        for (k, worker) in self.workers.iter().enumerate() {
+            if !worker.tasks.is_empty() {
+                let _ = writeln!(text, "w{k}: {} tasks in its queue", worker.tasks.len());
+            }
+            worker.core.describe(&mut text);
+        }
+        for stream in self.devices.iter().flat_map(SimControl::streams) {
+            if let Some(head) = stream.commands.first() {
+                let (id, kind, count) = (stream.id, head.kind, stream.commands.len());
+                let _ = writeln!(text, "{id}: {count} commands, the first is {kind}");
+            }
+        }
+        text
+    }
+}
+
+impl Worker {
+    /// Has everyone told who waits, and tells the log what has changed.
+    fn end_step(&mut self, log: &mut Log) {
+        self.core.flush();
+        let Worker { core, told, .. } = self;
+        core.each_progress(|k, stream, now| {
+            if told.len() <= k {
+                told.push(Progress::default());
+                log.note(format_args!("{stream} opens"));
+            }
+            let before = std::mem::replace(&mut told[k], now);
+            if now.launched > before.launched && now.launched > now.completed {
+                log.note(format_args!("{stream} launched {}", now.launched));
+            }
+            if now.completed > before.completed {
+                log.note(format_args!("{stream} completed {}", now.completed));
+            }
+            match (before.held, now.held) {
+                (false, true) => log.note(format_args!("{stream} is held")),
+                (true, false) => log.note(format_args!("{stream} goes on")),
+                _ => {}
+            }
+        });
+    }
+}
+
+fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>) -> usize {
+    let inbox: Arc<Inbox> = Arc::default();
+    let core = Core::new(engine.clone(), inbox.clone());
+    workers.push(Worker { core, inbox, tasks: VecDeque::new(), told: Vec::new() });
+    workers.len() - 1
+}
+
+impl fmt::Debug for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulated").field("workers", &self.workers.len()).finish_non_exhaustive()
+    }
+}
