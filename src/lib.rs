@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod run;
+pub mod simulate;
 
 pub use millstream_ep as ep;
 pub use millstream_instructions as instructions;
@@ -40,7 +41,8 @@ pub use millstream_types::{
 };
 pub use millstream_vm::{
     Blob, CallBuilder, Completion, DriverKind, Event, Job, JobRecorder, JobTensor, Machine,
-    MachineConfig, OpHandle, Prepared, Rendezvous, Report, Section, Stream, Tensor, with_stream,
+    MachineConfig, OpHandle, Prepared, Rendezvous, Report, Schedule, Section, Simulation, Stream,
+    Tensor, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

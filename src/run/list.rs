@@ -263,6 +263,7 @@ pub(super) fn run(
             break;
         }
     }
+    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }
 

@@ -21,8 +21,10 @@
 //! | `live` | the stage that is a machine |
 //! | `jobs` | the stage that is a list to be stored |
 //! | `program`, `list` | running statements; running a list of instructions |
+//! | [`certificate`](mod@certificate) | the hash of a list |
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
 
+pub mod certificate;
 pub mod error;
 mod jobs;
 mod list;
@@ -44,8 +46,9 @@ use std::sync::Arc;
 
 use millstream_trace::{Body, Program};
 
+pub use certificate::certificate;
 pub use error::RunError;
-pub use options::RunOptions;
+pub use options::{RunOptions, Steps};
 pub use ranks::run_ranks;
 pub use report::{MemoryReport, OutputReport, RunReport, StreamReport};
 
@@ -72,10 +75,19 @@ impl Prepared {
     }
 
     pub(crate) fn run_among(&self, rank: options::Rank) -> Result<RunReport, RunError> {
-        let machine = self.options.machine(rank).map_err(|e| RunError::whole(&self.program, &e))?;
+        self.run_as(rank, &self.options)
+    }
+
+    /// Runs it with other options than it was checked with: another driver, or another seed.
+    pub(crate) fn run_with(&self, options: &RunOptions) -> Result<RunReport, RunError> {
+        self.run_as(options::Rank::alone(), options)
+    }
+
+    fn run_as(&self, rank: options::Rank, options: &RunOptions) -> Result<RunReport, RunError> {
+        let machine = options.machine(rank).map_err(|e| RunError::whole(&self.program, &e))?;
         match &self.kind {
-            Kind::Statements => program::run(&machine, &self.program, &self.options),
-            Kind::List(checked) => list::run(&machine, &self.program, checked, &self.options),
+            Kind::Statements => program::run(&machine, &self.program, options),
+            Kind::List(checked) => list::run(&machine, &self.program, checked, options),
         }
     }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use millstream_ep::Registry;
 use millstream_ep::cpu::CpuBackend;
-use millstream_ep::sim::{Completion, SimBackend, SimConfig};
-use millstream_instructions::SyncPolicy;
+use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
+use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::group::Single;
 use millstream_kernels::{Group, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
 use millstream_types::{DeviceId, Result};
-use millstream_vm::{Alone, DriverKind, Machine, MachineConfig, Rendezvous};
+use millstream_vm::{Alone, DriverKind, Machine, MachineConfig, Rendezvous, Simulation};
 
 /// How a rank of a program reaches the others.
 pub(crate) struct Rank {
@@ -30,6 +30,18 @@ impl Rank {
 /// How many simulated devices there are.
 pub const SIM_DEVICES: u32 = 4;
 
+/// How a simulated run chooses, and what it keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Chooses the order of steps.
+    pub seed: u64,
+    /// Whether the log is wanted, and not only its hash.
+    pub keep_log: bool,
+}
+
+/// The workers of the host's streams under [`DriverKind::Simulated`]: as many on every computer.
+const SIMULATED_WORKERS: usize = 3;
+
 /// On what a trace runs, and how.
 #[derive(Clone)]
 pub struct RunOptions {
@@ -37,6 +49,10 @@ pub struct RunOptions {
     pub device: DeviceId,
     /// Who runs the instructions.
     pub driver: DriverKind,
+    /// What chooses the order of steps under [`DriverKind::Simulated`].
+    pub simulation: Steps,
+    /// What the machine sees to by itself. Less than all of it is `unsafe` to ask for.
+    pub protection: Protection,
     /// Which earlier uses of a tensor an instruction waits for.
     pub sync: SyncPolicy,
     /// Over how many compute streams the ops of a program that names no streams are spread, in
@@ -68,6 +84,8 @@ impl Default for RunOptions {
         RunOptions {
             device: DeviceId::cpu(0),
             driver: DriverKind::default(),
+            simulation: Steps::default(),
+            protection: Protection::default(),
             sync: SyncPolicy::default(),
             compute_streams: 1,
             threads: None,
@@ -87,6 +105,8 @@ impl fmt::Debug for RunOptions {
         f.debug_struct("RunOptions")
             .field("device", &self.device)
             .field("driver", &self.driver)
+            .field("simulation", &self.simulation)
+            .field("protection", &self.protection)
             .field("sync", &self.sync)
             .field("compute_streams", &self.compute_streams)
             .field("threads", &self.threads)
@@ -103,15 +123,21 @@ impl RunOptions {
     /// # Errors
     /// There is no such device.
     pub fn probe(&self) -> Result<()> {
-        registry().probe(&self.device)
+        registry(Completion::IssueOrder).0.probe(&self.device)
     }
 
     /// A machine for one rank of a run.
     pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
+        let simulated = self.driver == DriverKind::Simulated;
+        let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
+        let (devices, control) = registry(completion);
+        let Steps { seed, keep_log } = self.simulation;
         let mut config = MachineConfig {
             driver: self.driver,
+            simulation: Simulation { seed, keep_log, devices: Some(control) },
             sync: self.sync,
-            devices: Arc::new(registry()),
+            protection: self.protection,
+            devices: Arc::new(devices),
             memory_limits: self.memory_limits(),
             check_memory: self.check_memory,
             ops: OpRegistry::clone(&self.ops),
@@ -120,7 +146,10 @@ impl RunOptions {
             ..MachineConfig::default()
         };
         cpu::register_group(&mut config.kernels, &rank.group);
-        if let Some(threads) = self.threads {
+        if simulated {
+            config.threads = 1;
+            config.host_workers = SIMULATED_WORKERS;
+        } else if let Some(threads) = self.threads {
             config.threads = threads.max(1);
             config.host_workers = threads.max(1);
         }
@@ -134,15 +163,13 @@ impl RunOptions {
     }
 }
 
-/// The backends that traces may name. Simulated devices complete in the order of issue.
-fn registry() -> Registry {
+/// The backends that traces may name, and the hand on the simulated devices among them.
+fn registry(completion: Completion) -> (Registry, SimControl) {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
-    let sim = SimConfig {
-        devices: SIM_DEVICES,
-        completion: Completion::IssueOrder,
-        ..SimConfig::default()
-    };
-    devices.register(Arc::new(SimBackend::new(sim)));
-    devices
+    let sim = SimConfig { devices: SIM_DEVICES, completion, ..SimConfig::default() };
+    let sim = SimBackend::new(sim);
+    let control = sim.control();
+    devices.register(Arc::new(sim));
+    (devices, control)
 }

@@ -64,6 +64,7 @@ pub(super) fn run(
         }
     }
     name_outputs(&mut report);
+    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use millstream_instructions::builder::Waits;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
+use crate::run::certificate::certificate;
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::{StreamKey, TensorId, TensorSpec};
+use millstream_vm::Schedule;
 
 /// What a run gave and what it cost. Counts are those of the first run; a program's tensors are
 /// made before they begin, and reading its outputs belongs to it.
@@ -36,6 +38,8 @@ pub struct RunReport {
     pub wall: Duration,
     /// The first run's list of instructions, if it was asked for.
     pub list: Option<InstructionList>,
+    /// What a simulated run did, up to its end or its first failure.
+    pub schedule: Option<Schedule>,
     /// What became of the trace's nodes, if it was imported.
     pub imported: Option<Imported>,
     /// What failed while running, each once.
@@ -100,6 +104,11 @@ impl OutputReport {
 }
 
 impl RunReport {
+    /// The certificate of the run's list, if that was asked for.
+    pub fn certificate(&self) -> Option<String> {
+        self.list.as_ref().map(certificate)
+    }
+
     /// Whether everything ran and every output is what the trace expects.
     pub fn ok(&self) -> bool {
         self.failures.is_empty() && self.outputs.iter().all(OutputReport::ok)

@@ -23,6 +23,7 @@
 //! | [`expand`](mod@expand) | directories of traces |
 //! | [`schema`](mod@schema) | the JSON Schema |
 //! | [`source`], [`error`] | places in a file, errors with a place |
+//! | [`write`](mod@write) | the way back to a native trace |
 //! | `form`, `words` | the file as it is written |
 //! | `json`, `scan`, `fields` | JSON values with places |
 //! | `streams`, `tensors`, `attrs`, `names`, `statements`, `jobs`, `outputs` | reading each part |
@@ -62,6 +63,7 @@ mod statements;
 mod streams;
 mod tensors;
 mod words;
+pub mod write;
 
 pub use compare::{Comparison, Mismatch, Tolerance, compare};
 pub use data::Data;
@@ -77,3 +79,4 @@ pub use program::{
 };
 pub use schema::schema;
 pub use source::{Place, Source};
+pub use write::write;

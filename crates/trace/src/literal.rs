@@ -45,6 +45,12 @@ impl Literal {
         &self.shape
     }
 
+    /// The text, on one line.
+    pub(crate) fn line(&self) -> String {
+        let text = &self.source.text()[self.range.clone()];
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// The number of elements.
     pub fn count(&self) -> usize {
         self.count

@@ -168,7 +168,10 @@ impl Error {
     pub fn is_runtime(&self) -> bool {
         matches!(
             self.without_place(),
-            Error::OutOfMemory { .. } | Error::Failed(_) | Error::Timeout { .. }
+            Error::OutOfMemory { .. }
+                | Error::Failed(_)
+                | Error::Timeout { .. }
+                | Error::Stuck { .. }
         )
     }
 }

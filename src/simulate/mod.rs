@@ -1,0 +1,163 @@
+//! A program under many schedules: the real engine, builder and policies on one thread, each step
+//! chosen by a seed.
+//!
+//! # Contract
+//! - The same program with the same seed takes the same steps: the log's hash says so.
+//! - Whatever a seed chooses, the results have to be those of the inline driver to the bit, the
+//!   list of instructions has to be the inline driver's, and the checker has to accept it.
+//! - A program that breaks this under some seed is shrunk: statements are left out as long as some
+//!   seed still breaks it.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | [`random`] | small random programs |
+//! | [`shrink`](mod@shrink) | the smallest program that still fails |
+
+pub mod random;
+pub mod shrink;
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_instructions::InstructionList;
+use millstream_trace::Program;
+use millstream_vm::{DriverKind, Schedule};
+
+use crate::run::{Prepared, RunError, RunOptions, RunReport, Steps, prepare};
+
+pub use shrink::{Shrunk, shrink};
+
+/// A program, and what the inline driver makes of it.
+pub struct Simulator {
+    prepared: Prepared,
+    options: RunOptions,
+    checked: bool,
+    inline: RunReport,
+    refused: Option<Finding>,
+}
+
+/// How a seed went.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What was done; none if the run had no end.
+    pub schedule: Option<Schedule>,
+    /// What is wrong, if anything is.
+    pub finding: Option<Finding>,
+}
+
+/// What a schedule has shown to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// An output has other bytes than under the inline driver.
+    Differs(String),
+    /// Something failed or could not move that does not fail under the inline driver.
+    Failed(String),
+    /// The checker refuses the list, or it is another one than the inline driver's.
+    List(String),
+}
+
+impl Finding {
+    /// Whether two findings are of one kind.
+    pub fn is_like(&self, other: &Finding) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Differs(output) => {
+                write!(f, "the output '{output}' is not what the inline driver gives")
+            }
+            Finding::Failed(message) => write!(f, "it fails under this schedule: {message}"),
+            Finding::List(message) => f.write_str(message),
+        }
+    }
+}
+
+impl Simulator {
+    /// Checks the program and runs it inline. Without `checked`, lists are not given to the
+    /// checker: for programs that go without protection, whose lists it refuses.
+    ///
+    /// # Errors
+    /// The program is wrong, with the place.
+    pub fn new(
+        program: Arc<Program>,
+        options: &RunOptions,
+        checked: bool,
+    ) -> Result<Simulator, RunError> {
+        let options = RunOptions { emit: true, repeat: 1, ..options.clone() };
+        let inline = RunOptions { driver: DriverKind::Inline, threads: Some(1), ..options.clone() };
+        let prepared = prepare(program, &inline)?;
+        let inline = prepared.run()?;
+        let refused = inline.list.as_ref().filter(|_| checked).and_then(refused);
+        Ok(Simulator { prepared, options, checked, inline, refused })
+    }
+
+    /// The inline run.
+    pub const fn inline(&self) -> &RunReport {
+        &self.inline
+    }
+
+    /// The program.
+    pub const fn program(&self) -> &Arc<Program> {
+        self.prepared.program()
+    }
+
+    /// Runs the program as the seed chooses, and compares.
+    ///
+    /// # Errors
+    /// Something other than the schedule kept the program from running.
+    pub fn seed(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
+        let options = RunOptions {
+            driver: DriverKind::Simulated,
+            simulation: Steps { seed, keep_log },
+            ..self.options.clone()
+        };
+        let ran = match self.prepared.run_with(&options) {
+            Ok(ran) => ran,
+            Err(error) if error.runtime => {
+                let finding = Some(Finding::Failed(error.to_string()));
+                return Ok(Trial { schedule: None, finding });
+            }
+            Err(error) => return Err(error),
+        };
+        let finding = self.refused.clone().or_else(|| self.compare(&ran));
+        Ok(Trial { schedule: ran.schedule, finding })
+    }
+
+    fn compare(&self, ran: &RunReport) -> Option<Finding> {
+        if let Some(failure) = ran.failures.first()
+            && self.inline.failures.is_empty()
+        {
+            return Some(Finding::Failed(failure.to_string()));
+        }
+        for (output, inline) in ran.outputs.iter().zip(&self.inline.outputs) {
+            if (&output.spec, &output.bytes) != (&inline.spec, &inline.bytes) {
+                return Some(Finding::Differs(output.name.clone()));
+            }
+        }
+        let (list, inline) = (ran.list.as_ref()?, self.inline.list.as_ref()?);
+        // What the checker says of one list it says of the same list again.
+        if same(list, inline) {
+            return None;
+        }
+        let message = "the list is not the one that the inline driver was given".to_owned();
+        refused(list).filter(|_| self.checked).or(Some(Finding::List(message)))
+    }
+}
+
+/// What the checker has against a list.
+fn refused(list: &InstructionList) -> Option<Finding> {
+    let violations = millstream_verify::check(list.clone()).err()?;
+    let first = violations.first().map_or_else(String::new, ToString::to_string);
+    Some(Finding::List(format!("the list is refused: {first}")))
+}
+
+/// Whether two machines with the same ops were given the same list.
+fn same(a: &InstructionList, b: &InstructionList) -> bool {
+    (&a.streams, &a.arenas, &a.externals) == (&b.streams, &b.arenas, &b.externals)
+        && a.instructions.len() == b.instructions.len()
+        && a.instructions.iter().zip(&b.instructions).all(|(a, b)| a.body == b.body)
+}
