@@ -12,21 +12,26 @@
 //! | module | holds |
 //! |---|---|
 //! | [`random`] | small random programs |
+//! | [`sweep`](mod@sweep) | many seeds, on several threads |
 //! | [`shrink`](mod@shrink) | the smallest program that still fails |
 
 pub mod random;
 pub mod shrink;
+pub mod sweep;
 
 use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
-use millstream_trace::Program;
+use millstream_kernels::KernelRegistry;
+use millstream_ops::OpRegistry;
+use millstream_trace::{LoadOptions, Program, load_bytes};
 use millstream_vm::{DriverKind, Schedule};
 
 use crate::run::{Prepared, RunError, RunOptions, RunReport, Steps, prepare};
 
 pub use shrink::{Shrunk, shrink};
+pub use sweep::{Sweep, sweep};
 
 /// A program, and what the inline driver makes of it.
 pub struct Simulator {
@@ -146,6 +151,31 @@ impl Simulator {
         let message = "the list is not the one that the inline driver was given".to_owned();
         refused(list).filter(|_| self.checked).or(Some(Finding::List(message)))
     }
+}
+
+/// The options of random programs: only the ops that they call, so that machines are made quickly.
+pub fn random_options(options: &RunOptions) -> RunOptions {
+    let mut ops = OpRegistry::new();
+    let mut kernels = KernelRegistry::new();
+    for name in random::OPS {
+        let Ok(id) = options.ops.id(name) else { continue };
+        if let Some(op) = options.ops.get(id) {
+            ops.register(op.clone());
+        }
+        if let Some(kernel) = options.kernels.get("cpu", name) {
+            kernels.register("cpu", name, kernel.clone());
+        }
+    }
+    RunOptions { ops: Arc::new(ops), kernels: Arc::new(kernels), ..options.clone() }
+}
+
+/// The random program of a seed.
+///
+/// # Errors
+/// None that a release should show: each such program is a trace.
+pub fn random_program(seed: u64) -> Result<Arc<Program>, RunError> {
+    let (name, text) = (format!("random-{seed}"), random::program(seed));
+    Ok(Arc::new(load_bytes(&name, text.as_bytes(), None, &LoadOptions::default())?))
 }
 
 /// What the checker has against a list.

@@ -82,7 +82,7 @@ impl Making {
             let comma = if k == 0 { "" } else { "," };
             self.put(format_args!(
                 "{comma}\n    \"{name}\": {{ \"dtype\": \"i64\", \"device\": \"{device}\", \
-                 \"values\": [{k}, {}, -{k}, 7] }}",
+                 \"values\": [{k}, {}, -3, 7] }}",
                 k + 1
             ));
             self.live.push(Live { name, len: 4, on_host });

@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `run_trace` | runs traces and checks what they give |
+//! | `simulate` | runs programs under many schedules |
 //! | `coverage` | says which nodes of execution traces can be executed |
 //! | `schema` | prints the JSON Schema of traces |
 //! | `docs` | writes the pages that are made from the code |
@@ -21,6 +22,7 @@ mod layers;
 mod run_trace;
 mod schema;
 mod show;
+mod simulate;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,6 +41,8 @@ struct Arguments {
 enum Command {
     /// Runs traces and compares what they give with what they expect.
     RunTrace(run_trace::Arguments),
+    /// Runs programs under many schedules, each chosen by a seed, and compares what they give.
+    Simulate(simulate::Arguments),
     /// Says which nodes of execution traces can be executed, and why others cannot.
     Coverage(coverage::Arguments),
     /// Tells how to record a PyTorch program with all that a run here needs.
@@ -77,6 +81,7 @@ fn record_help() -> anyhow::Result<()> {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::RunTrace(arguments) => return run_trace::run(&arguments),
+        Command::Simulate(arguments) => return simulate::run(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
         Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),

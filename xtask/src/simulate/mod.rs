@@ -1,0 +1,183 @@
+//! `simulate`: runs programs under many schedules, each chosen by a seed.
+//!
+//! Exit status 0: every seed gave what the inline driver gives. 1: some seed did not, or the
+//! program does not give what its trace expects. 2: bad input.
+
+mod arguments;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use millstream::run::{RunError, RunOptions};
+use millstream::simulate::{
+    Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
+};
+use millstream::trace::{Entry, LoadOptions, Program, TraceError, expand, load, write};
+
+pub(crate) use arguments::Arguments;
+
+use crate::BAD_INPUT;
+use crate::show::snippet;
+
+/// Runs what the arguments name.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match all(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            error.errors.iter().for_each(snippet::print);
+            if error.runtime { ExitCode::FAILURE } else { ExitCode::from(BAD_INPUT) }
+        }
+    }
+}
+
+fn problem(message: impl Into<String>) -> RunError {
+    TraceError::of_file("simulate", message.into()).into()
+}
+
+fn all(arguments: &Arguments) -> Result<bool, RunError> {
+    let options = arguments.options().map_err(problem)?;
+    match &arguments.path {
+        Some(path) => trace(arguments, path, &options),
+        None => random(arguments, &random_options(&options)),
+    }
+}
+
+/// One program under many seeds.
+fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<bool, RunError> {
+    let program = Arc::new(load(one_trace(path)?, &LoadOptions::default())?);
+    let simulator = Simulator::new(program, options, true)?;
+    let inline = simulator.inline();
+    inline.failures.iter().for_each(snippet::print);
+    let wrong = inline.outputs.iter().filter(|o| !o.ok()).map(|o| o.name.as_str());
+    let wrong: Vec<&str> = wrong.collect();
+    if !wrong.is_empty() {
+        eprintln!("not what the trace expects, under any driver: {}", wrong.join(", "));
+    }
+    let keep = arguments.log.is_some();
+    let (tried, seconds) = seeds(arguments, |seed| {
+        let trial = simulator.seed(seed, keep)?;
+        write_log(arguments, &trial)?;
+        Ok(trial)
+    })?;
+    let name = path.display().to_string();
+    report(arguments, &name, &tried, seconds);
+    if let Some((seed, finding)) = tried.found {
+        failing(arguments, simulator.program().clone(), options, seed, finding)?;
+        return Ok(false);
+    }
+    Ok(inline.ok())
+}
+
+/// The trace that a path stands for.
+fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
+    let mut traces = Vec::new();
+    for entry in expand(&[path.to_owned()])? {
+        match entry {
+            Entry::Trace(path) => traces.push(path),
+            Entry::Ranks { folder, .. } => {
+                let message = format!("{} has several ranks", folder.display());
+                return Err(problem(format!("{message}; one program of one rank is simulated")));
+            }
+            Entry::Skipped { .. } => {}
+        }
+    }
+    match <[_; 1]>::try_from(traces) {
+        Ok([trace]) => Ok(trace),
+        Err(traces) => {
+            let (path, count) = (path.display(), traces.len());
+            Err(problem(format!("{path} holds {count} traces; one is simulated at a time")))
+        }
+    }
+}
+
+/// A random program for each seed.
+fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
+    let keep = arguments.log.is_some();
+    let (tried, seconds) = seeds(arguments, |seed| {
+        let trial = Simulator::new(random_program(seed)?, options, true)?.seed(seed, keep)?;
+        write_log(arguments, &trial)?;
+        Ok(trial)
+    })?;
+    report(arguments, "random programs", &tried, seconds);
+    if let Some((seed, finding)) = tried.found {
+        failing(arguments, random_program(seed)?, options, seed, finding)?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn seeds(
+    arguments: &Arguments,
+    trial: impl Fn(u64) -> Result<Trial, RunError> + Sync,
+) -> Result<(Sweep, f64), RunError> {
+    let range = arguments.range();
+    let bar = ProgressBar::new(range.end - range.start);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left") {
+        bar.set_style(style);
+    }
+    let start = Instant::now();
+    let tried = sweep(range, arguments.threads(), trial, || bar.inc(1));
+    bar.finish_and_clear();
+    Ok((tried?, start.elapsed().as_secs_f64()))
+}
+
+fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
+    let log = trial.schedule.as_ref().and_then(|s| s.log.as_ref());
+    let (Some(path), Some(log)) = (&arguments.log, log) else { return Ok(()) };
+    put(path, log)
+}
+
+fn put(path: &Path, text: &str) -> Result<(), RunError> {
+    let written = match path == Path::new("-") {
+        true => io::stdout().lock().write_all(text.as_bytes()),
+        false => std::fs::write(path, text),
+    };
+    match written {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(problem(format!("cannot write {}: {e}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says how the seeds went, on standard error if the other is to hold the log alone.
+fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
+    let Sweep { seeds, steps, hash, found } = tried;
+    let seeds = match arguments.seed {
+        Some(seed) => format!("seed {seed}"),
+        None => format!("{seeds} seeds"),
+    };
+    let time = if io::stderr().is_terminal() { format!(", {seconds:.1} s") } else { String::new() };
+    let mut text = format!("{name}: {seeds}, {steps} steps{time}\nlog hash {hash}\n");
+    if found.is_none() {
+        text.push_str("all results are the inline driver's; the checker accepts every list\n");
+    }
+    let piped = arguments.log.as_deref() == Some(Path::new("-"));
+    // A reader that has gone away has seen what it wanted.
+    let _ = match piped {
+        true => io::stderr().lock().write_all(text.as_bytes()),
+        false => io::stdout().lock().write_all(text.as_bytes()),
+    };
+}
+
+/// Shrinks a program that fails, writes it and says how to repeat it.
+fn failing(
+    arguments: &Arguments,
+    program: Arc<Program>,
+    options: &RunOptions,
+    seed: u64,
+    finding: Finding,
+) -> Result<(), RunError> {
+    eprintln!("seed {seed}: {finding}");
+    let small = shrink(program, options, true, seed, finding);
+    put(&arguments.save, &write(&small.program)?)?;
+    eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
+    let (path, device) = (arguments.save.display(), &arguments.device);
+    eprintln!("cargo xtask simulate {path} --device {device} --seed {}", small.seed);
+    Ok(())
+}
