@@ -31,6 +31,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
     ("xtask/src/bench/memory.rs", "calls allocators of the host's, to compare with"),
+    ("xtask/src/simulate/planted.rs", "leaves protection out, to see the simulator find it"),
+    ("tests/simulate.rs", "leaves protection out, to see the simulator find it"),
     ("xtask/src/bench/mod.rs", "kernels that are checked read and write their variables"),
 ];
 

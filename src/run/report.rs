@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::run::certificate::certificate;
 use millstream_instructions::builder::Waits;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
-use crate::run::certificate::certificate;
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::{StreamKey, TensorId, TensorSpec};
 use millstream_vm::Schedule;

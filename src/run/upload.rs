@@ -61,10 +61,19 @@ fn one(
     staged.access_from(Access::Write, origin.clone(), move |blob| {
         blob.fill_with(|storage| Ok(data.tensors[index].write(storage)?))
     })?;
+    let protection = machine.protection();
+    let unordered = !protection.waits() || !protection.memory();
+    if unordered {
+        // The steps of an upload are not the program's to order, so the host waits for each.
+        machine.synchronize()?;
+    }
     if !on_host {
         let copies = StreamKey::new(device.clone(), StreamType::Host2Device, 0);
         let copies = machine.any_stream(&copies)?;
         machine.call("copy", &[&staged]).from(origin.clone()).into(&[&target]).on(&copies)?;
+        if unordered {
+            machine.synchronize()?;
+        }
         staged.release_from(None, origin.clone())?;
     }
     if dense {

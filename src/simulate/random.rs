@@ -64,7 +64,9 @@ impl Making {
         self.streams = 1 + self.below(4);
         let device = if self.device { "sim:0" } else { "cpu:0" };
         self.put(format_args!("{{\n  \"millstream\": 1,\n  \"name\": \"random {seed}\",\n"));
-        self.put(format_args!("  \"streams\": {{\n    \"host\": {{ \"device\": \"cpu:0\", \"index\": 9 }}"));
+        self.put(format_args!(
+            "  \"streams\": {{\n    \"host\": {{ \"device\": \"cpu:0\", \"index\": 9 }}"
+        ));
         for k in 0..self.streams {
             self.put(format_args!(",\n    \"s{k}\": {{ \"device\": \"{device}\" }}"));
         }
@@ -115,8 +117,7 @@ impl Making {
     fn beside(&mut self, x: usize) -> usize {
         let (len, on_host) = (self.live[x].len, self.live[x].on_host);
         let alike = |l: &Live| l.len == len && l.on_host == on_host;
-        let alike: Vec<usize> =
-            (0..self.live.len()).filter(|k| alike(&self.live[*k])).collect();
+        let alike: Vec<usize> = (0..self.live.len()).filter(|k| alike(&self.live[*k])).collect();
         alike[self.below(alike.len())]
     }
 
@@ -166,9 +167,9 @@ impl Making {
                     "{{ \"op\": \"relu\", \"in\": \"{a}\", \"out\": \"{out}\", {on} }}"
                 ));
             }
-            5..=7 => self.put(format_args!(
-                "{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{b}\"], {on} }}"
-            )),
+            5..=7 => {
+                self.put(format_args!("{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{b}\"], {on} }}"))
+            }
             8 if len == 4 => {
                 let out = self.made(2, on_host);
                 self.put(format_args!(

@@ -67,7 +67,9 @@ impl fmt::Display for TaskName<'_> {
             }
             Task::Open(_, key) => write!(f, "{lane} as {key}"),
             Task::Hold(_, point, Mark::Completed) => write!(f, "{lane} hold until {point}"),
-            Task::Hold(_, point, Mark::Launched) => write!(f, "{lane} hold until launch of {point}"),
+            Task::Hold(_, point, Mark::Launched) => {
+                write!(f, "{lane} hold until launch of {point}")
+            }
             Task::Record { until, .. } => write!(f, "{until} record"),
             Task::Enter(_, launcher) => write!(f, "{lane} enter {launcher}"),
             Task::Begin(point, _) => write!(f, "{point} begin"),

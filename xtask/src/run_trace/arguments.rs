@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Write the list of instructions here; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
+    /// Print the hash of each program's list of instructions: the same however it is run.
+    #[arg(long)]
+    pub(super) certificate: bool,
     /// Write a report in JSON here, one line for each program; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
@@ -101,7 +104,7 @@ impl Arguments {
             compute_streams: self.compute_streams,
             threads: self.threads.map(|n| n as usize),
             repeat: self.repeat,
-            emit: self.emit.is_some(),
+            emit: self.emit.is_some() || self.certificate,
             memory_limit: self.memory_limit,
             check_memory: self.check_memory,
             ..RunOptions::default()

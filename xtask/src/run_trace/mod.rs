@@ -119,6 +119,13 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
     if arguments.memory {
         show(arguments, |out, terminal| memory::print(ran, out, terminal));
     }
+    if arguments.certificate {
+        for (k, rank) in ran.ranks.iter().enumerate() {
+            let name = ran.name(k, &ran.trace);
+            let hash = rank.certificate().unwrap_or_default();
+            show(arguments, |out, _| writeln!(out, "certificate {hash} {name}"));
+        }
+    }
     if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())
         && let Some(text) = one::list_text(rank)
         && let Err(message) = write(path, &text)

@@ -185,7 +185,7 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     )
 }
 
-pub(super) fn right(table: &mut Table, column: usize) {
+pub(crate) fn right(table: &mut Table, column: usize) {
     if let Some(column) = table.column_mut(column) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
@@ -198,7 +198,7 @@ pub(crate) fn width(terminal: bool) -> u16 {
     said.or_else(own).unwrap_or(WIDTH)
 }
 
-pub(super) fn new_table(terminal: bool, header: &[&str]) -> Table {
+pub(crate) fn new_table(terminal: bool, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic);

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use millstream::DeviceId;
 use millstream::run::RunOptions;
 
+use super::planted::Planted;
+
 /// What is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -17,9 +19,9 @@ pub(crate) struct Arguments {
     /// Run the schedule of this seed.
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     pub(super) seed: Option<u64>,
-    /// Run the schedules of so many seeds, 0, 1, 2, …
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) seeds: u64,
+    /// Run the schedules of so many seeds, 0, 1, 2, …; 100 unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) seeds: Option<u64>,
     /// The device of tensors and streams that name none: sim or cpu.
     #[arg(long, default_value = "sim")]
     pub(super) device: String,
@@ -32,6 +34,16 @@ pub(crate) struct Arguments {
     /// Write the log of the one seed here; - is standard output.
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(super) log: Option<PathBuf>,
+    /// Predict how long the program takes on the devices of this cost model, instead of running
+    /// seeds that are not asked for.
+    #[arg(long, value_name = "FILE", conflicts_with = "random")]
+    pub(super) model: Option<PathBuf>,
+    /// Write the predicted timeline here, for chrome://tracing or Perfetto; - is standard output.
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(super) timeline: Option<PathBuf>,
+    /// Plant a mistake: the builder leaves out waits, or the order of memory.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(super) without: Option<Planted>,
     /// Where the smallest program that fails is written.
     #[arg(long, value_name = "FILE", default_value = "failing.json")]
     pub(super) save: PathBuf,
@@ -42,7 +54,7 @@ impl Arguments {
     pub(super) fn range(&self) -> std::ops::Range<u64> {
         match self.seed {
             Some(seed) => seed..seed.saturating_add(1),
-            None => 0..self.seeds,
+            None => 0..self.seeds.unwrap_or(100),
         }
     }
 
@@ -52,12 +64,22 @@ impl Arguments {
         self.threads.map_or_else(cores, |n| n as usize)
     }
 
+    /// Whether any schedule is to be run.
+    pub(super) fn runs_seeds(&self) -> bool {
+        self.model.is_none() || self.seed.is_some() || self.seeds.is_some()
+    }
+
+    fn protected(&self) -> RunOptions {
+        let protection = self.without.map_or_else(Default::default, Planted::protection);
+        RunOptions { protection, ..RunOptions::default() }
+    }
+
     /// The options of each run.
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let wrong = |e: millstream::Error| format!("--device {}: {e}", self.device);
         let device: DeviceId = self.device.parse().map_err(wrong)?;
         let options =
-            RunOptions { device, compute_streams: self.compute_streams, ..RunOptions::default() };
+            RunOptions { device, compute_streams: self.compute_streams, ..self.protected() };
         options.probe().map_err(wrong)?;
         Ok(options)
     }

@@ -4,6 +4,8 @@
 //! program does not give what its trace expects. 2: bad input.
 
 mod arguments;
+mod planted;
+mod predicted;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use millstream::InstructionList;
 use millstream::run::{RunError, RunOptions};
 use millstream::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
@@ -50,13 +53,20 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
 /// One program under many seeds.
 fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<bool, RunError> {
     let program = Arc::new(load(one_trace(path)?, &LoadOptions::default())?);
-    let simulator = Simulator::new(program, options, true)?;
+    let simulator = Simulator::new(program, options, arguments.without.is_none())?;
     let inline = simulator.inline();
     inline.failures.iter().for_each(snippet::print);
     let wrong = inline.outputs.iter().filter(|o| !o.ok()).map(|o| o.name.as_str());
     let wrong: Vec<&str> = wrong.collect();
     if !wrong.is_empty() {
         eprintln!("not what the trace expects, under any driver: {}", wrong.join(", "));
+    }
+    if let Some(path) = &arguments.model {
+        let list = inline.list.as_ref().ok_or_else(|| problem("the program has no list"))?;
+        prediction(arguments, path, list)?;
+    }
+    if !arguments.runs_seeds() {
+        return Ok(inline.ok());
     }
     let keep = arguments.log.is_some();
     let (tried, seconds) = seeds(arguments, |seed| {
@@ -99,7 +109,8 @@ fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
 fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
     let keep = arguments.log.is_some();
     let (tried, seconds) = seeds(arguments, |seed| {
-        let trial = Simulator::new(random_program(seed)?, options, true)?.seed(seed, keep)?;
+        let trial = Simulator::new(random_program(seed)?, options, arguments.without.is_none())?
+            .seed(seed, keep)?;
         write_log(arguments, &trial)?;
         Ok(trial)
     })?;
@@ -117,7 +128,8 @@ fn seeds(
 ) -> Result<(Sweep, f64), RunError> {
     let range = arguments.range();
     let bar = ProgressBar::new(range.end - range.start);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left")
+    {
         bar.set_style(style);
     }
     let start = Instant::now();
@@ -145,7 +157,7 @@ fn put(path: &Path, text: &str) -> Result<(), RunError> {
     }
 }
 
-/// Says how the seeds went, on standard error if the other is to hold the log alone.
+/// Says how the seeds went.
 fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
     let Sweep { seeds, steps, hash, found } = tried;
     let seeds = match arguments.seed {
@@ -157,12 +169,30 @@ fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
     if found.is_none() {
         text.push_str("all results are the inline driver's; the checker accepts every list\n");
     }
-    let piped = arguments.log.as_deref() == Some(Path::new("-"));
-    // A reader that has gone away has seen what it wanted.
-    let _ = match piped {
-        true => io::stderr().lock().write_all(text.as_bytes()),
-        false => io::stdout().lock().write_all(text.as_bytes()),
+    show(arguments, |out, _| out.write_all(text.as_bytes()));
+}
+
+/// Shows something on standard output, or on standard error if the other is to hold data alone.
+fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
+    let outputs = [&arguments.log, &arguments.timeline];
+    let piped = outputs.iter().any(|path| path.as_deref() == Some(Path::new("-")));
+    let shown = match piped {
+        true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
+        false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
     };
+    // A reader that has gone away has seen what it wanted.
+    drop(shown);
+}
+
+/// Predicts what the list takes, and shows it.
+fn prediction(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
+    let model = predicted::read(path).map_err(problem)?;
+    let made = predicted::of(list, &model).map_err(problem)?;
+    show(arguments, |out, terminal| predicted::print(list, &model, &made, out, terminal));
+    match &arguments.timeline {
+        Some(path) => put(path, &predicted::timeline(list, &made)),
+        None => Ok(()),
+    }
 }
 
 /// Shrinks a program that fails, writes it and says how to repeat it.
@@ -174,10 +204,12 @@ fn failing(
     finding: Finding,
 ) -> Result<(), RunError> {
     eprintln!("seed {seed}: {finding}");
-    let small = shrink(program, options, true, seed, finding);
+    let small = shrink(program, options, arguments.without.is_none(), seed, finding);
     put(&arguments.save, &write(&small.program)?)?;
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
     let (path, device) = (arguments.save.display(), &arguments.device);
-    eprintln!("cargo xtask simulate {path} --device {device} --seed {}", small.seed);
+    let without = arguments.without.map(|w| format!(" --without {}", w.name()));
+    let without = without.unwrap_or_default();
+    eprintln!("cargo xtask simulate {path} --device {device} --seed {}{without}", small.seed);
     Ok(())
 }

@@ -137,8 +137,7 @@ mod tests {
             let drawn = drawn(seed);
             let mut count = |step| drawn.iter().filter(|s| **s == step).count();
             let stream = |stream| Step::Device(SimStreamId { device: 0, stream });
-            let counts =
-                [Step::Take(0), Step::Hear(0), stream(0), stream(1)].map(&mut count);
+            let counts = [Step::Take(0), Step::Hear(0), stream(0), stream(1)].map(&mut count);
             assert!(counts.iter().all(|n| *n > 0), "seed {seed}: {counts:?}");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millstream_instructions::Protection;
 use millstream_instructions::builder::Stats;
 use millstream_instructions::planner::ArenaUse;
 use millstream_stream_policy::PolicyTable;
@@ -74,6 +75,11 @@ impl Machine {
     pub fn schedule(&self) -> Result<Option<Schedule>> {
         let mut emission = self.shared.lock()?;
         Ok(emission.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
+    }
+
+    /// What the machine sees to by itself.
+    pub fn protection(&self) -> Protection {
+        self.shared.protection
     }
 
     /// How many threads for host functions and for kernels have been started.

@@ -87,7 +87,9 @@ impl Shared {
     /// Whether a point has completed. Never blocks.
     pub(crate) fn query(&self, point: Point) -> bool {
         let reached = self.engine.points.reached(point, Mark::Completed);
-        if self.runs_by_itself() || reached || guard::refuse_within(self.engine.machine, "").is_err()
+        if self.runs_by_itself()
+            || reached
+            || guard::refuse_within(self.engine.machine, "").is_err()
         {
             return reached;
         }

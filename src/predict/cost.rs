@@ -1,0 +1,66 @@
+//! How many operations a call takes.
+
+use millstream_types::TensorSpec;
+
+/// The operations of a call of `op`, from the shapes of its inputs and outputs. A multiplication
+/// and an addition are two. What the table does not have takes one operation for each element of
+/// its largest operand.
+pub(super) fn flops(op: &str, inputs: &[&TensorSpec], outputs: &[&TensorSpec]) -> u64 {
+    let largest = inputs.iter().chain(outputs).map(|s| s.numel() as u64).max().unwrap_or(0);
+    let made = outputs.first().map_or(0, |s| s.numel() as u64);
+    let last = |k: usize| inputs.get(k).and_then(|s| s.shape().last()).map_or(1, |n| *n as u64);
+    let product = match op.trim_end_matches('_') {
+        // Each element of the result is a sum over the first operand's last dimension.
+        "mm" | "bmm" | "matmul" | "dot" | "mv" | "linear" => Some(2 * made * last(0)),
+        // The first operand is added to the product of the others.
+        "addmm" | "baddbmm" | "addmv" => Some(2 * made * last(1) + made),
+        // Each element of the result is a sum over a filter: the weights of one channel.
+        "convolution" | "conv1d" | "conv2d" | "conv3d" => {
+            let filter = inputs.get(1).map_or(1, |w| {
+                let out = w.shape().first().copied().unwrap_or(1).max(1);
+                (w.numel() / out) as u64
+            });
+            Some(2 * made * filter)
+        }
+        // The gradients of input and weight, each a convolution of the forward one's size.
+        "convolution_backward" => {
+            let gradient = inputs.first().map_or(0, |g| g.numel() as u64);
+            let filter = inputs.get(2).map_or(1, |w| {
+                let out = w.shape().first().copied().unwrap_or(1).max(1);
+                (w.numel() / out) as u64
+            });
+            Some(4 * gradient * filter)
+        }
+        // Queries by keys, then by values: two products.
+        name if name.contains("scaled_dot_product") && !name.contains("backward") => {
+            let length = inputs.get(1).map_or(1, |k| {
+                let shape = k.shape();
+                shape.get(shape.len().saturating_sub(2)).copied().unwrap_or(1) as u64
+            });
+            Some(4 * inputs.first().map_or(0, |q| q.numel() as u64) * length)
+        }
+        _ => None,
+    };
+    product.unwrap_or(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_types::DType;
+
+    fn spec(shape: &[usize]) -> TensorSpec {
+        TensorSpec::contiguous(DType::F32, shape).unwrap()
+    }
+
+    #[test]
+    fn products_count_what_they_multiply_and_add() {
+        let (a, b, c) = (spec(&[8, 16]), spec(&[16, 32]), spec(&[8, 32]));
+        assert_eq!(flops("matmul", &[&a, &b], &[&c]), 2 * 8 * 16 * 32);
+        assert_eq!(flops("addmm", &[&c, &a, &b], &[&c]), 2 * 8 * 16 * 32 + 8 * 32);
+        let (x, w, y) = (spec(&[1, 3, 8, 8]), spec(&[4, 3, 3, 3]), spec(&[1, 4, 6, 6]));
+        assert_eq!(flops("convolution", &[&x, &w], &[&y]), 2 * (4 * 6 * 6) * (3 * 3 * 3));
+        assert_eq!(flops("relu", &[&x], &[&x]), 3 * 8 * 8);
+        assert_eq!(flops("sum", &[&x], &[&spec(&[])]), 3 * 8 * 8);
+    }
+}

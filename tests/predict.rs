@@ -1,0 +1,160 @@
+//! Predictions: serial and overlapped pipelines are what the closed formulas say, to the picosecond.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use millstream::predict::{Model, Prediction, predict};
+use millstream::run::{RunOptions, run};
+use millstream::trace::{LoadOptions, load_bytes};
+use millstream::{DriverKind, InstructionList};
+
+/// One launch takes 1 ns. A copy of 800 bytes in takes 100 ns, out 200 ns. An op on 100 f64 takes
+/// 16 ns through memory for two operands, and computes for 50 ns.
+const MODEL: &str = r#"{
+    "name": "round numbers", "sources": [],
+    "devices": {
+        "sim": { "launch_ns": 1, "memory_gb_s": 100, "from_host_gb_s": 8, "to_host_gb_s": 4,
+                 "gflop_s": { "f64": 2, "other": 1 } },
+        "cpu": { "launch_ns": 0, "memory_gb_s": 1000, "from_host_gb_s": 1, "to_host_gb_s": 1,
+                 "gflop_s": { "other": 1000000 } }
+    } }"#;
+
+const IN: u64 = 101_000;
+const OP: u64 = 51_000;
+const OUT: u64 = 201_000;
+
+/// `chunks` chunks copied in, computed and copied out, on the streams of these names.
+fn pipeline(chunks: usize, streams: [&str; 3]) -> InstructionList {
+    let [to, compute, from] = streams;
+    let mut tensors = Vec::new();
+    let mut program = Vec::new();
+    for k in 0..chunks {
+        tensors.push(format!(
+            r#""h{k}": {{ "dtype": "f64", "shape": [100], "fill": 1, "device": "cpu:0" }}"#
+        ));
+        program
+            .push(format!(r#"{{ "op": "copy", "in": "h{k}", "out": "d{k}", "stream": "{to}" }}"#));
+        program.push(format!(
+            r#"{{ "op": "relu", "in": "d{k}", "out": "r{k}", "stream": "{compute}" }}"#
+        ));
+        program.push(format!(
+            r#"{{ "op": "copy", "in": "r{k}", "out": "o{k}", "stream": "{from}" }}"#
+        ));
+    }
+    let text = format!(
+        r#"{{ "millstream": 1,
+             "streams": {{ "in": {{ "device": "sim:0", "type": "host2device" }},
+                           "work": {{ "device": "sim:0" }},
+                           "out": {{ "device": "sim:0", "type": "device2host" }} }},
+             "tensors": {{ {} }}, "program": [ {} ], "outputs": {{}} }}"#,
+        tensors.join(",\n"),
+        program.join(",\n")
+    );
+    list(&text)
+}
+
+fn list(text: &str) -> InstructionList {
+    let program = load_bytes("t.json", text.as_bytes(), None, &LoadOptions::default());
+    let program = Arc::new(program.unwrap_or_else(|e| panic!("{e}\n{text}")));
+    let options = RunOptions { driver: DriverKind::Inline, emit: true, ..RunOptions::default() };
+    run(program, &options).unwrap().list.unwrap()
+}
+
+fn predicted(list: &InstructionList) -> Prediction {
+    predict(list, &Model::parse(MODEL).unwrap()).unwrap()
+}
+
+#[test]
+fn one_chunk_is_the_sum_of_its_steps() {
+    let made = predicted(&pipeline(1, ["in", "work", "out"]));
+    assert_eq!(made.total, IN + OP + OUT);
+    let names: Vec<&str> = made.critical.iter().map(|k| &*made.timeline[*k].name).collect();
+    assert_eq!(names, ["copy", "relu", "copy"]);
+}
+
+#[test]
+fn a_serial_program_is_the_sum() {
+    let steps: Vec<String> = (0..9)
+        .map(|k| {
+            let next = k + 1;
+            format!(r#"{{ "op": "relu", "in": "x{k}", "out": "x{next}", "stream": "work" }}"#)
+        })
+        .collect();
+    let text = format!(
+        r#"{{ "millstream": 1, "streams": {{ "work": {{ "device": "sim:0" }} }},
+             "tensors": {{ "x0": {{ "dtype": "f64", "shape": [100], "fill": 1, "device": "sim:0" }} }},
+             "program": [ {} ], "outputs": {{}} }}"#,
+        steps.join(",\n")
+    );
+    let made = predicted(&list(&text));
+    assert_eq!(made.total, 9 * OP);
+    assert_eq!(made.critical.len(), 9);
+}
+
+/// n chunks through stages that overlap: the first chunk passes all stages, and each further one
+/// comes out a slowest stage later.
+#[test]
+fn an_overlapped_pipeline_is_the_closed_formula() {
+    for chunks in [1, 2, 3, 8, 64] {
+        let made = predicted(&pipeline(chunks, ["in", "work", "out"]));
+        let slowest = IN.max(OP).max(OUT);
+        let formula = IN + OP + OUT + (chunks as u64 - 1) * slowest;
+        assert_eq!(made.total, formula, "{chunks} chunks");
+        let shares: u64 =
+            made.critical.iter().map(|k| made.timeline[*k].end - made.timeline[*k].start).sum();
+        assert_eq!(shares, made.total, "the critical path has no gap");
+    }
+}
+
+#[test]
+fn a_host_read_and_a_barrier_hold_up_what_follows() {
+    let program = |between: &str| {
+        format!(
+            r#"{{ "millstream": 1,
+                 "streams": {{ "a": {{ "device": "sim:0" }}, "b": {{ "device": "sim:0" }} }},
+                 "tensors": {{ "x": {{ "dtype": "f64", "shape": [100], "fill": 1, "device": "sim:0" }} }},
+                 "program": [
+                   {{ "op": "relu", "in": "x", "out": "y", "stream": "a" }},
+                   {between}
+                   {{ "op": "relu", "in": "x", "out": "z", "stream": "b" }} ],
+                 "outputs": {{}} }}"#
+        )
+    };
+    assert_eq!(predicted(&list(&program(""))).total, OP);
+    assert_eq!(predicted(&list(&program(r#"{ "barrier": true },"#))).total, 2 * OP);
+    assert_eq!(predicted(&list(&program(r#"{ "read": "y" },"#))).total, 2 * OP + OUT);
+}
+
+#[test]
+fn models_that_ship_are_models() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/models");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let model = Model::parse(&text).unwrap();
+        assert!(!model.sources.is_empty(), "{}", model.name);
+        count += 1;
+    }
+    assert_eq!(count, 3);
+}
+
+#[test]
+fn wrong_models_say_what_is_wrong() {
+    let wrong = |text: &str| Model::parse(text).unwrap_err();
+    assert!(wrong("{").contains("line 1"));
+    assert!(wrong(&MODEL.replace("launch_ns", "launch")).contains("unknown field `launch`"));
+    assert_eq!(
+        wrong(&MODEL.replace("\"memory_gb_s\": 100,", "\"memory_gb_s\": 0,")),
+        "devices.sim: memory_gb_s: expected a rate above 0, got 0"
+    );
+    assert_eq!(
+        wrong(&MODEL.replace("\"f64\"", "\"f46\"")),
+        "devices.sim.gflop_s: 'f46' is neither a dtype nor other"
+    );
+    let no_sim = MODEL.replace("\"sim\"", "\"gpu\"");
+    let list = pipeline(1, ["in", "work", "out"]);
+    assert_eq!(
+        predict(&list, &Model::parse(&no_sim).unwrap()).unwrap_err(),
+        "the model 'round numbers' has no devices of kind sim, only cpu and gpu"
+    );
+}

@@ -1,0 +1,252 @@
+//! Simulation: determinism, agreement with the inline driver, mistakes found and shrunk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use millstream::run::{RunOptions, Steps, run};
+use millstream::simulate::{Finding, Simulator, random_options, random_program, shrink, sweep};
+use millstream::trace::{LoadOptions, Program, load, load_bytes, write};
+use millstream::{DType, TensorSpec};
+use millstream::{DeviceId, DriverKind, Error, Machine, MachineConfig, Protection, Simulation};
+
+fn example(name: &str) -> Arc<Program> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces").join(name);
+    Arc::new(load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
+}
+
+fn parse(text: &str) -> Arc<Program> {
+    let loaded = load_bytes("t.json", text.as_bytes(), None, &LoadOptions::default());
+    Arc::new(loaded.unwrap_or_else(|e| panic!("{e}\n{text}")))
+}
+
+fn on_sim() -> RunOptions {
+    RunOptions { device: DeviceId::sim(0), ..RunOptions::default() }
+}
+
+#[test]
+fn a_seed_gives_the_same_log_every_time() {
+    let simulator = Simulator::new(example("diamond.json"), &on_sim(), true).unwrap();
+    let once = simulator.seed(7, true).unwrap().schedule.unwrap();
+    let again = simulator.seed(7, true).unwrap().schedule.unwrap();
+    assert_eq!(once, again);
+    assert_eq!(simulator.seed(7, false).unwrap().schedule.unwrap().hash, once.hash);
+    assert_ne!(simulator.seed(8, false).unwrap().schedule.unwrap().hash, once.hash);
+    // The hash is the same on every computer: a change of it is a change of the log's form, or of
+    // what the engine does.
+    assert_eq!(
+        once.steps,
+        once.log.unwrap().lines().filter(|l| !l.starts_with(' ')).count() as u64
+    );
+}
+
+#[test]
+fn examples_are_what_the_inline_driver_gives_under_every_seed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 15, "{names:?}");
+    for name in names {
+        for device in [DeviceId::sim(0), DeviceId::cpu(0)] {
+            let options = RunOptions { device, compute_streams: 3, ..RunOptions::default() };
+            let simulator = Simulator::new(example(&name), &options, true).unwrap();
+            for seed in 0..20 {
+                let finding = simulator.seed(seed, false).unwrap().finding;
+                assert_eq!(finding, None, "{name}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_programs_are_what_the_inline_driver_gives() {
+    let options = random_options(&RunOptions::default());
+    let trial = |seed| Simulator::new(random_program(seed)?, &options, true)?.seed(seed, false);
+    let two = sweep(0..1000, 2, trial, || ()).unwrap();
+    assert_eq!(two.found, None);
+    assert_eq!(two.seeds, 1000);
+    let one = sweep(0..1000, 1, trial, || ()).unwrap();
+    assert_eq!((one.hash, one.steps), (two.hash, two.steps), "the threads leave a trace");
+}
+
+/// All orders of completion that two streams of a device can show do show.
+#[test]
+fn streams_overtake_one_another() {
+    let program = parse(
+        r#"{ "millstream": 1, "streams": { "a": {}, "b": {} },
+             "tensors": { "x": { "dtype": "i64", "values": [1] } },
+             "program": [
+               { "op": "add", "in": ["x", "x"], "out": "y", "stream": "a" },
+               { "op": "mul", "in": ["x", "x"], "out": "z", "stream": "b" } ],
+             "outputs": { "y": {}, "z": {} } }"#,
+    );
+    let simulator = Simulator::new(program, &on_sim(), true).unwrap();
+    let (mut first, mut second) = (0, 0);
+    for seed in 0..50 {
+        let log = simulator.seed(seed, true).unwrap().schedule.unwrap().log.unwrap();
+        let at = |what: &str| log.find(what).unwrap_or_else(|| panic!("{what} in\n{log}"));
+        if at("s0 completed") < at("s1 completed") { first += 1 } else { second += 1 }
+    }
+    assert!(first > 5 && second > 5, "{first} and {second}");
+}
+
+fn planted(program: Arc<Program>, protection: Protection, options: &RunOptions) {
+    let options = RunOptions { protection, ..options.clone() };
+    let simulator = Simulator::new(program.clone(), &options, false).unwrap();
+    let tried = sweep(0..500, 1, |seed| simulator.seed(seed, false), || ()).unwrap();
+    let (seed, finding) = tried.found.expect("the mistake shows within 500 seeds");
+    assert!(matches!(finding, Finding::Differs(_)), "{finding:?}");
+    let small = shrink(program.clone(), &options, false, seed, finding.clone());
+    assert!(small.finding.is_like(&finding));
+    // The file alone repeats it.
+    let text = write(&small.program).unwrap();
+    let again = Simulator::new(parse(&text), &options, false).unwrap();
+    let found = again.seed(small.seed, false).unwrap().finding;
+    assert_eq!(found, Some(small.finding.clone()), "{text}");
+    let lines = text.lines().filter(|l| l.contains("\"op\"") || l.contains("\"release\"")).count();
+    assert!(lines <= 4, "not small:\n{text}");
+    // With its protection the small program is right under every seed.
+    let right = RunOptions { protection: Protection::default(), ..options };
+    let right = Simulator::new(parse(&text), &right, true).unwrap();
+    for seed in 0..100 {
+        assert_eq!(right.seed(seed, false).unwrap().finding, None, "{text}");
+    }
+}
+
+#[test]
+fn a_missing_wait_is_found_and_shrunk() {
+    // SAFETY: all commands run on this thread, one after the other.
+    let protection = unsafe { Protection::default().without_waits() };
+    planted(example("diamond.json"), protection, &on_sim());
+    planted(example("event-reuse.json"), protection, &on_sim());
+}
+
+#[test]
+fn memory_that_is_given_out_too_early_is_found_and_shrunk() {
+    // SAFETY: all commands run on this thread, one after the other.
+    let protection = unsafe { Protection::default().without_memory() };
+    let program = parse(
+        r#"{ "millstream": 1, "streams": { "a": {}, "b": {} },
+             "tensors": { "x": { "dtype": "i64", "values": [1, 2] } },
+             "program": [
+               { "op": "add", "in": ["x", "x"], "out": "t", "stream": "a" },
+               { "op": "relu", "in": "x", "out": "n", "stream": "b" },
+               { "op": "mul", "in": ["t", "t"], "out": "y", "stream": "b" },
+               { "release": "t" },
+               { "op": "sub", "in": ["x", "x"], "out": "z", "stream": "a" } ],
+             "outputs": { "y": {}, "z": {}, "n": {} } }"#,
+    );
+    planted(program, protection, &on_sim());
+}
+
+/// A wait that nothing can end is an error that says where everything stands, and not a hang.
+#[test]
+fn what_cannot_move_is_an_error() {
+    use millstream::ep::{Registry, cpu::CpuBackend, sim::*};
+    let devices = Registry::new();
+    devices.register(Arc::new(CpuBackend::new()));
+    let config = SimConfig { completion: Completion::ByHand, ..SimConfig::default() };
+    devices.register(Arc::new(SimBackend::new(config)));
+    // The driver is not given the devices, so their commands never run.
+    let config = MachineConfig {
+        driver: DriverKind::Simulated,
+        simulation: Simulation { seed: 3, ..Simulation::default() },
+        devices: Arc::new(devices),
+        threads: 1,
+        ..MachineConfig::default()
+    };
+    let machine = Machine::new(config).unwrap();
+    let stream = machine.compute(&DeviceId::sim(0), 0).unwrap();
+    let spec = TensorSpec::contiguous(DType::I64, &[2]).unwrap();
+    let x = machine.empty(&stream, spec).unwrap();
+    machine.call("relu", &[&x]).on(&stream).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    let Error::Stuck { what, state } = error.without_place() else { panic!("{error}") };
+    assert_eq!(what, "s0:1");
+    assert_eq!(state, "s0 (sim:0 compute 0): 0 completed, 1 is on the device\n");
+    let limited = stream.synchronize_for(std::time::Duration::from_secs(1)).unwrap_err();
+    assert!(matches!(limited.without_place(), Error::Timeout { .. }), "{limited}");
+}
+
+/// Queries, futures and time-outs come to an end.
+#[test]
+fn a_program_that_only_looks_gets_there() {
+    for seed in 0..20 {
+        let config = MachineConfig {
+            driver: DriverKind::Simulated,
+            simulation: Simulation { seed, ..Simulation::default() },
+            threads: 1,
+            ..MachineConfig::default()
+        };
+        let machine = Machine::new(config).unwrap();
+        let stream = machine.compute(&DeviceId::cpu(0), 0).unwrap();
+        let spec = TensorSpec::contiguous(DType::I64, &[1]).unwrap();
+        let x = machine.upload(&stream, spec, 5i64.to_ne_bytes().to_vec()).unwrap();
+        let y = machine.call("add", &[&x, &x]).on(&stream).unwrap().remove(0);
+        let mut looks = 0;
+        while !stream.query().unwrap() {
+            looks += 1;
+            assert!(looks < 10_000);
+        }
+        assert_eq!(y.read().unwrap(), 10i64.to_ne_bytes());
+        assert_eq!(machine.helper_threads(), (0, 0));
+        assert_eq!(machine.worker_threads().unwrap(), 0);
+    }
+}
+
+/// The list is the same whoever runs it, so its certificate is.
+#[test]
+fn a_certificate_does_not_depend_on_the_run() {
+    let mut seen = Vec::new();
+    for name in ["diamond.json", "views.json", "release.json", "job.json"] {
+        let program = example(name);
+        let base = RunOptions { emit: true, ..on_sim() };
+        let mut all = Vec::new();
+        for driver in [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated] {
+            for (threads, repeat) in [(1, 1), (3, 2)] {
+                for seed in 0..5 {
+                    let simulation = Steps { seed, keep_log: false };
+                    let threads = Some(threads);
+                    let options =
+                        RunOptions { driver, threads, repeat, simulation, ..base.clone() };
+                    all.push(run(program.clone(), &options).unwrap().certificate().unwrap());
+                }
+            }
+        }
+        all.dedup();
+        assert_eq!(all.len(), 1, "{name}: {all:?}");
+        seen.extend(all);
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "programs that differ have certificates that differ");
+}
+
+/// What is written reads back as a program that does the same.
+#[test]
+fn written_traces_do_what_the_program_does() {
+    for name in [
+        "diamond.json",
+        "views.json",
+        "sidecar.json",
+        "dtypes.json",
+        "job.json",
+        "critical-section.json",
+        "event-reuse.json",
+        "wait-back.json",
+        "release.json",
+    ] {
+        let program = example(name);
+        let text = write(&program).unwrap();
+        let options = RunOptions { emit: true, ..on_sim() };
+        let (first, second) =
+            (run(program, &options).unwrap(), run(parse(&text), &options).unwrap());
+        let bytes = |r: &millstream::run::RunReport| -> Vec<Vec<u8>> {
+            r.outputs.iter().map(|o| o.bytes.clone()).collect()
+        };
+        assert_eq!(bytes(&first), bytes(&second), "{name}\n{text}");
+        assert_eq!(first.certificate(), second.certificate(), "{name}\n{text}");
+    }
+}
