@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use millstream::run::{RunOptions, Steps, run};
-use millstream::simulate::{Finding, Simulator, random_options, random_program, shrink, sweep};
+use millstream::simulate::{Finding, Simulator, random_options, shrink, sweep};
 use millstream::trace::{LoadOptions, Program, load, load_bytes, write};
 use millstream::{DType, TensorSpec};
 use millstream::{DeviceId, DriverKind, Error, Machine, MachineConfig, Protection, Simulation};
@@ -64,7 +64,7 @@ fn examples_are_what_the_inline_driver_gives_under_every_seed() {
 #[test]
 fn random_programs_are_what_the_inline_driver_gives() {
     let options = random_options(&RunOptions::default());
-    let trial = |seed| Simulator::new(random_program(seed)?, &options, true)?.seed(seed, false);
+    let trial = |seed| Simulator::random(seed, &options, true)?.seed(seed, false);
     let two = sweep(0..1000, 2, trial, || ()).unwrap();
     assert_eq!(two.found, None);
     assert_eq!(two.seeds, 1000);

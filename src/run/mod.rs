@@ -115,6 +115,11 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
     Ok(Prepared { program, options: options.clone(), kind })
 }
 
+/// Takes a program of statements as checked: one that was made so that nothing is wrong with it.
+pub(crate) fn take_as_checked(program: Arc<Program>, options: &RunOptions) -> Prepared {
+    Prepared { program, options: options.clone(), kind: Kind::Statements }
+}
+
 /// Checks and runs a trace.
 ///
 /// # Errors

@@ -132,18 +132,16 @@ impl RunOptions {
         let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
         let (devices, control) = registry(completion);
         let Steps { seed, keep_log } = self.simulation;
+        let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
         let mut config = MachineConfig {
             driver: self.driver,
             simulation: Simulation { seed, keep_log, devices: Some(control) },
             sync: self.sync,
             protection: self.protection,
-            devices: Arc::new(devices),
             memory_limits: self.memory_limits(),
             check_memory: self.check_memory,
-            ops: OpRegistry::clone(&self.ops),
-            kernels: KernelRegistry::clone(&self.kernels),
             ranks: rank.meets,
-            ..MachineConfig::default()
+            ..MachineConfig::of(ops, kernels, Arc::new(devices))
         };
         cpu::register_group(&mut config.kernels, &rank.group);
         if simulated {

@@ -20,7 +20,7 @@ pub mod shrink;
 pub mod sweep;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use millstream_instructions::InstructionList;
 use millstream_kernels::KernelRegistry;
@@ -28,7 +28,7 @@ use millstream_ops::OpRegistry;
 use millstream_trace::{LoadOptions, Program, load_bytes};
 use millstream_vm::{DriverKind, Schedule};
 
-use crate::run::{Prepared, RunError, RunOptions, RunReport, Steps, prepare};
+use crate::run::{Prepared, RunError, RunOptions, RunReport, Steps, prepare, take_as_checked};
 
 pub use shrink::{Shrunk, shrink};
 pub use sweep::{Sweep, sweep};
@@ -92,9 +92,20 @@ impl Simulator {
         options: &RunOptions,
         checked: bool,
     ) -> Result<Simulator, RunError> {
-        let options = RunOptions { emit: true, repeat: 1, ..options.clone() };
-        let inline = RunOptions { driver: DriverKind::Inline, threads: Some(1), ..options.clone() };
-        let prepared = prepare(program, &inline)?;
+        let (options, inline) = both(options);
+        Simulator::of(prepare(program, &inline)?, options, checked)
+    }
+
+    /// The random program of a seed.
+    ///
+    /// # Errors
+    /// As [`Simulator::new`]; none that a release should show.
+    pub fn random(seed: u64, options: &RunOptions, checked: bool) -> Result<Simulator, RunError> {
+        let (options, inline) = both(options);
+        Simulator::of(take_as_checked(random_program(seed)?, &inline), options, checked)
+    }
+
+    fn of(prepared: Prepared, options: RunOptions, checked: bool) -> Result<Simulator, RunError> {
         let inline = prepared.run()?;
         let refused = inline.list.as_ref().filter(|_| checked).and_then(refused);
         Ok(Simulator { prepared, options, checked, inline, refused })
@@ -153,6 +164,9 @@ impl Simulator {
     }
 }
 
+/// The memory of each device for random programs: enough for all that one ever has at once.
+const RANDOM_MEMORY: u64 = 64 << 10;
+
 /// The options of random programs: only the ops that they call, so that machines are made quickly.
 pub fn random_options(options: &RunOptions) -> RunOptions {
     let mut ops = OpRegistry::new();
@@ -166,7 +180,9 @@ pub fn random_options(options: &RunOptions) -> RunOptions {
             kernels.register("cpu", name, kernel.clone());
         }
     }
-    RunOptions { ops: Arc::new(ops), kernels: Arc::new(kernels), ..options.clone() }
+    let memory_limit = Some(RANDOM_MEMORY);
+    let (ops, kernels) = (Arc::new(ops), Arc::new(kernels));
+    RunOptions { ops, kernels, memory_limit, ..options.clone() }
 }
 
 /// The random program of a seed.
@@ -174,9 +190,23 @@ pub fn random_options(options: &RunOptions) -> RunOptions {
 /// # Errors
 /// None that a release should show: each such program is a trace.
 pub fn random_program(seed: u64) -> Result<Arc<Program>, RunError> {
+    // Made once: they hold a registry of all ops, which imports need.
+    static OPTIONS: LazyLock<LoadOptions> = LazyLock::new(LoadOptions::default);
     let (name, text) = (format!("random-{seed}"), random::program(seed));
-    Ok(Arc::new(load_bytes(&name, text.as_bytes(), None, &LoadOptions::default())?))
+    Ok(Arc::new(load_bytes(&name, text.as_bytes(), None, &OPTIONS)?))
 }
+
+/// The options of simulated runs and of the inline one. Memory is limited alike on every computer,
+/// as what is emitted when it is short depends on the limit.
+fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
+    let memory_limit = options.memory_limit.or(Some(MEMORY));
+    let options = RunOptions { emit: true, repeat: 1, memory_limit, ..options.clone() };
+    let inline = RunOptions { driver: DriverKind::Inline, threads: Some(1), ..options.clone() };
+    (options, inline)
+}
+
+/// The memory of each device unless the options say otherwise: all that a simulated one has.
+const MEMORY: u64 = 1 << 30;
 
 /// What the checker has against a list.
 fn refused(list: &InstructionList) -> Option<Finding> {

@@ -198,8 +198,8 @@ impl HostTable {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads for functions of the host's, started when all others are busy. Of a simulated machine
-/// there are none: functions are kept until its driver runs them.
+/// Threads for functions of the host's, started when all others are busy. Where the driver has no
+/// threads there are none here: functions are kept until it runs them.
 #[derive(Default)]
 pub(crate) struct HostWorkers {
     state: Arc<(Mutex<HostState>, Condvar)>,

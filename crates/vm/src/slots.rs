@@ -38,8 +38,8 @@ unsafe impl Sync for Entry {}
 unsafe impl Send for Entry {}
 
 /// The first chunk has this many slots, each further one twice as many as the one before.
-const FIRST: usize = 1024;
-const CHUNKS: usize = 22;
+const FIRST: usize = 64;
+const CHUNKS: usize = 26;
 
 pub(crate) struct TensorSlots {
     chunks: [OnceLock<Box<[Entry]>>; CHUNKS],

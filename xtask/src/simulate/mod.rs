@@ -109,8 +109,8 @@ fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
 fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
     let keep = arguments.log.is_some();
     let (tried, seconds) = seeds(arguments, |seed| {
-        let trial = Simulator::new(random_program(seed)?, options, arguments.without.is_none())?
-            .seed(seed, keep)?;
+        let trial =
+            Simulator::random(seed, options, arguments.without.is_none())?.seed(seed, keep)?;
         write_log(arguments, &trial)?;
         Ok(trial)
     })?;

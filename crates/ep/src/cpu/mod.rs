@@ -6,7 +6,7 @@
 mod device;
 mod stream;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sysinfo::{MemoryRefreshKind, System};
 
@@ -40,7 +40,9 @@ impl CpuBackend {
     /// The host with half of its memory as a machine's default limit. All of it may be allocated
     /// by those who ask for more. If the size cannot be found out, it is taken to be 4 GiB.
     pub fn new() -> CpuBackend {
-        let total = host_memory().unwrap_or(ASSUMED_MEMORY);
+        // Asked once: the answer costs more than a small program takes.
+        static TOTAL: OnceLock<u64> = OnceLock::new();
+        let total = *TOTAL.get_or_init(|| host_memory().unwrap_or(ASSUMED_MEMORY));
         CpuBackend { account: Account::new(total), default_limit: total / 2 }
     }
 

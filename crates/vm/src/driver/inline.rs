@@ -36,8 +36,8 @@ impl Inline {
                 continue;
             }
             // Program order: what comes next comes after the function has returned.
-            if core.is_hosting() {
-                self.inbox.wait_for_news(Duration::from_secs(1));
+            if core.is_hosting() && engine.host_workers.waiting() > 0 {
+                engine.host_workers.run_waiting(0);
                 continue;
             }
             return;

@@ -72,6 +72,13 @@ impl Default for MachineConfig {
     fn default() -> MachineConfig {
         let devices = Arc::new(Registry::new());
         devices.register(Arc::new(CpuBackend::new()));
+        MachineConfig::of(millstream_ops::standard(), millstream_kernels::standard(), devices)
+    }
+}
+
+impl MachineConfig {
+    /// These ops on these devices, and everything else as by default.
+    pub fn of(ops: OpRegistry, kernels: KernelRegistry, devices: Arc<Registry>) -> MachineConfig {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         MachineConfig {
             driver: DriverKind::default(),
@@ -85,8 +92,8 @@ impl Default for MachineConfig {
             watermark_bytes: 1 << 30,
             memory_limits: HashMap::new(),
             check_memory: false,
-            ops: millstream_ops::standard(),
-            kernels: millstream_kernels::standard(),
+            ops,
+            kernels,
             devices,
             policies: Vec::new(),
             annotations: true,

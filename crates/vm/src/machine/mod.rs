@@ -107,7 +107,7 @@ impl Machine {
             poison: Poison::default(),
             failures: FailureLog::default(),
             host: HostTable::default(),
-            host_workers: HostWorkers::new(machine, config.driver == DriverKind::Simulated),
+            host_workers: HostWorkers::new(machine, config.driver != DriverKind::Threaded),
             policies: policies.clone(),
             memory: Arc::new(memory),
             ops: ops.clone(),
