@@ -155,19 +155,20 @@ pub(crate) fn listing(list: &InstructionList) -> String {
     text::print_list(&bare)
 }
 
-/// The list that `program` records. It is the same under both drivers and every time, and the
+/// The list that `program` records. It is the same under all drivers and every time, and the
 /// checker takes it.
 #[track_caller]
 pub(crate) fn emitted(sync: SyncPolicy, program: impl Fn(&Machine) -> InstructionList) -> String {
     let mut all = Vec::new();
-    for driver in [DriverKind::Inline, DriverKind::Threaded, DriverKind::Threaded] {
+    for driver in ALL_DRIVERS.into_iter().chain([DriverKind::Threaded]) {
         let machine = Machine::new(config(driver, sync)).unwrap();
         let list = program(&machine);
         checked(&list);
         all.push(listing(&list));
     }
     assert_eq!(all[0], all[1], "the drivers' lists differ");
-    assert_eq!(all[1], all[2], "two runs' lists differ");
+    assert_eq!(all[0], all[2], "the simulated driver's list differs");
+    assert_eq!(all[1], all[3], "two runs' lists differ");
     all.remove(0)
 }
 
@@ -239,14 +240,19 @@ pub(crate) fn add_failing_ops(config: &mut MachineConfig) {
     add_op(config, "panic", |_| panic!("no way out"));
 }
 
-/// A machine of both drivers with ops that fail.
+/// A machine of any driver with ops that fail.
 pub(crate) fn failing(driver: DriverKind) -> Machine {
     let mut config = config(driver, SyncPolicy::Frontier);
     add_failing_ops(&mut config);
     Machine::new(config).unwrap()
 }
 
+/// The drivers under which a device that another hand steps, or a callback that holds its thread,
+/// can be waited for.
 pub(crate) const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
+
+pub(crate) const ALL_DRIVERS: [DriverKind; 3] =
+    [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated];
 
 /// The failure that an error carries.
 #[track_caller]

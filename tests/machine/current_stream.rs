@@ -95,7 +95,7 @@ fn others_keep_theirs() {
 /// The last handle of a machine may be its scope's.
 #[test]
 fn a_machine_may_end_with_its_scope() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 1);
         let gone = std::sync::Mutex::new(Some((m, s.clone())));

@@ -53,7 +53,7 @@ fn it_wakes_who_waits() {
 /// Events, streams and the machine as a whole, on both devices and under both drivers.
 #[test]
 fn all_that_can_be_waited_for_can_be_awaited() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         for s in [cpu(&m, 0), sim(&m, 0)] {
             upload(&s, &m, &[1.0]);
@@ -97,7 +97,7 @@ fn inline_it_is_polled() {
 
 #[test]
 fn it_brings_the_failure() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
         call(&m, "fail", &[&upload(&s, &m, &[1.0])], &s);

@@ -98,7 +98,7 @@ impl Rendezvous for Nobody {
 
 #[test]
 fn global_sync_without_the_others() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let config = config(driver, SyncPolicy::Frontier);
         let m = Machine::new(MachineConfig { ranks: Arc::new(Nobody), ..config }).unwrap();
         let failed = failure(m.global_sync().unwrap().wait().unwrap_err());
@@ -112,7 +112,7 @@ fn global_sync_without_the_others() {
 /// A callback sees the tensor behind all that was submitted on it, may change it, and is freed.
 #[test]
 fn access_blob_by_callback() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
         m.call("add_", &[&x, &x]).on(&cpu(&m, 1)).unwrap();
@@ -177,7 +177,7 @@ fn a_hanging_callback_holds_its_stream_alone() {
 /// A read gives bytes in row-major order, whatever the layout.
 #[test]
 fn sync_read() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         for s in [cpu(&m, 0), sim(&m, 0)] {
             let x = m.upload(&s, f32_spec(&[2, 3]), bytes(&[1., 2., 3., 4., 5., 6.])).unwrap();
@@ -192,7 +192,7 @@ fn sync_read() {
 /// An op whose result's size depends on data: the read that fixes it is in the list.
 #[test]
 fn a_bounded_result() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
         let x = upload(&s, &m, &[1.0, -2.0, 3.0]);

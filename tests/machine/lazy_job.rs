@@ -69,7 +69,7 @@ fn its_tensors_go_with_it() {
 /// who waits for a stream of the program that happens to have the private stream's name.
 #[test]
 fn a_failure_is_its_launchers() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
         let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[0.0]));

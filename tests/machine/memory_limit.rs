@@ -15,7 +15,7 @@ fn small(driver: DriverKind) -> Machine {
 #[test]
 fn what_was_released_elsewhere_is_waited_for() {
     let mut lists = Vec::new();
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = small(driver);
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
         let x = upload(&s, &m, &[1.0]);
@@ -75,7 +75,7 @@ fn the_wait_holds_no_lock() {
 
 #[test]
 fn where_nothing_comes_back_it_is_an_error() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = small(driver);
         let s = cpu(&m, 0);
         let (held, line): (Vec<Tensor>, u32) =

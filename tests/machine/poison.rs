@@ -8,7 +8,7 @@ use millstream::*;
 #[test]
 fn passing_and_healing() {
     let mut lists = Vec::new();
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
         let x = upload(&s, &m, &[1.0, -2.0]);
@@ -52,7 +52,7 @@ fn passing_and_healing() {
 
 #[test]
 fn the_error_names_everything() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 1);
         let x = upload(&s, &m, &[1.0, -2.0]);
@@ -74,7 +74,7 @@ fn the_error_names_everything() {
 /// Waiting twice gives it twice, whatever is waited for, until the program takes note.
 #[test]
 fn every_waiter_hears_of_it_every_time() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
         let x = upload(&s, &m, &[1.0]);
@@ -100,7 +100,7 @@ fn every_waiter_hears_of_it_every_time() {
 /// Whoever waits for an instruction that was skipped hears why.
 #[test]
 fn a_skipped_instruction_is_no_success() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
         let x = upload(&s, &m, &[1.0]);
@@ -132,7 +132,7 @@ fn the_hundredth_failure_is_heard_where_it_happened() {
 
 #[test]
 fn a_panic_fails_its_instruction_alone() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
         let x = upload(&s, &m, &[1.0]);
@@ -151,7 +151,7 @@ fn a_panic_fails_its_instruction_alone() {
 /// Each of these writes a half of a storage that is poisoned: the other half is as bad as before.
 #[test]
 fn a_partial_overwrite_does_not_heal() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
         let x = upload(&s, &m, &[1.0, -2.0]);
@@ -172,7 +172,7 @@ fn a_partial_overwrite_does_not_heal() {
 /// A tensor that is gone leaves no poison for the next owner of its memory.
 #[test]
 fn memory_is_not_poisoned_storages_are() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
         let x = upload(&s, &m, &[1.0]);

@@ -25,7 +25,7 @@ fn dropping_drains() {
 
 #[test]
 fn shutting_down_drains_and_refuses_what_comes() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
         let x = upload(&s, &m, &[1.0]);

@@ -34,7 +34,7 @@ fn two_views_of_one_storage_conflict() {
 
 #[test]
 fn a_storage_dies_with_its_last_tensor() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
         let x = upload(&s, &m, &[1.0, -2.0, 3.0]);
@@ -74,7 +74,7 @@ fn a_write_through_a_view_is_seen_through_the_base() {
 /// MXNet's trap: an op that names one variable twice waits for itself.
 #[test]
 fn one_storage_twice_in_a_call() {
-    for driver in DRIVERS {
+    for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
         let x = upload(&s, &m, &[1.0, -2.0]);

@@ -297,6 +297,11 @@ impl Shared {
         };
         if self.driver == DriverKind::Simulated {
             let waited = self.step_until(&point, || points.reached(point, Mark::Completed));
+            if waited.is_ok()
+                && let Some(simulated) = self.lock()?.router.driver.simulated_mut()
+            {
+                simulated.tell(point);
+            }
             // A wait with a limit ends there, and without a clock only when nothing can move.
             return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
         }
@@ -337,15 +342,13 @@ impl Shared {
         guard::within(engine.machine, || simulated.wait(&engine, what, done))
     }
 
-    /// Simulated: the program looks whether something has come.
-    pub(crate) fn glance(&self) -> Result<()> {
+    /// Simulated: the program looks whether a point has completed.
+    pub(crate) fn query_simulated(&self, point: Point) -> Result<bool> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
         let engine = router.engine.clone();
-        if let Some(simulated) = router.driver.simulated_mut() {
-            guard::within(engine.machine, || simulated.glance(&engine));
-        }
-        Ok(())
+        let Some(simulated) = router.driver.simulated_mut() else { return Ok(false) };
+        Ok(guard::within(engine.machine, || simulated.query(&engine, point)))
     }
 
     /// Inline: runs what can run; if nothing could, waits for news for as long as `patience`.

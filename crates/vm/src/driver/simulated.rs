@@ -11,7 +11,7 @@
 //!    the wait ends with the state of all streams.
 //! 4. What has completed on a device is not known to a worker before it hears of it, and a held
 //!    stream does not go on before its worker hears that it may. So completions and wake-ups are as
-//!    late as the seed likes.
+//!    late as the seed likes, and so is the answer of a query.
 //!
 //! Faults, when they come, are further steps.
 
@@ -21,11 +21,12 @@ use std::sync::Arc;
 
 use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
 use millstream_stream_policy::Crew;
-use millstream_types::{Error, Result};
+use millstream_types::{Error, Point, Result};
 
 use crate::core::{Core, Progress};
 use crate::engine::Engine;
 use crate::inbox::Inbox;
+use crate::points::Mark;
 use crate::task::Task;
 
 use super::crews::Crews;
@@ -59,6 +60,8 @@ pub(crate) struct Simulated {
     devices: Option<SimControl>,
     chooser: Chooser,
     log: Log,
+    /// Of each stream the place up to which the program knows it to have completed.
+    told: Vec<u64>,
     // Kept for their memory.
     steps: Vec<Step>,
     runnable: Vec<(SimStreamId, u64, CommandKind)>,
@@ -72,6 +75,7 @@ impl Simulated {
             devices: simulation.devices,
             chooser: Chooser::new(simulation.seed),
             log: Log::new(simulation.keep_log),
+            told: Vec::new(),
             steps: Vec::new(),
             runnable: Vec::new(),
         }
@@ -107,11 +111,32 @@ impl Simulated {
         while self.chooser.goes_on() && self.step(engine) {}
     }
 
-    /// The program looks whether something has come: at most a step passes.
-    pub(crate) fn glance(&mut self, engine: &Arc<Engine>) {
+    /// The program looks whether a point has completed: at most a step passes. What has completed
+    /// may be "not yet" a few times, but what was once told stays so.
+    pub(crate) fn query(&mut self, engine: &Arc<Engine>, point: Point) -> bool {
         if self.chooser.once_in(2) {
             self.step(engine);
         }
+        let at = point.stream.index();
+        let told = self.told.get(at).is_some_and(|seq| *seq >= point.seq);
+        if told || point.seq == 0 {
+            return true;
+        }
+        let admits = engine.points.reached(point, Mark::Completed) && self.chooser.once_in(2);
+        if admits {
+            self.tell(point);
+        }
+        self.log.note(format_args!("program asks for {point}: {admits}"));
+        admits
+    }
+
+    /// The program knows that a point has completed.
+    pub(crate) fn tell(&mut self, point: Point) {
+        let at = point.stream.index();
+        if self.told.len() <= at {
+            self.told.resize(at + 1, 0);
+        }
+        self.told[at] = self.told[at].max(point.seq);
     }
 
     /// Runs steps until `done`, and some more.
@@ -204,13 +229,17 @@ impl Simulated {
         workers[worker].end_step(log);
     }
 
-    /// Asks all devices, for those that do not tell by themselves. Returns whether one had news.
+    /// Asks all devices, for those that move only when asked. Returns whether one had news.
     fn poll_all(&mut self) -> bool {
-        let Simulated { workers, log, .. } = self;
-        for (k, worker) in workers.iter_mut().enumerate() {
-            if worker.core.must_poll() && worker.core.poll_devices() {
-                log.step(format_args!("w{k} polls"));
-                worker.end_step(log);
+        for k in 0..self.workers.len() {
+            if !self.workers[k].core.has_flying() {
+                continue;
+            }
+            let moved = self.workers[k].core.poll_devices();
+            // A device that is asked by one worker may have news for another.
+            if moved || self.workers.iter().any(|w| w.inbox.has_news()) {
+                self.log.step(format_args!("w{k} polls"));
+                self.workers[k].end_step(&mut self.log);
                 return true;
             }
         }
