@@ -1,7 +1,6 @@
 //! Many seeds, on several threads. Each trial has a machine of its own, so the outcome does not
 //! depend on how many threads there are.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,26 +21,11 @@ pub struct Sweep {
     pub found: Option<(u64, Finding)>,
 }
 
-/// Hashes of logs, put in the order of their seeds as they come.
-struct Hashes {
-    next: u64,
-    early: BTreeMap<u64, String>,
-    hasher: blake3::Hasher,
-}
-
-impl Hashes {
-    fn add(&mut self, seed: u64, hash: String) {
-        self.early.insert(seed, hash);
-        while let Some(hash) = self.early.remove(&self.next) {
-            self.hasher.update(hash.as_bytes());
-            self.next += 1;
-        }
-    }
-}
-
+#[derive(Default)]
 struct State {
-    sweep: Sweep,
-    hashes: Hashes,
+    /// Of each seed that was tried the steps and the hash of the log, in any order.
+    tried: Vec<(u64, u64, String)>,
+    found: Option<(u64, Finding)>,
     error: Option<(u64, RunError)>,
 }
 
@@ -56,9 +40,7 @@ pub fn sweep(
     trial: impl Fn(u64) -> Result<Trial, RunError> + Sync,
     progress: impl Fn() + Sync,
 ) -> Result<Sweep, RunError> {
-    let hasher = blake3::Hasher::new();
-    let hashes = Hashes { next: seeds.start, early: BTreeMap::new(), hasher };
-    let state = Mutex::new(State { sweep: Sweep::default(), hashes, error: None });
+    let state = Mutex::new(State::default());
     let next = AtomicU64::new(seeds.start);
     // Seeds are taken in order, so when one fails all lesser ones have been taken.
     let end = AtomicU64::new(seeds.end);
@@ -69,25 +51,24 @@ pub fn sweep(
             if seed >= end.load(Ordering::Relaxed) {
                 return;
             }
-            let tried = trial(seed);
+            let outcome = trial(seed);
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            let State { sweep, hashes, error } = &mut *state;
-            sweep.seeds += 1;
-            match tried {
+            match outcome {
                 Ok(Trial { schedule, finding }) => {
-                    sweep.steps += schedule.as_ref().map_or(0, |s| s.steps);
-                    hashes.add(seed, schedule.map_or_else(String::new, |s| s.hash));
+                    let (steps, hash) =
+                        schedule.map_or_else(Default::default, |s| (s.steps, s.hash));
+                    state.tried.push((seed, steps, hash));
                     if let Some(finding) = finding {
                         end.fetch_min(seed, Ordering::Relaxed);
-                        if sweep.found.as_ref().is_none_or(|(least, _)| seed < *least) {
-                            sweep.found = Some((seed, finding));
+                        if state.found.as_ref().is_none_or(|(least, _)| seed < *least) {
+                            state.found = Some((seed, finding));
                         }
                     }
                 }
                 Err(wrong) => {
                     end.fetch_min(seed, Ordering::Relaxed);
-                    if error.as_ref().is_none_or(|(least, _)| seed < *least) {
-                        *error = Some((seed, wrong));
+                    if state.error.as_ref().is_none_or(|(least, _)| seed < *least) {
+                        state.error = Some((seed, wrong));
                     }
                 }
             }
@@ -101,11 +82,23 @@ pub fn sweep(
         }
         work();
     });
-    let State { mut sweep, hashes, error } =
+    let State { mut tried, found, error } =
         state.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, error)) = error {
         return Err(error);
     }
-    sweep.hash = hashes.hasher.finalize().to_hex().to_string();
-    Ok(sweep)
+    // How far other threads had come when a seed failed is chance.
+    let last = found.as_ref().map_or(u64::MAX, |(seed, _)| *seed);
+    tried.retain(|(seed, ..)| *seed <= last);
+    tried.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for (.., hash) in &tried {
+        hasher.update(hash.as_bytes());
+    }
+    Ok(Sweep {
+        seeds: tried.len() as u64,
+        steps: tried.iter().map(|(_, steps, _)| steps).sum(),
+        hash: hasher.finalize().to_hex().to_string(),
+        found,
+    })
 }

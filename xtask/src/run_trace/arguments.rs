@@ -126,7 +126,7 @@ fn number(text: &str) -> Result<Number, String> {
 }
 
 /// A number of bytes, perhaps with a unit: `512MiB`, `2GB`, `4096`.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 10] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),

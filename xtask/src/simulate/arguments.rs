@@ -6,6 +6,7 @@ use millstream::DeviceId;
 use millstream::run::RunOptions;
 
 use super::planted::Planted;
+use crate::run_trace::size;
 
 /// What is asked for.
 #[derive(clap::Args)]
@@ -28,6 +29,9 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) compute_streams: u32,
+    /// The most memory of each device, as in 512MiB; 1GiB unless given.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "random")]
+    pub(super) memory_limit: Option<u64>,
     /// How many seeds run side by side; as many as there are cores unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) threads: Option<u32>,
@@ -69,17 +73,20 @@ impl Arguments {
         self.model.is_none() || self.seed.is_some() || self.seeds.is_some()
     }
 
-    fn protected(&self) -> RunOptions {
-        let protection = self.without.map_or_else(Default::default, Planted::protection);
-        RunOptions { protection, ..RunOptions::default() }
+    fn given(&self) -> RunOptions {
+        RunOptions {
+            compute_streams: self.compute_streams,
+            memory_limit: self.memory_limit,
+            protection: self.without.map_or_else(Default::default, Planted::protection),
+            ..RunOptions::default()
+        }
     }
 
     /// The options of each run.
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let wrong = |e: millstream::Error| format!("--device {}: {e}", self.device);
         let device: DeviceId = self.device.parse().map_err(wrong)?;
-        let options =
-            RunOptions { device, compute_streams: self.compute_streams, ..self.protected() };
+        let options = RunOptions { device, ..self.given() };
         options.probe().map_err(wrong)?;
         Ok(options)
     }

@@ -207,9 +207,15 @@ fn failing(
     let small = shrink(program, options, arguments.without.is_none(), seed, finding);
     put(&arguments.save, &write(&small.program)?)?;
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
-    let (path, device) = (arguments.save.display(), &arguments.device);
-    let without = arguments.without.map(|w| format!(" --without {}", w.name()));
-    let without = without.unwrap_or_default();
-    eprintln!("cargo xtask simulate {path} --device {device} --seed {}{without}", small.seed);
+    let mut command = format!("cargo xtask simulate {}", arguments.save.display());
+    if !arguments.random {
+        command += &format!(" --device {}", arguments.device);
+    }
+    if arguments.compute_streams != 1 {
+        command += &format!(" --compute-streams {}", arguments.compute_streams);
+    }
+    command += &options.memory_limit.map_or_else(String::new, |m| format!(" --memory-limit {m}"));
+    command += &arguments.without.map_or_else(String::new, |w| format!(" --without {}", w.name()));
+    eprintln!("{command} --seed {}", small.seed);
     Ok(())
 }
