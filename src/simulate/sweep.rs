@@ -15,7 +15,7 @@ pub struct Sweep {
     pub seeds: u64,
     /// How many steps were taken by all together.
     pub steps: u64,
-    /// The hash of the logs' hashes, in the order of the seeds.
+    /// The hash of the log; of several, that of their hashes in the order of the seeds.
     pub hash: String,
     /// The least seed that has shown something to be wrong, and what.
     pub found: Option<(u64, Finding)>,
@@ -91,14 +91,16 @@ pub fn sweep(
     let last = found.as_ref().map_or(u64::MAX, |(seed, _)| *seed);
     tried.retain(|(seed, ..)| *seed <= last);
     tried.sort_unstable();
-    let mut hasher = blake3::Hasher::new();
-    for (.., hash) in &tried {
-        hasher.update(hash.as_bytes());
-    }
-    Ok(Sweep {
-        seeds: tried.len() as u64,
-        steps: tried.iter().map(|(_, steps, _)| steps).sum(),
-        hash: hasher.finalize().to_hex().to_string(),
-        found,
-    })
+    let hash = match tried.as_slice() {
+        [(.., hash)] => hash.clone(),
+        several => {
+            let mut hasher = blake3::Hasher::new();
+            for (.., hash) in several {
+                hasher.update(hash.as_bytes());
+            }
+            hasher.finalize().to_hex().to_string()
+        }
+    };
+    let steps = tried.iter().map(|(_, steps, _)| steps).sum();
+    Ok(Sweep { seeds: tried.len() as u64, steps, hash, found })
 }
