@@ -112,7 +112,7 @@ impl Shared {
         loop {
             let mut emission = self.lock()?;
             self.drain(&mut emission);
-            if !self.inline {
+            if self.driver != DriverKind::Inline {
                 let Emission { builder, router, .. } = &mut *emission;
                 if let Some(crowd) = builder.crowd(self.watermark_bytes, router) {
                     drop(emission);
