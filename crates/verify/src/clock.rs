@@ -5,19 +5,40 @@
 //! stream learned something, so clocks are trees whose unchanged branches are shared (path
 //! copying: Driscoll, Sarnak, Sleator, Tarjan, "Making data structures persistent", 1989). A join
 //! passes over shared branches, and sixteen streams fit in one leaf.
+//!
+//! Where it is asked which waits are needed, an entry also says what would be known without each of
+//! the waits that it is owed to. So a clock holds the clocks of all lists that lack one wait.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use millstream_types::{Point, StreamId};
 
 const BITS: u32 = 4;
 const FANOUT: usize = 1 << BITS;
 
-type Branch = Option<Arc<Node>>;
+type Branch = Option<Rc<Node>>;
+
+/// What would be known of a stream if one wait were not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Without {
+    /// The wait's index in the list.
+    pub(crate) wait: usize,
+    /// The highest sequence number known without it.
+    pub(crate) seq: u64,
+}
+
+/// What is known of one stream.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    seq: u64,
+    /// The waits without each of which less is known, by index. Every way from `seq` to here leads
+    /// through each of them, so there are at most about as many as there are streams.
+    without: Option<Rc<Vec<Without>>>,
+}
 
 #[derive(Clone, Debug)]
 enum Node {
-    Leaf([u64; FANOUT]),
+    Leaf([Entry; FANOUT]),
     Inner([Branch; FANOUT]),
 }
 
@@ -38,18 +59,21 @@ impl Clock {
         Clock { root: None, levels }
     }
 
-    /// The highest sequence number of `stream` known; 0 if none is.
-    pub(crate) fn get(&self, stream: StreamId) -> u64 {
+    fn entry(&self, stream: StreamId) -> Option<&Entry> {
         let mut branch = &self.root;
         for level in (0..self.levels).rev() {
             let slot = (stream.index() >> (BITS * level)) % FANOUT;
-            match branch.as_deref() {
-                None => return 0,
-                Some(Node::Leaf(seqs)) => return seqs[slot],
-                Some(Node::Inner(branches)) => branch = &branches[slot],
+            match branch.as_deref()? {
+                Node::Leaf(entries) => return Some(&entries[slot]),
+                Node::Inner(branches) => branch = &branches[slot],
             }
         }
-        0
+        None
+    }
+
+    /// The highest sequence number of `stream` known; 0 if none is.
+    pub(crate) fn get(&self, stream: StreamId) -> u64 {
+        self.entry(stream).map_or(0, |e| e.seq)
     }
 
     /// Whether `point` is known to have passed.
@@ -57,21 +81,31 @@ impl Clock {
         point.seq == 0 || self.get(point.stream) >= point.seq
     }
 
+    /// The waits without each of which less is known of `stream`.
+    pub(crate) fn without(&self, stream: StreamId) -> &[Without] {
+        self.entry(stream).and_then(|e| e.without.as_deref()).map_or(&[], Vec::as_slice)
+    }
+
     /// Adds `point`.
     pub(crate) fn raise(&mut self, point: Point) {
-        if self.covers(point) {
+        if self.covers(point) && self.without(point.stream).is_empty() {
             return;
         }
         let mut branch = &mut self.root;
         for level in (0..self.levels).rev() {
             let empty = || match level {
-                0 => Node::Leaf([0; FANOUT]),
-                _ => Node::Inner(std::array::from_fn(|_| None)),
+                0 => Node::Leaf(Default::default()),
+                _ => Node::Inner(Default::default()),
             };
             let slot = (point.stream.index() >> (BITS * level)) % FANOUT;
-            match Arc::make_mut(branch.get_or_insert_with(|| Arc::new(empty()))) {
-                Node::Leaf(seqs) => {
-                    seqs[slot] = point.seq;
+            match Rc::make_mut(branch.get_or_insert_with(|| Rc::new(empty()))) {
+                Node::Leaf(entries) => {
+                    let known = Entry { seq: point.seq, without: None };
+                    match join(&entries[slot], &known) {
+                        Joined::Left | Joined::Both => {}
+                        Joined::Right => entries[slot] = known,
+                        Joined::New(entry) => entries[slot] = entry,
+                    }
                     return;
                 }
                 Node::Inner(branches) => branch = &mut branches[slot],
@@ -84,6 +118,12 @@ impl Clock {
         self.root = joined(&self.root, &other.root);
     }
 
+    /// What is known here that `before` did not know is owed to this wait, which is the newest of
+    /// the list so far. Returns whether there is any such thing.
+    pub(crate) fn owe(&mut self, before: &Clock, wait: usize) -> bool {
+        owe(&mut self.root, &before.root, wait)
+    }
+
     /// Whether the two are one and the same value in memory, so that they know the same.
     pub(crate) fn is(&self, other: &Clock) -> bool {
         same(&self.root, &other.root)
@@ -93,27 +133,89 @@ impl Clock {
 fn same(a: &Branch, b: &Branch) -> bool {
     match (a, b) {
         (None, None) => true,
-        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (Some(a), Some(b)) => Rc::ptr_eq(a, b),
         _ => false,
     }
+}
+
+impl Entry {
+    /// What is known without this wait.
+    fn less(&self, wait: usize) -> u64 {
+        let list = self.without.as_deref().map_or(&[][..], Vec::as_slice);
+        list.iter().find(|w| w.wait == wait).map_or(self.seq, |w| w.seq)
+    }
+}
+
+/// A least upper bound.
+enum Joined {
+    Left,
+    Right,
+    Both,
+    New(Entry),
+}
+
+/// The least upper bound of two entries, also without each wait.
+fn join(a: &Entry, b: &Entry) -> Joined {
+    if a.seq < b.seq {
+        return match join(b, a) {
+            Joined::Left => Joined::Right,
+            Joined::Right => Joined::Left,
+            other => other,
+        };
+    }
+    let (x, y) = match (&a.without, &b.without) {
+        (None, None) if a.seq == b.seq => return Joined::Both,
+        (None, _) => return Joined::Left,
+        (Some(_), None) if a.seq == b.seq => return Joined::Right,
+        (Some(x), y) => (x, y),
+    };
+    if a.seq == b.seq && y.as_ref().is_some_and(|y| Rc::ptr_eq(x, y)) {
+        return Joined::Both;
+    }
+    let most = |w: &Without| Without { wait: w.wait, seq: w.seq.max(b.less(w.wait)) };
+    if a.seq > b.seq && x.iter().all(|w| most(w) == *w) {
+        return Joined::Left;
+    }
+    let without: Vec<Without> = x.iter().map(most).filter(|w| w.seq < a.seq).collect();
+    if without == **x {
+        return if y.as_deref() == Some(&without) { Joined::Both } else { Joined::Left };
+    }
+    if a.seq == b.seq && y.as_deref() == Some(&without) {
+        return Joined::Right;
+    }
+    let without = (!without.is_empty()).then(|| Rc::new(without));
+    Joined::New(Entry { seq: a.seq, without })
 }
 
 /// The least upper bound, which is `a` or `b` itself where one knows all that the other does.
 fn joined(a: &Branch, b: &Branch) -> Branch {
     let (Some(x), Some(y)) = (a, b) else { return a.clone().or_else(|| b.clone()) };
-    if Arc::ptr_eq(x, y) {
+    if Rc::ptr_eq(x, y) {
         return a.clone();
     }
     match (&**x, &**y) {
         (Node::Leaf(p), Node::Leaf(q)) => {
-            let most: [u64; FANOUT] = std::array::from_fn(|k| p[k].max(q[k]));
-            if most == *p {
-                a.clone()
-            } else if most == *q {
-                b.clone()
-            } else {
-                Some(Arc::new(Node::Leaf(most)))
+            let (mut left, mut right) = (true, true);
+            let most: [Joined; FANOUT] = std::array::from_fn(|k| {
+                let most = join(&p[k], &q[k]);
+                left &= matches!(most, Joined::Left | Joined::Both);
+                right &= matches!(most, Joined::Right | Joined::Both);
+                most
+            });
+            if left {
+                return a.clone();
+            } else if right {
+                return b.clone();
             }
+            let mut entries: [Entry; FANOUT] = Default::default();
+            for (k, most) in most.into_iter().enumerate() {
+                entries[k] = match most {
+                    Joined::Left | Joined::Both => p[k].clone(),
+                    Joined::Right => q[k].clone(),
+                    Joined::New(entry) => entry,
+                };
+            }
+            Some(Rc::new(Node::Leaf(entries)))
         }
         (Node::Inner(p), Node::Inner(q)) => {
             let most: [Branch; FANOUT] = std::array::from_fn(|k| joined(&p[k], &q[k]));
@@ -122,11 +224,46 @@ fn joined(a: &Branch, b: &Branch) -> Branch {
             } else if most.iter().zip(q).all(|(m, old)| same(m, old)) {
                 b.clone()
             } else {
-                Some(Arc::new(Node::Inner(most)))
+                Some(Rc::new(Node::Inner(most)))
             }
         }
         // All clocks of a list have the same number of levels.
         _ => a.clone(),
+    }
+}
+
+fn owe(now: &mut Branch, before: &Branch, wait: usize) -> bool {
+    if same(now, before) {
+        return false;
+    }
+    let Some(node) = now else { return false };
+    match Rc::make_mut(node) {
+        Node::Leaf(entries) => {
+            let mut news = false;
+            for (k, entry) in entries.iter_mut().enumerate() {
+                let old = match before.as_deref() {
+                    Some(Node::Leaf(old)) => old[k].seq,
+                    _ => 0,
+                };
+                if entry.seq > old {
+                    news = true;
+                    let list = entry.without.get_or_insert_with(Rc::default);
+                    Rc::make_mut(list).push(Without { wait, seq: old });
+                }
+            }
+            news
+        }
+        Node::Inner(branches) => {
+            let mut news = false;
+            for (k, branch) in branches.iter_mut().enumerate() {
+                let old = match before.as_deref() {
+                    Some(Node::Inner(old)) => old[k].clone(),
+                    _ => None,
+                };
+                news |= owe(branch, &old, wait);
+            }
+            news
+        }
     }
 }
 

@@ -78,17 +78,23 @@
 
 mod check;
 mod clock;
+mod cycle;
+mod footprint;
 mod life;
 mod memory;
+mod needs;
 mod regions;
 mod rules;
 mod storage;
 mod streams;
+mod verdict;
 pub mod violation;
 
 use millstream_instructions::{CheckedList, InstructionList};
 
 pub use check::MOST_VIOLATIONS;
+use check::Mode;
+pub use verdict::{Reason, Verdict, Wait};
 pub use violation::Violation;
 
 /// What a list may have.
@@ -137,5 +143,12 @@ pub fn violations(list: &InstructionList) -> Vec<Violation> {
 
 /// As [`violations`], with options.
 pub fn violations_with(list: &InstructionList, options: CheckOptions) -> Vec<Violation> {
-    check::walk(list, options)
+    let mode = Mode { callbacks: options.callbacks, bytes: false, needs: false };
+    check::walk(list, mode).violations
+}
+
+/// Finds out whether a list keeps all rules, byte by byte, and which of its waits are needed. Host
+/// callbacks count as what their operands say.
+pub fn verify(list: &InstructionList) -> Verdict {
+    check::walk(list, Mode { callbacks: true, bytes: true, needs: true })
 }

@@ -40,8 +40,8 @@ impl Sections {
         let mut taken = Vec::new();
         let mut section = Section { stream, live: 0, storages: Vec::new() };
         for id in tensors {
-            let Ok(tensor) = lives.live(id) else { continue };
-            let storage = lives.storage_mut(tensor.storage);
+            let Ok(number) = lives.live(id).map(|tensor| tensor.storage) else { continue };
+            let storage = lives.storage_mut(number);
             match storage.held {
                 Some(other) if other != index => {
                     taken.push((id, other));
@@ -49,7 +49,7 @@ impl Sections {
                 }
                 _ => storage.held = Some(index),
             }
-            section.storages.push(tensor.storage);
+            section.storages.push(number);
             if self.holders.insert(id, index).is_none() {
                 section.live += 1;
             }

@@ -1,6 +1,6 @@
 //! What each stream knows to have passed, place by place.
 
-use millstream_instructions::StreamDecl;
+use millstream_instructions::{Body, InstructionList, StreamDecl};
 use millstream_types::{Point, StreamId, StreamMode, StreamType};
 
 use crate::clock::Clock;
@@ -11,6 +11,10 @@ struct Stream {
     ty: StreamType,
     /// The sequence number of the last instruction.
     last: u64,
+    /// If a wait holds that place: its index, and the last place in a list without it.
+    held: Option<(usize, u64)>,
+    /// The places that waits name, in order, from the last that the log holds on.
+    named: Vec<u64>,
     /// What the next instruction knows. On a pool this grows at fences alone.
     knows: Clock,
     /// Up to which fence `knows` has been brought.
@@ -21,7 +25,7 @@ struct Stream {
     /// Of a pool: what has passed once all that it was given so far has.
     passed: Clock,
     /// What has passed once the stream has passed a place, without the place itself; from that
-    /// place on until the next in the log.
+    /// place on until the next in the log. Only what waits ask for is kept.
     log: Vec<(u64, Clock)>,
 }
 
@@ -34,15 +38,41 @@ pub(crate) struct Streams {
     /// What everything later knows, whatever its stream.
     fence: Clock,
     fences: u64,
+    nothing: Clock,
+}
+
+/// For each stream, the places that waits name, in order.
+fn named(list: &InstructionList) -> Vec<Vec<u64>> {
+    let mut named = vec![Vec::new(); list.streams.len()];
+    let mut name = |point: Point| {
+        if let Some(places) = named.get_mut(point.stream.index()) {
+            places.push(point.seq);
+        }
+    };
+    for instruction in &list.instructions {
+        match &instruction.body {
+            Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => name(*until),
+            Body::HostObserved { points } => points.iter().copied().for_each(&mut name),
+            _ => {}
+        }
+    }
+    for places in &mut named {
+        places.sort_unstable();
+        places.dedup();
+    }
+    named
 }
 
 impl Streams {
-    pub(crate) fn new(declared: &[StreamDecl]) -> Streams {
-        let nothing = Clock::new(declared.len());
+    pub(crate) fn new(list: &InstructionList) -> Streams {
+        let nothing = Clock::new(list.streams.len());
+        let mut named = named(list).into_iter();
         let one = |decl: &StreamDecl| Stream {
             mode: decl.mode,
             ty: decl.key.ty,
             last: 0,
+            held: None,
+            named: named.next().unwrap_or_default(),
             knows: nothing.clone(),
             fences: 0,
             pending: None,
@@ -50,10 +80,11 @@ impl Streams {
             log: Vec::new(),
         };
         Streams {
-            streams: declared.iter().map(one).collect(),
+            streams: list.streams.iter().map(one).collect(),
             latest: nothing.clone(),
             fence: nothing.clone(),
             fences: 0,
+            nothing,
         }
     }
 
@@ -72,6 +103,32 @@ impl Streams {
     /// The last place given so far.
     pub(crate) fn tail(&self, stream: StreamId) -> Point {
         Point::new(stream, self.streams[stream.index()].last)
+    }
+
+    /// The wait that holds a stream's last place, and that stream's last place without it.
+    pub(crate) fn held(&self, stream: StreamId) -> Option<(usize, u64)> {
+        self.streams[stream.index()].held
+    }
+
+    /// A stream's last place in a list without this wait, which may hold it.
+    pub(crate) fn last_without(&self, stream: StreamId, wait: usize) -> u64 {
+        let s = &self.streams[stream.index()];
+        s.held.filter(|(w, _)| *w == wait).map_or(s.last, |(_, before)| before)
+    }
+
+    /// The stream's last place is a wait's, of this index.
+    pub(crate) fn hold(&mut self, stream: StreamId, wait: usize, before: u64) {
+        self.streams[stream.index()].held = Some((wait, before));
+    }
+
+    /// Whether a pool's waits have yet to bind to an instruction.
+    pub(crate) fn has_pending(&self, stream: StreamId) -> bool {
+        self.streams[stream.index()].pending.is_some()
+    }
+
+    /// Nothing is known.
+    pub(crate) const fn nothing(&self) -> &Clock {
+        &self.nothing
     }
 
     /// Whether the stream was given this place, or a later one, already.
@@ -116,7 +173,11 @@ impl Streams {
     /// The instruction at `at` came after all that `clock` knows.
     pub(crate) fn leave(&mut self, at: Point, clock: &Clock) {
         let s = &mut self.streams[at.stream.index()];
+        let before = s.last;
         s.last = s.last.max(at.seq);
+        if s.last > before {
+            s.held = None;
+        }
         let passed = match s.mode {
             StreamMode::InOrder => {
                 s.knows.join(clock);
@@ -128,20 +189,35 @@ impl Streams {
             }
         };
         if s.log.last().is_none_or(|(_, known)| !known.is(passed)) {
-            s.log.push((at.seq, passed.clone()));
+            let is_named = |from: u64| {
+                let next = s.named.partition_point(|&place| place < from);
+                s.named.get(next).is_some_and(|&place| place < at.seq)
+            };
+            match s.log.last_mut() {
+                Some(last) if !is_named(last.0) => *last = (at.seq, passed.clone()),
+                _ => s.log.push((at.seq, passed.clone())),
+            }
         }
         self.latest.raise(at);
     }
 
-    /// The instruction at `at` is a wait for what `passed` knows.
-    pub(crate) fn wait(&mut self, at: Point, passed: &Clock) {
-        let mut clock = self.knows(at.stream).clone();
+    /// The instruction at `at` is a wait for what `passed` knows. What it brings is owed to `wait`,
+    /// if there is one. Returns whether it brings anything.
+    pub(crate) fn wait(&mut self, at: Point, passed: &Clock, wait: Option<usize>) -> bool {
+        let knows = self.knows(at.stream).clone();
+        let mut clock = knows.clone();
         clock.join(passed);
+        let mut news = wait.is_none_or(|wait| clock.owe(&knows, wait));
         if self.is_pool(at.stream) {
-            let nothing = Clock::new(self.streams.len());
-            self.streams[at.stream.index()].pending.get_or_insert(nothing).join(passed);
+            let before = self.streams[at.stream.index()].pending.take();
+            let before = before.unwrap_or_else(|| self.nothing.clone());
+            let mut pending = before.clone();
+            pending.join(passed);
+            news &= wait.is_none_or(|wait| pending.owe(&before, wait));
+            self.streams[at.stream.index()].pending = Some(pending);
         }
         self.leave(at, &clock);
+        news
     }
 
     /// The instruction at `at` stands between all before and all later.
@@ -153,10 +229,14 @@ impl Streams {
         self.fences += 1;
     }
 
-    /// Everything later knows that `point` has passed.
-    pub(crate) fn observe(&mut self, point: Point) {
-        let passed = self.passed(point);
-        self.fence.join(&passed);
+    /// Everything later knows that these points have passed. What that brings is owed to `wait`, if
+    /// there is one. Returns whether it brings anything.
+    pub(crate) fn observe(&mut self, points: &[Point], wait: Option<usize>) -> bool {
+        let before = self.fence.clone();
+        for &point in points {
+            self.fence.join(&self.passed(point));
+        }
         self.fences += 1;
+        wait.is_none_or(|wait| self.fence.owe(&before, wait))
     }
 }

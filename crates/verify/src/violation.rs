@@ -1,6 +1,7 @@
 //! What is wrong with a list.
 
 use std::fmt;
+use std::ops::Range;
 
 use millstream_instructions::Placement;
 use millstream_types::{Access, EventId, Point, StreamId, StreamType, TensorId, TensorSpec};
@@ -50,6 +51,9 @@ pub struct Missing {
     pub waiter: StreamId,
     /// The point that it would have to wait for.
     pub point: Point,
+    /// The last place of the point's stream that is known there; 0 if none is. From the point to
+    /// here there is no path of waits.
+    pub known: u64,
     /// Whether only a wait by the host or a barrier would do: what a pool allocates knows nothing
     /// of the pool's own waits.
     pub fence: bool,
@@ -83,15 +87,40 @@ fn was_begun(at: &Option<Site>) -> String {
     at.as_ref().map_or_else(|| "from outside".to_owned(), |at| format!("made by {at}"))
 }
 
+fn of_bytes(bytes: &Option<Range<u64>>) -> String {
+    bytes.as_ref().map_or_else(String::new, |b| format!("bytes {}..{} of ", b.start, b.end))
+}
+
+fn of_later(later: &Option<Site>) -> String {
+    later.as_ref().map_or_else(String::new, |at| format!("; it is recorded later, by {at}"))
+}
+
+fn of_cycle(cycle: &[usize]) -> String {
+    let steps: Vec<String> = cycle.iter().map(|k| format!("[{k}]")).collect();
+    match cycle.len() {
+        0 => String::new(),
+        1 => "; it waits for itself".to_owned(),
+        _ => format!(
+            "; a cycle: each of {} comes after the next, and the last is this wait",
+            steps.join(", ")
+        ),
+    }
+}
+
 /// A rule that a list breaks.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
     /// Two uses of a storage, one of which writes, that may happen in either order.
-    #[error("race on the storage of {storage}: {later}; {earlier}: nothing orders them; {missing}")]
+    #[error(
+        "race on {}the storage of {storage}: {later}; {earlier}: nothing orders them; {missing}",
+        of_bytes(.bytes)
+    )]
     Race {
         /// The tensor that the storage began with.
         storage: TensorId,
+        /// Bytes of it that both use; nothing where storages are told apart and not bytes.
+        bytes: Option<Range<u64>>,
         /// The use that stands later in the list.
         later: Box<UseSite>,
         /// The use that stands earlier.
@@ -205,7 +234,7 @@ pub enum Violation {
         last: Point,
     },
     /// A wait for a point that does not stand earlier in the list.
-    #[error("{site}: a wait for {until} would never end; {}", tail(.last))]
+    #[error("{site}: a wait for {until} would never end; {}{}", tail(.last), of_cycle(.cycle))]
     NoSuchPoint {
         /// The wait.
         site: Site,
@@ -213,14 +242,23 @@ pub enum Violation {
         until: Point,
         /// The last place of that stream.
         last: Point,
+        /// If what is waited for stands later and waits for the wait: the way from it to here.
+        cycle: Vec<usize>,
     },
     /// A wait for an event that was not recorded before.
-    #[error("{site}: {event} is not recorded before; a wait for it would be no wait")]
+    #[error(
+        "{site}: {event} is not recorded before; a wait for it would be no wait{}{}",
+        of_later(.later), of_cycle(.cycle)
+    )]
     NotRecorded {
         /// The wait.
         site: Site,
         /// The event.
         event: EventId,
+        /// Where it is recorded later.
+        later: Option<Site>,
+        /// If that record waits for the wait: the way from it to here.
+        cycle: Vec<usize>,
     },
     /// A wait that takes an event's record for another.
     #[error("{site}: waits for {until}, but {event} was last recorded at {at}, by {record}")]

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use millstream_instructions::text::print_list;
 use millstream_instructions::{Body, InstructionList};
-use millstream_verify::{Violation, check, violations};
+use millstream_verify::{Violation, check, verify, violations};
 
 use common::{generate, modes, steps};
 
@@ -31,11 +31,22 @@ fn is_order(violation: &Violation) -> bool {
 /// Asserts that checker and oracle agree, and returns their verdict.
 fn agree(list: &InstructionList) -> Result<bool, TestCaseError> {
     let found = violations(list);
-    let sound = oracle::is_sound(list);
+    let sound = oracle::is_sound(list, false);
     let other = found.iter().find(|v| !is_order(v));
     prop_assert!(other.is_none(), "{}\n{}", print_list(list), other.unwrap());
     let said: Vec<String> = found.iter().map(|v| v.to_string()).collect();
     prop_assert_eq!(said.is_empty(), sound, "{}{}", print_list(list), said.join("\n"));
+    let proof = agree_by_bytes(list)?;
+    prop_assert!(proof || !sound, "what holds of storages holds of bytes\n{}", print_list(list));
+    Ok(sound)
+}
+
+/// Asserts that verifier and oracle agree where bytes are told apart, and returns their verdict.
+fn agree_by_bytes(list: &InstructionList) -> Result<bool, TestCaseError> {
+    let verdict = verify(list);
+    let sound = oracle::is_sound(list, true);
+    let said: Vec<String> = verdict.violations.iter().map(|v| v.to_string()).collect();
+    prop_assert_eq!(verdict.proven(), sound, "{}{}", print_list(list), said.join("\n"));
     Ok(sound)
 }
 

@@ -3,6 +3,8 @@
 mod uses;
 mod waits;
 
+use std::rc::Rc;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -10,15 +12,18 @@ use smallvec::SmallVec;
 
 use millstream_instructions::text::Named;
 use millstream_instructions::{Body, Instruction, InstructionList, Placement, Via};
-use millstream_types::{EventId, Point};
+use millstream_types::{EventId, Point, TensorSpec};
 
-use crate::CheckOptions;
+use crate::cycle::cycle;
+use crate::footprint::Footprint;
 use crate::life::Lives;
 use crate::memory::Arena;
+use crate::needs::Needs;
 use crate::regions::Sections;
 use crate::rules;
 use crate::storage::Storage;
 use crate::streams::Streams;
+use crate::verdict::{Reason, Verdict, Wait};
 use crate::violation::{Site, Violation};
 
 /// How many violations are told apart before the rest of a list is left unread.
@@ -27,9 +32,27 @@ pub const MOST_VIOLATIONS: usize = 100;
 /// How many characters of an instruction's line are shown.
 const LONGEST_LINE: usize = 240;
 
+/// For how many waits that never end a cycle is looked for.
+const MOST_CYCLES: usize = 8;
+
+/// How a list is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    /// Whether instructions may name host callbacks.
+    pub(crate) callbacks: bool,
+    /// Whether bytes are told apart, or storages only.
+    pub(crate) bytes: bool,
+    /// Whether it is asked which waits are needed.
+    pub(crate) needs: bool,
+}
+
 pub(crate) struct Walk<'a> {
     list: &'a InstructionList,
-    options: CheckOptions,
+    mode: Mode,
+    /// What every tensor is taken for where bytes are not told apart.
+    whole: Rc<Footprint>,
+    needs: Needs,
+    pairs: u64,
     streams: Streams,
     lives: Lives,
     arenas: Vec<Arena>,
@@ -41,12 +64,15 @@ pub(crate) struct Walk<'a> {
     lines: RefCell<HashMap<usize, String>>,
 }
 
-/// All violations of a list, up to [`MOST_VIOLATIONS`].
-pub(crate) fn walk(list: &InstructionList, options: CheckOptions) -> Vec<Violation> {
+/// Reads a list: all violations, up to [`MOST_VIOLATIONS`], and what else the mode asks for.
+pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
     let mut walk = Walk {
         list,
-        options,
-        streams: Streams::new(&list.streams),
+        mode,
+        whole: Rc::new(Footprint::dense(0, u64::MAX)),
+        needs: Needs::new(mode.needs),
+        pairs: 0,
+        streams: Streams::new(list),
         lives: Lives::default(),
         arenas: list.arenas.iter().map(|_| Arena::default()).collect(),
         sections: Sections::default(),
@@ -55,22 +81,78 @@ pub(crate) fn walk(list: &InstructionList, options: CheckOptions) -> Vec<Violati
         lines: RefCell::default(),
     };
     walk.header();
+    let mut end = list.instructions.len();
     for (index, Instruction { body, .. }) in list.instructions.iter().enumerate() {
         if walk.found.len() == MOST_VIOLATIONS {
-            return walk.found;
+            end = index;
+            break;
         }
         if walk.declared(index, body) {
             walk.instruction(index, body);
         }
     }
-    let open: Vec<usize> = walk.sections.open().collect();
-    for index in open {
-        walk.report(|walk| Violation::NotClosed { site: walk.site(index) });
+    if end == list.instructions.len() {
+        let open: Vec<usize> = walk.sections.open().collect();
+        for index in open {
+            walk.report(|walk| Violation::NotClosed { site: walk.site(index) });
+        }
     }
-    walk.found
+    let waits = if mode.needs { walk.waits(end) } else { Vec::new() };
+    Verdict { violations: walk.found, pairs: walk.pairs, waits }
+}
+
+/// Whether an instruction is a wait, which could be left out.
+pub(crate) const fn is_wait(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } | Body::HostObserved { .. }
+    )
 }
 
 impl Walk<'_> {
+    /// The waits before `end`, and which of them are needed.
+    fn waits(&mut self, end: usize) -> Vec<Wait> {
+        if self.found.is_empty() {
+            for wait in self.needs.doubtful().to_vec() {
+                let mut fewer = self.list.clone();
+                fewer.instructions.remove(wait);
+                let mode = Mode { needs: false, ..self.mode };
+                if !walk(&fewer, mode).violations.is_empty() {
+                    self.needs.need(wait, Reason::Refused);
+                }
+            }
+        }
+        let waits = self.list.instructions[..end].iter().enumerate();
+        waits
+            .filter(|(_, i)| is_wait(&i.body))
+            .map(|(index, _)| {
+                let (needed, reason) = self.needs.of(index);
+                Wait { index, needed, reason }
+            })
+            .collect()
+    }
+
+    /// What a tensor is taken for.
+    fn footprint(&self, spec: &TensorSpec) -> Rc<Footprint> {
+        match self.mode.bytes {
+            true => Rc::new(Footprint::of(spec)),
+            false => self.whole.clone(),
+        }
+    }
+
+    /// What a whole storage is taken for.
+    fn all_of(&self, bytes: u64) -> Rc<Footprint> {
+        match self.mode.bytes {
+            true => Rc::new(Footprint::dense(0, bytes)),
+            false => self.whole.clone(),
+        }
+    }
+
+    /// The cycle that a wait is part of.
+    fn cycle(&self, index: usize, until: Point) -> Vec<usize> {
+        if self.found.len() < MOST_CYCLES { cycle(self.list, index, until) } else { Vec::new() }
+    }
+
     fn site(&self, index: usize) -> Site {
         let mut lines = self.lines.borrow_mut();
         let line = lines.entry(index).or_insert_with(|| {
@@ -103,8 +185,8 @@ impl Walk<'_> {
                 let (spec, bytes) = (Box::new(external.spec.clone()), external.bytes);
                 self.report(|_| Violation::PastStorage { site: site(), spec, bytes });
             }
-            let storage = Storage::new(external.tensor, external.bytes, None, None);
-            self.lives.begin(external.tensor, storage);
+            let storage = Storage::new(external.tensor, external.bytes, None);
+            self.lives.begin(external.tensor, self.footprint(&external.spec), storage);
         }
     }
 
@@ -164,13 +246,7 @@ impl Walk<'_> {
                     self.sections.release(*tensor);
                 }
             }
-            Body::HostObserved { points } => {
-                for &point in points {
-                    if self.exists(index, point) {
-                        self.streams.observe(point);
-                    }
-                }
-            }
+            Body::HostObserved { points } => self.observe(index, points),
             Body::Barrier { at } | Body::GlobalSync { at } => {
                 self.counts_up(index, *at);
                 self.streams.barrier(*at);
@@ -180,13 +256,13 @@ impl Walk<'_> {
             Body::StreamWait { at, until, via } => {
                 // By the device it stands on both streams, and records on the one waited for.
                 if let Via::Device(event) = via {
-                    self.record(index, *until, *event);
+                    self.record_half(index, *until, *event);
                 }
                 self.wait(index, *at, *until, *via);
             }
             Body::OpCall { at, workspace, .. } => self.work(index, *at, body, workspace.as_deref()),
             Body::AccessBlobByCallback { at, .. } => {
-                if !self.options.callbacks {
+                if !self.mode.callbacks {
                     self.report(|walk| Violation::Callback { site: walk.site(index) });
                 }
                 self.work(index, *at, body, None);

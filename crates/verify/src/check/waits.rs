@@ -2,10 +2,10 @@
 
 use millstream_types::{EventId, Point};
 
-use millstream_instructions::Via;
+use millstream_instructions::{Body, Via};
 
 use crate::check::Walk;
-use crate::clock::Clock;
+use crate::verdict::Reason;
 use crate::violation::Violation;
 
 impl Walk<'_> {
@@ -17,12 +17,23 @@ impl Walk<'_> {
     }
 
     pub(super) fn exists(&mut self, index: usize, until: Point) -> bool {
-        let has = self.streams.has(until);
-        if !has {
+        if !self.streams.has(until) {
             let last = self.streams.tail(until.stream);
-            self.report(|walk| Violation::NoSuchPoint { site: walk.site(index), until, last });
+            self.report(|walk| Violation::NoSuchPoint {
+                site: walk.site(index),
+                until,
+                last,
+                cycle: walk.cycle(index, until),
+            });
+            return false;
         }
-        has
+        if let Some((wait, before)) = self.streams.held(until.stream)
+            && until.seq > before
+            && wait != index
+        {
+            self.needs.need(wait, Reason::Named { by: index });
+        }
+        true
     }
 
     pub(super) fn record(&mut self, index: usize, at: Point, event: EventId) {
@@ -30,6 +41,16 @@ impl Walk<'_> {
         let clock = self.streams.arrive(at);
         self.streams.leave(at, &clock);
         self.records.insert(event, (at, index));
+    }
+
+    /// The second half of a StreamWait by the device.
+    pub(super) fn record_half(&mut self, index: usize, at: Point, event: EventId) {
+        if self.streams.has_pending(at.stream) {
+            self.needs.doubt(index);
+        }
+        let before = self.streams.last_without(at.stream, index);
+        self.record(index, at, event);
+        self.streams.hold(at.stream, index, before);
     }
 
     pub(super) fn wait(&mut self, index: usize, at: Point, until: Point, via: Via) {
@@ -40,16 +61,34 @@ impl Walk<'_> {
         };
         self.counts_up(index, at);
         // A wait that waits for nothing brings no knowledge.
-        let passed =
-            if fits { self.streams.passed(until) } else { Clock::new(self.list.streams.len()) };
-        self.streams.wait(at, &passed);
+        let passed = if fits { self.streams.passed(until) } else { self.streams.nothing().clone() };
+        let before = self.streams.last_without(at.stream, index);
+        let owed = self.needs.asked().then_some(index);
+        if !self.streams.wait(at, &passed, owed) {
+            self.needs.stale(index);
+        }
+        self.streams.hold(at.stream, index, before);
+    }
+
+    pub(super) fn observe(&mut self, index: usize, points: &[Point]) {
+        let there: Vec<Point> = points.iter().copied().filter(|&p| self.exists(index, p)).collect();
+        let owed = self.needs.asked().then_some(index);
+        if !self.streams.observe(&there, owed) {
+            self.needs.stale(index);
+        }
     }
 
     /// Whether the newest record of `event` stands at `until`.
     pub(super) fn is_record(&mut self, index: usize, until: Point, event: EventId) -> bool {
         let newest = self.records.get(&event).copied();
         match newest {
-            Some((at, _)) if at == until => return true,
+            Some((at, record)) if at == until => {
+                let half = matches!(self.list.instructions[record].body, Body::StreamWait { .. });
+                if half && record != index {
+                    self.needs.need(record, Reason::Records { by: index });
+                }
+                return true;
+            }
             Some((at, record)) => self.report(|walk| Violation::OtherRecord {
                 site: walk.site(index),
                 until,
@@ -57,10 +96,25 @@ impl Walk<'_> {
                 at,
                 record: walk.site(record),
             }),
-            None => {
-                self.report(|walk| Violation::NotRecorded { site: walk.site(index), event });
-            }
+            None => self.report(|walk| Violation::NotRecorded {
+                site: walk.site(index),
+                event,
+                later: walk.recorded_later(index, event),
+                cycle: walk.cycle(index, until),
+            }),
         }
         false
+    }
+
+    /// Where an event is recorded that is waited for at `index`.
+    fn recorded_later(&self, index: usize, event: EventId) -> Option<crate::violation::Site> {
+        let later = self.list.instructions.iter().skip(index + 1);
+        let is_record = |body: &Body| match body {
+            Body::RecordEvent { event: e, .. } => *e == event,
+            Body::StreamWait { via: Via::Device(e), .. } => *e == event,
+            _ => false,
+        };
+        let found = later.map(|i| &i.body).position(is_record)?;
+        Some(self.site(index + 1 + found))
     }
 }

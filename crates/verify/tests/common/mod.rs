@@ -7,7 +7,7 @@ use millstream_instructions::{
     StreamDecl, Via,
 };
 use millstream_types::{
-    Access, DType, DeviceId, EventId, OpId, Origin, Point, StreamId, StreamKey, StreamMode,
+    Access, DType, DeviceId, EventId, Layout, OpId, Origin, Point, StreamId, StreamKey, StreamMode,
     StreamType, TensorId, TensorSpec,
 };
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ pub(crate) enum Action {
     Op { operands: Vec<(Index, Access)>, workspace: Option<u64> },
     Touch(Index),
     Allocate { slot: u64, slots: u64 },
-    View(Index),
+    View(Index, TensorSpec),
     Release(Index),
     Record,
     WaitHost { source: u16, back: u64 },
@@ -50,7 +50,7 @@ fn action() -> impl Strategy<Value = Action> {
             .prop_map(|(operands, workspace)| Action::Op { operands, workspace }),
         1 => any::<Index>().prop_map(Action::Touch),
         3 => (0u64..4, 1u64..3).prop_map(|(slot, slots)| Action::Allocate { slot, slots }),
-        1 => any::<Index>().prop_map(Action::View),
+        2 => (any::<Index>(), select(views())).prop_map(|(of, spec)| Action::View(of, spec)),
         3 => any::<Index>().prop_map(Action::Release),
         1 => Just(Action::Record),
         2 => (0..STREAMS, 0u64..3).prop_map(|(source, back)| Action::WaitHost { source, back }),
@@ -77,7 +77,27 @@ pub(crate) fn modes() -> impl Strategy<Value = [StreamMode; STREAMS as usize]> {
 }
 
 fn spec() -> TensorSpec {
-    TensorSpec::contiguous(DType::F32, &[1]).unwrap()
+    TensorSpec::contiguous(DType::F32, &[4]).unwrap()
+}
+
+/// Halves, columns, blocks and all of a tensor, and nothing of it.
+fn views() -> Vec<TensorSpec> {
+    let view = |shape: &[usize], strides: &[usize], offset| {
+        let layout = Layout::strided(shape, strides, offset).unwrap();
+        TensorSpec::new(DType::F32, layout).unwrap()
+    };
+    let bytes = Layout::strided(&[2, 3], &[8, 1], 5).unwrap();
+    vec![
+        spec(),
+        view(&[2], &[1], 0),
+        view(&[2], &[1], 2),
+        view(&[2], &[2], 0),
+        view(&[2], &[2], 1),
+        view(&[1], &[1], 3),
+        view(&[2, 3], &[1, 1], 0),
+        view(&[0], &[1], 0),
+        TensorSpec::new(DType::U8, bytes).unwrap(),
+    ]
 }
 
 struct Generator {
@@ -107,7 +127,7 @@ pub(crate) fn generate(modes: &[StreamMode], steps: &[Step]) -> InstructionList 
         tensor: TensorId(k),
         name: format!("x{k}"),
         spec: spec(),
-        bytes: 4,
+        bytes: 16,
         arena: ArenaId(0),
     };
     let ops: OpNames = ["op"].into_iter().collect();
@@ -219,13 +239,13 @@ impl Generator {
                     self.push(Body::TouchTensors { at, operands: Operands::new() });
                 }
             }
-            Action::View(index) if !self.tensors.is_empty() => {
+            Action::View(index, spec) if !self.tensors.is_empty() => {
                 let (of, storage) = *index.get(&self.tensors);
                 let tensor = TensorId(self.next_tensor);
                 self.next_tensor += 1;
                 self.storages[storage].2 += 1;
                 self.tensors.push((tensor, storage));
-                self.push(Body::ViewTensor { tensor, of, spec: Box::new(spec()) });
+                self.push(Body::ViewTensor { tensor, of, spec: Box::new(spec.clone()) });
             }
             Action::Release(index) if !self.tensors.is_empty() => {
                 let (tensor, storage) = self.tensors.swap_remove(index.index(self.tensors.len()));

@@ -3,10 +3,27 @@
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, InstructionList, Placement, Via};
-use millstream_types::{Access, EventId, Point, StreamId, StreamMode, TensorId};
+use millstream_instructions::{Body, InstructionList, Operand, Placement, Via};
+use millstream_types::{Access, EventId, Point, StreamId, StreamMode, TensorId, TensorSpec};
 
 type Node = usize;
+
+/// The first 64 bytes of a storage, a bit for each; all of them where bytes are not told apart.
+type Bytes = u64;
+
+/// The bytes of a tensor's elements, one by one.
+fn bytes(spec: &TensorSpec) -> Bytes {
+    let mut places = vec![spec.layout.offset()];
+    for (&length, &stride) in spec.shape().iter().zip(spec.layout.strides()) {
+        places = places.iter().flat_map(|&at| (0..length).map(move |k| at + k * stride)).collect();
+    }
+    let size = spec.dtype.size();
+    let all = places.into_iter().flat_map(|at| at * size..(at + 1) * size);
+    all.fold(0, |set, byte| {
+        assert!(byte < 64, "{spec}");
+        set | 1 << byte
+    })
+}
 
 /// A graph whose edges point from earlier nodes to later ones.
 #[derive(Default)]
@@ -37,6 +54,7 @@ impl Graph {
 /// A use of a storage: the instruction, and the point by which others know of it.
 #[derive(Clone)]
 struct Use {
+    bytes: Bytes,
     node: Node,
     point: Node,
     stream: StreamId,
@@ -75,13 +93,17 @@ struct Oracle<'a> {
     fence: Option<Node>,
     events: HashMap<EventId, Node>,
     storages: Vec<Storage>,
-    tensors: HashMap<TensorId, usize>,
+    /// The storage of each tensor, and its bytes there.
+    tensors: HashMap<TensorId, (usize, Bytes)>,
+    /// Whether bytes are told apart.
+    by_bytes: bool,
     memory: Vec<(Placement, Owner)>,
     sound: bool,
 }
 
-/// Whether all conflicting uses are ordered and memory is given out in time.
-pub(crate) fn is_sound(list: &InstructionList) -> bool {
+/// Whether all conflicting uses are ordered and memory is given out in time. Uses conflict that have
+/// a byte in common, or if bytes are not told apart, the storage.
+pub(crate) fn is_sound(list: &InstructionList, by_bytes: bool) -> bool {
     let streams = list
         .streams
         .iter()
@@ -96,10 +118,12 @@ pub(crate) fn is_sound(list: &InstructionList) -> bool {
         storages: Vec::new(),
         tensors: HashMap::new(),
         memory: Vec::new(),
+        by_bytes,
         sound: true,
     };
     for external in &list.externals {
-        oracle.tensors.insert(external.tensor, oracle.storages.len());
+        let tensor = (oracle.storages.len(), oracle.bytes(&external.spec));
+        oracle.tensors.insert(external.tensor, tensor);
         oracle.storages.push(Storage::default());
     }
     for instruction in &list.instructions {
@@ -109,6 +133,10 @@ pub(crate) fn is_sound(list: &InstructionList) -> bool {
 }
 
 impl Oracle<'_> {
+    fn bytes(&self, spec: &TensorSpec) -> Bytes {
+        if self.by_bytes { bytes(spec) } else { Bytes::MAX }
+    }
+
     /// The node that a point passes with; none if it is the start.
     fn point(&self, point: Point) -> Option<Node> {
         let places = &self.streams[point.stream.index()].places;
@@ -143,14 +171,14 @@ impl Oracle<'_> {
     }
 
     /// An instruction that is no wait.
-    fn work(&mut self, at: Point, uses: &[(usize, Access)], workspace: Option<&Placement>) {
+    fn work(&mut self, at: Point, uses: &[(usize, Access, Bytes)], workspace: Option<&Placement>) {
         let s = &mut self.streams[at.stream.index()];
         let mut after = std::mem::take(&mut s.pending);
         if !s.pool {
             after.clear();
         }
         for &(storage, access, node) in s.uses.iter().filter(|_| s.pool) {
-            let conflicts = |&(other, with): &(usize, Access)| {
+            let conflicts = |&(other, with, _): &(usize, Access, Bytes)| {
                 other == storage && (access.writes() || with.writes())
             };
             if uses.iter().any(conflicts) {
@@ -159,9 +187,10 @@ impl Oracle<'_> {
         }
         let (node, point) = self.place(at, after);
         let pool = self.streams[at.stream.index()].pool;
-        for &(storage, access) in uses {
+        for &(storage, access, bytes) in uses {
             for earlier in &self.storages[storage].uses {
-                let conflict = access.writes() || earlier.access.writes();
+                let conflict =
+                    (access.writes() || earlier.access.writes()) && bytes & earlier.bytes != 0;
                 let inside = pool && earlier.stream == at.stream;
                 // An allocation is known by its point, any use by its instruction's end.
                 let from = if earlier.allocation { earlier.point } else { earlier.node };
@@ -173,6 +202,7 @@ impl Oracle<'_> {
         if let Some(placement) = workspace {
             self.claim(placement, node);
             let user = Use {
+                bytes: Bytes::MAX,
                 node,
                 point,
                 stream: at.stream,
@@ -181,8 +211,9 @@ impl Oracle<'_> {
             };
             self.memory.push((*placement, Owner::Workspace(user)));
         }
-        for &(storage, access) in uses {
+        for &(storage, access, bytes) in uses {
             self.storages[storage].uses.push(Use {
+                bytes,
                 node,
                 point,
                 stream: at.stream,
@@ -215,8 +246,11 @@ impl Oracle<'_> {
     }
 
     fn instruction(&mut self, body: &Body) {
-        let uses: Vec<(usize, Access)> =
-            body.operands().iter().map(|o| (self.tensors[&o.tensor], o.access)).collect();
+        let used = |o: &Operand| {
+            let (storage, bytes) = self.tensors[&o.tensor];
+            (storage, o.access, bytes)
+        };
+        let uses: Vec<(usize, Access, Bytes)> = body.operands().iter().map(used).collect();
         match body {
             Body::OpCall { at, workspace, .. } => self.work(*at, &uses, workspace.as_deref()),
             Body::TouchTensors { at, .. } => self.work(*at, &uses, None),
@@ -249,7 +283,7 @@ impl Oracle<'_> {
                 let passed = points.iter().filter_map(|p| self.point(*p)).collect();
                 self.fence(passed);
             }
-            Body::AllocateTensor { on, tensor, placement, .. } => {
+            Body::AllocateTensor { on, tensor, placement, spec } => {
                 let mut after: Vec<Node> = self.fence.into_iter().collect();
                 let tail = self.tail(*on);
                 if !self.streams[on.index()].pool {
@@ -260,18 +294,19 @@ impl Oracle<'_> {
                 let mut storage = Storage::default();
                 // Before a stream's first instruction there is nothing to come after.
                 storage.uses.extend(tail.map(|point| Use {
+                    bytes: Bytes::MAX,
                     node,
                     point,
                     stream: *on,
                     access: Access::Write,
                     allocation: true,
                 }));
-                self.tensors.insert(*tensor, self.storages.len());
+                self.tensors.insert(*tensor, (self.storages.len(), self.bytes(spec)));
                 self.memory.push((**placement, Owner::Storage(self.storages.len())));
                 self.storages.push(storage);
             }
-            Body::ViewTensor { tensor, of, .. } => {
-                self.tensors.insert(*tensor, self.tensors[of]);
+            Body::ViewTensor { tensor, of, spec } => {
+                self.tensors.insert(*tensor, (self.tensors[of].0, self.bytes(spec)));
             }
             Body::ReleaseTensor { .. } => {}
             other => panic!("{other:?} is not generated for {} streams", self.list.streams.len()),

@@ -1,0 +1,100 @@
+//! Which waits are needed: without which the list would be refused.
+//!
+//! Clocks say what would be known without each wait. So every comparison that the walk makes also
+//! tells which waits it rests on alone, and one walk judges them all.
+
+use std::collections::{HashMap, HashSet};
+
+use millstream_types::Point;
+
+use crate::clock::Clock;
+use crate::storage::Use;
+use crate::verdict::Reason;
+
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    /// Whether it is asked.
+    asked: bool,
+    /// The waits that are needed, each with the first reason found.
+    needed: HashMap<usize, Reason>,
+    /// The waits that brought nothing which was not known.
+    stale: HashSet<usize>,
+    /// The waits of which the clocks cannot tell; see [`Needs::doubt`].
+    doubtful: Vec<usize>,
+}
+
+impl Needs {
+    pub(crate) fn new(asked: bool) -> Needs {
+        Needs { asked, ..Needs::default() }
+    }
+
+    pub(crate) const fn asked(&self) -> bool {
+        self.asked
+    }
+
+    /// Without `wait`, the list is refused.
+    pub(crate) fn need(&mut self, wait: usize, reason: Reason) {
+        if self.asked {
+            self.needed.entry(wait).or_insert(reason);
+        }
+    }
+
+    /// A wait brought nothing new.
+    pub(crate) fn stale(&mut self, wait: usize) {
+        self.stale.insert(wait);
+    }
+
+    /// A wait whose absence would let others know more: the record of a StreamWait takes up what a
+    /// pool has waited for. Whether it is needed is found out by a walk over the list without it.
+    pub(crate) fn doubt(&mut self, wait: usize) {
+        if self.asked {
+            self.doubtful.push(wait);
+        }
+    }
+
+    pub(crate) fn doubtful(&self) -> &[usize] {
+        &self.doubtful
+    }
+
+    /// Whether `clock` covers an earlier use with each wait taken out that is not needed so far.
+    pub(crate) fn is_safe(&self, clock: &Clock, earlier: &Use) -> bool {
+        clock.covers(earlier.point)
+            && self.lacking(clock, earlier).all(|wait| self.needed.contains_key(&wait))
+    }
+
+    /// `clock`, which covers an earlier use, has to. Notes the waits without which it would not.
+    pub(crate) fn rest(&mut self, clock: &Clock, earlier: &Use, reason: impl Fn(usize) -> Reason) {
+        if !self.asked || clock.without(earlier.point.stream).is_empty() {
+            return;
+        }
+        let waits: Vec<usize> = self.lacking(clock, earlier).collect();
+        for wait in waits {
+            self.need(wait, reason(wait));
+        }
+    }
+
+    /// The waits without which `clock` would not cover an earlier use.
+    fn lacking<'a>(
+        &self,
+        clock: &'a Clock,
+        earlier: &'a Use,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let Point { stream, seq } = earlier.point;
+        let without = clock.without(stream).iter();
+        without
+            .filter(move |w| {
+                let held = earlier.held.filter(|(wait, _)| *wait == w.wait);
+                w.seq < held.map_or(seq, |(_, before)| before)
+            })
+            .map(|w| w.wait)
+    }
+
+    /// Whether a wait is needed, and why or why not.
+    pub(crate) fn of(&self, wait: usize) -> (bool, Reason) {
+        match self.needed.get(&wait) {
+            Some(reason) => (true, *reason),
+            None if self.stale.contains(&wait) => (false, Reason::Known),
+            None => (false, Reason::NotAlone),
+        }
+    }
+}
