@@ -84,6 +84,7 @@ mod life;
 mod memory;
 mod needs;
 mod regions;
+mod repair;
 mod rules;
 mod storage;
 mod streams;
@@ -94,6 +95,7 @@ use millstream_instructions::{CheckedList, InstructionList};
 
 pub use check::MOST_VIOLATIONS;
 use check::Mode;
+pub use repair::{Repair, repair};
 pub use verdict::{Reason, Verdict, Wait};
 pub use violation::Violation;
 

@@ -49,7 +49,8 @@ pub(crate) struct Newest(SmallVec<[Use; 1]>);
 impl Newest {
     fn note(&mut self, new: Use) {
         match self.0.binary_search_by_key(&new.point.stream, |u| u.point.stream) {
-            Ok(at) => self.0[at] = new,
+            Ok(at) if self.0[at].point.seq <= new.point.seq => self.0[at] = new,
+            Ok(_) => {}
             Err(at) => self.0.insert(at, new),
         }
     }
@@ -191,13 +192,13 @@ impl Storage {
 
     /// Notes a use.
     pub(crate) fn note(&mut self, footprint: &Rc<Footprint>, new: Use) {
-        if let Some(crowd) = &mut self.crowd {
-            crowd.note(&new);
-        }
         if new.access.writes() && footprint.is_dense() {
             self.forget(footprint);
         }
         let at = self.group(footprint);
+        if let Some(crowd) = &mut self.crowd {
+            crowd.note(&new);
+        }
         let group = &mut self.groups[at];
         if new.access.writes() {
             group.reads = Newest::default();

@@ -1,0 +1,54 @@
+//! The wait that would repair a violation of order.
+
+use millstream_instructions::{Body, Instruction, InstructionList, Via};
+use millstream_types::{Origin, Point, StreamId};
+
+use crate::violation::{Missing, Violation};
+
+/// A wait that, put into a list, orders two uses that nothing orders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repair {
+    /// The index of the instruction before which it is to stand.
+    pub before: usize,
+    /// The wait.
+    pub wait: Instruction,
+}
+
+/// The single wait that orders the two uses of a race, or of memory that is reused too early. A
+/// StreamWaitEvent, where the stream has a number to spare before the later use; otherwise, and
+/// for an allocation, a HostObserved, which takes no place of a stream.
+pub fn repair(list: &InstructionList, violation: &Violation) -> Option<Repair> {
+    let (before, missing) = match violation {
+        Violation::Race { later, missing, .. } => (later.site.index, missing),
+        Violation::ReusedTooEarly { new, missing, .. } => (new.index, missing),
+        _ => return None,
+    };
+    let &Missing { waiter, point, .. } = missing;
+    let observed = || Body::HostObserved { points: [point].into_iter().collect() };
+    let body = match list.instructions.get(before)?.body.at() {
+        Some(at) if at.stream == waiter => match number(list, before, at) {
+            Some(seq) => {
+                Body::StreamWaitEvent { at: Point::new(waiter, seq), until: point, via: Via::Host }
+            }
+            None => observed(),
+        },
+        _ => observed(),
+    };
+    Some(Repair { before, wait: Instruction { body, origin: Origin::Unknown } })
+}
+
+/// A number between `at`, which the instruction at `index` has, and the one before it there.
+fn number(list: &InstructionList, index: usize, at: Point) -> Option<u64> {
+    let last = list.instructions[..index].iter().rev().find_map(|i| place(&i.body, at.stream));
+    Some(last.unwrap_or(0) + 1).filter(|&seq| seq < at.seq)
+}
+
+/// The last place that an instruction takes on a stream.
+fn place(body: &Body, stream: StreamId) -> Option<u64> {
+    let other = match body {
+        Body::StreamWait { until, via: Via::Device(_), .. } => Some(*until),
+        _ => None,
+    };
+    let taken = body.at().into_iter().chain(other).filter(|p| p.stream == stream);
+    taken.map(|p| p.seq).max()
+}
