@@ -46,15 +46,7 @@ pub(super) fn check(
     program: &Program,
     lines: &[Line],
 ) -> Result<Checked, RunError> {
-    let text = lines.iter().map(|l| l.text.as_str()).collect::<Vec<_>>().join("\n");
-    let starts = line_starts(lines);
-    let mut list =
-        parse_list(&text).map_err(|e| RunError::input(text_error(program, lines, &starts, e)))?;
-    let places = instruction_places(lines, list.instructions.len());
-    for (instruction, place) in list.instructions.iter_mut().zip(&places) {
-        // In a run of this file, an instruction comes from its line here.
-        instruction.origin = program.origin(*place);
-    }
+    let (list, places) = parse(program, lines)?;
     let header = lines.first().map_or_else(|| program.source.place(0..0), |l| l.place);
     let (externals, devices) = bind(program, &list, lines)?;
     let outputs = outputs(program, &list)?;
@@ -76,6 +68,23 @@ pub(super) fn check(
     }
     machine.accepts(&list).map_err(|e| RunError::at(program, place_of(program, &e, header), &e))?;
     Ok(Checked { list, externals, devices, outputs })
+}
+
+/// Reads a list. Each of its instructions comes from its line of the file, whose place is returned.
+pub(super) fn parse(
+    program: &Program,
+    lines: &[Line],
+) -> Result<(InstructionList, Vec<Place>), RunError> {
+    let text = lines.iter().map(|l| l.text.as_str()).collect::<Vec<_>>().join("\n");
+    let starts = line_starts(lines);
+    let mut list =
+        parse_list(&text).map_err(|e| RunError::input(text_error(program, lines, &starts, e)))?;
+    let places = instruction_places(lines, list.instructions.len());
+    for (instruction, place) in list.instructions.iter_mut().zip(&places) {
+        // In a run of this file, an instruction comes from its line here.
+        instruction.origin = program.origin(*place);
+    }
+    Ok((list, places))
 }
 
 /// The place of an error's origin, which is a line of the file.

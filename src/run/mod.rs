@@ -22,12 +22,14 @@
 //! | `jobs` | the stage that is a list to be stored |
 //! | `program`, `list` | running statements; running a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
+//! | [`listing`] | a program's lists, without a run |
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
 
 pub mod certificate;
 pub mod error;
 mod jobs;
 mod list;
+pub mod listing;
 mod live;
 mod measure;
 mod meeting;
@@ -48,6 +50,7 @@ use millstream_trace::{Body, Program};
 
 pub use certificate::certificate;
 pub use error::RunError;
+pub use listing::{Listing, lists};
 pub use options::{RunOptions, Steps};
 pub use ranks::run_ranks;
 pub use report::{MemoryReport, OutputReport, RunReport, StreamReport};

@@ -1,5 +1,5 @@
 //! The stage without a device: the builder alone, so that a whole program is checked before
-//! anything runs.
+//! anything runs, and so that its lists can be had without a run.
 //!
 //! A tensor whose shape only the data can tell is unknown here, and so is all that is made of it:
 //! of calls on it nothing is checked but the op's name and the stream.
@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, Output, SectionId};
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, Instruction, Need, Outcome, Sink, TensorRef,
+    Builder, BuilderConfig, Call, External, Instruction, InstructionList, ListRecorder, Need,
+    Outcome, Sink, TensorRef,
 };
 use millstream_stream_policy::Catalog;
-use millstream_trace::{Block, Body, JobRef, Program, ValueRef};
+use millstream_trace::{Block, Body, JobRef, Program, TraceError, ValueRef};
 use millstream_types::{
     DeviceId, Error, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode, StreamType,
     TensorSpec,
@@ -27,23 +28,31 @@ use crate::run::streams::Streams;
 /// More memory than any machine has: a program that needs it is right, and fails when it runs.
 const ALL_MEMORY: u64 = 1 << 56;
 
-/// Takes instructions and forgets them. Nothing runs, so nothing is ever in use.
-struct Nowhere;
+/// Takes instructions and notes them, if they are wanted. Nothing runs, so nothing is ever in use.
+#[derive(Default)]
+struct Log(Option<ListRecorder>);
 
-impl Sink for Nowhere {
-    fn emit(&mut self, _: Instruction) {}
+impl Sink for Log {
+    fn emit(&mut self, instruction: Instruction) {
+        if let Some(recorder) = &mut self.0 {
+            recorder.push(&instruction);
+        }
+    }
 
     fn reached(&self, _: Point) -> bool {
         true
     }
 
     fn annotated(&self) -> bool {
-        false
+        self.0.is_some()
     }
 }
 
 struct Rehearsal {
     builder: Builder,
+    log: Log,
+    /// Whether something could not be built, as only the data could tell its shape.
+    unknown: bool,
     /// The sections that are open; none for one that holds only what is unknown.
     sections: Vec<Option<SectionId>>,
     /// The tensors of the trace that each job uses.
@@ -57,18 +66,47 @@ pub(super) fn rehearse(
     program: &Program,
     options: &RunOptions,
 ) -> Result<(), RunError> {
-    let Body::Statements(block) = &program.body else { return Ok(()) };
+    parts(machine, program, options, false).map(drop)
+}
+
+/// The lists of a program of statements, with the names of its jobs: first the program's own.
+pub(super) fn lists(
+    machine: &Machine,
+    program: &Program,
+    options: &RunOptions,
+) -> Result<Vec<(Option<String>, InstructionList)>, RunError> {
+    let mut lists = parts(machine, program, options, true)?;
+    lists.rotate_right(1);
+    Ok(lists)
+}
+
+/// Checks the jobs and then the program. Returns their lists, if they are wanted.
+fn parts(
+    machine: &Machine,
+    program: &Program,
+    options: &RunOptions,
+    wanted: bool,
+) -> Result<Vec<(Option<String>, InstructionList)>, RunError> {
+    let Body::Statements(block) = &program.body else { return Ok(Vec::new()) };
     let streams = Streams::new(program, options)?;
-    let mut uses = Vec::new();
+    let (mut uses, mut lists) = (Vec::new(), Vec::new());
+    let part = |block, tensors: &[ValueRef], jobs| {
+        one(machine, program, options, streams.clone(), block, tensors, jobs, wanted)
+    };
     for job in &program.jobs {
-        one(machine, program, options, streams.clone(), &job.block, &job.uses, None)?;
+        let list = part(&job.block, &job.uses, None)?;
+        lists.extend(list.map(|list| (Some(job.name.clone()), list)));
         uses.push(job.uses.as_slice());
     }
     let all: Vec<ValueRef> = (0..program.tensors.len() as u32).map(ValueRef).collect();
-    one(machine, program, options, streams, block, &all, Some(&uses))
+    let list = part(block, &all, Some(&uses))?;
+    lists.extend(list.map(|list| (None, list)));
+    Ok(lists)
 }
 
-/// Checks the program, or one job of it. `jobs` holds the tensors that each job uses.
+/// Checks the program, or one job of it. `jobs` holds the tensors that each job uses. Returns its
+/// list, if that is wanted.
+#[allow(clippy::too_many_arguments)]
 fn one(
     machine: &Machine,
     program: &Program,
@@ -77,12 +115,19 @@ fn one(
     block: &Block,
     tensors: &[ValueRef],
     jobs: Option<&[&[ValueRef]]>,
-) -> Result<(), RunError> {
+    wanted: bool,
+) -> Result<Option<InstructionList>, RunError> {
     let catalog = Box::new(Catalog(machine.policies().clone()));
     let config = BuilderConfig { sync: options.sync };
     let builder = Builder::new(&config, options.ops.clone(), catalog);
-    let stage =
-        Rehearsal { builder, sections: Vec::new(), jobs: Vec::new(), in_job: jobs.is_none() };
+    let stage = Rehearsal {
+        builder,
+        log: Log(wanted.then(ListRecorder::new)),
+        unknown: false,
+        sections: Vec::new(),
+        jobs: Vec::new(),
+        in_job: jobs.is_none(),
+    };
     let mut walk = Walk::new(stage, program, streams.clone(), block.events.len());
     for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
         let known = walk.stage.builder.stream_with_mode(key, *mode);
@@ -94,8 +139,10 @@ fn one(
         let bytes = tensor.storage_bytes as u64;
         let at = |e: Error| RunError::at(program, tensor.site.place(), &e);
         machine.policies().devices().probe(device).map_err(at)?;
-        let made = walk.stage.builder.import(&Nowhere, tensor.spec.clone(), bytes, device);
-        walk.set(value, Some(made.map_err(at)?));
+        let made = walk.stage.builder.import(&walk.stage.log, tensor.spec.clone(), bytes, device);
+        let made = made.map_err(at)?;
+        walk.stage.declare(&tensor.name, made).map_err(at)?;
+        walk.set(value, Some(made));
     }
     for used in jobs.unwrap_or_default() {
         let used = used.iter().map(|v| walk.get(*v).copied().flatten()).collect();
@@ -103,12 +150,63 @@ fn one(
     }
     match walk.all(&block.statements) {
         // The program is right as far as it goes; how far that is, its run will tell.
-        Err(e) if e.runtime => Ok(()),
-        done => done,
+        Err(e) if e.runtime && !wanted => return Ok(None),
+        done => done?,
     }
+    if !wanted {
+        return Ok(None);
+    }
+    for output in program.outputs.iter().filter(|_| jobs.is_some()) {
+        let place = output.site.place();
+        if let Some(tensor) = output.value.and_then(|v| walk.get(v)).copied() {
+            let read = walk.stage.read(&tensor, &program.origin(place));
+            read.map_err(|e| RunError::at(program, place, &e))?;
+        }
+    }
+    if walk.stage.unknown {
+        let message = "some shapes are known only from data, so that its list comes from a run";
+        let error = TraceError::of_file(program.source.name(), message);
+        let help = "write the list with 'cargo xtask run-trace --emit FILE' and verify that";
+        return Err(RunError::input(error.help(help)));
+    }
+    Ok(walk.stage.finish())
 }
 
 impl Rehearsal {
+    /// A tensor that is there before the list.
+    fn declare(&mut self, name: &str, tensor: TensorRef) -> Result<()> {
+        let Some(recorder) = &mut self.log.0 else { return Ok(()) };
+        let device = self.builder.device(tensor)?.clone();
+        recorder.external(External {
+            tensor: tensor.id,
+            name: name.to_owned(),
+            spec: self.builder.spec(tensor)?.clone(),
+            bytes: self.builder.storage_bytes(tensor)?,
+            arena: self.builder.planner_mut().arena(&device),
+        });
+        Ok(())
+    }
+
+    /// The list, if it is wanted.
+    fn finish(self) -> Option<InstructionList> {
+        let mut recorder = self.log.0?;
+        for decl in self.builder.streams() {
+            recorder.stream(decl.clone());
+        }
+        for arena in self.builder.planner().usage() {
+            recorder.arena(arena.device);
+        }
+        recorder.ops(self.builder.ops().iter().map(|o| o.name()));
+        Some(recorder.finish())
+    }
+
+    /// The host waits for a point, as a run would do here.
+    fn observe(&mut self, point: Point, origin: &Origin) {
+        if self.log.0.is_some() {
+            self.builder.observe(&mut self.log, &[point], origin);
+        }
+    }
+
     fn host_stream(&mut self, ty: StreamType) -> Result<StreamId> {
         self.any_stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
     }
@@ -167,6 +265,7 @@ impl Stage for Rehearsal {
             Some(targets) => known(targets).map(Some),
         };
         let (Some(inputs), Some(into)) = (known(&call.inputs), into) else {
+            self.unknown = true;
             return Ok(vec![None; call.named]);
         };
         let attrs = Arc::new(call.attrs.clone());
@@ -180,7 +279,7 @@ impl Stage for Rehearsal {
             origin,
         };
         let outputs = loop {
-            match self.builder.call(&mut Nowhere, &call_of_op)? {
+            match self.builder.call(&mut self.log, &call_of_op)? {
                 Outcome::Done(outputs) => break outputs,
                 Outcome::Need(need) => grow(&mut self.builder, &mut Nowhere, need, origin)?,
             }
@@ -197,8 +296,9 @@ impl Stage for Rehearsal {
                     return Err(Error::Op { op: call.op.to_owned(), message });
                 }
                 Output::Bounded { data, count } => {
+                    self.unknown = true;
                     for tensor in [data, count] {
-                        self.builder.release(&mut Nowhere, tensor, None, origin)?;
+                        self.builder.release(&mut self.log, tensor, None, origin)?;
                     }
                     None
                 }
@@ -214,19 +314,19 @@ impl Stage for Rehearsal {
     fn release(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<()> {
         let Some(tensor) = *tensor else { return Ok(()) };
         let section = self.section();
-        self.builder.release(&mut Nowhere, tensor, section, origin)
+        self.builder.release(&mut self.log, tensor, section, origin)
     }
 
     fn record(&mut self, stream: &StreamId, origin: &Origin) -> Result<EventRef> {
-        self.builder.record_event(&mut Nowhere, *stream, origin)
+        self.builder.record_event(&mut self.log, *stream, origin)
     }
 
     fn wait(&mut self, stream: &StreamId, event: &EventRef, origin: &Origin) -> Result<()> {
-        self.builder.wait_event(&mut Nowhere, *stream, event, origin)
+        self.builder.wait_event(&mut self.log, *stream, event, origin)
     }
 
     fn stream_wait(&mut self, from: &StreamId, to: &StreamId, origin: &Origin) -> Result<()> {
-        self.builder.wait_stream(&mut Nowhere, *to, *from, origin)
+        self.builder.wait_stream(&mut self.log, *to, *from, origin)
     }
 
     fn touch(
@@ -237,7 +337,7 @@ impl Stage for Rehearsal {
     ) -> Result<()> {
         let tensors: Vec<TensorRef> = tensors.iter().filter_map(|t| **t).collect();
         let section = self.section();
-        self.builder.touch(&mut Nowhere, *stream, &tensors, section, origin)?;
+        self.builder.touch(&mut self.log, *stream, &tensors, section, origin)?;
         Ok(())
     }
 
@@ -249,17 +349,20 @@ impl Stage for Rehearsal {
         };
         let stream = self.any_stream(&stream)?;
         let section = self.section();
-        self.builder.sync_read(&mut Nowhere, stream, tensor, ReadId(0), section, origin)?;
+        let at =
+            self.builder.sync_read(&mut self.log, stream, tensor, ReadId(0), section, origin)?;
+        self.observe(at, origin);
         Ok(())
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {
         let stream = self.host_stream(StreamType::Barrier)?;
-        self.builder.barrier(&mut Nowhere, stream, global, origin)?;
+        self.builder.barrier(&mut self.log, stream, global, origin)?;
         Ok(())
     }
 
-    fn synchronize(&mut self, _: &StreamId, _: &Origin) -> Result<()> {
+    fn synchronize(&mut self, stream: &StreamId, origin: &Origin) -> Result<()> {
+        self.observe(self.builder.tail(*stream), origin);
         Ok(())
     }
 
@@ -272,14 +375,14 @@ impl Stage for Rehearsal {
         }
         let outer = self.section();
         let begun =
-            self.builder.begin_nested_section(&mut Nowhere, stream, &held, outer, origin)?;
+            self.builder.begin_nested_section(&mut self.log, stream, &held, outer, origin)?;
         self.sections.push(Some(begun));
         Ok(())
     }
 
     fn end_section(&mut self, origin: &Origin) -> Result<()> {
         let Some(Some(section)) = self.sections.pop() else { return Ok(()) };
-        self.builder.end_critical_section(&mut Nowhere, section, origin)?;
+        self.builder.end_critical_section(&mut self.log, section, origin)?;
         Ok(())
     }
 
@@ -293,7 +396,7 @@ impl Stage for Rehearsal {
             .filter_map(|t| Some(((*t)?, millstream_types::Access::ReadWrite)))
             .collect();
         let list = millstream_types::ListId(job.0);
-        self.builder.launch_job(&mut Nowhere, stream, list, &used, None, origin)?;
+        self.builder.launch_job(&mut self.log, stream, list, &used, None, origin)?;
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `run_trace` | runs traces and checks what they give |
 //! | `simulate` | runs programs under many schedules |
+//! | `verify` | proves lists and traces, or shows what is wrong with them |
 //! | `coverage` | says which nodes of execution traces can be executed |
 //! | `schema` | prints the JSON Schema of traces |
 //! | `docs` | writes the pages that are made from the code |
@@ -23,6 +24,7 @@ mod run_trace;
 mod schema;
 mod show;
 mod simulate;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -43,6 +45,8 @@ enum Command {
     RunTrace(run_trace::Arguments),
     /// Runs programs under many schedules, each chosen by a seed, and compares what they give.
     Simulate(simulate::Arguments),
+    /// Proves of lists and traces that nothing races and no wait is for ever, or shows where not.
+    Verify(verify::Arguments),
     /// Says which nodes of execution traces can be executed, and why others cannot.
     Coverage(coverage::Arguments),
     /// Tells how to record a PyTorch program with all that a run here needs.
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::RunTrace(arguments) => return run_trace::run(&arguments),
         Command::Simulate(arguments) => return simulate::run(&arguments),
+        Command::Verify(arguments) => return verify::run(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
         Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),

@@ -34,13 +34,18 @@ pub struct UseSite {
 
 impl fmt::Display for UseSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match self.access {
-            None => return write!(f, "{}", self.site),
-            Some(Access::Read) => "reads",
-            Some(Access::Write) => "writes",
-            Some(Access::ReadWrite) => "reads and writes",
-        };
-        write!(f, "{} {verb} {}", self.site, self.tensor)
+        match self.access {
+            None => write!(f, "{}", self.site),
+            Some(access) => write!(f, "{} {} {}", self.site, verb(access), self.tensor),
+        }
+    }
+}
+
+const fn verb(access: Access) -> &'static str {
+    match access {
+        Access::Read => "reads",
+        Access::Write => "writes",
+        Access::ReadWrite => "reads and writes",
     }
 }
 
@@ -57,6 +62,21 @@ pub struct Missing {
     /// Whether only a wait by the host or a barrier would do: what a pool allocates knows nothing
     /// of the pool's own waits.
     pub fence: bool,
+}
+
+impl Missing {
+    /// The path that is not there.
+    pub fn path(&self) -> String {
+        let Missing { waiter, point, known, .. } = self;
+        let source = point.stream;
+        match known {
+            0 => format!("no waits lead from {point} to here: {waiter} knows nothing of {source}"),
+            _ => format!(
+                "no waits lead from {point} to here: {waiter} knows of {source} only up to {}",
+                Point::new(source, *known)
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Missing {
@@ -327,6 +347,111 @@ impl Violation {
             | Violation::NotOpen { site }
             | Violation::NotClosed { site }
             | Violation::Callback { site } => Some(site.index),
+        }
+    }
+
+    /// The rule's name, as reports have it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Violation::Race { .. } => "race",
+            Violation::ReusedTooEarly { .. } => "memory-reused-too-early",
+            Violation::MemoryInUse { .. } => "memory-in-use",
+            Violation::SameGeneration { .. } => "same-generation",
+            Violation::BadPlace { .. } => "bad-place",
+            Violation::PastStorage { .. } => "past-storage",
+            Violation::NotAlive { .. } => "not-alive",
+            Violation::LivesAlready { .. } => "lives-already",
+            Violation::NotDeclared { .. } => "not-declared",
+            Violation::WrongStream { .. } => "wrong-stream",
+            Violation::OutOfOrder { .. } => "out-of-order",
+            Violation::NoSuchPoint { .. } => "no-such-point",
+            Violation::NotRecorded { .. } => "not-recorded",
+            Violation::OtherRecord { .. } => "other-record",
+            Violation::Held { .. } => "held",
+            Violation::NotOpen { .. } => "not-open",
+            Violation::NotClosed { .. } => "not-closed",
+            Violation::Callback { .. } => "callback",
+        }
+    }
+
+    /// The rule in short, where the instructions are shown beside it.
+    pub fn brief(&self) -> String {
+        match self {
+            Violation::Race { storage, bytes, .. } => {
+                format!("race on {}the storage of {storage}", of_bytes(bytes))
+            }
+            Violation::ReusedTooEarly { place, owner, .. } => {
+                format!("memory reused too early: {place}, that was the memory of {owner}")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// The instruction that breaks the rule and, where there are two, the earlier one; each with
+    /// what it does, if that is a use.
+    pub fn sites(&self) -> Vec<(&Site, String)> {
+        let used = |at: &UseSite| match at.access {
+            Some(access) => format!("{} {}", verb(access), at.tensor),
+            None => "uses this memory".to_owned(),
+        };
+        match self {
+            Violation::Race { later, earlier, .. } => {
+                vec![(&later.site, used(later)), (&earlier.site, used(earlier))]
+            }
+            Violation::ReusedTooEarly { new, last, .. } => {
+                vec![(new, "takes this memory".to_owned()), (&last.site, used(last))]
+            }
+            Violation::MemoryInUse { new, begun, .. } => {
+                vec![(new, "takes this memory".to_owned()), (begun, "has it".to_owned())]
+            }
+            Violation::PastStorage { .. } | Violation::NotDeclared { .. } => Vec::new(),
+            Violation::NotAlive { site, released, .. } => {
+                let released = released.as_ref().map(|at| (at, "released here".to_owned()));
+                std::iter::once((site, String::new())).chain(released).collect()
+            }
+            Violation::LivesAlready { site, begun, .. } => {
+                let begun = begun.as_ref().map(|at| (at, "made here".to_owned()));
+                std::iter::once((site, String::new())).chain(begun).collect()
+            }
+            Violation::NotRecorded { site, later, .. } => {
+                let later = later.as_ref().map(|at| (at, "recorded here".to_owned()));
+                std::iter::once((site, String::new())).chain(later).collect()
+            }
+            Violation::OtherRecord { site, record, .. } => {
+                vec![(site, String::new()), (record, "the newest record".to_owned())]
+            }
+            Violation::Held { site, begun, .. } => {
+                vec![(site, String::new()), (begun, "held from here".to_owned())]
+            }
+            Violation::SameGeneration { site, .. }
+            | Violation::BadPlace { site, .. }
+            | Violation::WrongStream { site, .. }
+            | Violation::OutOfOrder { site, .. }
+            | Violation::NoSuchPoint { site, .. }
+            | Violation::NotOpen { site }
+            | Violation::NotClosed { site }
+            | Violation::Callback { site } => vec![(site, String::new())],
+        }
+    }
+
+    /// The order that is missing between two uses.
+    pub const fn missing(&self) -> Option<&Missing> {
+        match self {
+            Violation::Race { missing, .. } | Violation::ReusedTooEarly { missing, .. } => {
+                Some(missing)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes that two uses have in common: of a storage, or of an arena.
+    pub fn bytes(&self) -> Option<Range<u64>> {
+        match self {
+            Violation::Race { bytes, .. } => bytes.clone(),
+            Violation::ReusedTooEarly { place, .. } | Violation::MemoryInUse { place, .. } => {
+                Some(place.0.offset..place.0.offset.saturating_add(place.0.size))
+            }
+            _ => None,
         }
     }
 }

@@ -113,7 +113,7 @@ impl Arguments {
 }
 
 /// A number as a trace would have it: whole, floating-point, true or false.
-fn number(text: &str) -> Result<Number, String> {
+pub(crate) fn number(text: &str) -> Result<Number, String> {
     let wrong = || format!("expected a number, true or false, got '{text}'");
     match text {
         "true" => Ok(Number::Bool(true)),

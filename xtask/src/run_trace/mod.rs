@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use millstream::trace::{Entry, TraceError, expand};
 
-pub(crate) use arguments::{Arguments, size};
+pub(crate) use arguments::{Arguments, number, size};
 pub(crate) use one::Ran;
 
 use crate::BAD_INPUT;

@@ -5,3 +5,4 @@ pub(crate) mod report;
 pub(crate) mod snippet;
 pub(crate) mod tables;
 pub(crate) mod values;
+pub(crate) mod violations;

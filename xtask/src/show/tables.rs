@@ -10,6 +10,7 @@ use millstream::types::layout::brief;
 use crate::coverage::Covered;
 use crate::run_trace::Ran;
 use crate::show::values::preview;
+use crate::verify::Found;
 
 /// How wide tables are where nobody says.
 const WIDTH: u16 = 100;
@@ -263,4 +264,18 @@ pub(crate) fn print_coverage(
         writeln!(out, "{table}")?;
     }
     Ok(())
+}
+
+/// Prints the waits of a list, and which of them are needed.
+pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
+    let Found { subject, verdict } = found;
+    let mut table = new_table(terminal, &["line", "wait", "needed", "why"]);
+    for wait in &verdict.waits {
+        let line = subject.line(wait.index);
+        let needed = if wait.needed { "yes" } else { "no" };
+        let why = wait.reason.say(|index| format!("line {}", subject.line(index)));
+        table.add_row([&line.to_string(), subject.text(line).trim(), needed, &why]);
+    }
+    right(&mut table, 0);
+    writeln!(out, "{table}")
 }

@@ -14,6 +14,13 @@ use crate::text::{OpNames, TextError, parse_instruction, print_instruction};
 const MAGIC: &str = "millstream-list";
 const VERSION: u32 = 1;
 
+/// Whether a text begins as a list does: whether its first line that says anything names the format.
+pub fn is_list(text: &str) -> bool {
+    let says = |line: &&str| !line.trim_start().is_empty() && !line.trim_start().starts_with('#');
+    let first = text.lines().find(says).unwrap_or_default();
+    first.split_whitespace().next() == Some(MAGIC)
+}
+
 /// Writes a list, one line for each part of the header and each instruction.
 pub fn print_list(list: &InstructionList) -> String {
     let mut out = format!("{MAGIC} {VERSION}\n");
@@ -47,6 +54,15 @@ struct Seen {
 /// A line that is neither a part of the header nor an instruction, a version that is not known, or
 /// header lines out of order: ids count up from 0.
 pub fn parse_list(text: &str) -> Result<InstructionList, TextError> {
+    parse_list_with_lines(text).map(|(list, _)| list)
+}
+
+/// Reads a list, and the number of each instruction's line, from 1.
+///
+/// # Errors
+/// As [`parse_list`].
+pub fn parse_list_with_lines(text: &str) -> Result<(InstructionList, Vec<usize>), TextError> {
+    let mut lines = Vec::new();
     let mut list = InstructionList::default();
     let mut versioned = false;
     let mut seen = Seen::default();
@@ -72,13 +88,14 @@ pub fn parse_list(text: &str) -> Result<InstructionList, TextError> {
             parse_external(&mut cursor, &mut list, &mut seen)?;
         } else {
             list.instructions.push(parse_instruction(line, k + 1, &mut list.ops)?);
+            lines.push(k + 1);
         }
     }
     if !versioned {
         let message = format!("expected '{MAGIC} {VERSION}', found no line");
         return Err(TextError { line: 1, column: 1, message });
     }
-    Ok(list)
+    Ok((list, lines))
 }
 
 fn counts_up(cursor: &Cursor<'_>, got: usize, expected: usize) -> Result<(), TextError> {

@@ -20,7 +20,7 @@ use millstream_types::{OpId, Origin};
 use crate::table::{Body, Instruction, Kind};
 use cursor::Cursor;
 
-pub use list::{parse_list, print_list};
+pub use list::{is_list, parse_list, parse_list_with_lines, print_list};
 
 /// A text that is not an instruction or a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
