@@ -1,4 +1,4 @@
-//! The lists of a program, without a run.
+//! The lists of a program, without a run where that can be.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use millstream_trace::{Body, Place, Program};
 
 use crate::run::error::RunError;
 use crate::run::options::{Rank, RunOptions};
-use crate::run::{list, rehearsal};
+use crate::run::{list, prepare, rehearsal};
 
 /// A list that a program is, or that the builder makes of it.
 #[derive(Clone, Debug)]
@@ -21,18 +21,27 @@ pub struct Listing {
 }
 
 /// The lists of a program: its own, and one for each job. Of a program of statements they are built
-/// for these options, and hold what a run with them would emit, except where the run would be short
-/// of memory. A job is taken to change all tensors that it names. Opens no device.
+/// for these options without a device, as a run would emit them that has memory enough; a job is
+/// taken to change all tensors that it names. Where a shape is known only from data, the program is
+/// run, and the list is that of the run.
 ///
 /// # Errors
-/// What is wrong with the program, or a shape that only a run can tell.
+/// What is wrong with the program, or kept it from running to its end.
 pub fn lists(program: &Arc<Program>, options: &RunOptions) -> Result<Vec<Listing>, RunError> {
     if let Body::Instructions(lines) = &program.body {
         let (list, places) = list::parse(program, lines)?;
         return Ok(vec![Listing { job: None, list, places }]);
     }
     let machine = options.machine(Rank::alone()).map_err(|e| RunError::whole(program, &e))?;
-    let lists = rehearsal::lists(&machine, program, options)?;
+    let mut lists = rehearsal::lists(&machine, program, options)?;
+    if !lists.iter().any(|(job, _)| job.is_none()) {
+        let options = RunOptions { emit: true, repeat: 1, ..options.clone() };
+        let report = prepare(program.clone(), &options)?.run()?;
+        if !report.failures.is_empty() {
+            return Err(RunError { errors: report.failures, runtime: true });
+        }
+        lists.extend(report.list.map(|list| (None, list)));
+    }
     let listing = |(job, list)| Listing { job, list, places: Vec::new() };
     Ok(lists.into_iter().map(listing).collect())
 }

@@ -12,7 +12,7 @@ use millstream_instructions::{
     Outcome, Sink, TensorRef,
 };
 use millstream_stream_policy::Catalog;
-use millstream_trace::{Block, Body, JobRef, Program, TraceError, ValueRef};
+use millstream_trace::{Block, Body, JobRef, Program, ValueRef};
 use millstream_types::{
     DeviceId, Error, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode, StreamType,
     TensorSpec,
@@ -69,14 +69,17 @@ pub(super) fn rehearse(
     parts(machine, program, options, false).map(drop)
 }
 
-/// The lists of a program of statements, with the names of its jobs: first the program's own.
+/// The lists of a program of statements, with the names of its jobs: first the program's own, if all
+/// shapes are known.
 pub(super) fn lists(
     machine: &Machine,
     program: &Program,
     options: &RunOptions,
 ) -> Result<Vec<(Option<String>, InstructionList)>, RunError> {
     let mut lists = parts(machine, program, options, true)?;
-    lists.rotate_right(1);
+    if lists.last().is_some_and(|(job, _)| job.is_none()) {
+        lists.rotate_right(1);
+    }
     Ok(lists)
 }
 
@@ -105,7 +108,7 @@ fn parts(
 }
 
 /// Checks the program, or one job of it. `jobs` holds the tensors that each job uses. Returns its
-/// list, if that is wanted.
+/// list, if that is wanted and all shapes are known.
 #[allow(clippy::too_many_arguments)]
 fn one(
     machine: &Machine,
@@ -164,10 +167,7 @@ fn one(
         }
     }
     if walk.stage.unknown {
-        let message = "some shapes are known only from data, so that its list comes from a run";
-        let error = TraceError::of_file(program.source.name(), message);
-        let help = "write the list with 'cargo xtask run-trace --emit FILE' and verify that";
-        return Err(RunError::input(error.help(help)));
+        return Ok(None);
     }
     Ok(walk.stage.finish())
 }
@@ -185,6 +185,23 @@ impl Rehearsal {
             arena: self.builder.planner_mut().arena(&device),
         });
         Ok(())
+    }
+
+    /// The stream that reads a tensor, as a machine chooses it.
+    fn reader(&mut self, tensor: TensorRef) -> Result<StreamId> {
+        let device = self.builder.device(tensor)?.clone();
+        if device.kind() != "cpu" {
+            return self.any_stream(&StreamKey::new(device, StreamType::Device2Host, 0));
+        }
+        let last = self.builder.last_write(tensor)?;
+        let writer =
+            self.builder.streams().nth(last.stream.index()).filter(|s| {
+                last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device == device
+            });
+        match writer {
+            Some(_) => Ok(last.stream),
+            None => self.any_stream(&StreamKey::compute(device, 0)),
+        }
     }
 
     /// The list, if it is wanted.
@@ -343,11 +360,7 @@ impl Stage for Rehearsal {
 
     fn read(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<()> {
         let Some(tensor) = *tensor else { return Ok(()) };
-        let stream = match self.builder.device(tensor)? {
-            device if device.kind() == "cpu" => StreamKey::compute(device.clone(), 0),
-            device => StreamKey::new(device.clone(), StreamType::Device2Host, 0),
-        };
-        let stream = self.any_stream(&stream)?;
+        let stream = self.reader(tensor)?;
         let section = self.section();
         let at =
             self.builder.sync_read(&mut self.log, stream, tensor, ReadId(0), section, origin)?;

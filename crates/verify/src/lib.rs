@@ -80,6 +80,7 @@ mod check;
 mod clock;
 mod cycle;
 mod footprint;
+mod history;
 mod life;
 mod memory;
 mod needs;

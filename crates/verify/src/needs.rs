@@ -19,6 +19,8 @@ pub(crate) struct Needs {
     needed: HashMap<usize, Reason>,
     /// The waits that brought nothing which was not known.
     stale: HashSet<usize>,
+    /// The waits that break a rule themselves.
+    broken: HashSet<usize>,
     /// The waits of which the clocks cannot tell; see [`Needs::doubt`].
     doubtful: Vec<usize>,
 }
@@ -42,6 +44,11 @@ impl Needs {
     /// A wait brought nothing new.
     pub(crate) fn stale(&mut self, wait: usize) {
         self.stale.insert(wait);
+    }
+
+    /// A wait breaks a rule itself.
+    pub(crate) fn broken(&mut self, wait: usize) {
+        self.broken.insert(wait);
     }
 
     /// A wait whose absence would let others know more: the record of a StreamWait takes up what a
@@ -93,6 +100,7 @@ impl Needs {
     pub(crate) fn of(&self, wait: usize) -> (bool, Reason) {
         match self.needed.get(&wait) {
             Some(reason) => (true, *reason),
+            None if self.broken.contains(&wait) => (false, Reason::Broken),
             None if self.stale.contains(&wait) => (false, Reason::Known),
             None => (false, Reason::NotAlone),
         }

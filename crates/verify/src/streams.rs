@@ -1,9 +1,10 @@
 //! What each stream knows to have passed, place by place.
 
-use millstream_instructions::{Body, InstructionList, StreamDecl};
+use millstream_instructions::{InstructionList, StreamDecl};
 use millstream_types::{Point, StreamId, StreamMode, StreamType};
 
 use crate::clock::Clock;
+use crate::history::History;
 
 #[derive(Debug)]
 struct Stream {
@@ -13,8 +14,6 @@ struct Stream {
     last: u64,
     /// If a wait holds that place: its index, and the last place in a list without it.
     held: Option<(usize, u64)>,
-    /// The places that waits name, in order, from the last that the log holds on.
-    named: Vec<u64>,
     /// What the next instruction knows. On a pool this grows at fences alone.
     knows: Clock,
     /// Up to which fence `knows` has been brought.
@@ -24,9 +23,8 @@ struct Stream {
     pending: Option<Clock>,
     /// Of a pool: what has passed once all that it was given so far has.
     passed: Clock,
-    /// What has passed once the stream has passed a place, without the place itself; from that
-    /// place on until the next in the log. Only what waits ask for is kept.
-    log: Vec<(u64, Clock)>,
+    /// What has passed once the stream has passed a place.
+    history: History,
 }
 
 /// The streams of a list.
@@ -41,43 +39,20 @@ pub(crate) struct Streams {
     nothing: Clock,
 }
 
-/// For each stream, the places that waits name, in order.
-fn named(list: &InstructionList) -> Vec<Vec<u64>> {
-    let mut named = vec![Vec::new(); list.streams.len()];
-    let mut name = |point: Point| {
-        if let Some(places) = named.get_mut(point.stream.index()) {
-            places.push(point.seq);
-        }
-    };
-    for instruction in &list.instructions {
-        match &instruction.body {
-            Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => name(*until),
-            Body::HostObserved { points } => points.iter().copied().for_each(&mut name),
-            _ => {}
-        }
-    }
-    for places in &mut named {
-        places.sort_unstable();
-        places.dedup();
-    }
-    named
-}
-
 impl Streams {
     pub(crate) fn new(list: &InstructionList) -> Streams {
         let nothing = Clock::new(list.streams.len());
-        let mut named = named(list).into_iter();
+        let mut histories = History::of(list).into_iter();
         let one = |decl: &StreamDecl| Stream {
             mode: decl.mode,
             ty: decl.key.ty,
             last: 0,
             held: None,
-            named: named.next().unwrap_or_default(),
             knows: nothing.clone(),
             fences: 0,
             pending: None,
             passed: nothing.clone(),
-            log: Vec::new(),
+            history: histories.next().unwrap_or_default(),
         };
         Streams {
             streams: list.streams.iter().map(one).collect(),
@@ -137,14 +112,11 @@ impl Streams {
     }
 
     /// What has passed once `point` has. Knowing a place of an in-order stream, or a pool up to a
-    /// place, is knowing all that stands before it there, and what that knew then.
-    pub(crate) fn passed(&self, point: Point) -> Clock {
-        let log = &self.streams[point.stream.index()].log;
-        let upto = log.partition_point(|(place, _)| *place <= point.seq);
-        let mut clock = match upto.checked_sub(1) {
-            Some(at) => log[at].1.clone(),
-            None => Clock::new(self.streams.len()),
-        };
+    /// place, is knowing all that stands before it there, and what that knew then. A wait of the
+    /// list asks once for each point that it names.
+    pub(crate) fn passed(&mut self, point: Point) -> Clock {
+        let passed = self.streams[point.stream.index()].history.ask(point.seq);
+        let mut clock = passed.unwrap_or_else(|| self.nothing.clone());
         clock.raise(point);
         clock
     }
@@ -188,16 +160,7 @@ impl Streams {
                 &s.passed
             }
         };
-        if s.log.last().is_none_or(|(_, known)| !known.is(passed)) {
-            let is_named = |from: u64| {
-                let next = s.named.partition_point(|&place| place < from);
-                s.named.get(next).is_some_and(|&place| place < at.seq)
-            };
-            match s.log.last_mut() {
-                Some(last) if !is_named(last.0) => *last = (at.seq, passed.clone()),
-                _ => s.log.push((at.seq, passed.clone())),
-            }
-        }
+        s.history.note(at.seq, passed);
         self.latest.raise(at);
     }
 
@@ -234,7 +197,8 @@ impl Streams {
     pub(crate) fn observe(&mut self, points: &[Point], wait: Option<usize>) -> bool {
         let before = self.fence.clone();
         for &point in points {
-            self.fence.join(&self.passed(point));
+            let passed = self.passed(point);
+            self.fence.join(&passed);
         }
         self.fences += 1;
         wait.is_none_or(|wait| self.fence.owe(&before, wait))

@@ -42,6 +42,7 @@ pub struct Wait {
 
 /// Why a wait is needed, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// Needed: two conflicting uses are ordered by nothing else.
     Orders {
@@ -69,6 +70,8 @@ pub enum Reason {
     },
     /// Needed: a walk over the list without it finds a violation.
     Refused,
+    /// Not needed: it breaks a rule itself, and so brings nothing.
+    Broken,
     /// Not needed: what it waits for is known at its place.
     Known,
     /// Not needed: nothing that follows rests on it alone.
@@ -90,6 +93,7 @@ impl Reason {
             Reason::Named { by } => format!("{} waits for its place", name(by)),
             Reason::Records { by } => format!("{} waits for the event that it records", name(by)),
             Reason::Refused => "the list without it is refused".to_owned(),
+            Reason::Broken => "it breaks a rule itself, and brings nothing".to_owned(),
             Reason::Known => {
                 "what it waits for is known already, as long as the waits that say so are there"
                     .to_owned()

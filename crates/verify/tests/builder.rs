@@ -1,4 +1,5 @@
-//! What the builder emits, the checker takes: two readings of the same rules that share no code.
+//! What the builder emits, the checker takes: two readings of the same rules that share no code. Of
+//! each wait of such a list, the verifier says rightly whether the list needs it.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use millstream_types::{
     Access, Attrs, DType, DeviceId, OpId, Origin, ReadId, StreamId, StreamKey, StreamMode,
     StreamType, TensorSpec,
 };
-use millstream_verify::check;
+use millstream_verify::{check, verify};
 
 /// An op that uses its operands as an argument says.
 struct AnyUse;
@@ -229,6 +230,20 @@ proptest! {
         if let Err(found) = check(list.clone()) {
             let found: Vec<String> = found.iter().map(|v| v.to_string()).collect();
             return Err(TestCaseError::fail(format!("{}{}", print_list(&list), found.join("\n"))));
+        }
+        let verdict = verify(&list);
+        prop_assert!(verdict.proven(), "{}{:?}", print_list(&list), verdict.violations);
+        for wait in verdict.waits {
+            let mut fewer = list.clone();
+            fewer.instructions.remove(wait.index);
+            prop_assert_eq!(
+                verify(&fewer).proven(),
+                !wait.needed,
+                "[{}] {}\n{}",
+                wait.index,
+                wait.reason,
+                print_list(&list)
+            );
         }
     }
 }

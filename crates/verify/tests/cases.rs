@@ -1,13 +1,15 @@
 //! One file per case under `cases/`: a list, a line `---`, and what the checker says of it.
 //!
-//! `#! callbacks` in a list allows host callbacks. `MILLSTREAM_BLESS=1` rewrites what is expected.
+//! `#! callbacks` in a list allows host callbacks. `#! verify` asks the verifier, which tells bytes
+//! apart, and not the gate; repairs and waits are listed then, too. `MILLSTREAM_BLESS=1` rewrites
+//! what is expected.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use millstream_instructions::text::parse_list;
+use millstream_instructions::text::{Named, parse_list};
 use millstream_instructions::{Body, InstructionList};
-use millstream_verify::{CheckOptions, check_with, violations_with};
+use millstream_verify::{CheckOptions, check_with, repair, verify, violations_with};
 
 /// What the checker says, as the files have it.
 fn verdict(list: &InstructionList, options: CheckOptions) -> String {
@@ -25,6 +27,30 @@ fn verdict(list: &InstructionList, options: CheckOptions) -> String {
     let mut said = String::from("refused\n");
     for violation in found {
         let _ = writeln!(said, "- {violation}");
+    }
+    said
+}
+
+/// What the verifier says, as the files have it.
+fn proof(list: &InstructionList) -> String {
+    let verdict = verify(list);
+    let mut said = match verdict.proven() {
+        true => format!("proven, {} pairs\n", verdict.pairs),
+        false => String::from("refused\n"),
+    };
+    for violation in &verdict.violations {
+        let _ = writeln!(said, "- {violation}");
+        if let Some(missing) = violation.missing() {
+            let _ = writeln!(said, "  {}", missing.path());
+        }
+        if let Some(repair) = repair(list, violation) {
+            let wait = Named(&repair.wait, &list.ops);
+            let _ = writeln!(said, "  repair before [{}]: {wait}", repair.before);
+        }
+    }
+    for wait in &verdict.waits {
+        let needed = if wait.needed { "needed" } else { "not needed" };
+        let _ = writeln!(said, "wait [{}] is {needed}: {}", wait.index, wait.reason);
     }
     said
 }
@@ -57,7 +83,10 @@ fn cases() {
         };
         let list = parse_list(source).unwrap_or_else(|e| panic!("{name}:{e}"));
         let options = CheckOptions { callbacks: source.contains("\n#! callbacks\n") };
-        let said = verdict(&list, options);
+        let said = match source.contains("\n#! verify\n") {
+            true => proof(&list),
+            false => verdict(&list, options),
+        };
         if !ignores_annotations(&list, options) {
             wrong.push(format!("{name}: annotations change the verdict"));
         }

@@ -2,13 +2,13 @@
 
 use millstream_instructions::text::{OpNames, parse_list};
 use millstream_instructions::{
-    ArenaId, Body, Instruction, InstructionList, Operand, Placement, StreamDecl, Via,
+    ArenaId, Body, External, Instruction, InstructionList, Operand, Placement, StreamDecl, Via,
 };
 use millstream_types::{
-    Access, DType, DeviceId, OpId, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
-    TensorSpec,
+    Access, DType, DeviceId, Layout, OpId, Origin, Point, StreamId, StreamKey, StreamMode,
+    TensorId, TensorSpec,
 };
-use millstream_verify::{MOST_VIOLATIONS, Violation, check, violations};
+use millstream_verify::{MOST_VIOLATIONS, Violation, check, verify, violations};
 
 /// A list of `rounds` rounds: each stream waits for its neighbour, makes a tensor where an earlier
 /// one lay, writes it from the neighbour's newest, and releases an older one of its own.
@@ -71,6 +71,119 @@ fn a_million_instructions() {
     assert!(list.instructions.len() > 1_000_000);
     let found = check(list).map(|checked| checked.list().instructions.len());
     assert!(found.is_ok(), "{}", found.unwrap_err()[0]);
+}
+
+/// A list as a builder would make it, of random ops on 16 streams: each reads two blocks of columns
+/// and changes a third, of 64 storages with eight blocks each. What a stream knows is not waited
+/// for.
+fn random(instructions: usize) -> InstructionList {
+    const STREAMS: usize = 16;
+    const BLOCKS: usize = 512;
+    let mut list = rounds(STREAMS as u16, 0);
+    let spec = TensorSpec::contiguous(DType::F32, &[64, 64]).unwrap();
+    for k in 0..64u32 {
+        list.externals.push(External {
+            tensor: TensorId(k * 9),
+            name: format!("x{k}"),
+            spec: spec.clone(),
+            bytes: 4 * 64 * 64,
+            arena: ArenaId(0),
+        });
+        for block in 0..8 {
+            let layout = Layout::strided(&[64, 8], &[64, 1], 8 * block as usize).unwrap();
+            let spec = Box::new(TensorSpec::new(DType::F32, layout).unwrap());
+            let (tensor, of) = (TensorId(k * 9 + 1 + block), TensorId(k * 9));
+            let body = Body::ViewTensor { tensor, of, spec };
+            list.instructions.push(Instruction { body, origin: Origin::Unknown });
+        }
+    }
+    // Of each block: the last write, and since then each stream's newest read.
+    let mut blocks = vec![((0usize, 0u64), [0u64; STREAMS]); BLOCKS];
+    let (mut last, mut knows) = ([0u64; STREAMS], [[0u64; STREAMS]; STREAMS]);
+    let mut seen: Vec<Vec<[u64; STREAMS]>> = vec![vec![[0; STREAMS]]; STREAMS];
+    let mut random = 1u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) as usize % below
+    };
+    while list.instructions.len() < instructions {
+        let s = next(STREAMS);
+        let (a, b, c) = (next(BLOCKS), next(BLOCKS), next(BLOCKS));
+        let mut needs: Vec<(usize, u64)> = [a, b, c].iter().map(|&k| blocks[k].0).collect();
+        needs.extend(blocks[c].1.iter().copied().enumerate());
+        for (q, n) in needs {
+            if q == s || knows[s][q] >= n {
+                continue;
+            }
+            last[s] += 1;
+            let (at, until) =
+                (Point::new(StreamId(s as u16), last[s]), Point::new(StreamId(q as u16), n));
+            let body = Body::StreamWaitEvent { at, until, via: Via::Host };
+            list.instructions.push(Instruction { body, origin: Origin::Unknown });
+            let brought = seen[q][n as usize];
+            for (known, new) in knows[s].iter_mut().zip(brought) {
+                *known = new.max(*known);
+            }
+            knows[s][q] = knows[s][q].max(n);
+            seen[s].push(knows[s]);
+        }
+        last[s] += 1;
+        let name = |k: usize| TensorId((k / 8 * 9 + 1 + k % 8) as u32);
+        let read = |k: usize| Operand { tensor: name(k), access: Access::Read };
+        let change = Operand { tensor: name(c), access: Access::ReadWrite };
+        let at = Point::new(StreamId(s as u16), last[s]);
+        let operands = [read(a), read(b), change].into_iter().collect();
+        let body = Body::OpCall { at, op: OpId(0), operands, attrs: None, workspace: None };
+        list.instructions.push(Instruction { body, origin: Origin::Unknown });
+        seen[s].push(knows[s]);
+        blocks[a].1[s] = last[s];
+        blocks[b].1[s] = last[s];
+        blocks[c] = ((s, last[s]), [0; STREAMS]);
+    }
+    list
+}
+
+/// What a walk over a million instructions on 16 streams takes. Run it in release, each by its
+/// name: `cargo test --release -p millstream-verify --test large -- --ignored --nocapture NAME`.
+fn measure(list: &InstructionList) {
+    let memory = |what: &str| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find(|l| l.starts_with(what)).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0u64) / 1024
+    };
+    let before = memory("VmRSS:");
+    let start = std::time::Instant::now();
+    let verdict = verify(list);
+    let took = start.elapsed();
+    assert!(verdict.proven(), "{}", verdict.violations[0]);
+    println!(
+        "{} instructions, {} pairs, {} waits, {} not needed: {:.2} s, list {before} MiB, peak {} MiB",
+        list.instructions.len(),
+        verdict.pairs,
+        verdict.waits.len(),
+        verdict.not_needed(),
+        took.as_secs_f64(),
+        memory("VmHWM:"),
+    );
+}
+
+#[test]
+#[ignore = "measures"]
+fn measure_rounds() {
+    measure(&rounds(16, 15_700));
+}
+
+#[test]
+#[ignore = "measures"]
+fn measure_random() {
+    measure(&random(1_000_000));
+}
+
+#[test]
+fn random_blocks_are_proven() {
+    let verdict = verify(&random(20_000));
+    assert!(verdict.proven(), "{}", verdict.violations[0]);
+    assert!(verdict.not_needed() > 0, "the generator does not order its waits");
 }
 
 #[test]

@@ -66,6 +66,7 @@ fn each_wait_is_judged_right() {
                         Reason::Known => 4,
                         Reason::NotAlone => 5,
                         Reason::Refused => continue,
+                        other => panic!("the list is proven: {other}"),
                     }] = true;
                     reasons.set(seen);
                     let count = if wait.needed { &needed } else { &needless };

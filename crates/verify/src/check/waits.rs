@@ -59,6 +59,9 @@ impl Walk<'_> {
             Via::Host => self.exists(index, until),
             Via::Device(event) => self.is_record(index, until, event),
         };
+        if !fits {
+            self.needs.broken(index);
+        }
         self.counts_up(index, at);
         // A wait that waits for nothing brings no knowledge.
         let passed = if fits { self.streams.passed(until) } else { self.streams.nothing().clone() };

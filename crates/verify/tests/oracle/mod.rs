@@ -2,27 +2,42 @@
 //! pairs, every pair of uses compared. Slow, and simple enough to be believed.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use millstream_instructions::{Body, InstructionList, Operand, Placement, Via};
 use millstream_types::{Access, EventId, Point, StreamId, StreamMode, TensorId, TensorSpec};
 
 type Node = usize;
 
-/// The first 64 bytes of a storage, a bit for each; all of them where bytes are not told apart.
-type Bytes = u64;
+/// Bytes of a storage, a bit for each; nothing for all of them, or where they are not told apart.
+#[derive(Clone)]
+struct Bytes(Option<Rc<Vec<u64>>>);
 
-/// The bytes of a tensor's elements, one by one.
-fn bytes(spec: &TensorSpec) -> Bytes {
-    let mut places = vec![spec.layout.offset()];
-    for (&length, &stride) in spec.shape().iter().zip(spec.layout.strides()) {
-        places = places.iter().flat_map(|&at| (0..length).map(move |k| at + k * stride)).collect();
+impl Bytes {
+    const ALL: Bytes = Bytes(None);
+
+    /// The bytes of a tensor's elements, one by one.
+    fn of(spec: &TensorSpec) -> Bytes {
+        let mut places = vec![spec.layout.offset()];
+        for (&length, &stride) in spec.shape().iter().zip(spec.layout.strides()) {
+            let steps = |&at: &usize| (0..length).map(move |k| at + k * stride);
+            places = places.iter().flat_map(steps).collect();
+        }
+        let size = spec.dtype.size();
+        let mut set = vec![0u64; spec.span_bytes().div_ceil(64)];
+        for byte in places.into_iter().flat_map(|at| at * size..(at + 1) * size) {
+            set[byte / 64] |= 1 << (byte % 64);
+        }
+        Bytes(Some(Rc::new(set)))
     }
-    let size = spec.dtype.size();
-    let all = places.into_iter().flat_map(|at| at * size..(at + 1) * size);
-    all.fold(0, |set, byte| {
-        assert!(byte < 64, "{spec}");
-        set | 1 << byte
-    })
+
+    fn meet(&self, other: &Bytes) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(some), None) | (None, Some(some)) => some.iter().any(|&word| word != 0),
+            (Some(a), Some(b)) => a.iter().zip(b.iter()).any(|(x, y)| x & y != 0),
+        }
+    }
 }
 
 /// A graph whose edges point from earlier nodes to later ones.
@@ -134,7 +149,7 @@ pub(crate) fn is_sound(list: &InstructionList, by_bytes: bool) -> bool {
 
 impl Oracle<'_> {
     fn bytes(&self, spec: &TensorSpec) -> Bytes {
-        if self.by_bytes { bytes(spec) } else { Bytes::MAX }
+        if self.by_bytes { Bytes::of(spec) } else { Bytes::ALL }
     }
 
     /// The node that a point passes with; none if it is the start.
@@ -178,8 +193,8 @@ impl Oracle<'_> {
             after.clear();
         }
         for &(storage, access, node) in s.uses.iter().filter(|_| s.pool) {
-            let conflicts = |&(other, with, _): &(usize, Access, Bytes)| {
-                other == storage && (access.writes() || with.writes())
+            let conflicts = |(other, with, _): &(usize, Access, Bytes)| {
+                *other == storage && (access.writes() || with.writes())
             };
             if uses.iter().any(conflicts) {
                 after.push(node);
@@ -187,10 +202,11 @@ impl Oracle<'_> {
         }
         let (node, point) = self.place(at, after);
         let pool = self.streams[at.stream.index()].pool;
-        for &(storage, access, bytes) in uses {
+        for (storage, access, bytes) in uses {
+            let (storage, access) = (*storage, *access);
             for earlier in &self.storages[storage].uses {
                 let conflict =
-                    (access.writes() || earlier.access.writes()) && bytes & earlier.bytes != 0;
+                    (access.writes() || earlier.access.writes()) && bytes.meet(&earlier.bytes);
                 let inside = pool && earlier.stream == at.stream;
                 // An allocation is known by its point, any use by its instruction's end.
                 let from = if earlier.allocation { earlier.point } else { earlier.node };
@@ -202,7 +218,7 @@ impl Oracle<'_> {
         if let Some(placement) = workspace {
             self.claim(placement, node);
             let user = Use {
-                bytes: Bytes::MAX,
+                bytes: Bytes::ALL,
                 node,
                 point,
                 stream: at.stream,
@@ -211,9 +227,10 @@ impl Oracle<'_> {
             };
             self.memory.push((*placement, Owner::Workspace(user)));
         }
-        for &(storage, access, bytes) in uses {
+        for (storage, access, bytes) in uses {
+            let (storage, access) = (*storage, *access);
             self.storages[storage].uses.push(Use {
-                bytes,
+                bytes: bytes.clone(),
                 node,
                 point,
                 stream: at.stream,
@@ -247,13 +264,25 @@ impl Oracle<'_> {
 
     fn instruction(&mut self, body: &Body) {
         let used = |o: &Operand| {
-            let (storage, bytes) = self.tensors[&o.tensor];
-            (storage, o.access, bytes)
+            let (storage, bytes) = self.tensors[&o.tensor].clone();
+            let access = match body {
+                Body::CriticalSectionBegin { .. } | Body::CriticalSectionEnd { .. } => {
+                    Access::ReadWrite
+                }
+                _ => o.access,
+            };
+            (storage, access, bytes)
         };
         let uses: Vec<(usize, Access, Bytes)> = body.operands().iter().map(used).collect();
         match body {
             Body::OpCall { at, workspace, .. } => self.work(*at, &uses, workspace.as_deref()),
-            Body::TouchTensors { at, .. } => self.work(*at, &uses, None),
+            Body::TouchTensors { at, .. }
+            | Body::SyncRead { at, .. }
+            | Body::CriticalSectionBegin { at, .. }
+            | Body::CriticalSectionEnd { at, .. }
+            | Body::LazyJobLauncher { at, .. } => self.work(*at, &uses, None),
+            // An annotation.
+            Body::SoftSyncStream { .. } => {}
             Body::RecordEvent { at, event } => {
                 self.work(*at, &[], None);
                 self.events.extend(self.tail(at.stream).map(|point| (*event, point)));
@@ -273,7 +302,7 @@ impl Oracle<'_> {
                 self.events.extend(passed.map(|point| (*event, point)));
                 self.wait(*at, passed);
             }
-            Body::Barrier { at } => {
+            Body::Barrier { at } | Body::GlobalSync { at } => {
                 let tails = (0..self.streams.len()).filter_map(|s| self.tail(StreamId(s as u16)));
                 let tails = tails.collect();
                 let (_, point) = self.place(*at, tails);
@@ -294,7 +323,7 @@ impl Oracle<'_> {
                 let mut storage = Storage::default();
                 // Before a stream's first instruction there is nothing to come after.
                 storage.uses.extend(tail.map(|point| Use {
-                    bytes: Bytes::MAX,
+                    bytes: Bytes::ALL,
                     node,
                     point,
                     stream: *on,
@@ -306,7 +335,8 @@ impl Oracle<'_> {
                 self.storages.push(storage);
             }
             Body::ViewTensor { tensor, of, spec } => {
-                self.tensors.insert(*tensor, (self.tensors[of].0, self.bytes(spec)));
+                let storage = self.tensors[of].0;
+                self.tensors.insert(*tensor, (storage, self.bytes(spec)));
             }
             Body::ReleaseTensor { .. } => {}
             other => panic!("{other:?} is not generated for {} streams", self.list.streams.len()),

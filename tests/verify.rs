@@ -1,0 +1,83 @@
+//! The verifier on recorded cases: what the builder makes of every example on four streams, and what
+//! runs log. Each needed wait taken out is missed, each needless one is not.
+
+#[path = "../crates/verify/tests/oracle/mod.rs"]
+mod oracle;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream::instructions::text::print_list;
+use millstream::run::{RunOptions, lists, run};
+use millstream::trace::{Entry, LoadOptions, expand, load};
+use millstream::verify::{Violation, verify};
+use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
+
+fn traces() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["examples/traces", "examples/pytorch"].map(|folder| root.join(folder));
+    let found = expand(folders).unwrap().into_iter().filter_map(|entry| match entry {
+        Entry::Trace(path) => Some(path),
+        _ => None,
+    });
+    let found: Vec<PathBuf> = found.collect();
+    assert!(found.len() >= 16, "{found:?}");
+    found
+}
+
+fn ways() -> impl Iterator<Item = RunOptions> {
+    [DeviceId::cpu(0), DeviceId::sim(0)].into_iter().flat_map(|device| {
+        [SyncPolicy::Frontier, SyncPolicy::LastUsedStream].map(|sync| RunOptions {
+            device: device.clone(),
+            sync,
+            driver: DriverKind::Inline,
+            compute_streams: 4,
+            emit: true,
+            ..RunOptions::default()
+        })
+    })
+}
+
+fn is_order(violation: &Violation) -> bool {
+    matches!(violation, Violation::Race { .. } | Violation::ReusedTooEarly { .. })
+}
+
+/// Takes out each wait in turn. Returns how many are needed, and how many are not.
+fn mutate(list: &InstructionList, what: &str) -> (usize, usize) {
+    let verdict = verify(list);
+    assert!(verdict.proven(), "{what}: {}", verdict.violations[0]);
+    assert!(oracle::is_sound(list, true), "{what}");
+    for wait in &verdict.waits {
+        let mut fewer = list.clone();
+        fewer.instructions.remove(wait.index);
+        let found = verify(&fewer);
+        let said = || format!("{what}: [{}] {}\n{}", wait.index, wait.reason, print_list(list));
+        assert_eq!(found.proven(), !wait.needed, "{}", said());
+        if found.violations.iter().all(is_order) {
+            assert_eq!(oracle::is_sound(&fewer, true), !wait.needed, "{}", said());
+        }
+    }
+    let needless = verdict.not_needed();
+    (verdict.waits.len() - needless, needless)
+}
+
+#[test]
+fn every_mutant_of_the_examples_is_judged_right() {
+    let (mut needed, mut needless) = (0, 0);
+    for path in traces() {
+        let program = load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let program = Arc::new(program);
+        for way in ways() {
+            let what = format!("{}: {way:?}", path.display());
+            let made = lists(&program, &way).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(made.len(), 1 + program.jobs.len(), "{what}");
+            let log = run(program.clone(), &way).unwrap().list.unwrap();
+            for list in made.iter().map(|m| &m.list).chain([&log]) {
+                let (yes, no) = mutate(list, &what);
+                needed += yes;
+                needless += no;
+            }
+        }
+    }
+    assert!(needed > 300 && needless > 100, "{needed} {needless}");
+}
