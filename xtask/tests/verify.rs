@@ -81,8 +81,8 @@ fn folders_and_traces() {
     fs::copy(examples().join("diamond.json"), folder.path().join("diamond.json")).unwrap();
     let list = serde_json::json!({
         "millstream": 1,
-        "tensors": {"x": {"dtype": "f32", "shape": [4, 4], "data": "zeros"},
-                    "y": {"dtype": "f32", "shape": [4, 4], "data": "zeros"}},
+        "tensors": {"x": {"dtype": "f32", "shape": [4, 4], "fill": 0},
+                    "y": {"dtype": "f32", "shape": [4, 4], "fill": 0}},
         "instructions": LIST.lines().filter(|l| !l.is_empty()).collect::<Vec<_>>(),
     });
     fs::write(folder.path().join("list.json"), list.to_string()).unwrap();

@@ -9,12 +9,16 @@
 //! Where it is asked which waits are needed, an entry also says what would be known without each of
 //! the waits that it is owed to. So a clock holds the clocks of all lists that lack one wait.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use millstream_types::{Point, StreamId};
 
 const BITS: u32 = 4;
 const FANOUT: usize = 1 << BITS;
+
+/// How many waits an entry is owed to at most. Of more, the oldest are given up.
+const MOST_OWED: usize = 32;
 
 type Branch = Option<Rc<Node>>;
 
@@ -119,9 +123,10 @@ impl Clock {
     }
 
     /// What is known here that `before` did not know is owed to this wait, which is the newest of
-    /// the list so far. Returns whether there is any such thing.
-    pub(crate) fn owe(&mut self, before: &Clock, wait: usize) -> bool {
-        owe(&mut self.root, &before.root, wait)
+    /// the list so far. Returns whether there is any such thing. `lost` takes the waits that are
+    /// given up, as an entry is owed to too many: what rests on those is not known from here on.
+    pub(crate) fn owe(&mut self, before: &Clock, wait: usize, lost: &mut HashSet<usize>) -> bool {
+        owe(&mut self.root, &before.root, wait, lost)
     }
 
     /// Whether the two are one and the same value in memory, so that they know the same.
@@ -232,7 +237,7 @@ fn joined(a: &Branch, b: &Branch) -> Branch {
     }
 }
 
-fn owe(now: &mut Branch, before: &Branch, wait: usize) -> bool {
+fn owe(now: &mut Branch, before: &Branch, wait: usize, lost: &mut HashSet<usize>) -> bool {
     if same(now, before) {
         return false;
     }
@@ -248,7 +253,11 @@ fn owe(now: &mut Branch, before: &Branch, wait: usize) -> bool {
                 if entry.seq > old {
                     news = true;
                     let list = entry.without.get_or_insert_with(Rc::default);
-                    Rc::make_mut(list).push(Without { wait, seq: old });
+                    let list = Rc::make_mut(list);
+                    if list.len() == MOST_OWED {
+                        lost.insert(list.remove(0).wait);
+                    }
+                    list.push(Without { wait, seq: old });
                 }
             }
             news
@@ -260,7 +269,7 @@ fn owe(now: &mut Branch, before: &Branch, wait: usize) -> bool {
                     Some(Node::Inner(old)) => old[k].clone(),
                     _ => None,
                 };
-                news |= owe(branch, &old, wait);
+                news |= owe(branch, &old, wait, lost);
             }
             news
         }

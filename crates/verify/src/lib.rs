@@ -18,6 +18,13 @@
 //! A list that it refuses comes back as [`Violation`]s: both instructions of a conflict, with their
 //! indices and lines, and the wait that would order them.
 //!
+//! # Two entrances
+//! [`check`] is the gate for lists that are to run. It tells storages apart and not bytes: two uses of
+//! disjoint parts of one storage count as a conflict. A kernel may copy a whole storage to a device
+//! and back, and the engine orders and poisons by storages. [`verify`] runs nothing and tells bytes
+//! apart: a [`Verdict`] says what is wrong, byte by byte, how many pairs were compared, and which
+//! waits are needed. Whatever `check` takes, `verify` proves.
+//!
 //! # No deadlock
 //! The list's order is the program's: streams are given their instructions in it. Every constraint
 //! that an engine obeys points backwards in that order: a stream's FIFO, the operand edges inside a
@@ -44,13 +51,24 @@
 //! - An allocation is a write that stands after what its stream was given so far. On a pool it
 //!   knows no more than the fences.
 //!
-//! Per storage the last write is kept, and since then the newest read of each stream: whoever knows
-//! those knows all earlier uses. Per arena the newest owner of every byte is kept.
-//! SoftSyncStream is an annotation and is passed over.
+//! Per storage and footprint (the bytes of a strided view) the last write is kept, and since then the
+//! newest read of each stream: whoever knows those knows all earlier uses. Per arena the newest owner
+//! of every byte is kept. SoftSyncStream is an annotation and is passed over.
 //!
-//! The check is conservative: two uses of disjoint parts of one storage count as a conflict, and
-//! inside a pool an order that follows from operands is not taken as an order of memory. Time and
-//! memory are near-linear in the list; clocks share what they have in common.
+//! The check is conservative in two places: inside a pool an order that follows from operands is not
+//! taken as an order of memory, and views whose strides differ and whose overlap is not found out in
+//! 256 steps count as overlapping. Time and memory are near-linear in the list; clocks share what
+//! they have in common, and are kept for as long as a wait may ask.
+//!
+//! # Which waits are needed
+//! A wait is needed if the list without it is refused. One walk finds this out for all waits: a clock
+//! also says, of each stream, what would be known without each of the waits that the knowledge is
+//! owed to. A join takes the larger of both in each of these worlds, so that a second way to the same
+//! knowledge strikes the wait off. Every comparison of two uses then names the waits that it rests on
+//! alone. An entry has at most about as many such waits as there are streams: a way that comes back
+//! to a stream owes nothing to what lies between. A wait whose place or event another one names is
+//! needed for that. One kind escapes: a StreamWait whose record takes up what a pool has waited for;
+//! of those the list without it is walked.
 //!
 //! # What is not shown
 //! The accesses are those that the list writes down. Whether an op's kernel does what its line says
@@ -67,13 +85,17 @@
 //! |---|---|
 //! | `check` | the walk over the list |
 //! | `rules` | what the master table says of each kind |
-//! | `clock` | vector clocks with shared branches |
-//! | `streams` | what each stream knows, place by place |
+//! | `clock` | vector clocks with shared branches, also as they were without a wait |
+//! | `streams`, `history` | what each stream knows; what it knew at earlier places |
+//! | `footprint` | the bytes of strided views, and whether they overlap |
 //! | `storage` | the uses that later ones must come after |
+//! | `needs` | which waits are needed |
 //! | `life` | which tensors live, and in which storage |
 //! | `memory` | who owns which bytes |
 //! | `regions` | critical sections |
-//! | [`violation`] | what can be wrong |
+//! | `cycle` | why a wait never ends |
+//! | [`violation`], `verdict` | what can be wrong; what is found out |
+//! | `repair` | the wait that would order two uses |
 #![deny(missing_docs)]
 
 mod check;

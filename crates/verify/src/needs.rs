@@ -15,6 +15,8 @@ use crate::verdict::Reason;
 pub(crate) struct Needs {
     /// Whether it is asked.
     asked: bool,
+    /// Whether clocks say what is known without each wait.
+    traced: bool,
     /// The waits that are needed, each with the first reason found.
     needed: HashMap<usize, Reason>,
     /// The waits that brought nothing which was not known.
@@ -26,12 +28,13 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    pub(crate) fn new(asked: bool) -> Needs {
-        Needs { asked, ..Needs::default() }
+    pub(crate) fn new(asked: bool, traced: bool) -> Needs {
+        Needs { asked, traced: asked && traced, ..Needs::default() }
     }
 
-    pub(crate) const fn asked(&self) -> bool {
-        self.asked
+    /// Whether clocks say what is known without each wait.
+    pub(crate) const fn traced(&self) -> bool {
+        self.traced
     }
 
     /// Without `wait`, the list is refused.
@@ -59,8 +62,14 @@ impl Needs {
         }
     }
 
-    pub(crate) fn doubtful(&self) -> &[usize] {
-        &self.doubtful
+    /// The waits, in order, that are not known to be needed, and that the clocks cannot judge: those
+    /// and the doubtful ones.
+    pub(crate) fn doubtful(&self, lost: Vec<usize>) -> Vec<usize> {
+        let all = self.doubtful.iter().copied().chain(lost);
+        let mut open: Vec<usize> = all.filter(|w| !self.needed.contains_key(w)).collect();
+        open.sort_unstable();
+        open.dedup();
+        open
     }
 
     /// Whether `clock` covers an earlier use with each wait taken out that is not needed so far.

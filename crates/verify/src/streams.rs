@@ -1,5 +1,7 @@
 //! What each stream knows to have passed, place by place.
 
+use std::collections::HashSet;
+
 use millstream_instructions::{InstructionList, StreamDecl};
 use millstream_types::{Point, StreamId, StreamMode, StreamType};
 
@@ -37,6 +39,8 @@ pub(crate) struct Streams {
     fence: Clock,
     fences: u64,
     nothing: Clock,
+    /// The waits of which it is not known all over what is owed to them.
+    lost: HashSet<usize>,
 }
 
 impl Streams {
@@ -60,6 +64,7 @@ impl Streams {
             fence: nothing.clone(),
             fences: 0,
             nothing,
+            lost: HashSet::new(),
         }
     }
 
@@ -99,6 +104,11 @@ impl Streams {
     /// Whether a pool's waits have yet to bind to an instruction.
     pub(crate) fn has_pending(&self, stream: StreamId) -> bool {
         self.streams[stream.index()].pending.is_some()
+    }
+
+    /// The waits of which it is not known all over what is owed to them.
+    pub(crate) const fn lost(&self) -> &HashSet<usize> {
+        &self.lost
     }
 
     /// Nothing is known.
@@ -170,13 +180,13 @@ impl Streams {
         let knows = self.knows(at.stream).clone();
         let mut clock = knows.clone();
         clock.join(passed);
-        let mut news = wait.is_none_or(|wait| clock.owe(&knows, wait));
+        let mut news = wait.is_none_or(|wait| clock.owe(&knows, wait, &mut self.lost));
         if self.is_pool(at.stream) {
             let before = self.streams[at.stream.index()].pending.take();
             let before = before.unwrap_or_else(|| self.nothing.clone());
             let mut pending = before.clone();
             pending.join(passed);
-            news &= wait.is_none_or(|wait| pending.owe(&before, wait));
+            news &= wait.is_none_or(|wait| pending.owe(&before, wait, &mut self.lost));
             self.streams[at.stream.index()].pending = Some(pending);
         }
         self.leave(at, &clock);
@@ -201,6 +211,6 @@ impl Streams {
             self.fence.join(&passed);
         }
         self.fences += 1;
-        wait.is_none_or(|wait| self.fence.owe(&before, wait))
+        wait.is_none_or(|wait| self.fence.owe(&before, wait, &mut self.lost))
     }
 }

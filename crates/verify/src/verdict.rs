@@ -70,6 +70,8 @@ pub enum Reason {
     },
     /// Needed: a walk over the list without it finds a violation.
     Refused,
+    /// Taken for needed: it would take too long to find out.
+    Undecided,
     /// Not needed: it breaks a rule itself, and so brings nothing.
     Broken,
     /// Not needed: what it waits for is known at its place.
@@ -93,6 +95,7 @@ impl Reason {
             Reason::Named { by } => format!("{} waits for its place", name(by)),
             Reason::Records { by } => format!("{} waits for the event that it records", name(by)),
             Reason::Refused => "the list without it is refused".to_owned(),
+            Reason::Undecided => "not decided: too long to find out".to_owned(),
             Reason::Broken => "it breaks a rule itself, and brings nothing".to_owned(),
             Reason::Known => {
                 "what it waits for is known already, as long as the waits that say so are there"

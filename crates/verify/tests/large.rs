@@ -8,7 +8,7 @@ use millstream_types::{
     Access, DType, DeviceId, Layout, OpId, Origin, Point, StreamId, StreamKey, StreamMode,
     TensorId, TensorSpec,
 };
-use millstream_verify::{MOST_VIOLATIONS, Violation, check, verify, violations};
+use millstream_verify::{MOST_VIOLATIONS, Reason, Violation, Wait, check, verify, violations};
 
 /// A list of `rounds` rounds: each stream waits for its neighbour, makes a tensor where an earlier
 /// one lay, writes it from the neighbour's newest, and releases an older one of its own.
@@ -190,12 +190,25 @@ fn random_blocks_are_proven() {
 fn many_streams() {
     let list = rounds(5_000, 6);
     assert!(violations(&list).is_empty());
+    // Of so many streams it is found out of some waits only.
+    let verdict = verify(&list);
+    let undecided = |w: &&Wait| w.reason == Reason::Undecided;
+    assert!(verdict.proven() && verdict.waits.iter().filter(undecided).count() > 1000);
     let mut broken = list;
     let at = broken.instructions.len() / 2;
     let wait =
         (at..).find(|&k| matches!(broken.instructions[k].body, Body::StreamWaitEvent { .. }));
     broken.instructions.remove(wait.unwrap());
     assert!(matches!(violations(&broken)[..], [Violation::Race { .. }, ..]));
+}
+
+/// On a ring of 300 streams what is known comes by long ways, and each wait is needed all the same.
+#[test]
+fn long_ways() {
+    let verdict = verify(&rounds(300, 5));
+    assert!(verdict.proven(), "{}", verdict.violations[0]);
+    let needless: Vec<_> = verdict.waits.iter().filter(|w| !w.needed).collect();
+    assert_eq!(needless.len(), 1, "the first has nothing to wait for: {needless:?}");
 }
 
 /// Every line of this list races with every other, and one line names a million tensors.

@@ -35,6 +35,13 @@ const LONGEST_LINE: usize = 240;
 /// For how many waits that never end a cycle is looked for.
 const MOST_CYCLES: usize = 8;
 
+/// How many instructions, on up to sixteen streams, are walked to judge waits that the clocks cannot.
+const MOST_WALKED: usize = 4_000_000;
+
+/// Of how many streams clocks also say what is known without each wait. That takes memory with the
+/// square of the streams.
+const MOST_TRACED: usize = 512;
+
 /// How a list is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
@@ -70,7 +77,7 @@ pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
         list,
         mode,
         whole: Rc::new(Footprint::dense(0, u64::MAX)),
-        needs: Needs::new(mode.needs),
+        needs: Needs::new(mode.needs, list.streams.len() <= MOST_TRACED),
         pairs: 0,
         streams: Streams::new(list),
         lives: Lives::default(),
@@ -113,14 +120,7 @@ impl Walk<'_> {
     /// The waits before `end`, and which of them are needed.
     fn waits(&mut self, end: usize) -> Vec<Wait> {
         if self.found.is_empty() {
-            for wait in self.needs.doubtful().to_vec() {
-                let mut fewer = self.list.clone();
-                fewer.instructions.remove(wait);
-                let mode = Mode { needs: false, ..self.mode };
-                if !walk(&fewer, mode).violations.is_empty() {
-                    self.needs.need(wait, Reason::Refused);
-                }
-            }
+            self.walk_without();
         }
         let waits = self.list.instructions[..end].iter().enumerate();
         waits
@@ -130,6 +130,35 @@ impl Walk<'_> {
                 Wait { index, needed, reason }
             })
             .collect()
+    }
+
+    /// Finds out of each wait that the clocks cannot judge what the list without it is worth, as long
+    /// as that does not take too long.
+    fn walk_without(&mut self) {
+        let lost: Vec<usize> = match self.needs.traced() {
+            true => self.streams.lost().iter().copied().collect(),
+            false => {
+                let all = self.list.instructions.iter().enumerate();
+                all.filter(|(_, i)| is_wait(&i.body)).map(|(index, _)| index).collect()
+            }
+        };
+        let doubtful = self.needs.doubtful(lost);
+        // A clock of sixteen streams is one piece.
+        let cost = self.list.instructions.len() * (1 + self.list.streams.len() / 16);
+        let mut left = MOST_WALKED;
+        for wait in doubtful {
+            let Some(less) = left.checked_sub(cost) else {
+                self.needs.need(wait, Reason::Undecided);
+                continue;
+            };
+            left = less;
+            let mut fewer = self.list.clone();
+            fewer.instructions.remove(wait);
+            let mode = Mode { needs: false, ..self.mode };
+            if !walk(&fewer, mode).violations.is_empty() {
+                self.needs.need(wait, Reason::Refused);
+            }
+        }
     }
 
     /// What a tensor is taken for.

@@ -66,7 +66,7 @@ impl Walk<'_> {
         // A wait that waits for nothing brings no knowledge.
         let passed = if fits { self.streams.passed(until) } else { self.streams.nothing().clone() };
         let before = self.streams.last_without(at.stream, index);
-        let owed = self.needs.asked().then_some(index);
+        let owed = self.needs.traced().then_some(index);
         if !self.streams.wait(at, &passed, owed) {
             self.needs.stale(index);
         }
@@ -75,7 +75,7 @@ impl Walk<'_> {
 
     pub(super) fn observe(&mut self, index: usize, points: &[Point]) {
         let there: Vec<Point> = points.iter().copied().filter(|&p| self.exists(index, p)).collect();
-        let owed = self.needs.asked().then_some(index);
+        let owed = self.needs.traced().then_some(index);
         if !self.streams.observe(&there, owed) {
             self.needs.stale(index);
         }

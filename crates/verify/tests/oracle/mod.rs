@@ -245,7 +245,8 @@ impl Oracle<'_> {
     /// the point must: memory is no operand, so that the pool itself does not order it.
     fn claim(&mut self, placement: &Placement, new: Node) {
         for (place, owner) in &self.memory {
-            let apart = place.offset + place.size <= placement.offset
+            let apart = place.arena != placement.arena
+                || place.offset + place.size <= placement.offset
                 || placement.offset + placement.size <= place.offset;
             let uses: &[Use] = match owner {
                 _ if apart => &[],
