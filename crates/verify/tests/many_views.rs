@@ -120,8 +120,8 @@ proptest! {
         let mut list = list(STREAMS, 100, &views);
         let mut last = [0; STREAMS as usize];
         for step in &steps {
-            match step {
-                &Step::Use { stream, ref view, access } => {
+            match *step {
+                Step::Use { stream, ref view, access } => {
                     last[usize::from(stream)] += 1;
                     let at = Point::new(StreamId(stream), last[usize::from(stream)]);
                     list.instructions.push(op(at, 1 + view.index(views.len()) as u32, access));
@@ -132,7 +132,7 @@ proptest! {
                         last[usize::from(stream)] -= 1;
                     }
                 }
-                &Step::Wait { stream, source } => {
+                Step::Wait { stream, source } => {
                     let until = Point::new(StreamId(source), last[usize::from(source)]);
                     last[usize::from(stream)] += 1;
                     let at = Point::new(StreamId(stream), last[usize::from(stream)]);
