@@ -23,7 +23,7 @@ pub(crate) struct Needs {
     stale: HashSet<usize>,
     /// The waits that break a rule themselves.
     broken: HashSet<usize>,
-    /// The waits of which the clocks cannot tell; see [`Needs::doubt`].
+    /// The waits of which the clocks say too much; see [`Needs::doubt`].
     doubtful: Vec<usize>,
 }
 
@@ -54,22 +54,32 @@ impl Needs {
         self.broken.insert(wait);
     }
 
-    /// A wait whose absence would let others know more: the record of a StreamWait takes up what a
-    /// pool has waited for. Whether it is needed is found out by a walk over the list without it.
+    /// A wait whose absence lets others know more: the record of a StreamWait takes up what a pool
+    /// has waited for. It may be needed less than the clocks say.
     pub(crate) fn doubt(&mut self, wait: usize) {
         if self.asked {
             self.doubtful.push(wait);
         }
     }
 
-    /// The waits, in order, that are not known to be needed, and that the clocks cannot judge: those
-    /// and the doubtful ones.
-    pub(crate) fn doubtful(&self, lost: Vec<usize>) -> Vec<usize> {
-        let all = self.doubtful.iter().copied().chain(lost);
-        let mut open: Vec<usize> = all.filter(|w| !self.needed.contains_key(w)).collect();
+    /// The waits, in order, that the clocks cannot judge: of those that are `lost` the ones that are
+    /// not known to be needed, of the doubtful ones those that seem to be.
+    pub(crate) fn open(&self, lost: Vec<usize>) -> Vec<usize> {
+        let lost = lost.into_iter().filter(|w| !self.needed.contains_key(w));
+        let doubtful = self.doubtful.iter().copied().filter(|w| self.needed.contains_key(w));
+        let mut open: Vec<usize> = lost.chain(doubtful).collect();
         open.sort_unstable();
         open.dedup();
         open
+    }
+
+    /// The list without `wait` has been walked: it is refused, or it is not.
+    pub(crate) fn decide(&mut self, wait: usize, refused: bool) {
+        if refused {
+            self.need(wait, Reason::Refused);
+        } else {
+            self.needed.remove(&wait);
+        }
     }
 
     /// Whether `clock` covers an earlier use with each wait taken out that is not needed so far.

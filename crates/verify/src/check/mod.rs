@@ -142,11 +142,10 @@ impl Walk<'_> {
                 all.filter(|(_, i)| is_wait(&i.body)).map(|(index, _)| index).collect()
             }
         };
-        let doubtful = self.needs.doubtful(lost);
         // A clock of sixteen streams is one piece.
         let cost = self.list.instructions.len() * (1 + self.list.streams.len() / 16);
         let mut left = MOST_WALKED;
-        for wait in doubtful {
+        for wait in self.needs.open(lost) {
             let Some(less) = left.checked_sub(cost) else {
                 self.needs.need(wait, Reason::Undecided);
                 continue;
@@ -155,9 +154,7 @@ impl Walk<'_> {
             let mut fewer = self.list.clone();
             fewer.instructions.remove(wait);
             let mode = Mode { needs: false, ..self.mode };
-            if !walk(&fewer, mode).violations.is_empty() {
-                self.needs.need(wait, Reason::Refused);
-            }
+            self.needs.decide(wait, !walk(&fewer, mode).violations.is_empty());
         }
     }
 
