@@ -210,8 +210,8 @@ impl Rehearsal {
         for decl in self.builder.streams() {
             recorder.stream(decl.clone());
         }
-        for arena in self.builder.planner().usage() {
-            recorder.arena(arena.device);
+        for device in self.builder.planner().devices() {
+            recorder.arena(device.clone());
         }
         recorder.ops(self.builder.ops().iter().map(|o| o.name()));
         Some(recorder.finish())
@@ -298,7 +298,7 @@ impl Stage for Rehearsal {
         let outputs = loop {
             match self.builder.call(&mut self.log, &call_of_op)? {
                 Outcome::Done(outputs) => break outputs,
-                Outcome::Need(need) => grow(&mut self.builder, &mut Nowhere, need, origin)?,
+                Outcome::Need(need) => grow(&mut self.builder, &mut self.log, need, origin)?,
             }
         };
         let mut results = Vec::with_capacity(outputs.len());
