@@ -50,7 +50,7 @@ fn a_log_is_the_same_everywhere() {
     let simulator = Simulator::new(program, &on_sim(), true).unwrap();
     let schedule = simulator.seed(2, true).unwrap().schedule.unwrap();
     let log = schedule.log.unwrap();
-    let wanted = "07defb64cf52b12bdd1d1f657bb96685219791026147282525c05a42fc4ef66c";
+    let wanted = "be6a7c9b5c3974af0a3fa9e5dd23ca69e357e63e3d36a1a9e868ac670796276a";
     assert_eq!(blake3::hash(log.as_bytes()).to_hex().as_str(), schedule.hash, "not of the log");
     assert_eq!((schedule.steps, &*schedule.hash), (30, wanted), "{log}");
 }

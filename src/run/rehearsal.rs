@@ -190,7 +190,7 @@ impl Rehearsal {
     /// The stream that reads a tensor, as a machine chooses it.
     fn reader(&mut self, tensor: TensorRef) -> Result<StreamId> {
         let device = self.builder.device(tensor)?.clone();
-        if device.kind() != "cpu" {
+        if !device.is_host() {
             return self.any_stream(&StreamKey::new(device, StreamType::Device2Host, 0));
         }
         let last = self.builder.last_write(tensor)?;

@@ -49,7 +49,7 @@ fn one(
     };
     let home = machine.any_stream(&StreamKey::compute(device.clone(), 0))?;
     let target = machine.empty_in(&home, spec.clone(), bytes as u64, origin.clone())?;
-    let on_host = device.kind() == "cpu";
+    let on_host = device.is_host();
     let staged = match on_host {
         true => target.clone(),
         false => {

@@ -41,6 +41,7 @@ mod record_before_wait;
 mod reentrancy;
 mod shutdown;
 mod threads;
+mod transfers;
 mod unprotected;
 mod user_waits;
 mod views;

@@ -184,12 +184,22 @@ impl Drop for PooledEvent {
         if !alone && slot.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        // The lock is taken through a second reference, since the slot itself moves into the list.
-        let mut slots = slot.shared.lock();
-        slots.in_use -= 1;
-        if !slots.closed {
-            slots.free.push_front(slot.clone());
-        }
+        // SAFETY: the slot holds the shared part. It moves into the list below only while the pool
+        // is open, which holds another reference and closes under the lock that is held here until
+        // the end of the block; else the slot itself lives until after the block.
+        let shared = unsafe { &*Arc::as_ptr(&slot.shared) };
+        let closed = {
+            let mut slots = shared.lock();
+            slots.in_use -= 1;
+            match slots.closed {
+                true => Some(slot),
+                false => {
+                    slots.free.push_front(slot);
+                    None
+                }
+            }
+        };
+        drop(closed);
     }
 }
 

@@ -54,6 +54,7 @@ pub mod cpu;
 pub mod device;
 pub mod event_pool;
 mod host_memory;
+pub mod pinned;
 pub mod registry;
 pub mod run;
 pub mod sim;

@@ -1,5 +1,7 @@
 //! What the builder has to know about streams and memory, asked of others.
 
+use smallvec::SmallVec;
+
 use millstream_types::{DeviceId, Result, StreamKey};
 
 use crate::planner::ArenaId;
@@ -7,10 +9,33 @@ use crate::planner::ArenaId;
 /// What there is to know about a stream before it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFacts {
-    /// In whose memory, beside `memory`, tensors may lie that instructions only read.
-    pub inputs: DeviceId,
-    /// In whose memory tensors lie that instructions make or change.
+    /// In whose memory tensors lie that instructions make.
     pub memory: DeviceId,
+    /// In whose memory, beside that, tensors may lie that instructions only read.
+    pub reads: SmallVec<[DeviceId; 2]>,
+    /// In whose memory, beside those, tensors may lie that instructions read or change.
+    pub writes: SmallVec<[DeviceId; 1]>,
+}
+
+impl StreamFacts {
+    /// A stream that works on this memory alone.
+    pub fn on(memory: DeviceId) -> StreamFacts {
+        StreamFacts { memory, reads: SmallVec::new(), writes: SmallVec::new() }
+    }
+
+    /// What it only reads may lie there, too.
+    #[must_use]
+    pub fn reading(mut self, device: DeviceId) -> StreamFacts {
+        self.reads.push(device);
+        self
+    }
+
+    /// What it reads or changes may lie there, too.
+    #[must_use]
+    pub fn writing(mut self, device: DeviceId) -> StreamFacts {
+        self.writes.push(device);
+        self
+    }
 }
 
 /// Which streams there are, and who can wait for whom. Asking creates nothing.

@@ -38,9 +38,10 @@ pub trait StreamPolicy: Send + Sync {
         true
     }
 
-    /// Which memory a stream's instructions use: the device's own, unless overridden.
+    /// Which memory a stream's instructions use: the device's own, unless overridden. Memory beside
+    /// that which is not there on this machine is left out, and pinned memory is the host's then.
     fn facts(&self, key: &StreamKey) -> StreamFacts {
-        StreamFacts { inputs: key.device.clone(), memory: key.device.clone() }
+        StreamFacts::on(key.device.clone())
     }
 
     /// The workers that launch the stream's instructions: those of the host for a device of kind

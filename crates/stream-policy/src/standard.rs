@@ -9,13 +9,20 @@ use crate::policy::{Crew, StreamPolicy};
 
 const HOST: DeviceId = DeviceId::cpu(0);
 
-/// Kernels on a device's own memory.
+const PINNED: DeviceId = DeviceId::pinned(0);
+
+/// Kernels on a device's own memory; those of the host also work on pinned memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Compute;
 
 impl StreamPolicy for Compute {
     fn stream_type(&self) -> StreamType {
         StreamType::Compute
+    }
+
+    fn facts(&self, key: &StreamKey) -> StreamFacts {
+        let facts = StreamFacts::on(key.device.clone());
+        if key.device.is_host() { facts.writing(PINNED) } else { facts }
     }
 }
 
@@ -29,7 +36,7 @@ impl StreamPolicy for Host2Device {
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
-        StreamFacts { inputs: HOST, memory: key.device.clone() }
+        StreamFacts::on(key.device.clone()).reading(HOST).reading(PINNED)
     }
 }
 
@@ -43,7 +50,7 @@ impl StreamPolicy for Device2Host {
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
-        StreamFacts { inputs: key.device.clone(), memory: HOST }
+        StreamFacts::on(HOST).reading(key.device.clone()).writing(PINNED)
     }
 }
 
@@ -57,7 +64,7 @@ impl StreamPolicy for Ccl {
     }
 }
 
-/// Kernels of a device whose results lie in host memory.
+/// Kernels of a device whose results lie in pinned host memory.
 #[derive(Clone, Copy, Debug)]
 pub struct PinnedCompute;
 
@@ -67,7 +74,7 @@ impl StreamPolicy for PinnedCompute {
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
-        StreamFacts { inputs: key.device.clone(), memory: HOST }
+        StreamFacts::on(PINNED).reading(key.device.clone()).writing(HOST)
     }
 }
 

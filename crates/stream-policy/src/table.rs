@@ -85,9 +85,14 @@ pub struct Catalog(pub Arc<PolicyTable>);
 
 impl StreamCatalog for Catalog {
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
-        let facts = self.0.policy(key)?.facts(key);
-        self.0.devices.probe(&facts.inputs)?;
+        let mut facts = self.0.policy(key)?.facts(key);
+        let there = |device: &DeviceId| self.0.devices.probe(device).is_ok();
+        if facts.memory.kind() == "pinned" && !there(&facts.memory) {
+            facts.memory = DeviceId::cpu(0);
+        }
         self.0.devices.probe(&facts.memory)?;
+        facts.reads.retain(|device| there(device));
+        facts.writes.retain(|device| there(device));
         Ok(facts)
     }
 

@@ -37,6 +37,17 @@ impl DeviceId {
         DeviceId { kind: Cow::Borrowed("cpu"), index }
     }
 
+    /// Pinned host memory: the host computes in it, and devices copy to and from it at full speed.
+    /// It has no streams of its own.
+    pub const fn pinned(index: u32) -> DeviceId {
+        DeviceId { kind: Cow::Borrowed("pinned"), index }
+    }
+
+    /// Whether this is the host's memory, pinned or not: streams of the host work on it.
+    pub fn is_host(&self) -> bool {
+        self.kind == "cpu" || self.kind == "pinned"
+    }
+
     /// The simulated device `index`.
     pub const fn sim(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("sim"), index }

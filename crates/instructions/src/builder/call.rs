@@ -314,14 +314,18 @@ impl Builder {
     fn check_place(&self, stream: StreamId, operand: &Operand) -> Result<(), String> {
         let track = &self.streams[stream.index()];
         let arena: ArenaId = self.slots.storage(self.slots.storage_of(operand.tensor)).arena;
-        let reads = arena == track.inputs && !operand.access.writes();
-        if arena == track.memory || reads {
+        if arena == track.memory {
+            return Ok(());
+        }
+        let device = self.planner.device(arena);
+        let reads = !operand.access.writes() && track.reads.contains(device);
+        if reads || track.writes.contains(device) {
             return Ok(());
         }
         Err(format!(
             "{} lies on {}, and {} works on {}",
             operand.tensor,
-            self.planner.device(arena),
+            device,
             track.decl.key,
             self.planner.device(track.memory),
         ))

@@ -285,9 +285,8 @@ impl Builder {
             });
         }
         let memory = self.planner.arena(&facts.memory);
-        let inputs = self.planner.arena(&facts.inputs);
         let decl = StreamDecl { key: key.clone(), mode };
-        let mut track = StreamTrack::new(decl, inputs, memory);
+        let mut track = StreamTrack::new(decl, memory, facts.reads, facts.writes);
         track.trusting = !self.protection.memory();
         self.streams.push(track);
         Ok(StreamId((self.streams.len() - 1) as u16))

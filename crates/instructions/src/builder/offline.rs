@@ -17,11 +17,11 @@ impl StreamCatalog for OfflineCatalog {
         let host = DeviceId::cpu(0);
         let own = key.device.clone();
         Ok(match key.ty {
-            StreamType::Host2Device => StreamFacts { inputs: host, memory: own },
+            StreamType::Host2Device => StreamFacts::on(own).reading(host),
             StreamType::Device2Host | StreamType::PinnedCompute => {
-                StreamFacts { inputs: own, memory: host }
+                StreamFacts::on(host).reading(own)
             }
-            _ => StreamFacts { inputs: own.clone(), memory: own },
+            _ => StreamFacts::on(own),
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use millstream_types::{EventId, Point, StreamId, StreamMode};
+use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode};
 
 use crate::frontier::Frontier;
 use crate::list::StreamDecl;
@@ -21,10 +21,12 @@ pub(super) const RECENT_EVENTS: usize = 8;
 #[derive(Debug)]
 pub(super) struct StreamTrack {
     pub(super) decl: StreamDecl,
-    /// Where tensors that are only read may lie, beside `memory`.
-    pub(super) inputs: ArenaId,
-    /// Where tensors lie that are made or changed here.
+    /// Where tensors lie that are made here.
     pub(super) memory: ArenaId,
+    /// Where tensors that are only read may lie beside that.
+    pub(super) reads: SmallVec<[DeviceId; 2]>,
+    /// Where tensors that are read or changed may lie beside that.
+    pub(super) writes: SmallVec<[DeviceId; 1]>,
     /// Whether the program has promised that released memory is free for everyone.
     pub(super) trusting: bool,
     /// The place of the last instruction.
@@ -43,11 +45,17 @@ pub(super) struct StreamTrack {
 }
 
 impl StreamTrack {
-    pub(super) fn new(decl: StreamDecl, inputs: ArenaId, memory: ArenaId) -> StreamTrack {
+    pub(super) fn new(
+        decl: StreamDecl,
+        memory: ArenaId,
+        reads: SmallVec<[DeviceId; 2]>,
+        writes: SmallVec<[DeviceId; 1]>,
+    ) -> StreamTrack {
         StreamTrack {
             decl,
-            inputs,
             memory,
+            reads,
+            writes,
             trusting: false,
             seq: 0,
             known: Frontier::new(),

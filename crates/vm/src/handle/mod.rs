@@ -6,6 +6,7 @@ mod event;
 mod section;
 mod stream;
 mod tensor;
+mod transfer;
 
 pub use completion::Completion;
 pub(crate) use current::innermost;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_instructions::{Outcome, TensorRef};
+use millstream_instructions::builder::SectionId;
+use millstream_instructions::{Outcome, Protection, TensorRef};
 use millstream_types::{
     Access, DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec,
 };
@@ -46,6 +47,10 @@ impl Tensor {
         origin: Origin,
     ) -> Tensor {
         Tensor(Arc::new(TensorInner { machine, tensor, spec, device, home, origin }))
+    }
+
+    pub(crate) fn home(&self) -> &Stream {
+        &self.0.home
     }
 
     pub(crate) fn machine(&self) -> &Machine {
@@ -113,18 +118,18 @@ impl Tensor {
     /// The stream that can read the tensor for the host.
     fn reader(&self) -> Result<Stream> {
         let machine = &self.0.machine;
-        if self.0.device.kind() != "cpu" {
+        if !self.0.device.is_host() {
             let key = StreamKey::new(self.0.device.clone(), StreamType::Device2Host, 0);
             return machine.any_stream(&key);
         }
         // Behind its last write no wait is needed.
         let last = machine.shared.lock()?.builder.last_write(self.0.tensor)?;
         let writer = machine.stream_of(last.stream).ok().filter(|s| {
-            last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device == self.0.device
+            last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device.kind() == "cpu"
         });
         match writer {
             Some(writer) => Ok(writer),
-            None => machine.any_stream(&StreamKey::compute(self.0.device.clone(), 0)),
+            None => machine.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
         }
     }
 
@@ -151,8 +156,14 @@ impl Tensor {
     /// As [`Tensor::read`].
     pub fn read_within(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
         let machine = &self.0.machine;
-        let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
         crate::guard::refuse_within(machine.shared.engine.machine, "reading")?;
+        let held = section;
+        let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
+        if machine.shared.protection == Protection::default()
+            && let Some((staged, stream)) = self.staged(held, &origin)?
+        {
+            return staged.read_on(&stream, None, &origin);
+        }
         let stream = self.reader().map_err(|e| e.at(&origin))?;
         if !machine.shared.protection.waits() {
             // The stream that reads is the machine's choice, and so is its order.
@@ -160,13 +171,23 @@ impl Tensor {
             let last = last.map_err(|e| e.at(&origin))?;
             machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
         }
+        self.read_on(&stream, section, &origin)
+    }
+
+    fn read_on(
+        &self,
+        stream: &Stream,
+        section: Option<SectionId>,
+        origin: &Origin,
+    ) -> Result<Vec<u8>> {
+        let machine = &self.0.machine;
         let host = &machine.shared.engine.host;
         let read = host.add_read();
-        let emitted = machine.shared.emit(&origin, |e| {
+        let emitted = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let tensor = self.0.tensor;
-            let at = builder.sync_read(router, stream.id, tensor, read, section, &origin);
+            let at = builder.sync_read(router, stream.id, tensor, read, section, origin);
             at.map(Outcome::Done)
         });
         let waited = emitted.and_then(|point| {
@@ -177,7 +198,7 @@ impl Tensor {
         let point = waited?;
         let mut emission = machine.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
-        builder.observe(router, &[point], &origin);
+        builder.observe(router, &[point], origin);
         result.unwrap_or_else(|| {
             Err(Error::Internal { message: "a read completed without a result".to_owned() })
         })
@@ -212,7 +233,7 @@ impl Tensor {
             StreamType::Compute | StreamType::Device2Host | StreamType::PinnedCompute => {
                 self.0.home.clone()
             }
-            _ => machine.any_stream(&StreamKey::compute(self.0.device.clone(), 0))?,
+            _ => machine.worker_of(self)?,
         };
         let host = &machine.shared.engine.host;
         let callback = host.add_callback(Box::new(function));

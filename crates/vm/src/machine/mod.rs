@@ -210,6 +210,31 @@ impl Machine {
         Ok(Some(section.id()))
     }
 
+    /// A stream that runs ops on a tensor's memory: the one that it was made for, if that does.
+    pub(crate) fn worker_of(&self, tensor: &Tensor) -> Result<Stream> {
+        let device = match tensor.device().is_host() {
+            true => DeviceId::cpu(0),
+            false => tensor.device().clone(),
+        };
+        let home = tensor.home();
+        if home.key.ty == StreamType::Compute && home.key.device == device {
+            return Ok(home.clone());
+        }
+        self.any_stream(&StreamKey::compute(device, 0))
+    }
+
+    /// A stream that makes tensors in the host's memory for copies from `device`, in pinned memory
+    /// where there is some.
+    pub(crate) fn staging(&self, device: &DeviceId) -> Result<Stream> {
+        match self.policies().devices().probe(&DeviceId::pinned(0)) {
+            Ok(()) => {
+                let key = StreamKey::new(device.clone(), StreamType::PinnedCompute, 0);
+                self.any_stream(&key)
+            }
+            Err(_) => self.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
+        }
+    }
+
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
         self.own(tensor.machine().shared.engine.machine, "the tensor")?;
         Ok(tensor.tensor_ref())
@@ -282,7 +307,7 @@ impl Machine {
         }
         let storage = spec.span_bytes() as u64;
         let target = self.empty_in(stream, spec.clone(), storage, origin.clone())?;
-        if target.device().kind() == "cpu" {
+        if target.device().is_host() {
             target.access_from(Access::ReadWrite, origin, move |blob| blob.write_bytes(&bytes))?;
             return Ok(target);
         }
@@ -291,7 +316,7 @@ impl Machine {
             // The steps of an upload are not the program's to order, so the host waits for each.
             stream.synchronize_from(None, origin.clone())?;
         }
-        let host = self.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+        let host = self.staging(target.device())?;
         let key = StreamKey::new(target.device().clone(), StreamType::Host2Device, 0);
         let staged = self.empty_in(&host, spec, storage, origin.clone())?;
         let written = staged

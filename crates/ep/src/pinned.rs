@@ -1,0 +1,122 @@
+//! Pinned host memory, as a device of memory alone: `pinned:0`.
+//!
+//! What pins memory is an accelerator's driver, so its backend brings a backend of this kind along.
+//! The one here is for devices that are simulated on the host, to which all memory is alike: it
+//! keeps the memory apart, with a limit of its own, and pins nothing.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_types::{DeviceId, Error, Result};
+
+use crate::account::Account;
+use crate::device::{Backend, Capabilities, Device, Event, Memory, Notify, Stream};
+use crate::host_memory::HostMemory;
+
+const CAPABILITIES: Capabilities = Capabilities {
+    asynchronous: false,
+    device_waits: false,
+    notifies: false,
+    host_memory: true,
+    timestamps: false,
+};
+
+/// The backend of kind `pinned`, for simulated devices.
+#[derive(Clone, Debug)]
+pub struct PinnedBackend {
+    account: Arc<Account>,
+}
+
+#[derive(Debug)]
+struct Pinned {
+    id: DeviceId,
+    account: Arc<Account>,
+}
+
+impl PinnedBackend {
+    /// Pinned memory of `bytes` bytes.
+    pub fn new(bytes: u64) -> PinnedBackend {
+        PinnedBackend { account: Account::new(bytes) }
+    }
+}
+
+impl Backend for PinnedBackend {
+    fn kind(&self) -> &str {
+        "pinned"
+    }
+
+    fn count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
+        if index != 0 {
+            let message = "there is one pinned memory, pinned:0".to_owned();
+            return Err(Error::Device { device: DeviceId::pinned(index), message });
+        }
+        Ok(Arc::new(Pinned { id: DeviceId::pinned(0), account: self.account.clone() }))
+    }
+}
+
+impl Pinned {
+    fn refuse<T>(&self, what: &'static str) -> Result<T> {
+        let message = format!("{} is memory; streams of cpu:0 work on it", self.id);
+        Err(Error::Invalid { what, message })
+    }
+}
+
+impl Device for Pinned {
+    fn id(&self) -> &DeviceId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn kernel_kind(&self) -> &str {
+        "cpu"
+    }
+
+    fn default_memory_limit(&self) -> u64 {
+        self.account.limit()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
+        Ok(Box::new(HostMemory::new(bytes, &self.account, &self.id)?))
+    }
+
+    fn create_stream(&self, _notify: Notify) -> Result<Box<dyn Stream>> {
+        self.refuse("stream")
+    }
+
+    fn create_event(&self) -> Result<Arc<dyn Event>> {
+        self.refuse("event")
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_memory_and_nothing_else() {
+        let backend = PinnedBackend::new(1024);
+        let device = backend.open(0).unwrap();
+        assert_eq!((device.id(), device.default_memory_limit()), (&DeviceId::pinned(0), 1024));
+        let memory = device.allocate(1000).unwrap();
+        assert_eq!(memory.bytes(), 1000);
+        assert!(device.allocate(1000).is_err(), "over the limit");
+        assert!(device.create_stream(Arc::new(|| ())).is_err());
+        assert!(device.create_event().is_err());
+        assert!(backend.open(1).is_err());
+    }
+}

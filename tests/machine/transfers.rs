@@ -1,0 +1,161 @@
+//! Copies between host, pinned and device memory, and between devices, of tensors with and without
+//! gaps; small reads by way of pinned memory.
+
+use std::sync::Arc;
+
+use crate::common::*;
+use millstream::ep::pinned::PinnedBackend;
+use millstream::ep::sim::{SimBackend, SimConfig};
+use millstream::ep::{Registry, cpu::CpuBackend};
+use millstream::*;
+
+const PINNED: DeviceId = DeviceId::pinned(0);
+
+/// A machine with two simulated devices, with pinned memory or without.
+fn machine(driver: DriverKind, pinned: bool) -> Machine {
+    let devices = Registry::new();
+    devices.register(Arc::new(CpuBackend::new()));
+    devices.register(Arc::new(SimBackend::new(SimConfig { devices: 2, ..Default::default() })));
+    if pinned {
+        devices.register(Arc::new(PinnedBackend::new(1 << 20)));
+    }
+    let base = config(driver, SyncPolicy::Frontier);
+    Machine::new(MachineConfig { devices: Arc::new(devices), ..base }).unwrap()
+}
+
+/// A stream for each memory: host, the first device, the second, and pinned memory.
+fn homes(m: &Machine) -> Vec<Stream> {
+    let pinned = StreamKey::new(SIM, StreamType::PinnedCompute, 0);
+    let keys = [CPU, SIM, DeviceId::sim(1)].map(|d| StreamKey::compute(d, 0));
+    keys.into_iter().chain([pinned]).map(|key| m.stream(&key).unwrap()).collect()
+}
+
+#[test]
+fn from_every_memory_to_every_other() {
+    for driver in DRIVERS {
+        for pinned in [false, true] {
+            let m = machine(driver, pinned);
+            let homes = homes(&m);
+            m.start_recording(&[]).unwrap();
+            for from in &homes {
+                // A transposed view: elements with gaps between them.
+                let x = m.upload(from, f32_spec(&[2, 3]), bytes(&[1., 2., 3., 4., 5., 6.]));
+                let on = m.compute(&CPU, 0).unwrap();
+                let x = x.unwrap();
+                let turned = m.call("transpose", &[&x]).attr("dim0", 0).attr("dim1", 1).on(&on);
+                let turned = turned.unwrap().remove(0);
+                for to in &homes {
+                    let y = turned.copy_to(to).unwrap();
+                    assert_eq!(
+                        (y.spec().shape(), y.spec().layout.is_contiguous()),
+                        (&[3, 2][..], true)
+                    );
+                    assert_eq!(read(&y), [1., 4., 2., 5., 3., 6.]);
+                    // Into every second column of something wider.
+                    let wide = m.upload(to, f32_spec(&[3, 4]), bytes(&[0.0; 12])).unwrap();
+                    let spec =
+                        TensorSpec::new(DType::F32, Layout::strided(&[3, 2], &[4, 2], 1).unwrap());
+                    turned.copy_into(&wide.view(spec.unwrap()).unwrap()).unwrap();
+                    assert_eq!(read(&wide), [0., 1., 0., 4., 0., 2., 0., 5., 0., 3., 0., 6.]);
+                }
+            }
+            checked(&m.finish_recording().unwrap());
+            let used = |device: &DeviceId| m.memory().unwrap().iter().any(|u| u.device == *device);
+            assert_eq!(used(&PINNED), pinned);
+        }
+    }
+}
+
+#[test]
+fn overlapping_views_are_read_in_full_first() {
+    for driver in DRIVERS {
+        let m = machine(driver, true);
+        for home in homes(&m) {
+            let x = m.upload(&home, f32_spec(&[5]), bytes(&[1., 2., 3., 4., 5.])).unwrap();
+            let part = |from: usize| {
+                let layout = Layout::strided(&[4], &[1], from).unwrap();
+                x.view(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
+            };
+            part(0).copy_into(&part(1)).unwrap();
+            assert_eq!(read(&x), [1., 1., 2., 3., 4.]);
+            part(1).copy_into(&part(0)).unwrap();
+            assert_eq!(read(&x), [1., 2., 3., 4., 4.]);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let m = machine(DriverKind::Inline, true);
+    let s = cpu(&m, 0);
+    let (x, y) = (upload(&s, &m, &[1.0; 3]), upload(&s, &m, &[1.0; 4]));
+    let error = x.copy_into(&y).unwrap_err();
+    insta::assert_snapshot!(error.without_place(), @"invalid copy: f32[3] is to be copied into f32[4]");
+}
+
+/// A small read of a device goes by way of pinned memory, in the order of the device's copies.
+#[test]
+fn small_reads_are_staged() {
+    let mut lists = Vec::new();
+    for driver in DRIVERS {
+        let m = machine(driver, true);
+        let s = sim(&m, 0);
+        let x = m.upload(&s, f32_spec(&[2]), bytes(&[1.0, 2.0])).unwrap();
+        m.start_recording(&[("x", &x)]).unwrap();
+        let y = call(&m, "relu", &[&x], &s);
+        assert_eq!((read(&y), read(&x)), (vec![1.0, 2.0], vec![1.0, 2.0]));
+        let list = m.finish_recording().unwrap();
+        checked(&list);
+        lists.push(listing(&list));
+        let large = m.empty(&s, f32_spec(&[1 << 15])).unwrap();
+        m.call("fill", &[&large]).attr("value", 3.0).on(&s).unwrap();
+        assert_eq!(read(&large), [3.0; 1 << 15]);
+        let pinned = m.memory().unwrap().into_iter().find(|u| u.device == PINNED).unwrap();
+        assert!(pinned.peak <= 2048, "{pinned}");
+    }
+    assert_eq!(lists[0], lists[1]);
+    insta::assert_snapshot!(lists[0], @r#"
+    millstream-list 1
+    stream s0 sim:0 compute 0 in-order
+    stream s1 sim:0 pinned-compute 0 in-order
+    stream s2 sim:0 host2device 0 in-order
+    stream s3 sim:0 device2host 0 in-order
+    arena a0 sim:0
+    arena a1 pinned:0
+    arena a2 cpu:0
+    external %0 "x" f32[2] in 8 bytes of a0
+    AllocateTensor s0 %1 f32[2] as 8 bytes at a0+512 generation 2
+    SoftSyncStream s0 needs s2:2 for (%0) elided-fenced
+    OpCall s0:1 relu (%0 read, %1 write)
+    AllocateTensor s1 %2 f32[2] as 8 bytes at a1+0 generation 2
+    SoftSyncStream s3 needs s0:1 for (%1) by-device
+    RecordEvent s0:2 e0
+    StreamWaitEvent s3:1 until s0:2 by-device e0
+    SoftSyncStream s3 needs s1:2 for (%2) elided-fenced
+    OpCall s3:2 copy (%1 read, %2 write)
+    SyncRead s3:3 %2 read into read0
+    HostObserved (s3:3)
+    ReleaseTensor %2
+    AllocateTensor s1 %3 f32[2] as 8 bytes at a1+0 generation 3
+    SoftSyncStream s3 needs s1:2 for (%3) elided-fenced
+    SoftSyncStream s3 needs s2:2 for (%0) elided-fenced
+    OpCall s3:4 copy (%0 read, %3 write)
+    SyncRead s3:5 %3 read into read1
+    HostObserved (s3:5)
+    ReleaseTensor %3
+    "#);
+}
+
+/// What failed is reported by the read of its copy.
+#[test]
+fn a_staged_read_of_poison_fails() {
+    let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+    add_failing_ops(&mut config);
+    config.devices.register(Arc::new(PinnedBackend::new(1 << 20)));
+    let m = Machine::new(config).unwrap();
+    let s = sim(&m, 0);
+    let x = m.upload(&s, f32_spec(&[2]), bytes(&[1.0, 2.0])).unwrap();
+    let y = call(&m, "fail", &[&x], &s);
+    let cause = failure(y.read().unwrap_err());
+    assert_eq!(cause.message, "broken on purpose");
+}
