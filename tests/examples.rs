@@ -1,4 +1,4 @@
-//! The examples run, and docs/tutorial.md and docs/streams.md show what they and their commands give.
+//! The examples run, and docs/tutorial.md, docs/streams.md and docs/memory.md show what they and their commands give.
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +11,9 @@ use millstream::trace::{LoadOptions, load_bytes};
 #[path = "../examples/custom_op.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod custom_op;
+#[path = "../examples/memory.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod memory;
 #[path = "../examples/pipeline.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod pipeline;
@@ -23,6 +26,7 @@ mod tutorial;
 
 const TUTORIAL: &str = "docs/tutorial.md";
 const STREAMS: &str = "docs/streams.md";
+const MEMORY: &str = "docs/memory.md";
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -104,4 +108,24 @@ fn the_pipeline_has_the_timeline_that_the_page_shows() {
         "docs/streams.md has another than\n{timeline}"
     );
     assert_eq!(results, [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0, 0.0]);
+}
+
+#[test]
+fn the_page_on_memory_quotes_its_program_and_what_that_prints() {
+    let program = read("examples/memory.rs");
+    for block in blocks(MEMORY, "rust") {
+        assert!(program.contains(&block), "not in the example:\n{block}");
+    }
+    let mut printed = Vec::from(memory::pending().unwrap());
+    let full = memory::full().unwrap().to_string();
+    printed.push(full.replace("tests/../", ""));
+    printed.push(format!("{:?}", memory::checked().unwrap()));
+    let shown = blocks(MEMORY, "text");
+    for text in printed {
+        assert!(
+            shown.iter().any(|b| b.trim_end() == text),
+            "docs/memory.md has another than\n{text}"
+        );
+    }
+    assert_eq!(memory::copies().unwrap(), [1, 2, 3, 4]);
 }

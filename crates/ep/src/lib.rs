@@ -41,6 +41,7 @@
 //! | [`registry`] | backends by kind |
 //! | [`event_pool`] | events used again and again |
 //! | [`cpu`] | the host: runs work at once |
+//! | [`pinned`] | pinned host memory, for simulated devices |
 //! | [`sim`] | a simulated asynchronous device, steered by tests |
 //! | [`run`] | runs work so that its panic becomes its error |
 //! | `conformance` | the checks that every backend passes (feature `conformance`) |

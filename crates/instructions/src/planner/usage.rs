@@ -115,8 +115,9 @@ impl fmt::Display for ArenaUse {
                 "  {stream}: {in_use} in use (peak {peak}), {cached} cached, {pending} pending"
             )?;
         }
-        f.write_str("  met by:")?;
-        for (k, (name, count)) in self.steps.named().into_iter().enumerate() {
+        f.write_str("  steps:")?;
+        let taken = self.steps.named().into_iter().filter(|(_, count)| *count > 0);
+        for (k, (name, count)) in taken.enumerate() {
             write!(f, "{} {name} {count}", if k == 0 { "" } else { "," })?;
         }
         Ok(())

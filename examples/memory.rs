@@ -1,0 +1,96 @@
+//! The snippets of docs/memory.md, which quotes them and what they print.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream::ep::pinned::PinnedBackend;
+use millstream::ep::sim::SimBackend;
+use millstream::ep::{Registry, cpu::CpuBackend};
+use millstream::{
+    DType, DeviceId, Error, Machine, MachineConfig, Result, Stream, StreamKey, StreamType, Tensor,
+    TensorSpec,
+};
+
+/// A tensor of 512 bytes, written on its stream.
+fn block(machine: &Machine, stream: &Stream) -> Result<Tensor> {
+    let x = machine.empty(stream, TensorSpec::contiguous(DType::F32, &[128])?)?;
+    machine.call("fill", &[&x]).attr("value", 1.0).on(stream)?;
+    Ok(x)
+}
+
+/// What the machine says of its memory, before and after a stream has heard of another.
+pub fn pending() -> Result<[String; 2]> {
+    let config = MachineConfig {
+        memory_limits: [(DeviceId::cpu(0), 64 << 20)].into(),
+        ..MachineConfig::default()
+    };
+    let machine = Machine::new(config)?;
+    let (a, b) = (machine.default_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
+    let x = block(&machine, &a)?;
+    b.touch(&[&x])?; // a use on another stream
+    drop(x); // its memory is pending: a does not know that b is done
+    let y = block(&machine, &a)?; // so this lies elsewhere
+    let before = machine.memory()?[0].to_string();
+    drop(y);
+    a.wait_stream(&b)?; // now a knows
+    let _z = block(&machine, &a)?;
+    let after = machine.memory()?[0].to_string();
+    Ok([before, after])
+}
+
+/// The error of a memory that is full.
+pub fn full() -> Result<Error> {
+    let config = MachineConfig {
+        memory_limits: [(DeviceId::cpu(0), 2048)].into(),
+        ..MachineConfig::default()
+    };
+    let machine = Machine::new(config)?;
+    let s = machine.default_stream()?;
+    let _held = [block(&machine, &s)?, block(&machine, &s)?];
+    match machine.empty(&s, TensorSpec::contiguous(DType::F64, &[1000])?) {
+        Ok(_) => Err(Error::Internal { message: "8000 bytes of 2048 were had".to_owned() }),
+        Err(error) => Ok(error),
+    }
+}
+
+/// What was not released when a machine was shut down.
+pub fn checked() -> Result<Vec<String>> {
+    let machine = Machine::new(MachineConfig { check_memory: true, ..MachineConfig::default() })?;
+    let x = block(&machine, &machine.default_stream()?)?;
+    let report = machine.shutdown(Duration::from_secs(10));
+    drop(x);
+    Ok(report.unreleased)
+}
+
+/// From the host to a device and on to another, and what came of it.
+pub fn copies() -> Result<Vec<u8>> {
+    let devices = Registry::new();
+    devices.register(Arc::new(CpuBackend::new()));
+    devices.register(Arc::new(SimBackend::new(millstream::ep::sim::SimConfig {
+        devices: 2,
+        ..Default::default()
+    })));
+    devices.register(Arc::new(PinnedBackend::new(1 << 20)));
+    let machine =
+        Machine::new(MachineConfig { devices: Arc::new(devices), ..MachineConfig::default() })?;
+    let spec = TensorSpec::contiguous(DType::U8, &[4])?;
+    let host = machine.upload(&machine.default_stream()?, spec.clone(), vec![1, 2, 3, 4])?;
+    let gpu = machine.compute(&DeviceId::sim(0), 0)?;
+    let pinned = StreamKey::new(DeviceId::sim(0), StreamType::PinnedCompute, 0);
+    let pinned = machine.stream(&pinned)?;
+    let there = host.copy_to(&gpu)?; // by the device's host-to-device stream
+    let other = there.copy_to(&machine.compute(&DeviceId::sim(1), 0)?)?; // by way of the host
+    let back = other.copy_to(&pinned)?; // to pinned host memory
+    back.copy_into(&host)?; // into a tensor that is there already, also a view with gaps
+    host.read()
+}
+
+fn main() -> Result<()> {
+    for text in pending()? {
+        println!("{text}\n");
+    }
+    println!("{}\n", full()?);
+    println!("{:?}\n", checked()?);
+    println!("{:?}", copies()?);
+    Ok(())
+}
