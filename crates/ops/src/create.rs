@@ -78,10 +78,10 @@ const SCRUB: Def = Def {
     name: "scrub",
     summary: "no result; all bits of its scratch memory are set: every float there is NaN",
     inputs: &[],
-    attrs: &[arg("bytes", "how much scratch memory")],
+    attrs: &[arg("bytes", "how much scratch memory; none unless given")],
     arity: Arity::Listed,
     rule: |call| {
-        let bytes = required("bytes", call.attrs.int("bytes")?)?;
+        let bytes = call.attrs.int("bytes")?.unwrap_or(0);
         match usize::try_from(bytes) {
             Ok(workspace) => Ok(Signature {
                 accesses: Default::default(),
