@@ -19,7 +19,7 @@ fn block(machine: &Machine, stream: &Stream) -> Result<Tensor> {
 }
 
 /// What the machine says of its memory, before and after a stream has heard of another.
-pub fn pending() -> Result<[String; 2]> {
+pub(crate) fn pending() -> Result<[String; 2]> {
     let config = MachineConfig {
         memory_limits: [(DeviceId::cpu(0), 64 << 20)].into(),
         ..MachineConfig::default()
@@ -39,7 +39,7 @@ pub fn pending() -> Result<[String; 2]> {
 }
 
 /// The error of a memory that is full.
-pub fn full() -> Result<Error> {
+pub(crate) fn full() -> Result<Error> {
     let config = MachineConfig {
         memory_limits: [(DeviceId::cpu(0), 2048)].into(),
         ..MachineConfig::default()
@@ -54,7 +54,7 @@ pub fn full() -> Result<Error> {
 }
 
 /// What was not released when a machine was shut down.
-pub fn checked() -> Result<Vec<String>> {
+pub(crate) fn checked() -> Result<Vec<String>> {
     let machine = Machine::new(MachineConfig { check_memory: true, ..MachineConfig::default() })?;
     let x = block(&machine, &machine.default_stream()?)?;
     let report = machine.shutdown(Duration::from_secs(10));
@@ -63,7 +63,7 @@ pub fn checked() -> Result<Vec<String>> {
 }
 
 /// From the host to a device and on to another, and what came of it.
-pub fn copies() -> Result<Vec<u8>> {
+pub(crate) fn copies() -> Result<Vec<u8>> {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     devices.register(Arc::new(SimBackend::new(millstream::ep::sim::SimConfig {
