@@ -269,6 +269,30 @@ fn pieces_are_given_back_for_a_large_one() {
     });
 }
 
+/// Failing and panicking kernels, and waits that are given up, keep no memory.
+#[test]
+fn failures_and_waits_given_up_keep_nothing() {
+    for driver in DRIVERS {
+        let m = failing(driver);
+        for (round, op) in ["fail", "panic", "fail", "relu"].into_iter().enumerate() {
+            for device in [CPU, SIM] {
+                let (s, t) = (m.compute(&device, 0).unwrap(), m.compute(&device, 1).unwrap());
+                let x = m.upload(&s, f32_spec(&[200]), bytes(&[round as f32; 200])).unwrap();
+                let y = call(&m, op, &[&x], &s);
+                let z = call(&m, "add", &[&y, &x], &t);
+                drop(t.completion().unwrap());
+                let _ = t.synchronize_for(std::time::Duration::ZERO);
+                assert_eq!(z.read().is_ok(), op == "relu");
+            }
+            let _ = m.synchronize();
+            m.clear_failures();
+            for usage in m.memory().unwrap() {
+                assert_eq!((usage.in_use, usage.pending), (0, 0), "{usage}");
+            }
+        }
+    }
+}
+
 /// What a host function holds comes back when it has run: a request that fits nowhere waits for
 /// that before it is refused.
 #[test]

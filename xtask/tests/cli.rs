@@ -299,6 +299,7 @@ fn the_report_has_its_fields_and_no_others() {
             fields(&report),
             [
                 "instructions",
+                "memory",
                 "ok",
                 "outputs",
                 "peak_bytes",
@@ -310,6 +311,15 @@ fn the_report_has_its_fields_and_no_others() {
             ]
         );
         assert_eq!(fields(&report["waits"]), ["elided", "emitted", "needed"]);
+        let memory = &report["memory"][0];
+        assert_eq!(memory["reserved"], memory["reserved_peak"]);
+        let devices = report["memory"].as_array().unwrap().iter();
+        let peaks: u64 = devices.map(|device| device["peak"].as_u64().unwrap()).sum();
+        assert_eq!(report["peak_bytes"], peaks);
+        assert!(memory["steps"]["grown"].as_u64().unwrap() > 0);
+        let streams = memory["streams"].as_object().unwrap();
+        let held: u64 = streams.values().map(|s| s["in_use"].as_u64().unwrap()).sum();
+        assert_eq!(memory["in_use"], held);
         assert_eq!(report["trace"], "write-after-reads.json");
         assert_eq!(report["ok"], true);
         let outputs = report["outputs"].as_array().unwrap();

@@ -5,9 +5,10 @@
 //! places another, of one of a thousand sizes between 512 bytes and 8 KiB, among `live` blocks of
 //! which the same thousand are touched. In `cross_stream` the block was used on a second stream,
 //! of which the first one hears after every 64 operations. `machine_*` and `builder_*` do the same
-//! with tensors.
+//! with tensors. `peak` is no time: what recorded programs reserve, beside what they hold.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,18 +21,24 @@ use millstream::instructions::planner::{BlockId, Knowledge};
 use millstream::instructions::{
     Answer, ArenaId, Builder, BuilderConfig, Frontier, Instruction, Outcome, Planner, TensorRef,
 };
+use millstream::run::{MemoryReport, RunOptions};
+use millstream::trace::{Entry, LoadOptions, expand};
 use millstream::types::{Point, StreamId};
 use millstream::{DType, DeviceId, Machine, MachineConfig, Origin, StreamKey, Tensor, TensorSpec};
 
 use super::quantile;
+use crate::run_trace::run_one;
 
 /// What to measure.
 #[derive(Args, Debug)]
 pub(crate) struct MemoryArgs {
     /// Only the test of this name: one_stream, cross_stream, builder_one_stream,
-    /// machine_one_stream or event.
+    /// machine_one_stream, event or peak.
     #[arg(long)]
     test: Option<String>,
+    /// The programs of `peak`.
+    #[arg(long, default_values = ["examples/pytorch", "tests/traces"])]
+    programs: Vec<PathBuf>,
     /// Rounds; one more runs before them to warm up.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -85,7 +92,8 @@ pub(crate) fn memory(args: &MemoryArgs) -> Result<()> {
             add("mimalloc", "one_stream", live, allocator(mimalloc::MiMalloc, live));
         }
     }
-    if tests.is_empty() {
+    let peak = wanted("peak");
+    if tests.is_empty() && !peak {
         bail!("there is no test of that name: see --help");
     }
     let mut times = vec![Vec::new(); tests.len()];
@@ -105,6 +113,41 @@ pub(crate) fn memory(args: &MemoryArgs) -> Result<()> {
              \"least\":{least:.1},\"most\":{most:.1}}}"
         );
     }
+    if peak { peaks(&args.programs) } else { Ok(()) }
+}
+
+/// What programs reserve on one compute stream, beside the least that their lives take: the most
+/// that was held at once, in program order, in multiples of 512 bytes.
+fn peaks(programs: &[PathBuf]) -> Result<()> {
+    let mut ratios = Vec::new();
+    let (mut all_reserved, mut all_held) = (0, 0);
+    for entry in expand(programs)? {
+        if let Entry::Skipped { .. } = entry {
+            continue;
+        }
+        let ran = run_one(&entry, &RunOptions::default(), &LoadOptions::default())?;
+        for (rank, report) in ran.ranks.iter().enumerate() {
+            for MemoryReport { usage, .. } in report.memory.iter().filter(|m| m.usage.peak > 0) {
+                let (name, reserved) = (ran.name(rank, &ran.trace), usage.reserved_peak);
+                let ratio = reserved as f64 / usage.peak as f64;
+                println!(
+                    "{{\"peer\":\"millstream\",\"test\":\"peak\",\"program\":{name:?},\
+                     \"held\":{},\"reserved\":{reserved},\"ratio\":{ratio:.3}}}",
+                    usage.peak
+                );
+                ratios.push(ratio);
+                all_reserved += reserved;
+                all_held += usage.peak;
+            }
+        }
+    }
+    let [median, most] = [0.5, 1.0].map(|share| quantile(&mut ratios, share));
+    let all = all_reserved as f64 / all_held as f64;
+    println!(
+        "{{\"peer\":\"millstream\",\"test\":\"peak\",\"programs\":{},\"median\":{median:.3},\
+         \"most\":{most:.3},\"all\":{all:.3}}}",
+        ratios.len()
+    );
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use millstream::trace::{Entry, TraceError, expand};
 
 pub(crate) use arguments::{Arguments, number, size};
-pub(crate) use one::Ran;
+pub(crate) use one::{Ran, run as run_one};
 
 use crate::BAD_INPUT;
 use crate::show::{memory, report, snippet, tables};

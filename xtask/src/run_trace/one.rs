@@ -33,7 +33,7 @@ impl Ran {
 }
 
 /// Loads, checks and runs a program.
-pub(super) fn run(
+pub(crate) fn run(
     entry: &Entry,
     options: &RunOptions,
     loading: &LoadOptions,

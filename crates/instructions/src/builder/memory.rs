@@ -188,10 +188,11 @@ impl Builder {
     }
 
     /// Fills a block that nobody uses with a pattern, on the stream that it was placed for, if that
-    /// can run an op.
+    /// can run an op. Not on a pool, where nothing that is no operand comes before anything.
     fn fill(&mut self, sink: &mut dyn Sink, block: BlockId, origin: &Origin) -> Option<Point> {
         let stream = self.planner.stream_of(block);
-        let op = self.scrub.filter(|_| self.runs_kernels(stream).is_ok())?;
+        let runs = self.runs_kernels(stream).is_ok() && !self.streams[stream.index()].is_pool();
+        let op = self.scrub.filter(|_| runs)?;
         let place = self.planner.hand_on(block);
         let at = self.next(stream);
         let attrs = Some(Arc::new(Attrs::new().with("bytes", place.size as i64)));

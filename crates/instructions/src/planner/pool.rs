@@ -50,6 +50,7 @@ struct Entry {
 }
 
 impl Pool {
+    /// The best idle block of at least `want` bytes that `accept` takes.
     pub(super) fn fit_idle(
         &self,
         blocks: &[Block],
@@ -59,8 +60,7 @@ impl Pool {
         mut accept: impl FnMut(&Block) -> bool,
     ) -> Option<u32> {
         let own = self.idle[usize::from(large)].fit(blocks, want, look, &mut accept);
-        // What was taken for large blocks is cut up for small ones only when nothing else is left,
-        // and the other way round a large request may well fit.
+        // Chunks for large requests are cut up for small ones only when nothing else is left.
         own.or_else(|| match look {
             Look::All => self.idle[usize::from(!large)].fit(blocks, want, look, accept),
             Look::Some => None,
