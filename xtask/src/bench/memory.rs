@@ -2,10 +2,11 @@
 //!
 //! A row of JSON a test: `ns_per_op` is the median over the rounds, `least` and `most` the spread.
 //! The rounds of all tests are interleaved. An operation of `one_stream` releases a block and
-//! places another, of one of a thousand sizes between 512 bytes and 8 KiB, among `live` blocks of
-//! which the same thousand are touched. In `cross_stream` the block was used on a second stream,
-//! of which the first one hears after every 64 operations. `machine_*` and `builder_*` do the same
-//! with tensors. `peak` is no time: what recorded programs reserve, beside what they hold.
+//! places another, of one of many sizes between 512 bytes and 8 KiB, among `live` blocks of which
+//! the same thousand are touched; in `one_size` all have 4 KiB. In `cross_stream` the block was used
+//! on a second stream, of which the first one hears after every 64 operations. `machine_*` and
+//! `builder_*` do the same as `one_stream` with tensors. `peak` is no time: what recorded programs
+//! reserve, beside what they hold.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ use crate::run_trace::run_one;
 /// What to measure.
 #[derive(Args, Debug)]
 pub(crate) struct MemoryArgs {
-    /// Only the test of this name: one_stream, cross_stream, builder_one_stream,
+    /// Only the test of this name: one_stream, one_size, cross_stream, builder_one_stream,
     /// machine_one_stream, event or peak.
     #[arg(long)]
     test: Option<String>,
@@ -71,7 +72,10 @@ pub(crate) fn memory(args: &MemoryArgs) -> Result<()> {
     let mut add = |peer, name, live, run| tests.push(Test { peer, name, live, run });
     for live in [100, 10_000, 1_000_000] {
         if wanted("one_stream") {
-            add("millstream", "one_stream", live, one_stream(live)?);
+            add("millstream", "one_stream", live, one_stream(live, size)?);
+        }
+        if wanted("one_size") {
+            add("millstream", "one_size", live, one_stream(live, |_| 4096)?);
         }
         if wanted("cross_stream") {
             add("millstream", "cross_stream", live, cross_stream(live)?);
@@ -189,7 +193,7 @@ fn place(planner: &mut Planner, arena: ArenaId, bytes: u64, known: &Known) -> Re
 }
 
 /// A planner with so many blocks, the first thousand of which are touched.
-fn planner(live: usize) -> Result<(Planner, ArenaId, Vec<BlockId>)> {
+fn planner(live: usize, size: fn(u64) -> u64) -> Result<(Planner, ArenaId, Vec<BlockId>)> {
     let mut planner = Planner::new();
     let arena = planner.arena(&DeviceId::cpu(0));
     let known = Known::default();
@@ -200,8 +204,8 @@ fn planner(live: usize) -> Result<(Planner, ArenaId, Vec<BlockId>)> {
     Ok((planner, arena, blocks))
 }
 
-fn one_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
-    let (mut planner, arena, mut blocks) = planner(live)?;
+fn one_stream(live: usize, size: fn(u64) -> u64) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
+    let (mut planner, arena, mut blocks) = planner(live, size)?;
     let known = Known::default();
     let mut k = 0;
     Ok(Box::new(move |count| {
@@ -217,7 +221,7 @@ fn one_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
 }
 
 fn cross_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
-    let (mut planner, arena, mut blocks) = planner(live)?;
+    let (mut planner, arena, mut blocks) = planner(live, size)?;
     let mut known = Known::default();
     let mut k = 0;
     Ok(Box::new(move |count| {
