@@ -31,7 +31,8 @@
 //! **What a backend cannot do** is a capability to ask for ([`Capabilities`]), never a panic.
 //!
 //! **Errors of work.** A command whose work returns an error has completed; its result is handed
-//! over with its completion. An error of `poll` itself means that the device is lost: no command
+//! over with its completion. So may a wait's: then what was handed over behind it may have run too
+//! early, and its results are worth nothing. An error of `poll` itself means that the device is lost: no command
 //! of it will complete any more.
 //!
 //! # Map
@@ -44,6 +45,7 @@
 //! | [`pinned`] | pinned host memory, for simulated devices |
 //! | [`sim`] | a simulated asynchronous device, steered by tests |
 //! | [`run`] | runs work so that its panic becomes its error |
+//! | [`faults`] | a wrapper of any backend that fails as planned |
 //! | `conformance` | the checks that every backend passes (feature `conformance`) |
 //! | `account`, `host_memory` | memory of the backends that compute on the host |
 #![deny(missing_docs)]
@@ -54,6 +56,7 @@ pub mod conformance;
 pub mod cpu;
 pub mod device;
 pub mod event_pool;
+pub mod faults;
 mod host_memory;
 pub mod pinned;
 pub mod registry;

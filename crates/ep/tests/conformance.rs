@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use millstream_ep::conformance::{self, Harness, HostHarness};
 use millstream_ep::cpu::CpuBackend;
+use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend, Site};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 
 #[test]
@@ -80,4 +81,37 @@ fn an_absent_device_is_a_visible_skip() {
     assert_eq!(report.skipped().len(), conformance::all().len());
     assert!(report.to_string().contains("the backend has no devices"), "{report}");
     report.into_result().unwrap();
+}
+
+/// A wrapper whose plan has no fault is as good as what it wraps.
+#[test]
+fn wrapped_for_faults() {
+    let config = SimConfig { completion: Completion::ByHand, ..SimConfig::default() };
+    let sim = SimBackend::new(config);
+    let harness = NewestFirst(sim.control());
+    let plan = FaultPlan::new();
+    let report =
+        conformance::run(Arc::new(FaultyBackend::new(Arc::new(sim), plan.clone())), &harness);
+    println!("{report}");
+    assert_eq!(report.skipped(), ["without asynchrony every command is done at once"]);
+    report.into_result().unwrap();
+    assert!(plan.count(Site::Launch) > 0 && plan.count(Site::Wait) > 0 && plan.struck() == 0);
+
+    let cpu = Arc::new(CpuBackend::new());
+    let plain = conformance::run(cpu.clone(), &HostHarness);
+    let wrapped = conformance::run(Arc::new(FaultyBackend::new(cpu, plan)), &HostHarness);
+    assert_eq!(wrapped.skipped(), plain.skipped());
+    wrapped.into_result().unwrap();
+}
+
+/// The suite notices every fault: none of them is a way to pass.
+#[test]
+fn every_fault_is_noticed() {
+    for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
+        let sim = Arc::new(SimBackend::new(SimConfig { devices: 2, ..SimConfig::default() }));
+        let plan = FaultPlan::from(fault, 1);
+        let report = conformance::run(Arc::new(FaultyBackend::new(sim, plan.clone())), &HostHarness);
+        assert!(report.into_result().is_err(), "{fault:?}");
+        assert!(plan.struck() > 0, "{fault:?}");
+    }
 }

@@ -1,0 +1,215 @@
+//! A stream whose commands fail as planned.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::bail;
+use millstream_types::{Error, Result};
+
+use crate::device::{Event, Progress, Stream, Ticket, Work, WorkResult};
+
+use super::plan::{Fault, Site};
+use super::state::DeviceState;
+
+/// An event. Its newest record may stand on a stream that never completes.
+pub(super) struct FaultyEvent {
+    pub(super) inner: Arc<dyn Event>,
+    pub(super) device: Arc<DeviceState>,
+    pub(super) stuck: AtomicBool,
+}
+
+impl Event for FaultyEvent {
+    fn query(&self) -> Result<bool> {
+        self.device.check()?;
+        Ok(!self.stuck.load(Ordering::SeqCst) && self.inner.query()?)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A stream.
+pub(super) struct FaultyStream {
+    inner: Box<dyn Stream>,
+    device: Arc<DeviceState>,
+    /// The ticket of the newest command.
+    last: Ticket,
+    /// Whether it takes commands and completes none of them.
+    stuck: bool,
+    /// Waits to be reported as failed.
+    failed: Vec<Ticket>,
+}
+
+impl FaultyStream {
+    pub(super) fn new(inner: Box<dyn Stream>, device: Arc<DeviceState>) -> FaultyStream {
+        FaultyStream { inner, device, last: 0, stuck: false, failed: Vec::new() }
+    }
+
+    /// A command is handed over: the faults that any command can meet, and those of its own site.
+    fn command(&mut self, site: Site) -> Result<Option<Fault>> {
+        let any = self.device.plan.at(Site::Command);
+        let own = self.device.plan.at(site);
+        match any {
+            Some(Fault::DeviceLost) => self.device.lose(),
+            Some(Fault::NeverCompletes) => self.stick(),
+            _ => {}
+        }
+        self.device.check()?;
+        Ok(own)
+    }
+
+    fn stick(&mut self) {
+        self.stuck = true;
+        self.device.stick();
+    }
+
+    /// Takes a command that will never complete.
+    fn keep(&mut self) -> Result<Progress> {
+        if !self.device.asynchronous {
+            self.device.plan.block();
+            self.device.lose();
+            return Err(self.device.error("is lost"));
+        }
+        self.last += 1;
+        Ok(Progress::Pending(self.last))
+    }
+
+    fn note(&mut self, progress: Progress) -> Progress {
+        if let Progress::Pending(ticket) = progress {
+            self.last = ticket;
+        }
+        progress
+    }
+
+    fn own<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a FaultyEvent> {
+        let own = event.as_any().downcast_ref::<FaultyEvent>();
+        own.filter(|e| Arc::ptr_eq(&e.device, &self.device)).ok_or_else(|| Error::Invalid {
+            what: "event",
+            message: format!("it belongs to another device than {}", self.device.id),
+        })
+    }
+}
+
+impl Stream for FaultyStream {
+    fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
+        let fault = self.command(Site::Launch)?;
+        if self.stuck {
+            return self.keep();
+        }
+        if fault == Some(Fault::LaunchRefused) {
+            return Err(self.device.error("refuses the launch"));
+        }
+        let mut work = Borrowed { work, fault, device: &self.device };
+        let progress = self.inner.submit(&mut work)?;
+        Ok(self.note(progress))
+    }
+
+    fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
+        let own = self.own(event)?;
+        let fault = self.command(Site::Record)?;
+        if fault == Some(Fault::RecordRefused) {
+            return Err(self.device.error("refuses the record"));
+        }
+        own.stuck.store(self.stuck, Ordering::SeqCst);
+        if self.stuck {
+            return self.keep();
+        }
+        let progress = self.inner.record(&own.inner)?;
+        Ok(self.note(progress))
+    }
+
+    fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
+        let own = self.own(event)?;
+        let fault = self.command(Site::Wait)?;
+        if fault == Some(Fault::WaitRefused) {
+            return Err(self.device.error("refuses the wait"));
+        }
+        if own.stuck.load(Ordering::SeqCst) {
+            self.stick();
+        }
+        if self.stuck {
+            return self.keep();
+        }
+        let progress = self.inner.wait(&own.inner)?;
+        if fault == Some(Fault::WaitFailed)
+            && let Progress::Pending(ticket) = progress
+        {
+            self.failed.push(ticket);
+        }
+        Ok(self.note(progress))
+    }
+
+    fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
+        if self.device.is_lost() {
+            // What was handed over does nothing any more, but holds on to its operands until the
+            // device has got to it.
+            let drained = self.inner.poll(&mut |_, _| {});
+            return if self.device.is_lost_and_quiet() { self.device.check() } else { drained };
+        }
+        let FaultyStream { inner, device, failed, .. } = self;
+        inner.poll(&mut |ticket, result| {
+            let planned = failed.iter().position(|t| *t == ticket);
+            let result = match planned.map(|k| failed.swap_remove(k)) {
+                Some(_) => Err(device.error("reports the wait as failed").into()),
+                None => result,
+            };
+            done(ticket, result);
+        })
+    }
+}
+
+/// Work that fails as planned, as it is handed over.
+struct Borrowed<'a> {
+    work: &'a mut dyn Work,
+    fault: Option<Fault>,
+    device: &'a Arc<DeviceState>,
+}
+
+/// Work that fails as planned, run later.
+struct Owned {
+    work: Box<dyn Work>,
+    fault: Option<Fault>,
+    device: Arc<DeviceState>,
+}
+
+fn run(
+    device: &DeviceState,
+    fault: Option<Fault>,
+    work: &mut dyn Work,
+    native: &dyn Any,
+) -> WorkResult {
+    let Some(_running) = device.begin() else { bail!("{}", device.error("is lost")) };
+    match fault {
+        Some(Fault::WorkError) => bail!("the work fails (a planned fault)"),
+        Some(Fault::WorkPanic) => panic!("the work panics (a planned fault)"),
+        Some(Fault::WorkErrorAfterAll) => {
+            work.run(native)?;
+            bail!("the work fails after all (a planned fault)")
+        }
+        _ => work.run(native),
+    }
+}
+
+impl Work for Borrowed<'_> {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        run(self.device, self.fault, self.work, native)
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        let device = self.device.clone();
+        Box::new(Owned { work: self.work.detach(), fault: self.fault, device })
+    }
+}
+
+impl Work for Owned {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        run(&self.device, self.fault, &mut *self.work, native)
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        let (fault, device) = (self.fault, self.device.clone());
+        Box::new(Owned { work: self.work.detach(), fault, device })
+    }
+}
