@@ -34,6 +34,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("examples/custom_op.rs", "a kernel from outside: it reads and writes elements by address"),
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
     ("tests/machine/memory_checks.rs", "goes without waits, to see that checked memory shows it"),
+    ("tests/faults/rig.rs", "a kernel that copies half of its operand"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
     ("xtask/src/bench/memory.rs", "calls allocators of the host's, to compare with"),
     ("xtask/src/simulate/planted.rs", "leaves protection out, to see the simulator find it"),

@@ -31,8 +31,8 @@
 //! **What a backend cannot do** is a capability to ask for ([`Capabilities`]), never a panic.
 //!
 //! **Errors of work.** A command whose work returns an error has completed; its result is handed
-//! over with its completion. So may a wait's: then what was handed over behind it may have run too
-//! early, and its results are worth nothing. An error of `poll` itself means that the device is lost: no command
+//! over with its completion. Records and waits have no result of their own: a device that
+//! cannot keep their order is lost. An error of `poll` itself means that the device is lost: no command
 //! of it will complete any more.
 //!
 //! # Map

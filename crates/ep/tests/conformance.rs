@@ -110,7 +110,8 @@ fn every_fault_is_noticed() {
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
         let sim = Arc::new(SimBackend::new(SimConfig { devices: 2, ..SimConfig::default() }));
         let plan = FaultPlan::from(fault, 1);
-        let report = conformance::run(Arc::new(FaultyBackend::new(sim, plan.clone())), &HostHarness);
+        let report =
+            conformance::run(Arc::new(FaultyBackend::new(sim, plan.clone())), &HostHarness);
         assert!(report.into_result().is_err(), "{fault:?}");
         assert!(plan.struck() > 0, "{fault:?}");
     }

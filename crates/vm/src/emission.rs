@@ -1,6 +1,7 @@
 //! The one critical section of a machine: hazards, sequence numbers, placement and enqueueing.
 
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,7 @@ impl Shared {
             return Err(Error::Closed.at(origin));
         }
         self.wait_for_room().map_err(|e| e.at(origin))?;
-        let mut waited = false;
+        let mut tries = 0;
         loop {
             let mut emission = self.lock()?;
             self.drain(&mut emission);
@@ -130,7 +131,7 @@ impl Shared {
             match outcome? {
                 Outcome::Done(value) => return Ok(value),
                 Outcome::Need(Need::Everything(error)) => {
-                    self.last_resort(*error, &mut waited, origin).map_err(|e| e.at(origin))?;
+                    self.last_resort(*error, &mut tries, origin).map_err(|e| e.at(origin))?;
                 }
                 Outcome::Need(need) => self.satisfy(need, origin).map_err(|e| e.at(origin))?,
             }
@@ -268,13 +269,21 @@ impl Shared {
         }
     }
 
-    /// Waits for all that was submitted, which lets go of what it holds; the second time, there is
-    /// no way left.
-    fn last_resort(&self, error: Error, waited: &mut bool, origin: &Origin) -> Result<()> {
+    /// Waits for all that was submitted, which lets go of what it holds. The second time, asks a
+    /// device again that gave no more when it was last asked. Then there is no way left.
+    fn last_resort(&self, error: Error, tries: &mut u32, origin: &Origin) -> Result<()> {
         let Error::OutOfMemory { device, .. } = &error else { return Err(error) };
         let arena = self.lock()?.builder.planner_mut().arena(device);
-        if std::mem::replace(waited, true) {
-            self.lock()?.builder.planner_mut().refused(arena);
+        *tries += 1;
+        if *tries > 1 {
+            let limit = self.engine.memory.limit(device)?;
+            let mut emission = self.lock()?;
+            let planner = emission.builder.planner_mut();
+            if *tries == 2 && planner.limit(device).is_some_and(|lowered| lowered < limit) {
+                planner.set_limit(device, limit);
+                return Ok(());
+            }
+            planner.refused(arena);
             return Err(error);
         }
         let tails = {
@@ -308,6 +317,7 @@ impl Shared {
         if self.driver == DriverKind::Inline {
             while !points.reached(point, Mark::Completed) {
                 let left = left().ok_or_else(late)?;
+                self.refuse_abandoned()?;
                 self.advance_inline(left.min(Duration::from_millis(20)))?;
             }
             return Ok(());
@@ -324,8 +334,14 @@ impl Shared {
         }
         while !points.reached(point, Mark::Completed) {
             std::thread::park_timeout(left().ok_or_else(late)?);
+            self.refuse_abandoned()?;
         }
         Ok(())
+    }
+
+    /// What hangs was left behind when the machine was shut down: nobody waits for it any more.
+    fn refuse_abandoned(&self) -> Result<()> {
+        if self.abandoned.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Whether instructions are run by others than the program's own thread.

@@ -38,13 +38,11 @@ pub(super) struct FaultyStream {
     last: Ticket,
     /// Whether it takes commands and completes none of them.
     stuck: bool,
-    /// Waits to be reported as failed.
-    failed: Vec<Ticket>,
 }
 
 impl FaultyStream {
     pub(super) fn new(inner: Box<dyn Stream>, device: Arc<DeviceState>) -> FaultyStream {
-        FaultyStream { inner, device, last: 0, stuck: false, failed: Vec::new() }
+        FaultyStream { inner, device, last: 0, stuck: false }
     }
 
     /// A command is handed over: the faults that any command can meet, and those of its own site.
@@ -133,11 +131,6 @@ impl Stream for FaultyStream {
             return self.keep();
         }
         let progress = self.inner.wait(&own.inner)?;
-        if fault == Some(Fault::WaitFailed)
-            && let Progress::Pending(ticket) = progress
-        {
-            self.failed.push(ticket);
-        }
         Ok(self.note(progress))
     }
 
@@ -148,15 +141,7 @@ impl Stream for FaultyStream {
             let drained = self.inner.poll(&mut |_, _| {});
             return if self.device.is_lost_and_quiet() { self.device.check() } else { drained };
         }
-        let FaultyStream { inner, device, failed, .. } = self;
-        inner.poll(&mut |ticket, result| {
-            let planned = failed.iter().position(|t| *t == ticket);
-            let result = match planned.map(|k| failed.swap_remove(k)) {
-                Some(_) => Err(device.error("reports the wait as failed").into()),
-                None => result,
-            };
-            done(ticket, result);
-        })
+        self.inner.poll(done)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use millstream_ep::{Device, EventPool, Stream, Ticket, WorkResult};
 use millstream_instructions::Instruction;
 use millstream_kernels::Kernel;
-use millstream_types::{Error, Point, StreamId, StreamKey};
+use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::task::Task;
 
@@ -27,6 +27,8 @@ pub(super) enum Effect {
     None,
     /// Poison or heal what a call wrote.
     Call(Instruction),
+    /// Poison what a call that was refused would have written, in its turn.
+    Failed(Instruction, Cause, String),
     /// Give a host read its bytes.
     Read(Instruction, Arc<Mutex<Option<Vec<u8>>>>),
 }

@@ -62,7 +62,7 @@ impl Core {
 
     fn dispatch(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
         match &instruction.body {
-            Body::OpCall { .. } => self.call(at, instruction),
+            Body::OpCall { .. } => return self.call(at, instruction),
             Body::TouchTensors { at: point, .. }
             | Body::CriticalSectionBegin { at: point, .. }
             | Body::CriticalSectionEnd { at: point, .. }
@@ -84,7 +84,7 @@ impl Core {
                 }
                 self.give_to_host(at, instruction);
             }
-            Body::SyncRead { .. } => self.read(at, instruction),
+            Body::SyncRead { .. } => return self.read(at, instruction),
             Body::AllocateTensor { .. }
             | Body::ViewTensor { .. }
             | Body::ReleaseTensor { .. }
@@ -147,13 +147,25 @@ impl Core {
         self.retire(at);
     }
 
-    fn call(&mut self, at: usize, instruction: Instruction) {
-        let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return };
+    /// Whether the lane's next instruction, whose operands seem to be poisoned, is held. What it
+    /// comes after may still fly, and heal them when it lands; then nobody is skipped.
+    fn lands_first(&mut self, at: usize) -> bool {
+        let lane = &mut self.lanes[at];
+        lane.landing = !lane.flying.is_empty();
+        lane.landing
+    }
+
+    /// Runs a call. Gives it back if the lane is held before it.
+    fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+        let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return None };
         let (seq, op) = (point.seq, *op);
         if let Some(cause) = poison_of(&self.engine, operands) {
+            if self.lands_first(at) {
+                return Some(instruction);
+            }
             self.skip(at, &instruction, &cause);
             self.launched(at, seq, None, None, Effect::None);
-            return;
+            return None;
         }
         let made = self.native(at).map(drop);
         let Core { engine, lanes, .. } = self;
@@ -178,11 +190,16 @@ impl Core {
                 self.finish_call(at, &instruction, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
+            // What flies before it may be about to heal what this one poisons.
+            Err((cause, message)) if !self.lanes[at].flying.is_empty() => {
+                self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
+            }
             Err((cause, message)) => {
                 self.fail(at, &instruction, cause, message);
                 self.launched(at, seq, None, None, Effect::None);
             }
         }
+        None
     }
 
     /// Marks what an instruction wrote as poisoned, by its own failure.
@@ -274,8 +291,9 @@ impl Core {
                         return false;
                     }
                     Err(error) => {
+                        // Told, and made good: the host waits in the device's stead. Should the
+                        // device be lost, the next call to it will say so.
                         self.fail(at, i, Cause::Device, error.to_string());
-                        self.lanes[at].lost = Some(error);
                     }
                 }
             }
@@ -355,13 +373,17 @@ impl Core {
         self.finish_on_host(at, &instruction);
     }
 
-    fn read(&mut self, at: usize, instruction: Instruction) {
-        let Body::SyncRead { at: point, operand, into } = &instruction.body else { return };
+    /// Runs a read. Gives it back if the lane is held before it.
+    fn read(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+        let Body::SyncRead { at: point, operand, into } = &instruction.body else { return None };
         let (seq, operand, into) = (point.seq, *operand, *into);
         if let Some(cause) = poison_of(&self.engine, &[operand]) {
+            if self.lands_first(at) {
+                return Some(instruction);
+            }
             self.engine.host.finish_read(into, Err(Error::Failed(cause)));
             self.launched(at, seq, None, None, Effect::None);
-            return;
+            return None;
         }
         let engine = self.engine.clone();
         let bytes = Arc::new(Mutex::new(None));
@@ -384,6 +406,7 @@ impl Core {
                 self.launched(at, seq, None, None, Effect::None);
             }
         }
+        None
     }
 
     /// Gives a host read its bytes, or the reason why there are none.

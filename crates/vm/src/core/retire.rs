@@ -60,6 +60,9 @@ impl Core {
                 (Effect::Call(instruction), Some(message)) => {
                     self.fail(at, &instruction, Cause::Device, message);
                 }
+                (Effect::Failed(instruction, cause, message), _) => {
+                    self.fail(at, &instruction, cause, message);
+                }
                 (Effect::Call(instruction), None) => self.finish_call(at, &instruction, result),
                 (Effect::Read(instruction, bytes), Some(message)) => {
                     let result = Err(anyhow::anyhow!(message));

@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     /// The device whose compute stream 0 is the default stream.
     default_device: DeviceId,
     closed: AtomicBool,
+    /// Whether shutting down has left something behind.
+    pub(crate) abandoned: AtomicBool,
 }
 
 static MACHINES: AtomicU64 = AtomicU64::new(1);
@@ -142,6 +144,7 @@ impl Machine {
             protection: config.protection,
             default_device: config.default_device,
             closed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
         };
         Ok(Machine { shared: Arc::new(shared) })
     }

@@ -37,7 +37,7 @@ impl Shared {
     }
 
     /// 1. Refuse new work. 2. Wait for what is on its way. 3. Tell the workers to stop. 4. Join
-    ///    them, or leave those behind that hang.
+    ///    them, or leave those behind that hang, and have everyone told who waits without a limit.
     fn shutdown(&self, timeout: Duration) -> Report {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Report::default();
@@ -69,6 +69,7 @@ impl Shared {
             }
         } else {
             report.leaked = true;
+            self.abandoned.store(true, Ordering::Release);
         }
         report
     }

@@ -1,0 +1,141 @@
+//! Streams that never complete, and threads that die.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use millstream::ep::faults::Fault;
+use millstream::*;
+
+use crate::case::{self, Case, Held};
+use crate::rig::{Kind, LONG, Rig};
+use crate::{check_outputs, healthy, positions, reference};
+
+const KIND: Kind = Kind::Once(Fault::NeverCompletes);
+
+/// On one thread all that can move is known: each output is right, or its read says that nothing
+/// can move.
+#[test]
+fn a_stream_never_completes_simulated() {
+    let mut stuck = 0;
+    for case in case::all() {
+        let expected = reference(&case, &vec![true; case.steps.len()]);
+        for seed in 0..4 {
+            let driver = (DriverKind::Simulated, seed);
+            for at in 1..=positions(&case, driver, KIND, "sim") {
+                let what = format!("{}, {driver:?}, at {at}", case.name);
+                let rig = Rig::new(&case, driver, KIND, "sim", at);
+                let mut held = Held::default();
+                case.submit(rig.machine(), &mut held, |_| true, |_| ());
+                for (&output, expected) in case.outputs.iter().zip(&expected) {
+                    match case.read(&held, output) {
+                        Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
+                        Some(Err(error)) => match error.without_place() {
+                            Error::Stuck { .. } => stuck += 1,
+                            other => panic!("{what}: {other}"),
+                        },
+                        None => {
+                            let mut errors = held.emitted.iter().filter_map(|e| e.as_ref().err());
+                            let first = errors.next().and_then(Option::as_ref);
+                            let first = first.map(Error::without_place);
+                            assert!(
+                                matches!(first, Some(Error::Stuck { .. })),
+                                "{what}: {first:?}"
+                            );
+                        }
+                    }
+                }
+                let report = rig.machine().clone().shutdown(Duration::ZERO);
+                assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
+                drop(held);
+            }
+        }
+    }
+    assert!(stuck > 0);
+}
+
+/// With threads of its own: a wait with a limit ends, one without ends when the machine is shut
+/// down, and so does a call that waits for memory. Shutting down says what hangs.
+#[test]
+fn a_stream_never_completes_threaded() {
+    let driver = (DriverKind::Threaded, 0);
+    for case in case::all() {
+        let expected = reference(&case, &vec![true; case.steps.len()]);
+        for device in ["sim", "cpu"] {
+            for at in 1..=positions(&case, driver, KIND, device) {
+                let what = format!("{}, {device}, at {at}", case.name);
+                let rig = Rig::new(&case, driver, KIND, device, at);
+                std::thread::scope(|scope| {
+                    let waiting = scope.spawn(|| {
+                        let mut held = Held::default();
+                        case.submit(rig.machine(), &mut held, |_| true, |_| ());
+                        // A limit that is over at once; what it says depends on the moment.
+                        let _ = rig.machine().synchronize_for(Duration::from_millis(1));
+                        let read = |&o: &usize| case.read(&held, o);
+                        let read: Vec<_> = case.outputs.iter().map(read).collect();
+                        (read, rig.machine().synchronize(), held)
+                    });
+                    // Until the fault is there, nothing hangs. A run may have fewer commands than
+                    // the one that was counted: a wait is left out if its point has passed.
+                    while rig.plan.struck() == 0 && !waiting.is_finished() {
+                        std::thread::yield_now();
+                    }
+                    if rig.plan.struck() == 0 {
+                        return;
+                    }
+                    let report = rig.machine().clone().shutdown(Duration::from_millis(10));
+                    assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
+                    let (read, without_limit, _held) = waiting.join().unwrap();
+                    let closed = without_limit.unwrap_err();
+                    assert!(matches!(closed.without_place(), Error::Closed), "{what}: {closed}");
+                    for (read, expected) in read.into_iter().zip(&expected) {
+                        match read {
+                            Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
+                            Some(Err(e)) => {
+                                assert!(matches!(e.without_place(), Error::Closed), "{what}: {e}");
+                            }
+                            None => {}
+                        }
+                    }
+                });
+                rig.plan.release();
+            }
+        }
+    }
+}
+
+/// A thread that dies before any step leaves the others' results alone, and nothing behind.
+#[test]
+fn a_submitting_thread_dies() {
+    for case in case::all() {
+        for driver in [DriverKind::Threaded, DriverKind::Inline] {
+            for at in 0..case.steps.len() {
+                let what = format!("{}, {driver:?}, a thread dies before step {at}", case.name);
+                let plenty = Case {
+                    memory: None,
+                    steps: case.steps.clone(),
+                    outputs: case.outputs.clone(),
+                    ..case
+                };
+                let rig = Rig::new(&plenty, (driver, 0), Kind::None, "sim", 0);
+                let mut held = Held::default();
+                std::thread::scope(|scope| {
+                    let dying = scope.spawn(|| {
+                        let dies = AssertUnwindSafe(|| {
+                            let mut held = Held::default();
+                            plenty.submit(rig.machine(), &mut held, |_| true, |k| assert!(k < at));
+                        });
+                        // Its tensors go while it unwinds.
+                        catch_unwind(dies).is_err()
+                    });
+                    plenty.submit(rig.machine(), &mut held, |_| true, |_| ());
+                    assert!(dying.join().unwrap(), "{what}");
+                });
+                check_outputs(&plenty, &rig, &held, &what);
+                drop(held);
+                healthy(rig.machine(), true, &what);
+                rig.machine().synchronize_for(LONG).unwrap();
+                rig.end(&what);
+            }
+        }
+    }
+}
