@@ -266,3 +266,16 @@ fn written_traces_do_what_the_program_does() {
         assert_eq!(first.certificate(), second.certificate(), "{name}\n{text}");
     }
 }
+
+/// Whatever fails, what it does not reach is right, and what it reaches is not there.
+#[test]
+fn a_fault_stays_where_the_data_takes_it() {
+    let options = random_options(&RunOptions::default());
+    let trial = |seed| Simulator::random(seed, &options, true)?.seed_with_fault(seed, false);
+    assert_eq!(sweep(0..2000, 2, trial, || ()).unwrap().found, None);
+    for name in ["diamond.json", "sim-pipeline.json", "event-reuse.json"] {
+        let simulator = Simulator::new(example(name), &on_sim(), true).unwrap();
+        let trial = |seed| simulator.seed_with_fault(seed, false);
+        assert_eq!(sweep(0..200, 2, trial, || ()).unwrap().found, None, "{name}");
+    }
+}

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_ep::Registry;
 use millstream_ep::cpu::CpuBackend;
+use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
+use millstream_ep::{Backend, Registry};
 use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::group::Single;
 use millstream_kernels::{Group, KernelRegistry, cpu};
@@ -69,6 +70,8 @@ pub struct RunOptions {
     pub memory_limit: Option<u64>,
     /// Whether memory that nobody has is filled with a pattern.
     pub check_memory: bool,
+    /// What is to fail on the devices, from the first statement on.
+    pub faults: Option<FaultPlan>,
     /// The ops that a program may call. An execution trace is imported with ops of its own,
     /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which have to be the same.
     pub ops: Arc<OpRegistry>,
@@ -93,6 +96,7 @@ impl Default for RunOptions {
             emit: false,
             memory_limit: None,
             check_memory: false,
+            faults: None,
             ops: Arc::new(millstream_ops::standard()),
             kernels: Arc::new(millstream_kernels::standard()),
             progress: None,
@@ -123,14 +127,14 @@ impl RunOptions {
     /// # Errors
     /// There is no such device.
     pub fn probe(&self) -> Result<()> {
-        registry(Completion::IssueOrder).0.probe(&self.device)
+        registry(Completion::IssueOrder, None).0.probe(&self.device)
     }
 
     /// A machine for one rank of a run.
     pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
         let simulated = self.driver == DriverKind::Simulated;
         let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
-        let (devices, control) = registry(completion);
+        let (devices, control) = registry(completion, self.faults.as_ref());
         let Steps { seed, keep_log } = self.simulation;
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
         let mut config = MachineConfig {
@@ -162,12 +166,17 @@ impl RunOptions {
 }
 
 /// The backends that traces may name, and the hand on the simulated devices among them.
-fn registry(completion: Completion) -> (Registry, SimControl) {
+fn registry(completion: Completion, faults: Option<&FaultPlan>) -> (Registry, SimControl) {
     let devices = Registry::new();
-    devices.register(Arc::new(CpuBackend::new()));
     let sim = SimConfig { devices: SIM_DEVICES, completion, ..SimConfig::default() };
     let sim = SimBackend::new(sim);
     let control = sim.control();
-    devices.register(Arc::new(sim));
+    let backends: [Arc<dyn Backend>; 2] = [Arc::new(CpuBackend::new()), Arc::new(sim)];
+    for backend in backends {
+        devices.register(match faults {
+            Some(plan) => Arc::new(FaultyBackend::new(backend, plan.clone())),
+            None => backend,
+        });
+    }
     (devices, control)
 }

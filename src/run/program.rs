@@ -54,6 +54,7 @@ pub(super) fn run(
             recheck(&mut report, &round.reads, repeat);
         }
         let (noted, _) = machine.failures();
+        report.failed.clone_from(&noted);
         let noted = noted.into_iter().map(Error::Failed);
         let all = round.failures.into_iter().chain(noted);
         let place = program.source.place(0..0);
@@ -99,6 +100,11 @@ fn round(
     }
     let tensors = upload::all(machine, program, device)?;
     let jobs = jobs(machine, program, &streams, &tensors)?;
+    if let Some(faults) = &options.faults {
+        // The program's tensors are there; what fails from now on is the program.
+        machine.synchronize().map_err(whole)?;
+        faults.wake();
+    }
     let record = first && options.emit;
     if record {
         let named: Vec<(&str, &Tensor)> =

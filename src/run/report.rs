@@ -1,5 +1,6 @@
 //! What a run gave and what it cost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::run::certificate::certificate;
@@ -7,7 +8,7 @@ use millstream_instructions::builder::Waits;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
-use millstream_types::{StreamKey, TensorId, TensorSpec};
+use millstream_types::{Failure, StreamKey, TensorId, TensorSpec};
 use millstream_vm::Schedule;
 
 /// What a run gave and what it cost. Counts are those of the first run; a program's tensors are
@@ -42,6 +43,8 @@ pub struct RunReport {
     pub schedule: Option<Schedule>,
     /// What became of the trace's nodes, if it was imported.
     pub imported: Option<Imported>,
+    /// The instructions that failed by themselves, the first ones.
+    pub failed: Vec<Arc<Failure>>,
     /// What failed while running, each once.
     pub failures: Vec<TraceError>,
 }

@@ -11,10 +11,12 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
+//! | `faults` | a run in which a device fails |
 //! | [`random`] | small random programs |
 //! | [`sweep`](mod@sweep) | many seeds, on several threads |
 //! | [`shrink`](mod@shrink) | the smallest program that still fails |
 
+mod faults;
 pub mod random;
 pub mod shrink;
 pub mod sweep;
@@ -58,6 +60,8 @@ pub enum Finding {
     Differs(String),
     /// Something failed or could not move that does not fail under the inline driver.
     Failed(String),
+    /// A fault of the devices has an effect that it must not have.
+    Fault(String),
     /// The checker refuses the list, or it is another one than the inline driver's.
     List(String),
 }
@@ -76,7 +80,7 @@ impl fmt::Display for Finding {
                 write!(f, "the output '{output}' is not what the inline driver gives")
             }
             Finding::Failed(message) => write!(f, "it fails under this schedule: {message}"),
-            Finding::List(message) => f.write_str(message),
+            Finding::Fault(message) | Finding::List(message) => f.write_str(message),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use millstream::DeviceId;
-use millstream::run::RunOptions;
+use millstream::run::{RunError, RunOptions};
+use millstream::simulate::{Simulator, Trial};
 
 use super::planted::Planted;
 use crate::run_trace::size;
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Plant a mistake: the builder leaves out waits, or the order of memory.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(super) without: Option<Planted>,
+    /// Let something of the devices fail in each run: what and where, the seed chooses.
+    #[arg(long, conflicts_with_all = ["without", "model"])]
+    pub(super) faults: bool,
     /// Where the smallest program that fails is written.
     #[arg(long, value_name = "FILE", default_value = "failing.json")]
     pub(super) save: PathBuf,
@@ -71,6 +75,15 @@ impl Arguments {
     /// Whether any schedule is to be run.
     pub(super) fn runs_seeds(&self) -> bool {
         self.model.is_none() || self.seed.is_some() || self.seeds.is_some()
+    }
+
+    /// Runs a seed as asked for.
+    pub(super) fn trial(&self, simulator: &Simulator, seed: u64) -> Result<Trial, RunError> {
+        let keep = self.log.is_some();
+        match self.faults {
+            true => simulator.seed_with_fault(seed, keep),
+            false => simulator.seed(seed, keep),
+        }
     }
 
     fn given(&self) -> RunOptions {

@@ -68,9 +68,8 @@ fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<boo
     if !arguments.runs_seeds() {
         return Ok(inline.ok());
     }
-    let keep = arguments.log.is_some();
     let (tried, seconds) = seeds(arguments, |seed| {
-        let trial = simulator.seed(seed, keep)?;
+        let trial = arguments.trial(&simulator, seed)?;
         write_log(arguments, &trial)?;
         Ok(trial)
     })?;
@@ -107,10 +106,9 @@ fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
 
 /// A random program for each seed.
 fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
-    let keep = arguments.log.is_some();
     let (tried, seconds) = seeds(arguments, |seed| {
-        let trial =
-            Simulator::random(seed, options, arguments.without.is_none())?.seed(seed, keep)?;
+        let simulator = Simulator::random(seed, options, arguments.without.is_none())?;
+        let trial = arguments.trial(&simulator, seed)?;
         write_log(arguments, &trial)?;
         Ok(trial)
     })?;
@@ -167,7 +165,10 @@ fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
     let time = if io::stderr().is_terminal() { format!(", {seconds:.1} s") } else { String::new() };
     let mut text = format!("{name}: {seeds}, {steps} steps{time}\nlog hash {hash}\n");
     if found.is_none() {
-        text.push_str("all results are the inline driver's; the checker accepts every list\n");
+        text.push_str(match arguments.faults {
+            true => "every fault stays where the data takes it; all else is the inline driver's\n",
+            false => "all results are the inline driver's; the checker accepts every list\n",
+        });
     }
     show(arguments, |out, _| out.write_all(text.as_bytes()));
 }
@@ -204,6 +205,10 @@ fn failing(
     finding: Finding,
 ) -> Result<(), RunError> {
     eprintln!("seed {seed}: {finding}");
+    if arguments.faults {
+        // A smaller program would have other places for the fault.
+        return Ok(());
+    }
     let small = shrink(program, options, arguments.without.is_none(), seed, finding);
     put(&arguments.save, &write(&small.program)?)?;
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);

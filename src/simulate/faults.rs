@@ -1,0 +1,152 @@
+//! A fault of the devices in a simulated run, kind and place chosen by the seed.
+//!
+//! Which outputs a failure may reach follows from the list of instructions alone: from what each
+//! instruction reads and writes. The engine's own account of poison is not asked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use millstream_ep::faults::{Fault, FaultPlan};
+use millstream_instructions::{Body, InstructionList};
+use millstream_types::{Failure, TensorId};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::run::{RunError, RunOptions, RunReport, Steps};
+use crate::simulate::{Finding, Simulator, Trial};
+use millstream_vm::DriverKind;
+
+impl Simulator {
+    /// Runs the program as the seed chooses, with a fault that it chooses, too. What no failure
+    /// reaches has to be what the inline driver gives; what one does reach must not be there.
+    ///
+    /// # Errors
+    /// As [`Simulator::seed`].
+    pub fn seed_with_fault(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        // Neither the schedule's stream nor the random program's.
+        rng.set_stream(2);
+        // One thread runs all: a kernel of the host's that never ends would end everything.
+        let ends = |fault: &Fault| *fault != Fault::NeverCompletes;
+        let faults: Vec<Fault> = Fault::ALL.into_iter().filter(ends).collect();
+        let fault = faults[rng.next_u32() as usize % faults.len()];
+        let run = |plan: FaultPlan, keep_log| {
+            self.prepared.run_with(&RunOptions {
+                driver: DriverKind::Simulated,
+                simulation: Steps { seed, keep_log },
+                faults: Some(plan),
+                ..self.options.clone()
+            })
+        };
+        let healthy = FaultPlan::new().asleep();
+        run(healthy.clone(), false)?;
+        let positions = healthy.count(fault.site());
+        if positions == 0 {
+            return self.seed(seed, keep_log);
+        }
+        let at = 1 + u64::from(rng.next_u32()) % positions;
+        let plan = FaultPlan::once(fault, at).asleep();
+        let ran = match run(plan, keep_log) {
+            // A call that needs memory of a device that is lost is refused, and ends the program.
+            Err(_) if fault == Fault::DeviceLost => {
+                return Ok(Trial { schedule: None, finding: None });
+            }
+            ran => ran?,
+        };
+        let found = self.judge(&ran);
+        let finding =
+            found.map(|found| Finding::Fault(format!("{fault:?} at {at} of {positions}: {found}")));
+        Ok(Trial { schedule: ran.schedule, finding })
+    }
+
+    fn judge(&self, ran: &RunReport) -> Option<String> {
+        let inline = &self.inline.outputs;
+        for (output, inline) in ran.outputs.iter().zip(inline).filter(|(o, _)| o.spec.is_some()) {
+            if (&output.spec, &output.bytes) != (&inline.spec, &inline.bytes) {
+                return Some(format!("the output '{}' is wrong and passes as right", output.name));
+            }
+        }
+        let unread = ran.outputs.iter().any(|o| o.spec.is_none());
+        if unread && ran.failures.is_empty() {
+            return Some("an output is missing, and nothing failed".to_owned());
+        }
+        // A run that was given up has no list; nor is a stored list's failure in the program's.
+        let list = ran.list.as_ref()?;
+        let jobs = |b: &Body| matches!(b, Body::LazyJobLauncher { .. });
+        if list.instructions.iter().any(|i| jobs(&i.body)) {
+            return None;
+        }
+        let (tainted, reads) = tainted(list, ran);
+        for (output, failed_itself) in ran.outputs.iter().zip(last(&reads, ran.outputs.len())) {
+            let reached = output.tensor.is_some_and(|t| tainted.contains(&t));
+            match (output.spec.is_some(), reached, failed_itself) {
+                (true, false, _) | (false, true, _) | (false, _, true) => {}
+                (true, true, _) => {
+                    return Some(format!("a failure should have reached '{}'", output.name));
+                }
+                (false, false, false) => {
+                    return Some(format!("no failure could reach '{}'", output.name));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The reads of the outputs, which are the last ones.
+fn last(reads: &[bool], outputs: usize) -> &[bool] {
+    &reads[reads.len().saturating_sub(outputs)..]
+}
+
+/// The tensors that a failure reaches, and of each read whether it failed itself.
+fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<bool>) {
+    // Records and waits that fail lose nothing: they only order.
+    let loses = |f: &&Arc<Failure>| {
+        f.instruction == "SyncRead" || f.operands.iter().any(|o| o.access.writes())
+    };
+    let failed: HashSet<(&str, u64)> =
+        ran.failed.iter().filter(loses).map(|f| (f.stream.as_str(), f.seq)).collect();
+    let keys: Vec<String> = list.streams.iter().map(|s| s.key.to_string()).collect();
+    let mut storage: std::collections::HashMap<TensorId, TensorId> = Default::default();
+    let mut tainted: HashSet<TensorId> = HashSet::new();
+    let mut reads = Vec::new();
+    for instruction in &list.instructions {
+        let body = &instruction.body;
+        match body {
+            Body::AllocateTensor { tensor, .. } => {
+                storage.insert(*tensor, *tensor);
+                tainted.remove(tensor);
+            }
+            Body::ViewTensor { tensor, of, .. } => {
+                let base = storage.get(of).copied().unwrap_or(*of);
+                storage.insert(*tensor, base);
+            }
+            _ => {}
+        }
+        let base = |t: TensorId| storage.get(&t).copied().unwrap_or(t);
+        let itself = body
+            .at()
+            .is_some_and(|at| failed.contains(&(keys[at.stream.index()].as_str(), at.seq)));
+        if matches!(body, Body::SyncRead { .. }) {
+            reads.push(itself);
+        }
+        if !matches!(body, Body::OpCall { .. } | Body::AccessBlobByCallback { .. }) {
+            continue;
+        }
+        let operands = body.operands();
+        let skipped =
+            operands.iter().any(|o| o.access.reads() && tainted.contains(&base(o.tensor)));
+        for operand in operands.iter().filter(|o| o.access.writes()) {
+            if itself || skipped {
+                tainted.insert(base(operand.tensor));
+            } else if !operand.access.reads() {
+                tainted.remove(&base(operand.tensor));
+            }
+        }
+    }
+    // By tensor, views with their base.
+    let views: Vec<TensorId> =
+        storage.iter().filter(|(_, base)| tainted.contains(base)).map(|(t, _)| *t).collect();
+    tainted.extend(views);
+    (tainted, reads)
+}
