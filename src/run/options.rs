@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_ep::cpu::CpuBackend;
 use millstream_ep::faults::{FaultPlan, FaultyBackend};
@@ -70,6 +71,9 @@ pub struct RunOptions {
     pub memory_limit: Option<u64>,
     /// Whether memory that nobody has is filled with a pattern.
     pub check_memory: bool,
+    /// How long an instruction may take before the run ends with a report of what waits for what;
+    /// on worker threads only.
+    pub watchdog: Option<Duration>,
     /// What is to fail on the devices, from the first statement on.
     pub faults: Option<FaultPlan>,
     /// The ops that a program may call. An execution trace is imported with ops of its own,
@@ -96,6 +100,7 @@ impl Default for RunOptions {
             emit: false,
             memory_limit: None,
             check_memory: false,
+            watchdog: None,
             faults: None,
             ops: Arc::new(millstream_ops::standard()),
             kernels: Arc::new(millstream_kernels::standard()),
@@ -144,6 +149,7 @@ impl RunOptions {
             protection: self.protection,
             memory_limits: self.memory_limits(),
             check_memory: self.check_memory,
+            watchdog: self.watchdog,
             ranks: rank.meets,
             ..MachineConfig::of(ops, kernels, Arc::new(devices))
         };

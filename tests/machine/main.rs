@@ -45,5 +45,6 @@ mod transfers;
 mod unprotected;
 mod user_waits;
 mod views;
+mod watchdog;
 mod watermark;
 mod write_after_reads;

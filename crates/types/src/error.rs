@@ -8,6 +8,7 @@ use crate::device::DeviceId;
 use crate::dtype::DType;
 use crate::layout::{Dims, brief};
 use crate::origin::Origin;
+use crate::overdue::Overdue;
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -109,6 +110,9 @@ pub enum Error {
         /// What has not completed and where it stands.
         state: String,
     },
+    /// The machine's watchdog found an instruction that takes too long, and it is waited for.
+    #[error("{0}")]
+    Overdue(Arc<Overdue>),
     /// A kernel or callback tried to submit or wait on its own machine.
     #[error("{what} from within a kernel or callback would wait for itself")]
     Reentrant {
@@ -172,6 +176,7 @@ impl Error {
                 | Error::Failed(_)
                 | Error::Timeout { .. }
                 | Error::Stuck { .. }
+                | Error::Overdue(_)
         )
     }
 }

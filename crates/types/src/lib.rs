@@ -32,6 +32,7 @@ pub mod id;
 pub mod layout;
 pub mod nearest;
 pub mod origin;
+pub mod overdue;
 pub mod stream;
 
 pub use access::Access;

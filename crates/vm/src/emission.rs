@@ -335,6 +335,7 @@ impl Shared {
         while !points.reached(point, Mark::Completed) {
             std::thread::park_timeout(left().ok_or_else(late)?);
             self.refuse_abandoned()?;
+            self.watch.as_ref().map_or(Ok(()), |watch| watch.refuse(point))?;
         }
         Ok(())
     }

@@ -55,6 +55,7 @@ mod router;
 mod slots;
 mod sync;
 mod task;
+mod watch;
 
 pub use driver::{Schedule, Simulation};
 pub use engine::{Alone, Rendezvous};

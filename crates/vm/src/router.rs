@@ -21,6 +21,7 @@ use crate::job::StoredJob;
 use crate::points::Mark;
 use crate::slots::TensorSlot;
 use crate::task::{Task, is_for_workers};
+use crate::watch::Watch;
 
 /// A stream of a scope: of the program, or of a stored list.
 #[derive(Clone, Debug)]
@@ -66,6 +67,7 @@ impl Scope {
 pub(crate) struct Router {
     pub(crate) engine: Arc<Engine>,
     pub(crate) driver: Driver,
+    pub(crate) watch: Option<Arc<Watch>>,
     program: Scope,
     /// The last barrier: streams that come into being later come after it, too.
     last_barrier: Option<Point>,
@@ -86,6 +88,7 @@ impl Router {
         Router {
             engine,
             driver,
+            watch: None,
             program: Scope::default(),
             last_barrier: None,
             jobs: HashMap::new(),
@@ -136,7 +139,11 @@ impl Router {
             }
             other => self.driver.own_worker(&self.engine, other)?,
         };
-        self.driver.push(worker, Task::Open(id, Box::new(key.clone())));
+        let open = Task::Open(id, Box::new(key.clone()));
+        if let Some(watch) = &self.watch {
+            watch.note(&open);
+        }
+        self.driver.push(worker, open);
         Ok(Stream { id, worker, base: 0, tail: 0, gates: SmallVec::new() })
     }
 
@@ -212,6 +219,9 @@ impl Router {
 
     fn push(&mut self, worker: usize, task: Task) {
         self.engine.backlog.give();
+        if let Some(watch) = &self.watch {
+            watch.note(&task);
+        }
         self.driver.push(worker, task);
     }
 

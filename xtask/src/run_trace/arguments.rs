@@ -1,6 +1,7 @@
 //! The arguments of `run-trace`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use millstream::run::RunOptions;
@@ -40,6 +41,10 @@ pub(crate) struct Arguments {
     /// Fill memory that nobody has with a pattern, in which every float is NaN.
     #[arg(long)]
     check_memory: bool,
+    /// End a run in which an instruction takes longer than this, as in 10s or 500ms, with a report of
+    /// what waits for what.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    watchdog: Option<Duration>,
     /// Take VALUE for every number that an execution trace lost and consts.json does not have.
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
@@ -107,6 +112,7 @@ impl Arguments {
             emit: self.emit.is_some() || self.certificate,
             memory_limit: self.memory_limit,
             check_memory: self.check_memory,
+            watchdog: self.watchdog,
             ..RunOptions::default()
         })
     }
@@ -123,6 +129,17 @@ pub(crate) fn number(text: &str) -> Result<Number, String> {
             Err(_) => text.parse().map(Number::Float).map_err(|_| wrong()),
         },
     }
+}
+
+/// A time with its unit: `10s`, `500ms`, `2m`.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a time of at least 1ms, as in 10s or 500ms, got '{text}'");
+    let units = [("ms", 1), ("s", 1000), ("m", 60_000)];
+    let of = |(unit, by): (&str, u64)| Some((text.strip_suffix(unit)?, by));
+    let (digits, by) = units.into_iter().find_map(of).ok_or_else(wrong)?;
+    let count: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    let ms = count.checked_mul(by).filter(|&ms| ms > 0).ok_or_else(wrong)?;
+    Ok(Duration::from_millis(ms))
 }
 
 /// A number of bytes, perhaps with a unit: `512MiB`, `2GB`, `4096`.

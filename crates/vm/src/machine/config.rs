@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_ep::{Registry, cpu::CpuBackend};
 use millstream_instructions::{Protection, SyncPolicy};
@@ -53,6 +54,10 @@ pub struct MachineConfig {
     /// Whether memory that nobody has is filled with a pattern, and whether shutting down names the
     /// tensors that were never released. The ops have to include `scrub`, which does the filling.
     pub check_memory: bool,
+    /// How long an instruction may take before all who wait for it, or for what comes after it, get
+    /// [`Error::Overdue`](millstream_types::Error::Overdue). Worker threads are watched; the other
+    /// drivers run everything on the thread that waits.
+    pub watchdog: Option<Duration>,
     /// The ops.
     pub ops: OpRegistry,
     /// Their kernels.
@@ -92,6 +97,7 @@ impl MachineConfig {
             watermark_bytes: 1 << 30,
             memory_limits: HashMap::new(),
             check_memory: false,
+            watchdog: None,
             ops,
             kernels,
             devices,

@@ -47,6 +47,7 @@ use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
 use crate::router::Router;
 use crate::slots::TensorSlots;
+use crate::watch::Watch;
 
 pub use call::CallBuilder;
 pub use config::{DriverKind, MachineConfig};
@@ -68,6 +69,7 @@ pub(crate) struct Shared {
     /// The device whose compute stream 0 is the default stream.
     default_device: DeviceId,
     closed: AtomicBool,
+    pub(crate) watch: Option<Arc<Watch>>,
     /// Whether shutting down has left something behind.
     pub(crate) abandoned: AtomicBool,
 }
@@ -130,7 +132,10 @@ impl Machine {
         if config.check_memory {
             builder.check_memory()?;
         }
-        let router = Router::new(engine.clone(), driver, config.annotations);
+        let mut router = Router::new(engine.clone(), driver, config.annotations);
+        let watched = config.watchdog.filter(|_| config.driver == DriverKind::Threaded);
+        let watch = watched.map(|limit| Watch::start(engine.clone(), limit)).transpose()?;
+        router.watch.clone_from(&watch);
         let emission = Emission { builder, router, ended_jobs: SmallVec::new(), next_list: 0 };
         let shared = Shared {
             engine,
@@ -144,6 +149,7 @@ impl Machine {
             protection: config.protection,
             default_device: config.default_device,
             closed: AtomicBool::new(false),
+            watch,
             abandoned: AtomicBool::new(false),
         };
         Ok(Machine { shared: Arc::new(shared) })

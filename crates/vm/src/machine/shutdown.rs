@@ -62,6 +62,9 @@ impl Shared {
         }
         let threads = emission.router.driver.stop();
         drop(emission);
+        if let Some(watch) = &self.watch {
+            watch.stop();
+        }
         if report.hanging.is_empty() {
             for thread in threads {
                 // A worker that panicked has nothing left to give.
@@ -111,6 +114,7 @@ impl Drop for Shared {
             self.shutdown(Duration::MAX);
         } else if let Ok(emission) = self.emission.get_mut() {
             emission.router.driver.stop();
+            self.watch.iter().for_each(|watch| watch.stop());
         }
     }
 }
