@@ -7,7 +7,7 @@ mod arguments;
 mod one;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use millstream::trace::{Entry, TraceError, expand};
@@ -16,6 +16,7 @@ pub(crate) use arguments::{Arguments, number, size};
 pub(crate) use one::{Ran, run as run_one};
 
 use crate::BAD_INPUT;
+use crate::show::file::write;
 use crate::show::{memory, report, snippet, tables};
 
 /// How a trace ended; the worse the greater.
@@ -147,21 +148,4 @@ fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::R
     };
     // A reader that has gone away has seen what it wanted.
     drop(shown);
-}
-
-/// Writes to a file, or to standard output for `-`.
-fn write(path: &PathBuf, text: &str) -> Result<(), String> {
-    let written = match path == Path::new("-") {
-        true => {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
-        }
-        false => std::fs::write(path, text),
-    };
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write {}: {e}", path.display()))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,5 +1,6 @@
 //! What the command line shows.
 
+pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod report;
 pub(crate) mod snippet;

@@ -24,7 +24,7 @@ use millstream::trace::{Entry, LoadOptions, Program, TraceError, expand, load, w
 pub(crate) use arguments::Arguments;
 
 use crate::BAD_INPUT;
-use crate::show::snippet;
+use crate::show::{file, snippet};
 
 /// Runs what the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -143,16 +143,7 @@ fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
 }
 
 fn put(path: &Path, text: &str) -> Result<(), RunError> {
-    let written = match path == Path::new("-") {
-        true => io::stdout().lock().write_all(text.as_bytes()),
-        false => std::fs::write(path, text),
-    };
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(problem(format!("cannot write {}: {e}", path.display())))
-        }
-        _ => Ok(()),
-    }
+    file::write(path, text).map_err(problem)
 }
 
 /// Says how the seeds went.

@@ -20,6 +20,7 @@ pub(crate) use subject::Subject;
 
 use crate::BAD_INPUT;
 use crate::run_trace::number;
+use crate::show::file::write;
 use crate::show::{snippet, tables, violations};
 
 /// What is asked for.
@@ -199,18 +200,4 @@ fn show(
         tables::print_waits(found, out, terminal)?;
     }
     Ok(())
-}
-
-/// Writes to a file, or to standard output for `-`.
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let written = match path == Path::new("-") {
-        true => io::stdout().lock().write_all(text.as_bytes()),
-        false => std::fs::write(path, text),
-    };
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write {}: {e}", path.display()))
-        }
-        _ => Ok(()),
-    }
 }
