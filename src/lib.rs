@@ -41,9 +41,9 @@ pub use millstream_types::{
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    Blob, CallBuilder, Completion, DriverKind, Event, Job, JobRecorder, JobTensor, Machine,
+    Batch, Blob, CallBuilder, Completion, DriverKind, Event, Job, JobRecorder, JobTensor, Machine,
     MachineConfig, OpHandle, Prepared, Rendezvous, Report, Schedule, Section, Simulation, Stream,
-    Tensor, with_stream,
+    Tensor, TensorHandle, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

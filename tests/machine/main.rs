@@ -7,6 +7,7 @@
 mod common;
 
 mod barrier;
+mod batch;
 mod chain;
 mod critical_section;
 mod current_stream;

@@ -119,6 +119,9 @@ pub enum Error {
         /// What was tried.
         what: &'static str,
     },
+    /// The thread asked something else of a machine while it had a batch of calls open there.
+    #[error("this thread has a batch of calls open on the machine: end the batch first")]
+    InBatch,
     /// The machine has been shut down.
     #[error("the machine has been shut down")]
     Closed,

@@ -168,7 +168,7 @@ impl Program {
                     operands.iter().map(|(_, access)| *access as i64).collect::<Vec<_>>();
                 let attrs = Arc::new(Attrs::new().with("accesses", accesses));
                 let call = builder.prepare(OpId(0), &inputs, &attrs).unwrap();
-                builder.call_prepared(sink, stream, &call, &HERE).unwrap();
+                builder.call_prepared(sink, stream, &call, &inputs, &HERE).unwrap();
             }
             Action::Touch(index) => {
                 builder.touch(sink, stream, &[*index.get(tensors)], None, &HERE).unwrap();

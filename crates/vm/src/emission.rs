@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
 use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 
+use crate::calls::Calls;
 use crate::guard;
 use crate::job::Ended;
 use crate::machine::{DriverKind, Shared};
@@ -19,6 +20,7 @@ use crate::router::Router;
 pub(crate) struct Emission {
     pub(crate) builder: Builder,
     pub(crate) router: Router,
+    pub(crate) calls: Calls,
     pub(crate) ended_jobs: Ended,
     pub(crate) next_list: u32,
 }
@@ -29,14 +31,18 @@ pub(crate) enum Release {
     Event(EventRef),
     Section(SectionId, Origin),
     Job(ListId),
+    Call(u32),
 }
 
 impl Emission {
     /// Makes sure that a stream has a worker.
+    #[inline]
     pub(crate) fn open(&mut self, stream: StreamId) -> Result<()> {
-        if self.router.is_open(stream) {
-            return Ok(());
-        }
+        if self.router.is_open(stream) { Ok(()) } else { self.open_now(stream) }
+    }
+
+    #[cold]
+    fn open_now(&mut self, stream: StreamId) -> Result<()> {
         let key = self.builder.streams().nth(stream.index()).map(|s| s.key.clone());
         match key {
             Some(key) => self.router.open(stream, &key),
@@ -60,6 +66,7 @@ impl Emission {
                 // The only error is that it has ended before.
                 let _ = builder.end_critical_section(router, section, &origin);
             }
+            Release::Call(number) => self.calls.let_go(number, self.router.tails()),
             Release::Job(list) => {
                 if let Some(job) = self.router.jobs.remove(&list) {
                     self.ended_jobs.push((job.launched, job));
@@ -91,7 +98,8 @@ impl Emission {
 const SPINS: u32 = 2000;
 
 impl Shared {
-    pub(crate) fn lock(&self) -> Result<std::sync::MutexGuard<'_, Emission>> {
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Emission>> {
+        guard::refuse_held(self.engine.machine)?;
         // A panic under this lock is a defect that may have left half an emission behind.
         self.emission
             .lock()
@@ -104,30 +112,11 @@ impl Shared {
         origin: &Origin,
         mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
     ) -> Result<T> {
-        guard::refuse_within(self.engine.machine, "submitting").map_err(|e| e.at(origin))?;
-        if self.is_closed() {
-            return Err(Error::Closed.at(origin));
-        }
-        self.wait_for_room().map_err(|e| e.at(origin))?;
         let mut tries = 0;
         loop {
-            let mut emission = self.lock()?;
-            self.drain(&mut emission);
-            if self.driver != DriverKind::Inline {
-                let Emission { builder, router, .. } = &mut *emission;
-                if let Some(crowd) = builder.crowd(self.watermark_bytes, router) {
-                    drop(emission);
-                    for point in crowd.iter() {
-                        self.wait_point(point, None).map_err(|e| e.at(origin))?;
-                    }
-                    continue;
-                }
-            }
+            let mut emission = self.enter().map_err(|e| e.at(origin))?;
             let outcome = emit(&mut emission).map_err(|e| e.at(origin));
-            let Router { driver, engine, .. } = &mut emission.router;
-            driver.advance(engine);
-            drop(emission);
-            self.drain_late();
+            self.leave(emission);
             match outcome? {
                 Outcome::Done(value) => return Ok(value),
                 Outcome::Need(Need::Everything(error)) => {
@@ -136,6 +125,38 @@ impl Shared {
                 Outcome::Need(need) => self.satisfy(need, origin).map_err(|e| e.at(origin))?,
             }
         }
+    }
+
+    /// Enters the critical section, to emit, once there is room for more.
+    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, Emission>> {
+        guard::refuse_within(self.engine.machine, "submitting")?;
+        loop {
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
+            self.wait_for_room()?;
+            let mut emission = self.lock()?;
+            self.drain(&mut emission);
+            if self.driver == DriverKind::Inline {
+                return Ok(emission);
+            }
+            let Emission { builder, router, .. } = &mut *emission;
+            let Some(crowd) = builder.crowd(self.watermark_bytes, router) else {
+                return Ok(emission);
+            };
+            drop(emission);
+            for point in crowd.iter() {
+                self.wait_point(point, None)?;
+            }
+        }
+    }
+
+    /// Leaves the critical section after an emission.
+    pub(crate) fn leave(&self, mut emission: MutexGuard<'_, Emission>) {
+        let Router { driver, engine, .. } = &mut emission.router;
+        driver.advance(engine);
+        drop(emission);
+        self.drain_late();
     }
 
     /// Emits what handles' drops have let go of.

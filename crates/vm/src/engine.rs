@@ -17,7 +17,7 @@ use millstream_types::{Cause, EventId, FailedOperand, Failure, StreamKey};
 use crate::host::{HostTable, HostWorkers};
 use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
-use crate::slots::TensorSlots;
+use crate::slots::{CallSlot, Slots, TensorSlot};
 
 /// Where the ranks of a program meet.
 pub trait Rendezvous: Send + Sync {
@@ -43,7 +43,9 @@ pub(crate) struct Engine {
     /// A number that no other machine of the process has.
     pub(crate) machine: u64,
     pub(crate) points: PointTable,
-    pub(crate) slots: TensorSlots,
+    pub(crate) slots: Slots<TensorSlot>,
+    /// The calls that are made many times.
+    pub(crate) calls: Slots<CallSlot>,
     pub(crate) poison: Poison,
     pub(crate) failures: FailureLog,
     pub(crate) host: HostTable,
@@ -71,7 +73,7 @@ impl Engine {
         let body = &instruction.body;
         let operand = |o: &millstream_instructions::Operand| {
             // SAFETY: whoever reports a failure is running the instruction, which names these.
-            let slot = unsafe { self.slots.get(o.tensor) }?;
+            let slot = unsafe { self.slots.get(o.tensor.index()) }?;
             Some(FailedOperand {
                 tensor: o.tensor.to_string(),
                 access: o.access,

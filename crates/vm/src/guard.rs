@@ -3,7 +3,7 @@
 //! A kernel or callback that submits to its own machine, or waits for it, might wait for itself.
 //! It is refused instead.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use millstream_types::{Error, Result};
 
@@ -27,6 +27,35 @@ pub(crate) fn within<T>(machine: u64, work: impl FnOnce() -> T) -> T {
 /// All that this thread ever does is a part of `machine`'s work.
 pub(crate) fn forever(machine: u64) {
     WITHIN.set(machine);
+}
+
+thread_local! {
+    /// The machines whose critical sections this thread is in, each for a batch.
+    static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Says, while it lives, that the thread is in a machine's critical section for a batch.
+pub(crate) struct Holding(u64);
+
+/// The thread is in `machine`'s critical section for a batch.
+pub(crate) fn hold(machine: u64) -> Holding {
+    HELD.with_borrow_mut(|held| held.push(machine));
+    Holding(machine)
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        HELD.with_borrow_mut(|held| held.retain(|machine| *machine != self.0));
+    }
+}
+
+/// Refuses to enter `machine`'s critical section where the thread is in it.
+///
+/// # Errors
+/// [`Error::InBatch`].
+#[inline]
+pub(crate) fn refuse_held(machine: u64) -> Result<()> {
+    if HELD.with_borrow(|held| held.contains(&machine)) { Err(Error::InBatch) } else { Ok(()) }
 }
 
 /// Refuses to go on from within `machine`'s own work.

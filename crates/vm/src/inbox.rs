@@ -57,10 +57,17 @@ impl Inbox {
     }
 
     /// Wakes the worker if it sleeps. Called after something was given to it.
+    #[inline]
     pub(crate) fn wake(&self) {
         light_fence();
-        if self.asleep.load(Ordering::Relaxed)
-            && self.asleep.swap(false, Ordering::Relaxed)
+        if self.asleep.load(Ordering::Relaxed) {
+            self.rouse();
+        }
+    }
+
+    #[cold]
+    fn rouse(&self) {
+        if self.asleep.swap(false, Ordering::Relaxed)
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();

@@ -27,14 +27,16 @@
 //! | `points` | progress of streams, and who waits for it |
 //! | `ring`, `inbox` | the ways to a worker |
 //! | `sync`, `barrier` | the primitives under those, which models replace |
-//! | `slots`, `poison` | tensors as workers see them |
+//! | `slots`, `poison` | tensors and stored calls as workers see them |
 //! | `host` | callbacks, reads, and their threads |
 //! | [`job`] | stored lists |
-//! | [`prepared`] | calls made many times |
+//! | [`prepared`], [`batch`], `calls` | calls made many times, and many calls in a row |
 //! | `guard` | refuses a machine's own work to wait for it |
 #![deny(missing_docs)]
 
 mod barrier;
+pub mod batch;
+mod calls;
 mod core;
 mod driver;
 mod emission;
@@ -57,10 +59,11 @@ mod sync;
 mod task;
 mod watch;
 
+pub use batch::Batch;
 pub use driver::{Schedule, Simulation};
 pub use engine::{Alone, Rendezvous};
 pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use host::Blob;
 pub use job::{Job, JobRecorder, JobTensor};
 pub use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
-pub use prepared::Prepared;
+pub use prepared::{Prepared, TensorHandle};

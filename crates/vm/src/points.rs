@@ -4,11 +4,11 @@
 //! 1. A stream's counters are written by the one worker that owns it, and only grow.
 //! 2. `completed` is stored with release order after all that the completed instructions did, and
 //!    loaded with acquire order: who sees a point reached sees what it did.
-//! 3. Lost wake-ups: a waiter enters the list, sets `waiting`, fences, and looks at the counter
-//!    again. The owner stores the counter, and at its next [`StreamState::flush`] fences and looks
-//!    at `waiting`. Of two such fences one comes first, so either the waiter sees the counter or
-//!    the owner sees the waiter (Dekker's argument). Between flushes the owner looks at `waiting`
-//!    without a fence; that is quicker for the waiter and proves nothing.
+//! 3. Lost wake-ups: a waiter enters the list, lowers `due` to what it waits for, fences, and looks
+//!    at the counter again. The owner stores the counter, and at its next [`StreamState::flush`]
+//!    fences and compares it with `due`. Of two such fences one comes first, so either the waiter
+//!    sees the counter or the owner sees the waiter (Dekker's argument). Between flushes the owner
+//!    compares without a fence; that is quicker for the waiter and proves nothing.
 //! 4. The owner flushes before it sleeps and after a bounded number of instructions.
 
 use std::sync::{OnceLock, PoisonError};
@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use millstream_types::{Point, StreamId};
 
 use crate::inbox::{Inbox, News};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, Thread, fence};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence};
 
 /// Which of a stream's counters is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +72,15 @@ struct Waiters {
 pub(crate) struct StreamState {
     completed: AtomicU64,
     launched: AtomicU64,
-    waiting: AtomicBool,
+    /// The first instruction that somebody waits for, until it is launched or until it completes.
+    due: AtomicU64,
+    /// The first whose launch somebody waits for.
+    due_launched: AtomicU64,
     waiters: Mutex<Waiters>,
 }
+
+/// Nobody waits.
+const NEVER: u64 = u64::MAX;
 
 impl StreamState {
     pub(crate) fn new() -> StreamState {
@@ -85,7 +91,8 @@ impl StreamState {
         StreamState {
             completed: AtomicU64::new(0),
             launched: AtomicU64::new(0),
-            waiting: AtomicBool::new(false),
+            due: AtomicU64::new(NEVER),
+            due_launched: AtomicU64::new(NEVER),
             waiters: Mutex::new(waiters),
         }
     }
@@ -107,23 +114,32 @@ impl StreamState {
     }
 
     /// The owner tells that all up to `seq` have got that far.
+    #[inline]
     pub(crate) fn publish(&self, seq: u64, mark: Mark) {
         // Release: pairs with the loads of `reached`.
-        match mark {
-            Mark::Completed => self.completed.store(seq, Ordering::Release),
-            Mark::Launched => self.launched.store(seq, Ordering::Release),
-        }
+        let due = match mark {
+            Mark::Completed => {
+                self.completed.store(seq, Ordering::Release);
+                &self.due
+            }
+            Mark::Launched => {
+                self.launched.store(seq, Ordering::Release);
+                &self.due_launched
+            }
+        };
         // A hint only; see rule 3.
-        if self.waiting.load(Ordering::Relaxed) {
+        if due.load(Ordering::Relaxed) <= seq {
             self.wake_due();
         }
     }
 
     /// The owner makes sure that nobody waits for what it has published.
     pub(crate) fn flush(&self) {
-        // Pairs with the fence in `park`.
+        // Pairs with the fence in `park`. Relaxed: the owner alone writes the counters.
         fence(Ordering::SeqCst);
-        if self.waiting.load(Ordering::Relaxed) {
+        if self.due.load(Ordering::Relaxed) <= self.completed.load(Ordering::Relaxed)
+            || self.due_launched.load(Ordering::Relaxed) <= self.launched.load(Ordering::Relaxed)
+        {
             self.wake_due();
         }
     }
@@ -144,7 +160,7 @@ impl StreamState {
                     free.push_front(node);
                 }
             }
-            self.waiting.store(!held.is_empty(), Ordering::Relaxed);
+            self.set_due(held);
         }
         // With the lock let go: a woken thread may come straight back.
         for waiter in due {
@@ -165,7 +181,7 @@ impl StreamState {
         });
         (node.seq, node.mark, node.waiter) = (seq, mark, Some(waiter));
         held.push_back(node);
-        self.waiting.store(true, Ordering::Relaxed);
+        self.set_due(held);
         // Pairs with the fence in `flush`.
         fence(Ordering::SeqCst);
         if !self.reached(seq, mark) {
@@ -176,8 +192,19 @@ impl StreamState {
             node.waiter = None;
             free.push_front(node);
         }
-        self.waiting.store(!held.is_empty(), Ordering::Relaxed);
+        self.set_due(held);
         false
+    }
+
+    /// Notes what is waited for first. Called with the list locked.
+    fn set_due(&self, held: &LinkedList<NodeList>) {
+        let first = |mark: Option<Mark>| {
+            let of_mark = held.iter().filter(|node| mark.is_none_or(|mark| node.mark == mark));
+            of_mark.map(|node| node.seq).min().unwrap_or(NEVER)
+        };
+        // Relaxed: the fences of rule 3 order them with the counters.
+        self.due.store(first(None), Ordering::Relaxed);
+        self.due_launched.store(first(Some(Mark::Launched)), Ordering::Relaxed);
     }
 }
 

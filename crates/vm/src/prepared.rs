@@ -3,21 +3,52 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{Outcome, TensorRef};
-use millstream_types::{Attrs, Origin, Result};
+use millstream_types::{Attrs, Error, Origin, Result};
 
-use crate::emission::Emission;
+use crate::emission::{Emission, Release};
 use crate::handle::{Stream, Tensor};
 use crate::machine::Machine;
+use crate::slots::CallSlot;
 
-/// A call with its operands, checked once. Making it costs what order costs, and no more.
-#[derive(Clone)]
-pub struct Prepared {
+struct PreparedInner {
     machine: Machine,
     call: PreparedCall,
+    refs: SmallVec<[TensorRef; 4]>,
     /// The operands live as long as the call can be made.
     _operands: Vec<Tensor>,
+}
+
+impl Drop for PreparedInner {
+    fn drop(&mut self) {
+        if let Some(number) = self.call.number {
+            self.machine.shared.release(Release::Call(number));
+        }
+    }
+}
+
+/// A call whose schema has been asked: for the operands that it was prepared with, and for all that
+/// are like them. Making it costs what order costs, and no more. Clones are the same call.
+#[derive(Clone)]
+pub struct Prepared(Arc<PreparedInner>);
+
+/// A tensor, looked up once. It does not keep the tensor alive: using it after the tensor was
+/// released is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorHandle {
+    pub(crate) tensor: TensorRef,
+    pub(crate) machine: u64,
+}
+
+impl Tensor {
+    /// The tensor, looked up, for prepared calls.
+    pub fn handle(&self) -> TensorHandle {
+        let machine = self.machine().shared.engine.machine;
+        TensorHandle { tensor: self.tensor_ref(), machine }
+    }
 }
 
 impl Machine {
@@ -29,43 +60,55 @@ impl Machine {
     pub fn prepare(&self, name: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Prepared> {
         let origin = Origin::caller();
         let op = self.op(name).map_err(|e| e.at(&origin))?;
-        let refs: Vec<TensorRef> = inputs
+        let refs: SmallVec<[TensorRef; 4]> = inputs
             .iter()
             .map(|t| self.owns(t))
             .collect::<Result<_>>()
             .map_err(|e| e.at(&origin))?;
-        let emission = self.shared.lock()?;
-        let call = emission.builder.prepare(op.id, &refs, &Arc::new(attrs));
+        let mut emission = self.shared.lock()?;
+        let Emission { builder, router, calls, .. } = &mut *emission;
+        let mut call =
+            builder.prepare(op.id, &refs, &Arc::new(attrs)).map_err(|e| e.at(&origin))?;
+        let (accesses, attrs) = (call.accesses().collect(), call.attrs().cloned());
+        call.number = Some(calls.keep(&router.engine, CallSlot { op: op.id, accesses, attrs }));
         drop(emission);
-        let call = call.map_err(|e| e.at(&origin))?;
-        let operands = inputs.iter().map(|t| (*t).clone()).collect();
-        Ok(Prepared { machine: self.clone(), call, _operands: operands })
+        let (machine, _operands) = (self.clone(), inputs.iter().map(|t| (*t).clone()).collect());
+        Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, _operands })))
     }
 }
 
 impl Prepared {
-    /// Makes the call on a stream.
+    /// Makes the call on a stream. To make many in a row, [`Machine::batch`] costs less.
     ///
     /// # Errors
     /// A tensor was released by hand or is held, or the stream is another machine's.
     #[track_caller]
     pub fn on(&self, stream: &Stream) -> Result<()> {
         let origin = Origin::caller();
-        if !Arc::ptr_eq(&stream.machine.shared, &self.machine.shared) {
+        let PreparedInner { machine, call, refs, .. } = &*self.0;
+        if !Arc::ptr_eq(&stream.machine.shared, &machine.shared) {
             let what = "the stream".to_owned();
-            return Err(millstream_types::Error::Foreign { what }.at(&origin));
+            return Err(Error::Foreign { what }.at(&origin));
         }
-        self.machine.shared.emit(&origin, |e| {
+        machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
-            builder.call_prepared(router, stream.id, &self.call, &origin).map(Outcome::Done)
+            builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)
         })?;
         Ok(())
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.0.machine
+    }
+
+    pub(crate) fn parts(&self) -> (&PreparedCall, &[TensorRef]) {
+        (&self.0.call, &self.0.refs)
     }
 }
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Prepared").field(&self.call).finish()
+        f.debug_tuple("Prepared").field(&self.0.call).finish()
     }
 }

@@ -108,27 +108,40 @@ pub(crate) fn queue<T>() -> (Producer<T>, Consumer<T>) {
 
 impl<T> Producer<T> {
     pub(crate) fn push(&mut self, item: T) {
+        self.push_with(|| item);
+    }
+
+    /// Puts in what `make` makes, in its place: a large item of which little is written is not
+    /// moved.
+    #[inline(always)]
+    pub(crate) fn push_with(&mut self, make: impl FnOnce() -> T) {
         if self.at == BLOCK {
-            let spare = {
-                let mut spare = self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner);
-                let block = spare.list.pop_front();
-                spare.count -= usize::from(block.is_some());
-                block
-            };
-            let next = NonNull::from(Box::leak(spare.unwrap_or_else(Block::boxed)));
-            // SAFETY: the consumer frees a block only after it has moved on through `next`, which
-            // this very store makes possible; so the block is alive.
-            let block = unsafe { self.block.as_ref() };
-            block.next.store(next.as_ptr(), Ordering::Release);
-            self.block = next;
-            self.at = 0;
+            self.next_block();
         }
-        // SAFETY: the block is alive as above, and the slot is at `pushed`, so it is ours.
-        unsafe { self.block.as_ref().slots[self.at].with_mut(|slot| (*slot).write(item)) };
+        // SAFETY: the consumer frees a block only after it has moved on from it, which a later
+        // block's item makes possible; so the block is alive. The slot is at `pushed`, so it is ours.
+        unsafe { self.block.as_ref().slots[self.at].with_mut(|slot| (*slot).write(make())) };
         self.at += 1;
         self.pushed += 1;
-        // Release: pairs with the load of `pop`.
+        // Release: pairs with the load of `find`.
         self.shared.pushed.store(self.pushed, Ordering::Release);
+    }
+
+    #[cold]
+    fn next_block(&mut self) {
+        let spare = {
+            let mut spare = self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let block = spare.list.pop_front();
+            spare.count -= usize::from(block.is_some());
+            block
+        };
+        let next = NonNull::from(Box::leak(spare.unwrap_or_else(Block::boxed)));
+        // SAFETY: the consumer frees a block only after it has moved on through `next`, which
+        // this very store makes possible; so the block is alive.
+        let block = unsafe { self.block.as_ref() };
+        block.next.store(next.as_ptr(), Ordering::Release);
+        self.block = next;
+        self.at = 0;
     }
 }
 
@@ -147,18 +160,47 @@ impl<T> Consumer<T> {
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.cursor.pop(&self.shared)
     }
+
+    /// Takes the next item if `want` gets something from it. What `want` copies is all that is left
+    /// of the item: the rest is forgotten where it is, so that a large item of which little is
+    /// wanted is not moved. Nothing is lost where `want` chooses items that own nothing.
+    #[inline]
+    pub(crate) fn pop_part<U: Copy>(&mut self, want: impl FnOnce(&T) -> Option<U>) -> Option<U> {
+        let Consumer { shared, cursor } = self;
+        if !cursor.find(shared) {
+            return None;
+        }
+        // SAFETY: `popped < pushed`, so the producer has written the slot and will not touch it.
+        let wanted = unsafe {
+            cursor.block.as_ref().slots[cursor.at].with(|slot| want((*slot).assume_init_ref()))
+        };
+        if wanted.is_some() {
+            cursor.at += 1;
+            cursor.popped += 1;
+        }
+        wanted
+    }
 }
 
 impl<T> Cursor<T> {
-    fn pop(&mut self, shared: &Shared<T>) -> Option<T> {
+    /// Makes sure that the cursor stands on an item. False if there is none.
+    #[inline]
+    fn find(&mut self, shared: &Shared<T>) -> bool {
         if self.popped == self.seen {
             self.seen = shared.pushed.load(Ordering::Acquire);
             if self.popped == self.seen {
-                return None;
+                return false;
             }
         }
         if self.at == BLOCK {
             self.leave_block(shared);
+        }
+        true
+    }
+
+    fn pop(&mut self, shared: &Shared<T>) -> Option<T> {
+        if !self.find(shared) {
+            return None;
         }
         // SAFETY: `popped < pushed`, so the producer has written the slot and will not touch it;
         // it is read once, as `popped` moves past it.

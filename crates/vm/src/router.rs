@@ -9,18 +9,21 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    ArenaId, Body, Instruction, ListRecorder, Placement, Sink, StreamDecl, Via,
+    ArenaId, Body, Instruction, ListRecorder, Placement, Sink, StreamDecl, TensorRef, Via,
 };
 use millstream_stream_policy::Crew;
-use millstream_types::{EventId, ListId, Point, Result, StreamId, StreamKey, TensorId, TensorSpec};
+use millstream_types::{
+    EventId, ListId, Origin, Point, Result, StreamId, StreamKey, TensorId, TensorSpec,
+};
 
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::job::StoredJob;
 use crate::points::Mark;
 use crate::slots::TensorSlot;
-use crate::task::{Task, is_for_workers};
+use crate::task::{MOST_TENSORS, StoredCall, Task, is_for_workers};
 use crate::watch::Watch;
 
 /// A stream of a scope: of the program, or of a stored list.
@@ -103,6 +106,7 @@ impl Router {
     }
 
     /// Whether a stream of the program has a worker.
+    #[inline]
     pub(crate) fn is_open(&self, id: StreamId) -> bool {
         self.program.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
     }
@@ -186,13 +190,13 @@ impl Router {
     fn set_slot(&self, id: TensorId, slot: TensorSlot) {
         // SAFETY: the emission's lock is held, and the builder gives a slot out only once every
         // instruction that named it has completed.
-        unsafe { self.engine.slots.set(id, slot) };
+        unsafe { self.engine.slots.set(id.index(), slot) };
     }
 
     pub(crate) fn slot(&self, id: TensorId) -> Option<&TensorSlot> {
         // SAFETY: the emission's lock is held, and the result does not outlive the borrow of the
         // router, without which no slot is set.
-        unsafe { self.engine.slots.get(id) }
+        unsafe { self.engine.slots.get(id.index()) }
     }
 
     /// Makes a new tensor known to the workers.
@@ -258,7 +262,7 @@ impl Router {
             _ => {}
         }
         if let Some(at) = instruction.body.at() {
-            self.give(at.stream, at.seq, Task::Run(instruction));
+            self.give(at.stream, at.seq, Task::run(instruction));
         }
     }
 
@@ -386,7 +390,7 @@ impl JobRun<'_> {
             // Refused when the list was stored.
             _ => return,
         }
-        self.give(list_at.stream, at.seq, Task::Run(instruction));
+        self.give(list_at.stream, at.seq, Task::run(instruction));
     }
 
     fn gate_barrier(&mut self, list_stream: StreamId, at: Point) {
@@ -412,6 +416,41 @@ impl Sink for Router {
             recorder.push(&instruction);
         }
         self.route(instruction);
+    }
+
+    #[inline(always)]
+    fn emit_prepared(
+        &mut self,
+        at: Point,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        let from = match origin {
+            Origin::Unknown => Some(None),
+            Origin::Code(from) => Some(Some(*from)),
+            Origin::Trace(..) | Origin::Text(_) => None,
+        };
+        let seen = self.recorder.is_some() || self.watch.is_some();
+        let (Some(number), Some(from), false) = (call.number, from, seen) else {
+            return self.emit(call.instruction(at, tensors, origin));
+        };
+        if tensors.len() > MOST_TENSORS {
+            return self.emit(call.instruction(at, tensors, origin));
+        }
+        let stored = || {
+            let name = |k: usize| tensors.get(k).map_or(TensorId(0), |t| t.id);
+            let tensors = [name(0), name(1), name(2), name(3)];
+            Task::Call(StoredCall { stream: at.stream, number, seq: at.seq, from, tensors })
+        };
+        let stream = &mut self.program.streams[at.stream.index()];
+        if let (Driver::Threaded(threaded), true) = (&mut self.driver, stream.gates.is_empty()) {
+            stream.tail = at.seq;
+            self.engine.backlog.give();
+            threaded.push_with(stream.worker, stored);
+        } else {
+            self.give(at.stream, at.seq, stored());
+        }
     }
 
     fn reached(&self, point: Point) -> bool {

@@ -1,19 +1,21 @@
-//! The tensors of a machine, as its workers see them.
+//! What the emission writes and workers read without a lock: tensors, and calls made many times.
 //!
 //! # Rules
 //! 1. A slot is written by the emission alone, under its lock, and only while no instruction that
-//!    names the slot is on its way: the builder gives a slot out again only once every instruction
-//!    that named it has completed.
+//!    names the slot is on its way: a slot is given out again only once every instruction that named
+//!    it has completed.
 //! 2. A worker reads a slot only while it runs an instruction that names it. The instruction came
 //!    through a queue after the slot was written, so the write is seen.
 //! 3. Chunks are never moved or freed while the table lives.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
 
 use millstream_kernels::RawTensor;
-use millstream_types::{TensorId, TensorSpec};
+use millstream_types::{Access, Attrs, OpId, TensorSpec};
 
 /// A tensor's memory and layout.
 #[derive(Clone, Debug)]
@@ -29,52 +31,65 @@ pub(crate) struct TensorSlot {
     pub(crate) on_host: bool,
 }
 
-struct Entry(UnsafeCell<Option<TensorSlot>>);
-
-// SAFETY: by rules 1 and 2 an entry is never read and written at the same time, and what is in it
-// can be sent: an address and plain values.
-unsafe impl Sync for Entry {}
+// SAFETY: an address and plain values. Who uses the memory behind it is ordered by the list.
+unsafe impl Send for TensorSlot {}
 // SAFETY: as above.
-unsafe impl Send for Entry {}
+unsafe impl Sync for TensorSlot {}
+
+/// A call that is made many times, without its tensors.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSlot {
+    pub(crate) op: OpId,
+    pub(crate) accesses: SmallVec<[Access; 8]>,
+    pub(crate) attrs: Option<Arc<Attrs>>,
+}
+
+struct Entry<T>(UnsafeCell<Option<T>>);
+
+// SAFETY: by rules 1 and 2 an entry is never read and written at the same time. What is in it is read
+// by several threads and dropped by any.
+unsafe impl<T: Send + Sync> Sync for Entry<T> {}
 
 /// The first chunk has this many slots, each further one twice as many as the one before.
 const FIRST: usize = 64;
 const CHUNKS: usize = 26;
 
-pub(crate) struct TensorSlots {
-    chunks: [OnceLock<Box<[Entry]>>; CHUNKS],
+/// A table of slots, by number.
+pub(crate) struct Slots<T> {
+    chunks: [OnceLock<Box<[Entry<T>]>>; CHUNKS],
 }
 
-const fn place(id: TensorId) -> (usize, usize) {
-    let n = id.index() / FIRST + 1;
+const fn place(index: usize) -> (usize, usize) {
+    let n = index / FIRST + 1;
     let chunk = n.ilog2() as usize;
-    (chunk, id.index() - FIRST * ((1 << chunk) - 1))
+    (chunk, index - FIRST * ((1 << chunk) - 1))
 }
 
-impl TensorSlots {
-    pub(crate) fn new() -> TensorSlots {
-        TensorSlots { chunks: [const { OnceLock::new() }; CHUNKS] }
+impl<T> Slots<T> {
+    pub(crate) fn new() -> Slots<T> {
+        Slots { chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
     /// Sets a slot.
     ///
     /// # Safety
     /// By rule 1: no instruction that names the slot is on its way, and no other thread sets it.
-    pub(crate) unsafe fn set(&self, id: TensorId, slot: TensorSlot) {
-        let (chunk, at) = place(id);
+    pub(crate) unsafe fn set(&self, index: usize, slot: T) {
+        let (chunk, at) = place(index);
         let made = || (0..FIRST << chunk).map(|_| Entry(UnsafeCell::new(None))).collect();
         let entry = &self.chunks[chunk].get_or_init(made)[at];
         // SAFETY: the caller promises that nobody else uses the entry.
         unsafe { *entry.0.get() = Some(slot) };
     }
 
-    /// The slot of a tensor.
+    /// A slot, if it was ever set.
     ///
     /// # Safety
     /// By rule 2: the caller holds the emission's lock, or runs an instruction that names the
-    /// tensor, and lets go of the result before either ends.
-    pub(crate) unsafe fn get(&self, id: TensorId) -> Option<&TensorSlot> {
-        let (chunk, at) = place(id);
+    /// slot, and lets go of the result before either ends.
+    #[inline]
+    pub(crate) unsafe fn get(&self, index: usize) -> Option<&T> {
+        let (chunk, at) = place(index);
         let entry = self.chunks.get(chunk)?.get()?.get(at)?;
         // SAFETY: the caller promises that nobody writes the entry meanwhile.
         unsafe { (*entry.0.get()).as_ref() }
@@ -102,13 +117,13 @@ mod tests {
     #[test]
     fn slots_fill_the_chunks_without_gaps() {
         let mut expected = (0, 0);
-        for id in 0..(FIRST * 7) as u32 {
-            assert_eq!(place(TensorId(id)), expected);
+        for id in 0..FIRST * 7 {
+            assert_eq!(place(id), expected);
             expected.1 += 1;
             if expected.1 == FIRST << expected.0 {
                 expected = (expected.0 + 1, 0);
             }
         }
-        assert!(place(TensorId(u32::MAX)).0 <= CHUNKS);
+        assert!(place(u32::MAX as usize).0 <= CHUNKS);
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use millstream_instructions::Body;
+use millstream_instructions::{Body, Kind};
 use millstream_types::overdue::{Overdue, StreamProgress, Waiting};
 use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
 
@@ -102,18 +102,24 @@ impl Watch {
             Task::Open(_, key) => stream.key = Some((**key).clone()),
             Task::Hold(_, point, mark) => stream.gates.push((*point, *mark)),
             Task::Enter(_, launcher) => stream.gates.push((*launcher, Mark::Launched)),
-            Task::Begin(..) => {}
+            // Where there is a watchdog, calls are given as instructions.
+            Task::Begin(..) | Task::Call(_) => {}
             Task::Record { until, origin, .. } => {
                 stream.give(until.seq, "StreamWait", None, origin.clone(), None);
+            }
+            Task::Wait { at, until, origin, .. } => {
+                let (kind, until) = (Kind::StreamWaitEvent.name(), (*until, Mark::Completed));
+                stream.give(at.seq, kind, None, origin.clone(), Some(until));
+            }
+            Task::Mark { at, origin, .. } => {
+                stream.give(at.seq, Kind::RecordEvent.name(), None, origin.clone(), None);
             }
             Task::Run(instruction) => {
                 let (body, origin) = (&instruction.body, instruction.origin.clone());
                 let Some(at) = body.at() else { return };
                 let (op, until) = match body {
                     Body::OpCall { op, .. } => (Some(*op), None),
-                    Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
-                        (None, Some((*until, Mark::Completed)))
-                    }
+                    Body::StreamWait { until, .. } => (None, Some((*until, Mark::Completed))),
                     _ => (None, None),
                 };
                 stream.give(at.seq, body.kind().name(), op, origin, until);

@@ -21,6 +21,11 @@ impl Node {
     pub(super) fn reads(&self) -> &[u32] {
         &self.reads[..self.count]
     }
+
+    /// What is read, and then what is written.
+    pub(super) fn operands(&self) -> impl Iterator<Item = u32> + '_ {
+        self.reads().iter().copied().chain(self.write)
+    }
 }
 
 /// A workload: how many variables there are, and what is done with them.
@@ -28,6 +33,8 @@ impl Node {
 pub(super) struct Workload {
     pub(super) variables: usize,
     pub(super) nodes: Vec<Node>,
+    /// Of a stencil, its points; else 0.
+    pub(super) width: usize,
 }
 
 /// The names of those that are timed as a stream of instructions.
@@ -112,7 +119,17 @@ pub(super) fn workload(name: &str, n: usize, width: u32) -> Result<Workload> {
         }
         other => bail!("unknown workload '{other}': expected one of {}", STREAMS.join(", ")),
     };
-    Ok(Workload { variables, nodes })
+    let width = if name == "stencil" { width as usize } else { 0 };
+    Ok(Workload { variables, nodes, width })
+}
+
+impl Workload {
+    /// Each writes one of the first `touched` of `live` variables, drawn at random.
+    pub(super) fn touching(n: usize, live: usize, touched: u32) -> Workload {
+        let mut draw = SplitMix(42);
+        let nodes = (0..n).map(|_| Node::new(&[], Some(draw.below(touched)))).collect();
+        Workload { variables: live, nodes, width: 0 }
+    }
 }
 
 /// What the instructions compute when they are checked: every read and the order of every write

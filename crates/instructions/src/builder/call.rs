@@ -11,6 +11,7 @@ use millstream_types::{
 
 use crate::builder::memory::Place;
 use crate::builder::region::SectionId;
+use crate::builder::slot::is_whole;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
 use crate::instruction::{Operand, Operands};
 use crate::planner::ArenaId;
@@ -33,14 +34,6 @@ pub struct Call<'a> {
     pub section: Option<SectionId>,
     /// Where the call stands.
     pub origin: &'a Origin,
-}
-
-/// A call whose schema has been asked: an op with its operands.
-#[derive(Clone, Debug)]
-pub struct PreparedCall {
-    op: OpId,
-    operands: SmallVec<[(TensorRef, Access); 4]>,
-    attrs: Option<Arc<Attrs>>,
 }
 
 /// One result of a call.
@@ -153,7 +146,7 @@ impl Builder {
     /// Emits a call whose operands have been checked, with its waits. This is the whole of what a
     /// call costs that makes no tensors.
     #[expect(clippy::too_many_arguments, reason = "one for each field of the instruction")]
-    fn emit_call(
+    pub(super) fn emit_call(
         &mut self,
         sink: &mut dyn Sink,
         stream: StreamId,
@@ -171,69 +164,6 @@ impl Builder {
         self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
         self.release_block(sink, block, [at].into_iter().collect(), origin);
         at
-    }
-
-    /// Asks an op's schema once, for a call that is to be made many times.
-    ///
-    /// # Errors
-    /// As [`Builder::call`], or the call makes tensors or wants scratch memory, which have to be
-    /// placed anew each time.
-    pub fn prepare(
-        &self,
-        op: OpId,
-        inputs: &[TensorRef],
-        attrs: &Arc<Attrs>,
-    ) -> Result<PreparedCall> {
-        let schema = self.ops.get(op).ok_or_else(|| Error::Foreign { what: op.to_string() })?;
-        let mut specs: SmallVec<[TensorSpec; 4]> = SmallVec::new();
-        for &input in inputs {
-            self.usable(input, None)?;
-            specs.push(self.slots.spec(input.id).clone());
-        }
-        let signature = schema.check(CallSpec { inputs: &specs, attrs })?;
-        let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));
-        if !in_place || signature.workspace > 0 || signature.accesses.len() != inputs.len() {
-            let message = "only a call that makes no tensors and wants no scratch memory can be \
-                           prepared"
-                .to_owned();
-            return Err(Error::Op { op: schema.name().to_owned(), message });
-        }
-        let access = |(tensor, access): (&TensorRef, &Access)| match access {
-            Access::Write => (*tensor, self.write_access(*tensor)),
-            other => (*tensor, *other),
-        };
-        Ok(PreparedCall {
-            op,
-            operands: inputs.iter().zip(&signature.accesses).map(access).collect(),
-            attrs: (!attrs.is_empty()).then(|| attrs.clone()),
-        })
-    }
-
-    /// Emits a prepared call: only the tensors' lives and places are looked at again.
-    ///
-    /// # Errors
-    /// A tensor was released or is held, lies elsewhere than the stream works on, or the stream
-    /// runs no ops.
-    pub fn call_prepared(
-        &mut self,
-        sink: &mut dyn Sink,
-        stream: StreamId,
-        call: &PreparedCall,
-        origin: &Origin,
-    ) -> Result<Point> {
-        self.runs_kernels(stream)?;
-        let mut operands = Operands::new();
-        for &(tensor, access) in &call.operands {
-            self.usable(tensor, None)?;
-            let operand = Operand { tensor: tensor.id, access };
-            self.check_place(stream, &operand).map_err(|message| {
-                let op = self.ops.get(call.op).map_or("?", |o| o.name()).to_owned();
-                Error::Op { op, message }
-            })?;
-            operands.push(operand);
-        }
-        let attrs = call.attrs.clone();
-        Ok(self.emit_call(sink, stream, call.op, operands, attrs, None, origin))
     }
 
     /// Makes the result of a bounded output: the first `count` rows.
@@ -262,10 +192,8 @@ impl Builder {
 
     /// `Write` if the tensor is all of its storage, so that writing it leaves nothing of before.
     pub(super) fn write_access(&self, tensor: TensorRef) -> Access {
-        let spec = self.slots.spec(tensor.id);
         let bytes = self.slots.storage(self.slots.storage_of(tensor.id)).bytes;
-        let elements = bytes as usize / spec.dtype.size();
-        let whole = elements * spec.dtype.size() == bytes as usize && spec.layout.covers(elements);
+        let whole = is_whole(self.slots.spec(tensor.id), bytes);
         if whole { Access::Write } else { Access::ReadWrite }
     }
 
@@ -311,7 +239,7 @@ impl Builder {
     }
 
     /// A stream works on its own device's memory; what it only reads may lie elsewhere.
-    fn check_place(&self, stream: StreamId, operand: &Operand) -> Result<(), String> {
+    pub(super) fn check_place(&self, stream: StreamId, operand: &Operand) -> Result<(), String> {
         let track = &self.streams[stream.index()];
         let arena: ArenaId = self.slots.storage(self.slots.storage_of(operand.tensor)).arena;
         if arena == track.memory {

@@ -212,16 +212,7 @@ impl Builder {
     ) -> TensorRef {
         // The memory is free from the stream's tail on: uses elsewhere come after that.
         let born = self.tail(stream);
-        let storage = Storage {
-            last_write: born,
-            reads: SmallVec::new(),
-            last_use: born,
-            tensors: 0,
-            bytes: at.place.size,
-            arena: at.place.arena,
-            block: at.block,
-            held: None,
-        };
+        let storage = Storage::new(born, at.place.size, at.place.arena, at.block);
         let storage = self.slots.new_storage(storage, sink);
         let tensor = self.slots.new_tensor(spec.clone(), storage, sink, origin);
         let body = Body::AllocateTensor {
@@ -252,16 +243,7 @@ impl Builder {
             });
         }
         let start = Point::new(StreamId(0), 0);
-        let storage = Storage {
-            last_write: start,
-            reads: SmallVec::new(),
-            last_use: start,
-            tensors: 0,
-            bytes,
-            arena: self.planner.arena(device),
-            block: None,
-            held: None,
-        };
+        let storage = Storage::new(start, bytes, self.planner.arena(device), None);
         let storage = self.slots.new_storage(storage, sink);
         Ok(self.slots.new_tensor(spec, storage, sink, &Origin::Unknown))
     }

@@ -19,6 +19,7 @@ mod event;
 mod memory;
 mod offline;
 mod order;
+mod prepared;
 mod protection;
 mod region;
 mod slot;
@@ -43,9 +44,10 @@ use crate::list::StreamDecl;
 use crate::planner::{ArenaId, ArenaUse, Planner, Points};
 use crate::table::{Body, Instruction};
 
-pub use call::{Call, Output, Outputs, PreparedCall, fresh_specs};
+pub use call::{Call, Output, Outputs, fresh_specs};
 pub use event::EventRef;
 pub use offline::{OfflineCatalog, OfflineSink};
+pub use prepared::PreparedCall;
 pub use protection::Protection;
 pub use region::SectionId;
 pub use stats::{Stats, Waits};
@@ -77,6 +79,17 @@ pub struct BuilderConfig {
 pub trait Sink {
     /// Takes the next instruction in program order.
     fn emit(&mut self, instruction: Instruction);
+
+    /// Takes a prepared call, made on `tensors`, as the next instruction.
+    fn emit_prepared(
+        &mut self,
+        at: Point,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        self.emit(call.instruction(at, tensors, origin));
+    }
 
     /// Whether a point has completed. Asked only before a slot is given out again: the answer
     /// never changes what is emitted, but for slots' numbers.

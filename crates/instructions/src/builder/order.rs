@@ -197,12 +197,12 @@ impl Builder {
 
     /// Refuses a stream that only orders others.
     pub(super) fn runs_kernels(&self, stream: StreamId) -> Result<()> {
-        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
         self.known_stream(stream)?;
-        let key = &self.streams[stream.index()].decl.key;
-        if !matches!(key.ty, Barrier | CriticalSection | LazyJobLauncher) {
+        let track = &self.streams[stream.index()];
+        if track.runs_ops {
             return Ok(());
         }
+        let key = &track.decl.key;
         let message = format!("{key}: streams of this type run no ops");
         Err(Error::Invalid { what: "stream", message })
     }

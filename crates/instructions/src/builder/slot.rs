@@ -4,24 +4,29 @@
 //! waits in a queue; each new owner looks at the queue's head, so the price is the same however
 //! many wait.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-use smallvec::SmallVec;
-
-use millstream_types::{Access, Error, Origin, Point, Result, StorageId, TensorId, TensorSpec};
+use millstream_types::{
+    Access, Error, Origin, Point, Result, StorageId, StreamId, TensorId, TensorSpec,
+};
 
 use crate::builder::region::SectionId;
 use crate::builder::{Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::planner::{ArenaId, BlockId};
 
-/// The memory that one or more tensors are views of, and who used it last.
+/// The memory that one or more tensors are views of, and who used it last. What each use looks at
+/// comes first and fills a cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct Storage {
     pub(super) last_write: Point,
-    /// The newest read of each stream since the last write. On a pool a read stands for all of
-    /// the pool up to it.
-    pub(super) reads: SmallVec<[Point; 2]>,
+    /// The newest read since the last write of the stream that was first to read; none if its
+    /// number is 0. On a pool a read stands for all of the pool up to it.
+    first_read: Point,
+    /// The same for further streams. Few storages are read by several streams between two writes.
+    further_reads: Vec<Point>,
+    pub(super) held: Option<SectionId>,
     /// The last use of any kind.
     pub(super) last_use: Point,
     /// The live tensors that are views of it.
@@ -30,27 +35,84 @@ pub(super) struct Storage {
     pub(super) arena: ArenaId,
     /// None if the memory is not the planner's, or there is none.
     pub(super) block: Option<BlockId>,
-    pub(super) held: Option<SectionId>,
 }
 
+// A line for what each use looks at, and one for the rest.
+const _: () = assert!(std::mem::offset_of!(Storage, last_use) == 64 && size_of::<Storage>() == 128);
+
 impl Storage {
+    /// A storage that comes into being at `born`, with nobody's use before.
+    pub(super) fn new(born: Point, bytes: u64, arena: ArenaId, block: Option<BlockId>) -> Storage {
+        Storage {
+            last_write: born,
+            first_read: Point::new(born.stream, 0),
+            further_reads: Vec::new(),
+            held: None,
+            last_use: born,
+            tensors: 0,
+            bytes,
+            arena,
+            block,
+        }
+    }
+
+    /// The newest read of each stream since the last write.
+    pub(super) fn reads(&self) -> impl Iterator<Item = Point> + '_ {
+        let first = (self.first_read.seq > 0).then_some(self.first_read);
+        first.into_iter().chain(self.further_reads.iter().copied())
+    }
+
     /// The points of all last uses.
     pub(super) fn death(&self) -> Frontier {
-        self.reads.iter().copied().chain([self.last_write]).collect()
+        self.reads().chain([self.last_write]).collect()
+    }
+
+    /// Whether every use that one on `stream` must come after is that stream's own, so that the
+    /// stream's order is all it takes.
+    #[inline]
+    pub(super) fn is_ordered_by(&self, stream: StreamId, writes: bool) -> bool {
+        // Without branches where it can be: what comes next is as good as random.
+        let here = |p: Point| (p.stream == stream) | (p.seq == 0);
+        let reads = here(self.first_read) & self.further_reads.is_empty();
+        here(self.last_write) & (reads | !writes)
     }
 
     /// Notes a use at `point`.
+    #[inline]
     pub(super) fn used(&mut self, point: Point, access: Access) {
         self.last_use = point;
-        if access.writes() {
+        if self.last_write == point {
+            // An instruction that reads and writes a storage counts as writing it.
+        } else if access.writes() {
             self.last_write = point;
-            self.reads.clear();
-        } else if let Some(read) = self.reads.iter_mut().find(|r| r.stream == point.stream) {
-            read.seq = point.seq;
+            self.first_read.seq = 0;
+            if !self.further_reads.is_empty() {
+                self.further_reads.clear();
+            }
+        } else if (self.first_read.stream == point.stream) | (self.first_read.seq == 0) {
+            self.first_read = point;
         } else {
-            self.reads.push(point);
+            self.read_further(point);
         }
     }
+
+    #[cold]
+    fn read_further(&mut self, point: Point) {
+        match self.further_reads.iter_mut().find(|r| r.stream == point.stream) {
+            Some(read) => read.seq = point.seq,
+            None => self.further_reads.push(point),
+        }
+    }
+}
+
+/// Tensors of one class have equal dtypes, shapes and layouts, and are all of their storages or
+/// not. What a schema says of one, and how it uses it, it says of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SpecClass(u32);
+
+impl SpecClass {
+    /// Nobody has asked yet.
+    const UNKNOWN: SpecClass = SpecClass(0);
 }
 
 /// What every use of a tensor looks at, apart from the rest to keep it dense.
@@ -59,11 +121,21 @@ struct Hot {
     storage: StorageId,
     /// Odd while the tensor lives.
     generation: u32,
+    class: SpecClass,
+    /// Where the storage lies.
+    arena: ArenaId,
+}
+
+#[derive(Debug, Default)]
+struct Classes {
+    numbers: HashMap<(TensorSpec, bool), SpecClass>,
+    all: Vec<(TensorSpec, bool)>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
     hot: Vec<Hot>,
+    classes: Classes,
     specs: Vec<TensorSpec>,
     /// Where a tensor was made while it lives, and then where it was released.
     places: Vec<Origin>,
@@ -75,6 +147,12 @@ pub(super) struct SlotTable {
     idle_storages: Vec<StorageId>,
     /// The bytes of `free_storages`.
     busy_bytes: u64,
+}
+
+/// Whether a tensor takes all of a storage of `bytes` bytes.
+pub(super) fn is_whole(spec: &TensorSpec, bytes: u64) -> bool {
+    let elements = bytes as usize / spec.dtype.size();
+    elements * spec.dtype.size() == bytes as usize && spec.layout.covers(elements)
 }
 
 /// Takes a slot whose last uses have completed, from the first two that wait.
@@ -117,14 +195,16 @@ impl SlotTable {
         origin: &Origin,
     ) -> TensorRef {
         self.storages[storage.index()].tensors += 1;
+        let arena = self.storages[storage.index()].arena;
         if let Some(id) = reuse(&mut self.free_tensors, sink) {
             let hot = &mut self.hot[id.index()];
-            *hot = Hot { storage, generation: hot.generation.wrapping_add(1) };
+            let generation = hot.generation.wrapping_add(1);
+            *hot = Hot { storage, generation, class: SpecClass::UNKNOWN, arena };
             self.specs[id.index()] = spec;
             self.places[id.index()] = origin.clone();
             return TensorRef { id, generation: hot.generation };
         }
-        self.hot.push(Hot { storage, generation: 1 });
+        self.hot.push(Hot { storage, generation: 1, class: SpecClass::UNKNOWN, arena });
         self.specs.push(spec);
         self.places.push(origin.clone());
         TensorRef { id: TensorId((self.hot.len() - 1) as u32), generation: 1 }
@@ -145,6 +225,54 @@ impl SlotTable {
             }),
             None => Err(Error::Foreign { what: tensor.id.to_string() }),
         }
+    }
+
+    /// Whether a use on `stream`, which is in order and works on `memory`, needs nothing but that
+    /// stream's order: the tensor lives, lies there and is of this class, nobody holds it, and what
+    /// the use comes after was on the stream itself.
+    #[inline]
+    pub(super) fn is_plain(
+        &self,
+        tensor: TensorRef,
+        class: SpecClass,
+        memory: ArenaId,
+        stream: StreamId,
+        writes: bool,
+    ) -> bool {
+        let Some(hot) = self.hot.get(tensor.id.index()) else { return false };
+        if hot.generation != tensor.generation || hot.class != class || hot.arena != memory {
+            return false;
+        }
+        let storage = &self.storages[hot.storage.index()];
+        storage.held.is_none() && storage.is_ordered_by(stream, writes)
+    }
+
+    /// Notes a use of a live tensor.
+    #[inline]
+    pub(super) fn used(&mut self, tensor: TensorId, at: Point, access: Access) {
+        let storage = self.hot[tensor.index()].storage;
+        self.storages[storage.index()].used(at, access);
+    }
+
+    /// The class of a live tensor.
+    pub(super) fn classify(&mut self, tensor: TensorId) -> SpecClass {
+        let hot = &mut self.hot[tensor.index()];
+        if hot.class == SpecClass::UNKNOWN {
+            let spec = &self.specs[tensor.index()];
+            let whole = is_whole(spec, self.storages[hot.storage.index()].bytes);
+            let Classes { numbers, all } = &mut self.classes;
+            hot.class = *numbers.entry((spec.clone(), whole)).or_insert_with(|| {
+                all.push((spec.clone(), whole));
+                SpecClass(all.len() as u32)
+            });
+        }
+        hot.class
+    }
+
+    /// What tensors of a class are like, in words.
+    pub(super) fn likeness(&self, class: SpecClass) -> String {
+        let (spec, whole) = &self.classes.all[class.0 as usize - 1];
+        if *whole { spec.to_string() } else { format!("{spec} within a larger storage") }
     }
 
     /// The storage of a tensor known to live.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode};
+use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode, StreamType};
 
 use crate::frontier::Frontier;
 use crate::list::StreamDecl;
@@ -29,6 +29,8 @@ pub(super) struct StreamTrack {
     pub(super) writes: SmallVec<[DeviceId; 1]>,
     /// Whether the program has promised that released memory is free for everyone.
     pub(super) trusting: bool,
+    /// Whether ops run on it. Others only order.
+    pub(super) runs_ops: bool,
     /// The place of the last instruction.
     pub(super) seq: u64,
     /// What the next instruction knows to have passed. On a pool this grows at fences alone.
@@ -51,7 +53,10 @@ impl StreamTrack {
         reads: SmallVec<[DeviceId; 2]>,
         writes: SmallVec<[DeviceId; 1]>,
     ) -> StreamTrack {
+        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
+        let orders = matches!(decl.key.ty, Barrier | CriticalSection | LazyJobLauncher);
         StreamTrack {
+            runs_ops: !orders,
             decl,
             memory,
             reads,

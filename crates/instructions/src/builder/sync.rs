@@ -95,7 +95,7 @@ impl Builder {
             SyncPolicy::LastUsedStream | SyncPolicy::Frontier => {
                 other(storage.last_write);
                 if operand.access.writes() {
-                    storage.reads.iter().copied().for_each(other);
+                    storage.reads().for_each(other);
                 }
             }
         }
@@ -235,12 +235,8 @@ impl Builder {
 
     /// Notes what an instruction at `at` used.
     pub(super) fn note_uses(&mut self, at: Point, operands: &[Operand]) {
-        // A storage that is read and written by one instruction counts as written: writes last.
-        for writes in [false, true] {
-            for operand in operands.iter().filter(|o| o.access.writes() == writes) {
-                let storage = self.slots.storage_of(operand.tensor);
-                self.slots.storage_mut(storage).used(at, operand.access);
-            }
+        for operand in operands {
+            self.slots.used(operand.tensor, at, operand.access);
         }
     }
 }

@@ -30,7 +30,16 @@ impl Core {
     /// Runs a task of the lane at `at`. Gives it back if the lane is held before it.
     pub(super) fn run(&mut self, at: usize, task: Task) -> Option<Task> {
         match task {
-            Task::Run(instruction) => return self.dispatch(at, instruction).map(Task::Run),
+            Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
+            Task::Wait { at: point, until, via, origin } => {
+                let body = Body::StreamWaitEvent { at: point, until, via };
+                return self.dispatch(at, Instruction { body, origin }).map(Task::run);
+            }
+            Task::Mark { at: point, event, origin } => {
+                let body = Body::RecordEvent { at: point, event };
+                return self.dispatch(at, Instruction { body, origin }).map(Task::run);
+            }
+            Task::Call(call) => return self.call_stored(at, call),
             Task::Hold(_, point, mark) => {
                 if self.hold(at, point, mark) {
                     return Some(task);
@@ -127,7 +136,7 @@ impl Core {
     }
 
     /// An instruction was handed over: it has completed if nothing is outstanding.
-    fn launched(
+    pub(super) fn launched(
         &mut self,
         at: usize,
         seq: u64,
@@ -147,6 +156,17 @@ impl Core {
         self.retire(at);
     }
 
+    /// An instruction was handed over and has nothing outstanding itself.
+    #[inline]
+    pub(super) fn completed(&mut self, at: usize, seq: u64) {
+        if self.lanes[at].flying.is_empty() {
+            self.finished += 1;
+            self.publish(at, seq, Mark::Completed);
+        } else {
+            self.launched(at, seq, None, None, Effect::None);
+        }
+    }
+
     /// Whether the lane's next instruction, whose operands seem to be poisoned, is held. What it
     /// comes after may still fly, and heal them when it lands; then nobody is skipped.
     fn lands_first(&mut self, at: usize) -> bool {
@@ -156,7 +176,7 @@ impl Core {
     }
 
     /// Runs a call. Gives it back if the lane is held before it.
-    fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+    pub(super) fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
         let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return None };
         let (seq, op) = (point.seq, *op);
         if let Some(cause) = poison_of(&self.engine, operands) {
@@ -183,6 +203,21 @@ impl Core {
             },
         };
         match progress {
+            Ok(progress) => self.submitted(at, seq, instruction, Ok(progress)),
+            Err((cause, message)) => self.refused(at, seq, instruction, cause, message),
+        }
+        None
+    }
+
+    /// A call was given to its device, or was not taken.
+    pub(super) fn submitted(
+        &mut self,
+        at: usize,
+        seq: u64,
+        instruction: Instruction,
+        progress: Result<Progress>,
+    ) {
+        match progress {
             Ok(Progress::Pending(ticket)) => {
                 self.launched(at, seq, Some(ticket), None, Effect::Call(instruction));
             }
@@ -190,16 +225,25 @@ impl Core {
                 self.finish_call(at, &instruction, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
-            // What flies before it may be about to heal what this one poisons.
-            Err((cause, message)) if !self.lanes[at].flying.is_empty() => {
-                self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
-            }
-            Err((cause, message)) => {
-                self.fail(at, &instruction, cause, message);
-                self.launched(at, seq, None, None, Effect::None);
-            }
+            Err(error) => self.refused(at, seq, instruction, Cause::Device, error.to_string()),
         }
-        None
+    }
+
+    fn refused(
+        &mut self,
+        at: usize,
+        seq: u64,
+        instruction: Instruction,
+        cause: Cause,
+        message: String,
+    ) {
+        // What flies before it may be about to heal what this one poisons.
+        if !self.lanes[at].flying.is_empty() {
+            self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
+            return;
+        }
+        self.fail(at, &instruction, cause, message);
+        self.launched(at, seq, None, None, Effect::None);
     }
 
     /// Marks what an instruction wrote as poisoned, by its own failure.
@@ -324,7 +368,7 @@ impl Core {
                     let copy = copy?;
                     // SAFETY: the lane runs the instruction that names the tensor, and is held
                     // until this returns.
-                    let slot = unsafe { engine.slots.get(operand.tensor) };
+                    let slot = unsafe { engine.slots.get(operand.tensor.index()) };
                     let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
                     anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
                     // SAFETY: the waits before the instruction order all conflicting uses, and the
@@ -445,13 +489,15 @@ fn poison_of(engine: &Engine, operands: &[Operand]) -> Option<Arc<Failure>> {
     }
     let reads = operands.iter().filter(|o| o.access.reads());
     // SAFETY: the caller is running the instruction, which names these.
-    reads.filter_map(|o| engine.poison.get(unsafe { engine.slots.get(o.tensor) }?.storage)).next()
+    reads
+        .filter_map(|o| engine.poison.get(unsafe { engine.slots.get(o.tensor.index()) }?.storage))
+        .next()
 }
 
 fn poison(engine: &Engine, operands: &[Operand], cause: &Arc<Failure>) {
     for operand in operands.iter().filter(|o| o.access.writes()) {
         // SAFETY: the caller is running the instruction, which names these.
-        if let Some(slot) = unsafe { engine.slots.get(operand.tensor) } {
+        if let Some(slot) = unsafe { engine.slots.get(operand.tensor.index()) } {
             engine.poison.set(slot.storage, cause);
         }
     }
@@ -463,7 +509,7 @@ fn heal(engine: &Engine, operands: &[Operand]) {
     }
     for operand in operands.iter().filter(|o| o.access.writes() && !o.access.reads()) {
         // SAFETY: the caller is running the instruction, which names these.
-        if let Some(slot) = unsafe { engine.slots.get(operand.tensor) } {
+        if let Some(slot) = unsafe { engine.slots.get(operand.tensor.index()) } {
             engine.poison.heal(slot.storage);
         }
     }
@@ -482,14 +528,14 @@ impl Operands for CallOperands<'_> {
 
     fn get(&self, index: usize) -> RawTensor<'_> {
         // SAFETY: this lives while the call runs, and the call names the tensor.
-        match unsafe { self.engine.slots.get(self.operands[index].tensor) } {
+        match unsafe { self.engine.slots.get(self.operands[index].tensor.index()) } {
             Some(slot) => slot.raw(),
             None => unreachable!("an operand's slot is set before the call is emitted"),
         }
     }
 }
 
-static NO_ATTRS: Attrs = Attrs::new();
+pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
 fn run_call(engine: &Engine, body: &Body, kernel: &dyn Kernel, native: &dyn Any) -> WorkResult {
     let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
@@ -527,10 +573,10 @@ impl Work for CallWork<'_> {
 }
 
 /// A call that is to run when its device gets to it.
-struct DetachedCall {
-    engine: Arc<Engine>,
-    body: Body,
-    kernel: Arc<dyn Kernel>,
+pub(super) struct DetachedCall {
+    pub(super) engine: Arc<Engine>,
+    pub(super) body: Body,
+    pub(super) kernel: Arc<dyn Kernel>,
 }
 
 impl Work for DetachedCall {
@@ -559,7 +605,7 @@ struct ReadWork {
 impl Work for ReadWork {
     fn run(&mut self, _: &dyn Any) -> WorkResult {
         // SAFETY: the stream runs the instruction that names the tensor.
-        let slot = unsafe { self.engine.slots.get(self.operand.tensor) };
+        let slot = unsafe { self.engine.slots.get(self.operand.tensor.index()) };
         let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
         anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
         // SAFETY: the waits before the read order all writes before it and none beside it.

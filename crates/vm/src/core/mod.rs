@@ -22,6 +22,7 @@
 mod lane;
 mod launch;
 mod retire;
+mod stored;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use millstream_types::{Point, StreamId};
 use crate::engine::Engine;
 use crate::inbox::{Inbox, News};
 use crate::points::{Mark, Waiter};
-use crate::task::Task;
+use crate::task::{StoredCall, Task};
 
 use lane::Lane;
 
@@ -85,6 +86,18 @@ impl Core {
         if lane.is_held() || !lane.waiting.is_empty() {
             lane.waiting.push_back(task);
         } else if let Some(task) = self.run(at, task) {
+            self.lanes[at].waiting.push_front(task);
+        }
+    }
+
+    /// Takes a stored call.
+    #[inline]
+    pub(crate) fn accept_call(&mut self, call: StoredCall) {
+        let at = self.index[call.stream.index()] as usize;
+        let lane = &mut self.lanes[at];
+        if lane.is_held() || !lane.waiting.is_empty() {
+            lane.waiting.push_back(Task::Call(call));
+        } else if let Some(task) = self.call_stored(at, call) {
             self.lanes[at].waiting.push_front(task);
         }
     }
@@ -244,6 +257,7 @@ impl Core {
     }
 
     /// Publishes that a lane has got as far as `seq`.
+    #[inline]
     fn publish(&mut self, at: usize, seq: u64, mark: Mark) {
         let lane = &mut self.lanes[at];
         self.engine.points.stream(lane.id).publish(seq, mark);

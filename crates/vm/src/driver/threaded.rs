@@ -50,6 +50,14 @@ impl Threaded {
         worker.inbox.wake();
     }
 
+    /// Gives a worker the task that `make` makes, in its place in the queue.
+    #[inline(always)]
+    pub(crate) fn push_with(&mut self, worker: usize, make: impl FnOnce() -> Task) {
+        let worker = &mut self.workers[worker];
+        worker.queue.push_with(make);
+        worker.inbox.wake();
+    }
+
     pub(super) fn threads(&self) -> usize {
         self.workers.len()
     }
@@ -82,11 +90,18 @@ fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>, name: &str) -> Result<
 }
 
 /// How many tasks are taken at once, and how many rounds of the loop may pass before a flush.
-const BATCH: usize = 16;
+const BATCH: u32 = 16;
 
 /// How often a worker finds nothing before it flushes: far less than a microsecond, and long enough
 /// for a submitter that is about to give the next task.
 const QUIET: u32 = 4;
+
+/// How many pauses a worker makes for each task that it has taken since its queue was last empty,
+/// before it looks at the queue again, and how many at most: one or two microseconds. A look takes the
+/// queue's counter away from a submitter that is about to write it. Where tasks come one by one, the
+/// worker looks at once; where they come in a stream, it lets some come together.
+const PAUSES_PER_TASK: u32 = 4;
+const MOST_PAUSES: u32 = 200;
 
 /// How often an idle worker looks again before it sleeps. About ten microseconds.
 const SPINS: u32 = 500;
@@ -94,16 +109,33 @@ const SPINS: u32 = 500;
 /// How long a worker sleeps between two questions to a device that does not tell by itself.
 const POLL: Duration = Duration::from_micros(50);
 
+/// Lets a submitter go ahead that has just given so many tasks. Ends early if there is news.
+fn pause(taken: u32, inbox: &Inbox) {
+    for _ in 0..taken.saturating_mul(PAUSES_PER_TASK).min(MOST_PAUSES) {
+        if inbox.has_news() {
+            return;
+        }
+        std::hint::spin_loop();
+    }
+}
+
 fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut idle, mut unflushed) = (0, 0);
+    let (mut idle, mut unflushed, mut taken) = (0, 0, 0u32);
     loop {
         let mut busy = core.hear();
+        let before = taken;
         for _ in 0..BATCH {
-            let Some(task) = tasks.pop() else { break };
-            busy = true;
-            unflushed += 1;
-            core.accept(task);
+            if let Some(call) = tasks.pop_part(Task::stored) {
+                core.accept_call(call);
+            } else if let Some(task) = tasks.pop() {
+                core.accept(task);
+            } else {
+                break;
+            }
+            taken += 1;
         }
+        unflushed += taken - before;
+        busy |= taken != before;
         busy |= core.poll_devices();
         if busy {
             (idle, unflushed) = (0, unflushed + 1);
@@ -112,6 +144,10 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
             if unflushed > BATCH {
                 core.flush();
                 unflushed = 0;
+            }
+            // A full batch means that there is more.
+            if taken < before + BATCH {
+                pause(std::mem::take(&mut taken), inbox);
             }
             continue;
         }

@@ -37,6 +37,7 @@ use millstream_types::{
     TensorSpec,
 };
 
+use crate::calls::Calls;
 use crate::driver::Driver;
 use crate::emission::{Emission, Release};
 use crate::engine::{Backlog, Engine};
@@ -46,7 +47,7 @@ use crate::host::{HostTable, HostWorkers};
 use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
 use crate::router::Router;
-use crate::slots::TensorSlots;
+use crate::slots::Slots;
 use crate::watch::Watch;
 
 pub use call::CallBuilder;
@@ -107,7 +108,8 @@ impl Machine {
         let engine = Arc::new(Engine {
             machine,
             points: PointTable::new(),
-            slots: TensorSlots::new(),
+            slots: Slots::new(),
+            calls: Slots::new(),
             poison: Poison::default(),
             failures: FailureLog::default(),
             host: HostTable::default(),
@@ -136,7 +138,8 @@ impl Machine {
         let watched = config.watchdog.filter(|_| config.driver == DriverKind::Threaded);
         let watch = watched.map(|limit| Watch::start(engine.clone(), limit)).transpose()?;
         router.watch.clone_from(&watch);
-        let emission = Emission { builder, router, ended_jobs: SmallVec::new(), next_list: 0 };
+        let (calls, ended_jobs) = (Calls::default(), SmallVec::new());
+        let emission = Emission { builder, router, calls, ended_jobs, next_list: 0 };
         let shared = Shared {
             engine,
             emission: Mutex::new(emission),

@@ -1,0 +1,185 @@
+//! Calls whose schema is asked once, to be made many times on operands that are alike.
+//!
+//! Most calls of a program that repeats itself find everything in order: the operands live, nobody
+//! holds them, and their last uses were on the same in-order stream, whose order is then all that
+//! is needed. Such a call is *plain*: it costs a look at each operand.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_ops::{CallSpec, OutputSpec};
+use millstream_types::{Access, Attrs, Error, OpId, Origin, Point, Result, StreamId, TensorSpec};
+
+use crate::builder::slot::SpecClass;
+use crate::builder::{Builder, Sink, SyncPolicy, TensorRef};
+use crate::instruction::{Operand, Operands};
+use crate::table::{Body, Instruction, Kind};
+
+/// A call whose schema has been asked: an op, what its operands are like, and its arguments.
+#[derive(Clone, Debug)]
+pub struct PreparedCall {
+    op: OpId,
+    operands: SmallVec<[(SpecClass, Access); 4]>,
+    attrs: Option<Arc<Attrs>>,
+    /// The sink's own number for the call, if it has one.
+    pub number: Option<u32>,
+}
+
+impl PreparedCall {
+    /// The op.
+    pub const fn op(&self) -> OpId {
+        self.op
+    }
+
+    /// How the operands are used.
+    pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access> + '_ {
+        self.operands.iter().map(|(_, access)| *access)
+    }
+
+    /// The named arguments, if there are any.
+    pub const fn attrs(&self) -> Option<&Arc<Attrs>> {
+        self.attrs.as_ref()
+    }
+
+    fn uses(&self, tensors: &[TensorRef]) -> Operands {
+        let uses = tensors.iter().zip(self.accesses());
+        uses.map(|(tensor, access)| Operand { tensor: tensor.id, access }).collect()
+    }
+
+    /// The instruction that the call is at `at`.
+    pub fn instruction(&self, at: Point, tensors: &[TensorRef], origin: &Origin) -> Instruction {
+        let (op, operands, attrs) = (self.op, self.uses(tensors), self.attrs.clone());
+        let body = Body::OpCall { at, op, operands, attrs, workspace: None };
+        Instruction { body, origin: origin.clone() }
+    }
+}
+
+impl Builder {
+    /// Asks an op's schema once, for a call that is to be made many times: on these operands, or on
+    /// others that are like them.
+    ///
+    /// # Errors
+    /// As [`Builder::call`], or the call makes tensors or wants scratch memory, which have to be
+    /// placed anew each time.
+    pub fn prepare(
+        &mut self,
+        op: OpId,
+        inputs: &[TensorRef],
+        attrs: &Arc<Attrs>,
+    ) -> Result<PreparedCall> {
+        let schema = self.ops.get(op).ok_or_else(|| Error::Foreign { what: op.to_string() })?;
+        let mut specs: SmallVec<[TensorSpec; 4]> = SmallVec::new();
+        for &input in inputs {
+            self.usable(input, None)?;
+            specs.push(self.slots.spec(input.id).clone());
+        }
+        let signature = schema.check(CallSpec { inputs: &specs, attrs })?;
+        let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));
+        if !in_place || signature.workspace > 0 || signature.accesses.len() != inputs.len() {
+            let message = "only a call that makes no tensors and wants no scratch memory can be \
+                           prepared"
+                .to_owned();
+            return Err(Error::Op { op: schema.name().to_owned(), message });
+        }
+        let mut operands = SmallVec::new();
+        for (&tensor, &access) in inputs.iter().zip(&signature.accesses) {
+            let access = match access {
+                Access::Write => self.write_access(tensor),
+                other => other,
+            };
+            operands.push((self.slots.classify(tensor.id), access));
+        }
+        let attrs = (!attrs.is_empty()).then(|| attrs.clone());
+        Ok(PreparedCall { op, operands, attrs, number: None })
+    }
+
+    /// Emits a prepared call: of the operands, only lives, places and likeness are looked at.
+    ///
+    /// # Errors
+    /// The operands are not like those that the call was prepared with. A tensor was released or is
+    /// held, lies elsewhere than the stream works on, or the stream runs no ops.
+    #[inline(always)]
+    pub fn call_prepared(
+        &mut self,
+        sink: &mut impl Sink,
+        stream: StreamId,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) -> Result<Point> {
+        if !self.is_plain(stream, call, tensors) {
+            self.order_prepared(sink, stream, call, tensors, origin)?;
+        }
+        let track = &mut self.streams[stream.index()];
+        track.seq += 1;
+        let at = Point::new(stream, track.seq);
+        for (tensor, (_, access)) in tensors.iter().zip(&call.operands) {
+            self.slots.used(tensor.id, at, *access);
+        }
+        self.stats.count(Kind::OpCall);
+        sink.emit_prepared(at, call, tensors, origin);
+        Ok(at)
+    }
+
+    /// Whether the call can be emitted at the stream's next place as it is.
+    #[inline(always)]
+    fn is_plain(&self, stream: StreamId, call: &PreparedCall, tensors: &[TensorRef]) -> bool {
+        let Some(track) = self.streams.get(stream.index()) else { return false };
+        let plain = |(tensor, (class, access)): (&TensorRef, &(SpecClass, Access))| {
+            self.slots.is_plain(*tensor, *class, track.memory, stream, access.writes())
+        };
+        track.fence_epoch == self.fence_epoch
+            && track.runs_ops
+            && !track.is_pool()
+            && self.policy == SyncPolicy::Frontier
+            && tensors.len() == call.operands.len()
+            && tensors.iter().zip(&call.operands).all(plain)
+    }
+
+    /// Checks what is checked before a prepared call is made, and emits the waits that it needs.
+    #[cold]
+    fn order_prepared(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) -> Result<()> {
+        self.ready_for(stream, call, tensors)?;
+        self.wait_for_operands(sink, stream, &call.uses(tensors), origin);
+        self.catch_up(stream);
+        Ok(())
+    }
+
+    fn ready_for(
+        &mut self,
+        stream: StreamId,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+    ) -> Result<()> {
+        self.runs_kernels(stream)?;
+        let op = self.ops.get(call.op).map_or("?", |o| o.name());
+        let refused = |message| Error::Op { op: op.to_owned(), message };
+        let (given, wanted) = (tensors.len(), call.operands.len());
+        if given != wanted {
+            let message = format!("it was prepared with {wanted} operand(s), {given} given");
+            return Err(refused(message));
+        }
+        for (k, (&tensor, &(class, access))) in tensors.iter().zip(&call.operands).enumerate() {
+            self.slots.live(tensor)?;
+            let given = self.slots.classify(tensor.id);
+            if given != class {
+                let (given, wanted) = (self.slots.likeness(given), self.slots.likeness(class));
+                return Err(refused(format!(
+                    "operand {k} is {given}, and the call was prepared for {wanted}"
+                )));
+            }
+            self.usable(tensor, None)?;
+            let operand = Operand { tensor: tensor.id, access };
+            self.check_place(stream, &operand).map_err(refused)?;
+        }
+        Ok(())
+    }
+}

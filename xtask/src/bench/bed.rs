@@ -1,0 +1,229 @@
+//! The machine that is measured, its ops, and what is looked up before the clock starts.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use millstream::kernels::KernelCtx;
+use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
+use millstream::{
+    Access, Attrs, Batch, DType, DeviceId, Machine, MachineConfig, Prepared, Stream, StreamKey,
+    StreamMode, Tensor, TensorHandle, TensorSpec,
+};
+
+use super::workload::{Node, Workload, step};
+use super::{EngineArgs, Peer};
+
+pub(super) const READS: [&str; 4] = ["bench.write", "bench.read1", "bench.read2", "bench.read3"];
+const NOTHING: &str = "bench.nothing";
+pub(super) const CHECKED: [&str; 4] = ["check.write", "check.read1", "check.read2", "check.read3"];
+pub(super) const GRAIN: [&str; 4] = ["grain.write", "grain.read1", "grain.read2", "grain.read3"];
+pub(super) const GATE: &str = "bench.gate";
+
+/// An op that reads so many operands and changes the last one, if it has any.
+struct Bench {
+    name: &'static str,
+    operands: usize,
+    writes: bool,
+}
+
+const OPERANDS: &[ArgDoc] = &[ArgDoc { name: "x", doc: "any tensor; the last one is changed" }; 4];
+const ID: &[ArgDoc] = &[ArgDoc { name: "id", doc: "the instruction's number" }];
+
+impl Op for Bench {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn summary(&self) -> &str {
+        "Reads its operands and changes the last one, as far as order is concerned."
+    }
+
+    fn inputs(&self) -> &[ArgDoc] {
+        &OPERANDS[..self.operands]
+    }
+
+    fn attrs(&self) -> &[ArgDoc] {
+        ID
+    }
+
+    fn signature(&self, call: CallSpec<'_>) -> millstream::Result<Signature> {
+        let last = call.inputs.len().wrapping_sub(1);
+        let access = |k: usize| match self.writes && k == last {
+            true => Access::ReadWrite,
+            false => Access::Read,
+        };
+        Ok(Signature {
+            accesses: (0..call.inputs.len()).map(access).collect(),
+            outputs: self.writes.then_some(OutputSpec::Same(last)).into_iter().collect(),
+            workspace: 0,
+        })
+    }
+}
+
+/// The variables of the kernels that are checked are host tensors of one word.
+fn word(ctx: &KernelCtx<'_>, operand: usize) -> Result<*mut u64> {
+    let x = ctx.operand(operand)?;
+    ensure!(x.dtype == DType::I64 && x.numel() == 1, "{x:?} is no variable");
+    Ok(x.data.cast())
+}
+
+fn checked(ctx: &KernelCtx<'_>) -> Result<()> {
+    let id = ctx.attrs().int("id")?.context("no id")? as u64;
+    let last = ctx.operands() - 1;
+    // SAFETY: operands of the call, of one word each; the last is written by nobody else meanwhile.
+    let read = |k: usize| word(ctx, k).map(|at| unsafe { *at });
+    let reads = (0..last).map(read).collect::<Result<Vec<u64>>>()?;
+    let value = step(id, reads, read(last)?);
+    let at = word(ctx, last)?;
+    // SAFETY: as above.
+    unsafe { *at = value };
+    Ok(())
+}
+
+/// Computes for so many steps: multiplications that each wait for the one before.
+fn burn(steps: u64) {
+    let mut x = steps;
+    for _ in 0..steps {
+        x = black_box(
+            x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407),
+        );
+    }
+}
+
+/// How many steps take a microsecond, when nothing else wants the processor.
+fn steps_per_us() -> f64 {
+    const STEPS: u64 = 1_000_000;
+    let times = (0..20).map(|_| {
+        let start = Instant::now();
+        burn(STEPS);
+        start.elapsed().as_nanos() as f64 / 1e3
+    });
+    STEPS as f64 / times.fold(f64::INFINITY, f64::min)
+}
+
+/// A machine and what the benchmark does on it.
+pub(super) struct Bed {
+    pub(super) machine: Machine,
+    pub(super) streams: Vec<Stream>,
+    pub(super) gate: Arc<AtomicBool>,
+}
+
+impl Bed {
+    /// A machine for calls of `names`.
+    pub(super) fn new(args: &EngineArgs, names: &[&str; 4]) -> Result<Bed> {
+        let workers = args.workers as usize;
+        let mut config = MachineConfig { host_workers: workers, ..MachineConfig::default() };
+        let gate = Arc::new(AtomicBool::new(true));
+        let mut add = |name, operands, writes, kernel: Arc<dyn millstream::kernels::Kernel>| {
+            config.ops.register(Arc::new(Bench { name, operands, writes }));
+            config.kernels.register("cpu", name, kernel);
+        };
+        let empty = |_: &KernelCtx<'_>| Ok(());
+        let grain = match names == &GRAIN {
+            true => (args.grain * steps_per_us()) as u64,
+            false => 0,
+        };
+        for reads in 0..READS.len() {
+            add(READS[reads], reads + 1, true, Arc::new(empty));
+            add(CHECKED[reads], reads + 1, true, Arc::new(checked));
+            let work = move |_: &KernelCtx<'_>| {
+                burn(grain);
+                Ok(())
+            };
+            add(GRAIN[reads], reads + 1, true, Arc::new(work));
+        }
+        add(NOTHING, 0, false, Arc::new(empty));
+        let shut = gate.clone();
+        let wait = move |_: &KernelCtx<'_>| {
+            while !shut.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            Ok(())
+        };
+        add(GATE, 1, true, Arc::new(wait));
+        let machine = Machine::new(config)?;
+        let mode = match args.peer {
+            Peer::Inorder => StreamMode::InOrder,
+            Peer::Pool | Peer::All => StreamMode::Pool,
+        };
+        let stream = |k| machine.stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), k), mode);
+        let streams = (0..args.streams).map(stream).collect::<Result<_, _>>()?;
+        Ok(Bed { machine, streams, gate })
+    }
+
+    /// The workload's variables, each 1.
+    pub(super) fn variables(&self, load: &Workload) -> Result<Vec<Tensor>> {
+        let spec = TensorSpec::contiguous(DType::I64, &[1])?;
+        let one = || self.machine.upload(&self.streams[0], spec.clone(), 1i64.to_ne_bytes().into());
+        Ok((0..load.variables).map(|_| one()).collect::<Result<_, _>>()?)
+    }
+
+    /// What the workload needs, looked up: its ops and its variables.
+    pub(super) fn look_up(&self, load: &Workload, names: &[&str; 4]) -> Result<Handles> {
+        let variables = self.variables(load)?;
+        let mut calls = Vec::new();
+        for (reads, name) in names.iter().enumerate() {
+            let used = load.nodes.iter().find(|n| n.write.is_some() && n.reads().len() == reads);
+            let Some(node) = used else { continue };
+            let operands: Vec<&Tensor> = node.operands().map(|v| &variables[v as usize]).collect();
+            calls.resize_with(reads, || None);
+            calls.push(Some(self.machine.prepare(name, &operands, Attrs::new())?));
+        }
+        let nothing = self.machine.prepare(NOTHING, &[], Attrs::new())?;
+        let handles = variables.iter().map(Tensor::handle).collect();
+        Ok(Handles { calls, nothing, handles, _variables: variables })
+    }
+
+    /// Submits all calls, and waits. The times per instruction.
+    pub(super) fn round(&self, load: &Workload, on: &Handles) -> Result<(f64, f64)> {
+        let start = Instant::now();
+        let mut batch = self.machine.batch();
+        match &self.streams[..] {
+            [alone] => load.nodes.iter().try_for_each(|node| on.call(&mut batch, node, alone))?,
+            streams if load.width > 0 => {
+                let turns = (0..load.width).map(|x| &streams[x * streams.len() / load.width]);
+                let mut turns = load.nodes.iter().zip(turns.cycle());
+                turns.try_for_each(|(node, stream)| on.call(&mut batch, node, stream))?;
+            }
+            streams => {
+                let mut turns = load.nodes.iter().zip(streams.iter().cycle());
+                turns.try_for_each(|(node, stream)| on.call(&mut batch, node, stream))?;
+            }
+        }
+        drop(batch);
+        let pushed = start.elapsed();
+        self.machine.synchronize()?;
+        let per = |time: Duration| time.as_nanos() as f64 / load.nodes.len() as f64;
+        Ok((per(start.elapsed()), per(pushed)))
+    }
+}
+
+/// What is looked up before the clock starts.
+pub(super) struct Handles {
+    /// The calls that write, by how many variables they read.
+    calls: Vec<Option<Prepared>>,
+    /// The one without operands.
+    nothing: Prepared,
+    handles: Vec<TensorHandle>,
+    _variables: Vec<Tensor>,
+}
+
+impl Handles {
+    #[inline]
+    fn call(&self, batch: &mut Batch<'_>, node: &Node, stream: &Stream) -> millstream::Result<()> {
+        let Some(write) = node.write else { return batch.call(&self.nothing, stream) };
+        let mut operands = [self.handles[write as usize]; 4];
+        for (operand, read) in operands.iter_mut().zip(node.reads()) {
+            *operand = self.handles[*read as usize];
+        }
+        let count = node.reads().len();
+        operands[count] = self.handles[write as usize];
+        match self.calls.get(count) {
+            Some(Some(call)) => batch.call_with(call, &operands[..=count], stream),
+            _ => unreachable!("calls of every kind in the workload are looked up"),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The tests of `bench engine`.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use millstream::{Attrs, Tensor};
+
+use super::bed::{Bed, CHECKED, GATE, GRAIN, READS};
+use super::workload::{Workload, workload};
+use super::{EngineArgs, Row, quantile};
+
+/// Runs one test.
+pub(super) fn run(args: &EngineArgs, test: &str) -> Result<Vec<Row>> {
+    match test {
+        "verify" => verify(args).map(|row| vec![row]),
+        "lat" => latency(args, test, Duration::ZERO, args.count.min(20_000) as usize),
+        "latidle" => latency(args, test, Duration::from_millis(1), 500),
+        "mem" => pending_memory(args),
+        "idle" => idle(args),
+        "flat" => flat(args),
+        "metg" => metg(args),
+        "stencil" => stencil(args),
+        name => {
+            let load = workload(name, args.count as usize, args.width)?;
+            let (ns_per_op, push_ns, extra) = stream(args, &load, &READS)?;
+            Ok(vec![row(args, test, ns_per_op, push_ns, extra, "vol_ctx_sw/op")])
+        }
+    }
+}
+
+fn row(args: &EngineArgs, test: &str, ns_per_op: f64, push_ns: f64, extra: f64, x: &str) -> Row {
+    let round = |figure: f64, digits: f64| (figure * digits).round() / digits;
+    Row {
+        peer: args.peer.name().to_owned(),
+        test: test.to_owned(),
+        w: args.workers,
+        n: args.count,
+        ns_per_op: round(ns_per_op, 10.0),
+        push_ns: round(push_ns, 10.0),
+        extra: round(extra, 1e4),
+        x: x.to_owned(),
+    }
+}
+
+fn switches() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
+    line.map_or(Ok(0), |n| n.trim().parse().context("an unreadable count of context switches"))
+}
+
+/// The bytes that the process has in memory.
+fn resident() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/statm").context("no count of resident pages")?;
+    let pages = text.split_whitespace().nth(1).context("no count of resident pages")?;
+    // Pages of 4 KiB, as the peers' programs count them.
+    Ok(pages.parse::<f64>()? * 4096.0)
+}
+
+/// The medians of the times per instruction, and context switches per instruction.
+fn stream(args: &EngineArgs, load: &Workload, names: &[&str; 4]) -> Result<(f64, f64, f64)> {
+    let bed = Bed::new(args, names)?;
+    let on = bed.look_up(load, names)?;
+    let (mut totals, mut pushes, mut extra) = (Vec::new(), Vec::new(), 0.0);
+    for round in 0..=args.rounds {
+        let before = switches()?;
+        let (total, push) = bed.round(load, &on)?;
+        extra = (switches()? - before) as f64 / load.nodes.len() as f64;
+        if round > 0 {
+            totals.push(total);
+            pushes.push(push);
+        }
+    }
+    Ok((quantile(&mut totals, 0.5), quantile(&mut pushes, 0.5), extra))
+}
+
+/// One instruction is given and waited for, again and again, after a pause.
+fn latency(args: &EngineArgs, test: &str, pause: Duration, count: usize) -> Result<Vec<Row>> {
+    let bed = Bed::new(args, &READS)?;
+    let load = workload("chain", 1, 1)?;
+    let on = bed.look_up(&load, &READS)?;
+    let warm_up = if pause.is_zero() { 500 } else { 0 };
+    let mut times = Vec::with_capacity(count);
+    for k in 0..count + warm_up {
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+        let (total, _) = bed.round(&load, &on)?;
+        if k >= warm_up {
+            times.push(total);
+        }
+    }
+    let extra = quantile(&mut times, 0.99);
+    let ns_per_op = quantile(&mut times, 0.5);
+    Ok(vec![row(args, test, ns_per_op, 0.0, extra, "p99")])
+}
+
+/// The first instruction holds its stream while all others are given.
+fn pending_memory(args: &EngineArgs) -> Result<Vec<Row>> {
+    let bed = Bed::new(args, &READS)?;
+    let load = workload("chain", args.count as usize, 1)?;
+    let x = bed.variables(&load)?.remove(0);
+    let call = bed.machine.prepare(READS[0], &[&x], Attrs::new())?;
+    let gate = bed.machine.prepare(GATE, &[&x], Attrs::new())?;
+    let stream = &bed.streams[0];
+    call.on(stream)?;
+    bed.machine.synchronize()?;
+    bed.gate.store(false, Ordering::Release);
+    gate.on(stream)?;
+    let before = resident()?;
+    let start = Instant::now();
+    let mut batch = bed.machine.batch();
+    let given = load.nodes.iter().try_for_each(|_| batch.call(&call, stream));
+    drop(batch);
+    let push_ns = start.elapsed().as_nanos() as f64 / f64::from(args.count);
+    let after = resident()?;
+    bed.gate.store(true, Ordering::Release);
+    given?;
+    bed.machine.synchronize()?;
+    let extra = (after - before) / f64::from(args.count);
+    Ok(vec![row(args, "mem", 0.0, push_ns, extra, "bytes/op")])
+}
+
+/// Runs each workload with kernels that compute, and compares the variables.
+fn verify(args: &EngineArgs) -> Result<Row> {
+    let mut bad = 0;
+    for name in ["chain", "indep", "random", "fan", "stencil"] {
+        let load = workload(name, if name == "stencil" { 500 } else { 9_000 }, args.width)?;
+        let expected = load.expected();
+        for _ in 0..3 {
+            let bed = Bed::new(args, &CHECKED)?;
+            let variables = bed.variables(&load)?;
+            for (id, node) in load.nodes.iter().enumerate() {
+                let operands: Vec<&Tensor> =
+                    node.operands().map(|v| &variables[v as usize]).collect();
+                let attrs = Attrs::new().with("id", id as i64);
+                let call = bed.machine.prepare(CHECKED[node.reads().len()], &operands, attrs)?;
+                call.on(&bed.streams[id % bed.streams.len()])?;
+            }
+            for (variable, expected) in variables.iter().zip(&expected) {
+                let bytes = variable.read()?;
+                let bytes = bytes.try_into().ok().context("a variable is one word")?;
+                bad += u32::from(u64::from_ne_bytes(bytes) != *expected);
+            }
+        }
+    }
+    Ok(row(args, "verify", 0.0, 0.0, f64::from(bad), "wrong variables"))
+}
+
+/// Each of the stencil's instructions computes for a while.
+fn stencil(args: &EngineArgs) -> Result<Vec<Row>> {
+    let load = workload("stencil", args.count.min(1_000) as usize, args.width)?;
+    let (total, push, _) = stream(args, &load, &GRAIN)?;
+    let name = format!("stencil_w{}_g{}", args.width, args.grain);
+    let extra = args.grain * 1e3 / total;
+    Ok(vec![row(args, &name, total, push, extra, "work_ns/wall_ns per task")])
+}
+
+/// The task that is long enough for half of the workers' time to be work: the minimum effective task
+/// granularity. Source: E. Slaughter et al., "Task Bench: A Parameterized Benchmark for Evaluating
+/// Parallel Runtime Performance", SC 2020. Between two grains it is interpolated, on scales of
+/// logarithms, as the peers' table does.
+fn metg(args: &EngineArgs) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut last: Option<(f64, f64)> = None;
+    let mut found = f64::NAN;
+    for grain in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0] {
+        let one = stencil(&EngineArgs { grain, ..args.clone() })?.remove(0);
+        let granularity = one.ns_per_op * f64::from(args.workers) / 1e3;
+        let efficiency = grain / granularity;
+        rows.push(one);
+        if let (Some((before, at)), true) = (last, efficiency >= 0.5) {
+            let share = (0.5 - before) / (efficiency - before);
+            found = (at.ln() + share * (granularity.ln() - at.ln())).exp();
+            break;
+        }
+        if efficiency >= 0.5 {
+            found = granularity;
+            break;
+        }
+        last = Some((efficiency, granularity));
+    }
+    rows.push(row(args, "metg", 0.0, 0.0, found, "us, METG(50%)"));
+    Ok(rows)
+}
+
+/// What does not grow: with more instructions, more streams, and more live tensors.
+fn flat(args: &EngineArgs) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut add = |name: String, load: &Workload, args: &EngineArgs| -> Result<()> {
+        let (total, push, _) = stream(args, load, &READS)?;
+        rows.push(row(args, &name, total, push, 0.0, ""));
+        Ok(())
+    };
+    for count in [100_000, 1_000_000, 10_000_000] {
+        let args = EngineArgs { rounds: args.rounds.min(3), count, ..args.clone() };
+        add(format!("flat_n{count}"), &workload("random", count as usize, 1)?, &args)?;
+    }
+    for streams in [1, 4, 16, 64] {
+        let args = EngineArgs { streams, ..args.clone() };
+        add(format!("flat_streams{streams}"), &workload("indep", args.count as usize, 1)?, &args)?;
+    }
+    for (live, touched) in [(1_000, 1_000), (1_000_000, 1_000), (1_000_000, 1_000_000)] {
+        let load = Workload::touching(args.count as usize, live, touched);
+        add(format!("flat_live{live}_touched{touched}"), &load, args)?;
+    }
+    Ok(rows)
+}
+
+/// The processor time of a machine that has nothing to do for five seconds, on eight streams that
+/// were used before.
+fn idle(args: &EngineArgs) -> Result<Vec<Row>> {
+    let args = EngineArgs { streams: 8, ..args.clone() };
+    let bed = Bed::new(&args, &READS)?;
+    let load = workload("indep", 1_000, 1)?;
+    let on = bed.look_up(&load, &READS)?;
+    bed.round(&load, &on)?;
+    let (start, before) = (Instant::now(), processor_time()?);
+    std::thread::sleep(Duration::from_secs(5));
+    let share = (processor_time()? - before) / start.elapsed().as_secs_f64();
+    Ok(vec![row(&args, "idle", 0.0, 0.0, share * 100.0, "% of one core")])
+}
+
+/// The seconds of processor time that the process has taken.
+fn processor_time() -> Result<f64> {
+    let mut total = 0.0;
+    for task in std::fs::read_dir("/proc/self/task").context("no list of threads")? {
+        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        let ran = text.split_whitespace().next().context("no count of time")?;
+        total += ran.parse::<f64>()? / 1e9;
+    }
+    Ok(total)
+}
