@@ -41,9 +41,9 @@ pub use millstream_types::{
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    Batch, Blob, CallBuilder, Completion, DriverKind, Event, Job, JobRecorder, JobTensor, Machine,
-    MachineConfig, OpHandle, Prepared, Rendezvous, Report, Schedule, Section, Simulation, Stream,
-    Tensor, TensorHandle, with_stream,
+    Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Job, JobRecorder,
+    JobTensor, Machine, MachineConfig, OpHandle, Prepared, Rendezvous, Report, Schedule, Section,
+    Simulation, Stream, Tensor, TensorHandle, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

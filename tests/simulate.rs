@@ -224,7 +224,7 @@ fn a_certificate_does_not_depend_on_the_run() {
         for driver in [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated] {
             for (threads, repeat) in [(1, 1), (3, 2)] {
                 for seed in 0..5 {
-                    let simulation = Steps { seed, keep_log: false };
+                    let simulation = Steps { seed, ..Steps::default() };
                     let threads = Some(threads);
                     let options =
                         RunOptions { driver, threads, repeat, simulation, ..base.clone() };

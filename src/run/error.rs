@@ -61,7 +61,7 @@ pub(crate) fn placed(program: &Program, place: Place, error: &Error) -> TraceErr
                 nearest => error.meant(nearest.clone()),
             }
         }
-        Error::Failed(failure) => {
+        Error::Failed(failure) | Error::Cancelled(failure) => {
             let at = match &failure.origin {
                 Origin::Trace(file, line) if file.name == program.source.name() => {
                     find(program, *line, failure.op.as_deref())

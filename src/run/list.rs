@@ -264,7 +264,7 @@ pub(super) fn run(
             recheck(&mut report, &reads, repeat);
         }
         let (noted, _) = machine.failures();
-        let all = errors.into_iter().chain(noted.into_iter().map(Error::Failed));
+        let all = errors.into_iter().chain(noted.into_iter().map(Error::of));
         let place = program.source.place(0..0);
         let placed = all.map(|e| placed(program, place, &e));
         report.failures = distinct(report.failures.drain(..).chain(placed));
@@ -294,9 +294,10 @@ fn round(
     let job = machine.store_checked(&checked.list, bound).map_err(whole)?;
     let start = Instant::now();
     let mut errors = Vec::new();
-    let launched = job.launch_from(program.origin(program.source.place(0..0))).map_err(whole)?;
+    let origin = program.origin(program.source.place(0..0));
+    let launched = options.cancellable(|| job.launch_from(origin)).map_err(whole)?;
     match launched.wait() {
-        Err(e) if matches!(e.without_place(), Error::Failed(_)) => errors.push(e),
+        Err(e) if e.failure().is_some() => errors.push(e),
         waited => waited.map_err(whole)?,
     }
     let mut reads = Vec::with_capacity(checked.outputs.len());
@@ -318,7 +319,7 @@ fn round(
             Ok(bytes) => {
                 Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))
             }
-            Err(e) if matches!(e.without_place(), Error::Failed(_)) => {
+            Err(e) if e.failure().is_some() => {
                 errors.push(e);
                 None
             }

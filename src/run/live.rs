@@ -29,7 +29,7 @@ impl<'a> Live<'a> {
     /// A failure does not stop the program: only what depends on it is skipped.
     fn note(&mut self, done: Result<()>) -> Result<()> {
         match done {
-            Err(e) if matches!(e.without_place(), Error::Failed(_)) => {
+            Err(e) if e.failure().is_some() => {
                 self.failures.push(e);
                 Ok(())
             }

@@ -14,7 +14,9 @@ use millstream_kernels::group::Single;
 use millstream_kernels::{Group, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
 use millstream_types::{DeviceId, Result};
-use millstream_vm::{Alone, DriverKind, Machine, MachineConfig, Rendezvous, Simulation};
+use millstream_vm::{
+    Alone, Cancellation, DriverKind, Machine, MachineConfig, Rendezvous, Simulation,
+};
 
 /// How a rank of a program reaches the others.
 pub(crate) struct Rank {
@@ -39,6 +41,8 @@ pub struct Steps {
     pub seed: u64,
     /// Whether the log is wanted, and not only its hash.
     pub keep_log: bool,
+    /// Before which step, counted from 1, [`RunOptions::cancellation`] is cancelled, if it is.
+    pub cancel_at: Option<u64>,
 }
 
 /// The workers of the host's streams under [`DriverKind::Simulated`]: as many on every computer.
@@ -76,6 +80,9 @@ pub struct RunOptions {
     pub watchdog: Option<Duration>,
     /// What is to fail on the devices, from the first statement on.
     pub faults: Option<FaultPlan>,
+    /// What the program's statements belong to, or the launch of its list. Its tensors are made, and
+    /// its outputs read, outside.
+    pub cancellation: Option<Cancellation>,
     /// The ops that a program may call. An execution trace is imported with ops of its own,
     /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which have to be the same.
     pub ops: Arc<OpRegistry>,
@@ -102,6 +109,7 @@ impl Default for RunOptions {
             check_memory: false,
             watchdog: None,
             faults: None,
+            cancellation: None,
             ops: Arc::new(millstream_ops::standard()),
             kernels: Arc::new(millstream_kernels::standard()),
             progress: None,
@@ -140,11 +148,12 @@ impl RunOptions {
         let simulated = self.driver == DriverKind::Simulated;
         let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
         let (devices, control) = registry(completion, self.faults.as_ref());
-        let Steps { seed, keep_log } = self.simulation;
+        let Steps { seed, keep_log, cancel_at } = self.simulation;
+        let cancel = self.cancellation.clone().zip(cancel_at);
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
         let mut config = MachineConfig {
             driver: self.driver,
-            simulation: Simulation { seed, keep_log, devices: Some(control) },
+            simulation: Simulation { seed, keep_log, devices: Some(control), cancel },
             sync: self.sync,
             protection: self.protection,
             memory_limits: self.memory_limits(),
@@ -162,6 +171,14 @@ impl RunOptions {
             config.host_workers = threads.max(1);
         }
         Machine::new(config)
+    }
+
+    /// Runs what [`RunOptions::cancellation`] is to hold.
+    pub(crate) fn cancellable<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.cancellation {
+            Some(cancellation) => cancellation.scope(work),
+            None => work(),
+        }
     }
 
     fn memory_limits(&self) -> HashMap<DeviceId, u64> {

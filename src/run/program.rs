@@ -55,7 +55,7 @@ pub(super) fn run(
         }
         let (noted, _) = machine.failures();
         report.failed.clone_from(&noted);
-        let noted = noted.into_iter().map(Error::Failed);
+        let noted = noted.into_iter().map(Error::of);
         let all = round.failures.into_iter().chain(noted);
         let place = program.source.place(0..0);
         let placed = all.map(|e| placed(program, place, &e));
@@ -119,7 +119,7 @@ fn round(
     for (value, tensor) in (0..).zip(tensors) {
         walk.set(millstream_trace::ValueRef(value), tensor);
     }
-    let walked = walk.all(&block.statements);
+    let walked = options.cancellable(|| walk.all(&block.statements));
     let read = match walked {
         Ok(()) => read_all(program, &mut walk),
         Err(error) => Err(error),
@@ -133,7 +133,7 @@ fn round(
     }
     // What no output waits for ends here: its failures are known then, and its time counts.
     match machine.synchronize() {
-        Err(e) if !matches!(e.without_place(), Error::Failed(_)) => return Err(whole(e)),
+        Err(e) if e.failure().is_none() => return Err(whole(e)),
         _ => {}
     }
     let wall = start.elapsed();
@@ -154,7 +154,7 @@ fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read
                 let spec = tensor.spec();
                 Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))
             }
-            Err(e) if matches!(e.without_place(), Error::Failed(_)) => {
+            Err(e) if e.failure().is_some() => {
                 walk.stage.failures.push(e);
                 None
             }

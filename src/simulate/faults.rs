@@ -1,4 +1,4 @@
-//! A fault of the devices in a simulated run, kind and place chosen by the seed.
+//! A fault of the devices in a simulated run, or a cancellation, kind and place chosen by the seed.
 //!
 //! Which outputs a failure may reach follows from the list of instructions alone: from what each
 //! instruction reads and writes. The engine's own account of poison is not asked.
@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::run::{RunError, RunOptions, RunReport, Steps};
-use crate::simulate::{Finding, Simulator, Trial};
-use millstream_vm::DriverKind;
+use crate::simulate::{Finding, Simulator, Trial, same};
+use millstream_vm::{Cancellation, DriverKind};
 
 impl Simulator {
     /// Runs the program as the seed chooses, with a fault that it chooses, too. What no failure
@@ -29,11 +29,14 @@ impl Simulator {
         // One thread runs all: a kernel of the host's that never ends would end everything.
         let ends = |fault: &Fault| *fault != Fault::NeverCompletes;
         let faults: Vec<Fault> = Fault::ALL.into_iter().filter(ends).collect();
-        let fault = faults[rng.next_u32() as usize % faults.len()];
+        // One more than there are kinds of faults: nothing fails, and the program is cancelled.
+        let Some(&fault) = faults.get(rng.next_u32() as usize % (faults.len() + 1)) else {
+            return self.seed_cancelled(seed, rng.next_u32(), keep_log);
+        };
         let run = |plan: FaultPlan, keep_log| {
             self.prepared.run_with(&RunOptions {
                 driver: DriverKind::Simulated,
-                simulation: Steps { seed, keep_log },
+                simulation: Steps { seed, keep_log, ..Steps::default() },
                 faults: Some(plan),
                 ..self.options.clone()
             })
@@ -57,6 +60,28 @@ impl Simulator {
         let finding =
             found.map(|found| Finding::Fault(format!("{fault:?} at {at} of {positions}: {found}")));
         Ok(Trial { schedule: ran.schedule, finding })
+    }
+
+    /// As [`Simulator::seed_with_fault`], with the statements cancelled before some step.
+    fn seed_cancelled(&self, seed: u64, chosen: u32, keep_log: bool) -> Result<Trial, RunError> {
+        let run = |cancel_at: Option<u64>, keep_log| {
+            self.prepared.run_with(&RunOptions {
+                driver: DriverKind::Simulated,
+                simulation: Steps { seed, keep_log, cancel_at },
+                cancellation: Some(Cancellation::new()),
+                ..self.options.clone()
+            })
+        };
+        let steps = run(None, false)?.schedule.map_or(0, |schedule| schedule.steps);
+        let at = 1 + u64::from(chosen) % (steps + 1);
+        let ran = run(Some(at), keep_log)?;
+        let found = self.judge(&ran).or_else(|| {
+            let (list, inline) = (ran.list.as_ref()?, self.inline.list.as_ref()?);
+            (!same(list, inline)).then(|| "the list depends on the cancellation".to_owned())
+        });
+        let place =
+            |found| Finding::Fault(format!("cancelled before step {at} of {steps}: {found}"));
+        Ok(Trial { schedule: ran.schedule, finding: found.map(place) })
     }
 
     fn judge(&self, ran: &RunReport) -> Option<String> {

@@ -132,7 +132,7 @@ impl Simulator {
     pub fn seed(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
         let options = RunOptions {
             driver: DriverKind::Simulated,
-            simulation: Steps { seed, keep_log },
+            simulation: Steps { seed, keep_log, ..Steps::default() },
             ..self.options.clone()
         };
         let ran = match self.prepared.run_with(&options) {

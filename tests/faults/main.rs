@@ -7,7 +7,6 @@ mod rig;
 mod stuck;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use millstream::ep::faults::Fault;
 use millstream::types::Failure;
@@ -62,12 +61,14 @@ fn check_outputs(case: &Case, rig: &Rig, held: &Held, what: &str) {
                 let bits = |v: &Vec<f32>| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
                 assert_eq!(Some(bits(values)), expected.as_ref().map(bits), "{what}");
             }
-            Some(Err(Error::Failed(failure))) => {
+            Some(Err(error)) => {
+                let failure = error.failure().unwrap_or_else(|| panic!("{what}: {error}"));
                 let from = step_of(&failure.origin);
                 assert!(tainted[output].contains(&from) || from == own, "{what}: {failure}");
                 assert!(failures.contains(failure), "{what}: {failure}");
+                let cancelled = failure.cause == types::Cause::Cancelled;
+                assert_eq!(matches!(error, Error::Cancelled(_)), cancelled, "{what}: {error}");
             }
-            Some(Err(other)) => panic!("{what}: {other}"),
         }
     }
 }
@@ -109,8 +110,7 @@ fn healthy(machine: &Machine, device: bool, what: &str) {
 fn try_one(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at: u64) {
     let what = format!("{}, {driver:?}, {kind:?} of {device} at {at}", case.name);
     let rig = Rig::new(case, driver, kind, device, at);
-    let mut held = Held::default();
-    case.submit(rig.machine(), &mut held, |_| true, |_| ());
+    let held = rig.submit(case);
     for emitted in &held.emitted {
         match emitted.as_ref().map_err(|e| e.as_ref().map(Error::without_place)) {
             Ok(()) | Err(None | Some(Error::OutOfMemory { .. })) => {}
@@ -131,15 +131,14 @@ fn try_one(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at:
 
 /// How many positions a healthy run of `case` has.
 fn positions(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str) -> u64 {
-    let rig = Rig::new(case, driver, Kind::None, device, 0);
-    let mut held = Held::default();
-    case.submit(rig.machine(), &mut held, |_| true, |_| ());
-    check_outputs(case, &rig, &held, case.name);
-    let count = match kind {
-        Kind::None => 0,
-        Kind::Once(fault) | Kind::From(fault) => rig.plan.count(fault.site()),
-        Kind::HalfCopy => rig.copies.load(Ordering::Relaxed),
+    let quiet = match kind {
+        Kind::Cancel | Kind::HalfCopy => kind,
+        _ => Kind::None,
     };
+    let rig = Rig::new(case, driver, quiet, device, u64::MAX);
+    let held = rig.submit(case);
+    check_outputs(case, &rig, &held, case.name);
+    let count = rig.positions(kind);
     drop(held);
     healthy(rig.machine(), true, case.name);
     rig.end(case.name);
@@ -151,7 +150,9 @@ fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
     for case in case::all() {
         for driver in DRIVERS {
-            for device in ["sim", "cpu"] {
+            // What is cancelled is no device's.
+            let devices = if kind == Kind::Cancel { &["sim"][..] } else { &["sim", "cpu"] };
+            for device in devices {
                 for at in 1..=positions(&case, driver, kind, device) {
                     try_one(&case, driver, kind, device, at);
                     tried += 1;
@@ -186,5 +187,6 @@ exhaustive! {
     a_record_is_refused: Kind::Once(Fault::RecordRefused);
     a_wait_is_refused: Kind::Once(Fault::WaitRefused);
     a_copy_fails_half_way: Kind::HalfCopy;
+    what_was_submitted_is_cancelled: Kind::Cancel;
     a_device_is_lost: Kind::Once(Fault::DeviceLost);
 }

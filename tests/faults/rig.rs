@@ -11,22 +11,26 @@ use millstream::ep::{Backend, Registry};
 use millstream::kernels::{Kernel, KernelCtx};
 use millstream::*;
 
-use crate::case::Case;
+use crate::case::{Case, Held};
 
-/// What fails: something of the devices' or the copy kernel, half-way.
+/// What fails: something of the devices' or the copy kernel, half-way. Or nothing fails, and what
+/// the program submits is cancelled: before a step of a simulated run, else as a kernel starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     None,
     Once(Fault),
     From(Fault),
     HalfCopy,
+    Cancel,
 }
 
 /// A machine, and what is known of its devices from outside.
 pub(crate) struct Rig {
     pub(crate) machine: Option<Machine>,
     pub(crate) plan: FaultPlan,
-    pub(crate) copies: Arc<AtomicU64>,
+    /// How many copies there were, or kernels of any kind.
+    calls: Arc<AtomicU64>,
+    cancellation: Cancellation,
     pub(crate) sim: SimControl,
 }
 
@@ -52,6 +56,23 @@ impl Kernel for HalfCopy {
     }
 }
 
+/// Cancels when it is called for the `at`-th time, and runs to its end.
+struct Cancelling {
+    kernel: Arc<dyn Kernel>,
+    count: Arc<AtomicU64>,
+    at: u64,
+    cancellation: Cancellation,
+}
+
+impl Kernel for Cancelling {
+    fn run(&self, ctx: &KernelCtx<'_>) -> anyhow::Result<()> {
+        if self.count.fetch_add(1, Ordering::Relaxed) + 1 == self.at {
+            self.cancellation.cancel();
+        }
+        self.kernel.run(ctx)
+    }
+}
+
 impl Rig {
     /// A machine for `case`, on which `kind` strikes at position `at`: of the device of kind
     /// `device`, the other one is healthy.
@@ -65,7 +86,7 @@ impl Rig {
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
             Kind::From(fault) => FaultPlan::from(fault, at),
-            Kind::None | Kind::HalfCopy => FaultPlan::new(),
+            Kind::None | Kind::HalfCopy | Kind::Cancel => FaultPlan::new(),
         };
         let simulated = driver.0 == DriverKind::Simulated;
         let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
@@ -77,8 +98,14 @@ impl Rig {
             let plan = if faulty { plan.clone() } else { FaultPlan::new() };
             devices.register(Arc::new(FaultyBackend::new(backend, plan)));
         }
-        let simulation =
-            Simulation { seed: driver.1, devices: Some(control.clone()), keep_log: false };
+        let cancellation = Cancellation::new();
+        let cancels = simulated && kind == Kind::Cancel;
+        let simulation = Simulation {
+            seed: driver.1,
+            devices: Some(control.clone()),
+            cancel: cancels.then(|| (cancellation.clone(), at)),
+            ..Simulation::default()
+        };
         let limits = |m| HashMap::from([(DeviceId::cpu(0), 1 << 20), (DeviceId::sim(0), m)]);
         let mut config = MachineConfig {
             driver: driver.0,
@@ -89,13 +116,47 @@ impl Rig {
             memory_limits: case.memory.map(limits).unwrap_or_default(),
             ..MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices))
         };
-        let copies = Arc::new(AtomicU64::new(0));
-        if let Some(copy) = config.kernels.get("cpu", "copy").cloned() {
-            let at = if kind == Kind::HalfCopy { at } else { 0 };
-            let half = HalfCopy { copy, count: copies.clone(), at };
-            config.kernels.register("cpu", "copy", Arc::new(half));
+        let calls = Arc::new(AtomicU64::new(0));
+        let wrapped: &[&str] = match kind {
+            Kind::HalfCopy => &["copy"],
+            Kind::Cancel if !simulated => &["add", "add_", "copy", "fill", "relu"],
+            _ => &[],
+        };
+        for name in wrapped {
+            let kernel = config.kernels.get("cpu", name).cloned().unwrap();
+            let count = calls.clone();
+            let wrapper: Arc<dyn Kernel> = match kind {
+                Kind::HalfCopy => Arc::new(HalfCopy { copy: kernel, count, at }),
+                _ => {
+                    let cancellation = cancellation.clone();
+                    Arc::new(Cancelling { kernel, count, at, cancellation })
+                }
+            };
+            config.kernels.register("cpu", name, wrapper);
         }
-        Rig { machine: Some(Machine::new(config).unwrap()), plan, copies, sim: control }
+        let machine = Some(Machine::new(config).unwrap());
+        Rig { machine, plan, calls, cancellation, sim: control }
+    }
+
+    /// Submits all steps of a case, to be cancelled if that is what happens here.
+    pub(crate) fn submit(&self, case: &Case) -> Held {
+        let mut held = Held::default();
+        let submit = || case.submit(self.machine(), &mut held, |_| true, |_| ());
+        self.cancellation.scope(submit);
+        held
+    }
+
+    /// How many positions there were so far.
+    pub(crate) fn positions(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::None => 0,
+            Kind::Once(fault) | Kind::From(fault) => self.plan.count(fault.site()),
+            Kind::HalfCopy => self.calls.load(Ordering::Relaxed),
+            Kind::Cancel => match self.machine().schedule().unwrap() {
+                Some(schedule) => schedule.steps,
+                None => self.calls.load(Ordering::Relaxed),
+            },
+        }
     }
 
     pub(crate) fn machine(&self) -> &Machine {

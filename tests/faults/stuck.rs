@@ -24,8 +24,7 @@ fn a_stream_never_completes_simulated() {
             for at in 1..=positions(&case, driver, KIND, "sim") {
                 let what = format!("{}, {driver:?}, at {at}", case.name);
                 let rig = Rig::new(&case, driver, KIND, "sim", at);
-                let mut held = Held::default();
-                case.submit(rig.machine(), &mut held, |_| true, |_| ());
+                let held = rig.submit(&case);
                 for (&output, expected) in case.outputs.iter().zip(&expected) {
                     match case.read(&held, output) {
                         Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
@@ -66,8 +65,7 @@ fn a_stream_never_completes_threaded() {
                 let rig = Rig::new(&case, driver, KIND, device, at);
                 std::thread::scope(|scope| {
                     let waiting = scope.spawn(|| {
-                        let mut held = Held::default();
-                        case.submit(rig.machine(), &mut held, |_| true, |_| ());
+                        let held = rig.submit(&case);
                         // A limit that is over at once; what it says depends on the moment.
                         let _ = rig.machine().synchronize_for(Duration::from_millis(1));
                         let read = |&o: &usize| case.read(&held, o);

@@ -8,6 +8,7 @@ mod common;
 
 mod barrier;
 mod batch;
+mod cancel;
 mod chain;
 mod critical_section;
 mod current_stream;

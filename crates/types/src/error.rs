@@ -95,6 +95,9 @@ pub enum Error {
     /// An instruction failed while running, or was skipped because one it depends on had.
     #[error("{0}")]
     Failed(Arc<Failure>),
+    /// An instruction was cancelled before it started, or was skipped because one it depends on was.
+    #[error("{0}")]
+    Cancelled(Arc<Failure>),
     /// A wait took longer than it was allowed to.
     #[error("timed out waiting for {what}")]
     Timeout {
@@ -152,11 +155,27 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 }
 
 impl Error {
+    /// What who waits for an instruction that failed, or for what it would have written, gets.
+    pub fn of(failure: Arc<Failure>) -> Error {
+        match failure.cause {
+            Cause::Cancelled => Error::Cancelled(failure),
+            Cause::Error | Cause::Panic | Cause::Device => Error::Failed(failure),
+        }
+    }
+
+    /// The instruction that failed or was cancelled, if that is what went wrong.
+    pub fn failure(&self) -> Option<&Arc<Failure>> {
+        match self.without_place() {
+            Error::Failed(failure) | Error::Cancelled(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
     /// The error with the place it came from, unless it names one already.
     #[must_use]
     pub fn at(self, origin: &Origin) -> Error {
         match self {
-            Error::At { .. } | Error::Failed(_) => self,
+            Error::At { .. } | Error::Failed(_) | Error::Cancelled(_) => self,
             other if origin.is_unknown() => other,
             other => Error::At { origin: origin.clone(), error: Box::new(other) },
         }
@@ -177,6 +196,7 @@ impl Error {
             self.without_place(),
             Error::OutOfMemory { .. }
                 | Error::Failed(_)
+                | Error::Cancelled(_)
                 | Error::Timeout { .. }
                 | Error::Stuck { .. }
                 | Error::Overdue(_)

@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use millstream_instructions::TensorRef;
 use millstream_types::{Error, Origin, Result};
 
+use crate::cancel;
 use crate::emission::Emission;
 use crate::guard::{self, Holding};
 use crate::handle::Stream;
@@ -103,7 +104,9 @@ impl Batch<'_> {
         if !Arc::ptr_eq(&call.machine().shared, shared) {
             return Err(Error::Foreign { what: "the call".to_owned() });
         }
-        if self.turn.as_ref().is_none_or(|turn| turn.left == 0) {
+        let stays =
+            |turn: &Turn<'_>| turn.left > 0 && cancel::is_current(&turn.emission.router.within);
+        if !self.turn.as_ref().is_some_and(stays) {
             self.begin_turn()?;
         }
         let Some(turn) = &mut self.turn else { return Ok(()) };

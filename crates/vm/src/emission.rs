@@ -10,6 +10,7 @@ use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef
 use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 
 use crate::calls::Calls;
+use crate::cancel;
 use crate::guard;
 use crate::job::Ended;
 use crate::machine::{DriverKind, Shared};
@@ -137,6 +138,7 @@ impl Shared {
             self.wait_for_room()?;
             let mut emission = self.lock()?;
             self.drain(&mut emission);
+            emission.router.within = cancel::current();
             if self.driver == DriverKind::Inline {
                 return Ok(emission);
             }
@@ -144,6 +146,7 @@ impl Shared {
             let Some(crowd) = builder.crowd(self.watermark_bytes, router) else {
                 return Ok(emission);
             };
+            emission.router.within = None;
             drop(emission);
             for point in crowd.iter() {
                 self.wait_point(point, None)?;
@@ -153,7 +156,8 @@ impl Shared {
 
     /// Leaves the critical section after an emission.
     pub(crate) fn leave(&self, mut emission: MutexGuard<'_, Emission>) {
-        let Router { driver, engine, .. } = &mut emission.router;
+        let Router { driver, engine, within, .. } = &mut emission.router;
+        *within = None;
         driver.advance(engine);
         drop(emission);
         self.drain_late();

@@ -31,12 +31,14 @@
 //! | `host` | callbacks, reads, and their threads |
 //! | [`job`] | stored lists |
 //! | [`prepared`], [`batch`], `calls` | calls made many times, and many calls in a row |
+//! | `cancel` | giving up what was submitted |
 //! | `guard` | refuses a machine's own work to wait for it |
 #![deny(missing_docs)]
 
 mod barrier;
 pub mod batch;
 mod calls;
+mod cancel;
 mod core;
 mod driver;
 mod emission;
@@ -60,6 +62,7 @@ mod task;
 mod watch;
 
 pub use batch::Batch;
+pub use cancel::Cancellation;
 pub use driver::{Schedule, Simulation};
 pub use engine::{Alone, Rendezvous};
 pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};

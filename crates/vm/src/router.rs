@@ -18,6 +18,7 @@ use millstream_types::{
     EventId, ListId, Origin, Point, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
+use crate::cancel::{self, Within};
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::job::StoredJob;
@@ -37,6 +38,8 @@ struct Stream {
     tail: u64,
     /// What the next instruction comes after, beside its waits.
     gates: SmallVec<[Point; 2]>,
+    /// The scopes that its worker takes what comes next to be in.
+    within: Option<Arc<Within>>,
 }
 
 /// The worker of a stream that has none yet.
@@ -44,7 +47,7 @@ const UNOPENED: usize = usize::MAX;
 
 impl Stream {
     fn unopened(id: StreamId) -> Stream {
-        Stream { id, worker: UNOPENED, base: 0, tail: 0, gates: SmallVec::new() }
+        Stream { id, worker: UNOPENED, base: 0, tail: 0, gates: SmallVec::new(), within: None }
     }
 }
 
@@ -71,6 +74,8 @@ pub(crate) struct Router {
     pub(crate) engine: Arc<Engine>,
     pub(crate) driver: Driver,
     pub(crate) watch: Option<Arc<Watch>>,
+    /// The scopes that what is being emitted was submitted in.
+    pub(crate) within: Option<Arc<Within>>,
     program: Scope,
     /// The last barrier: streams that come into being later come after it, too.
     last_barrier: Option<Point>,
@@ -92,6 +97,7 @@ impl Router {
             engine,
             driver,
             watch: None,
+            within: None,
             program: Scope::default(),
             last_barrier: None,
             jobs: HashMap::new(),
@@ -148,7 +154,7 @@ impl Router {
             watch.note(&open);
         }
         self.driver.push(worker, open);
-        Ok(Stream { id, worker, base: 0, tail: 0, gates: SmallVec::new() })
+        Ok(Stream { worker, ..Stream::unopened(id) })
     }
 
     /// Private streams for a stored list.
@@ -241,6 +247,11 @@ impl Router {
         let stream = &mut self.program.streams[at];
         stream.tail = seq;
         let worker = stream.worker;
+        if !cancel::same(stream.within.as_ref(), self.within.as_ref()) {
+            stream.within.clone_from(&self.within);
+            let enter = Task::Within(stream.id, stream.within.clone());
+            self.push(worker, enter);
+        }
         self.push(worker, task);
     }
 
@@ -341,7 +352,8 @@ impl JobRun<'_> {
         let gates = std::mem::take(&mut s.gates);
         s.tail = seq;
         if !std::mem::replace(&mut self.started[stream.index()], true) {
-            self.router.push(worker, Task::Enter(id, self.begun));
+            let within = self.router.within.clone();
+            self.router.push(worker, Task::Enter(id, self.begun, within));
         }
         for gate in gates {
             self.router.push(worker, Task::Hold(id, gate, Mark::Completed));
@@ -444,7 +456,10 @@ impl Sink for Router {
             Task::Call(StoredCall { stream: at.stream, number, seq: at.seq, from, tensors })
         };
         let stream = &mut self.program.streams[at.stream.index()];
-        if let (Driver::Threaded(threaded), true) = (&mut self.driver, stream.gates.is_empty()) {
+        let same = cancel::same(stream.within.as_ref(), self.within.as_ref());
+        if let (Driver::Threaded(threaded), true) =
+            (&mut self.driver, same && stream.gates.is_empty())
+        {
             stream.tail = at.seq;
             self.engine.backlog.give();
             threaded.push_with(stream.worker, stored);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
 use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
+use crate::cancel::Within;
 use crate::points::Mark;
 use crate::slots::CallSlot;
 
@@ -31,8 +32,11 @@ pub(crate) enum Task {
     /// The half of a `StreamWait` on the stream that is waited for: where that is, the event, and
     /// where the wait itself is and comes from.
     Record { until: Point, event: EventId, at: Point, origin: Origin },
-    /// What follows on a private stream belongs to the run of a stored list that begins at a point.
-    Enter(StreamId, Point),
+    /// What follows on a private stream belongs to the run of a stored list that begins at a point,
+    /// launched within these scopes.
+    Enter(StreamId, Point, Option<Arc<Within>>),
+    /// What follows on the stream was submitted within these scopes.
+    Within(StreamId, Option<Arc<Within>>),
     /// A stored list begins: its streams may go on, and what its storages held is forgotten.
     Begin(Point, Arc<[u64]>),
 }
@@ -99,7 +103,10 @@ impl Task {
                 None => unreachable!("only instructions with a place are given to workers"),
             },
             Task::Call(call) => call.stream,
-            Task::Open(lane, _) | Task::Hold(lane, _, _) | Task::Enter(lane, _) => *lane,
+            Task::Open(lane, _)
+            | Task::Hold(lane, _, _)
+            | Task::Enter(lane, ..)
+            | Task::Within(lane, _) => *lane,
             Task::Wait { at, .. }
             | Task::Mark { at, .. }
             | Task::Record { until: at, .. }
@@ -136,7 +143,9 @@ impl fmt::Display for TaskName<'_> {
                 write!(f, "{lane} hold until launch of {point}")
             }
             Task::Record { until, .. } => write!(f, "{until} record"),
-            Task::Enter(_, launcher) => write!(f, "{lane} enter {launcher}"),
+            Task::Enter(_, launcher, _) => write!(f, "{lane} enter {launcher}"),
+            Task::Within(_, Some(_)) => write!(f, "{lane} enters a scope"),
+            Task::Within(_, None) => write!(f, "{lane} leaves all scopes"),
             Task::Begin(point, _) => write!(f, "{point} begin"),
         }
     }

@@ -101,9 +101,9 @@ impl Watch {
         match task {
             Task::Open(_, key) => stream.key = Some((**key).clone()),
             Task::Hold(_, point, mark) => stream.gates.push((*point, *mark)),
-            Task::Enter(_, launcher) => stream.gates.push((*launcher, Mark::Launched)),
+            Task::Enter(_, launcher, _) => stream.gates.push((*launcher, Mark::Launched)),
             // Where there is a watchdog, calls are given as instructions.
-            Task::Begin(..) | Task::Call(_) => {}
+            Task::Begin(..) | Task::Within(..) | Task::Call(_) => {}
             Task::Record { until, origin, .. } => {
                 stream.give(until.seq, "StreamWait", None, origin.clone(), None);
             }

@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     /// Plant a mistake: the builder leaves out waits, or the order of memory.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(super) without: Option<Planted>,
-    /// Let something of the devices fail in each run: what and where, the seed chooses.
+    /// Let something of the devices fail in each run, or cancel the program: what and where, the seed
+    /// chooses.
     #[arg(long, conflicts_with_all = ["without", "model"])]
     pub(super) faults: bool,
     /// Where the smallest program that fails is written.

@@ -8,6 +8,7 @@ use millstream_instructions::Instruction;
 use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
+use crate::cancel::Within;
 use crate::task::Task;
 
 /// What a stream is made of, once its first instruction that needs it has come.
@@ -66,6 +67,8 @@ pub(super) struct Lane {
     pub(super) watching: bool,
     /// Of a private stream: the instruction that runs its list.
     pub(super) launcher: Option<Point>,
+    /// The scopes that what comes next was submitted in.
+    pub(super) within: Option<Arc<Within>>,
     /// Whether points were published since the last flush.
     pub(super) dirty: bool,
 }
@@ -85,6 +88,7 @@ impl Lane {
             reported: VecDeque::new(),
             watching: false,
             launcher: None,
+            within: None,
             dirty: false,
         }
     }

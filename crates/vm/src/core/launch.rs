@@ -10,6 +10,7 @@ use millstream_instructions::{Body, Instruction, Operand, Via};
 use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::{Attrs, Cause, Error, EventId, Failure, Point, Result};
 
+use crate::cancel::{self, Cancelled, Within};
 use crate::core::Core;
 use crate::core::lane::{Effect, Flying, Lane, Native};
 use crate::engine::Engine;
@@ -20,6 +21,9 @@ use crate::task::Task;
 
 /// What made work fail, and in which words.
 pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
+    if let Some(cancelled) = error.downcast_ref::<Cancelled>() {
+        return (Cause::Cancelled, cancelled.to_string());
+    }
     match error.downcast_ref::<Panicked>() {
         Some(panic) => (Cause::Panic, panic.message.clone()),
         None => (Cause::Error, format!("{error:#}")),
@@ -46,11 +50,16 @@ impl Core {
                 }
                 self.finished += 1;
             }
-            Task::Enter(_, launcher) => {
+            Task::Enter(_, launcher, ref within) => {
                 if self.hold(at, launcher, Mark::Launched) {
                     return Some(task);
                 }
+                self.lanes[at].within.clone_from(within);
                 self.lanes[at].launcher = Some(launcher);
+                self.finished += 1;
+            }
+            Task::Within(_, within) => {
+                self.lanes[at].within = within;
                 self.finished += 1;
             }
             Task::Begin(point, storages) => {
@@ -191,12 +200,14 @@ impl Core {
         let Core { engine, lanes, .. } = self;
         // Nothing on the way of a call counts references: the engine's count would be written by
         // all threads.
-        let progress = match (made, lanes[at].native.as_mut()) {
+        let lane = &mut lanes[at];
+        let progress = match (made, lane.native.as_mut()) {
             (Err(error), _) => Err((Cause::Device, error.to_string())),
             (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
             (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
                 Some(Some(kernel)) => {
-                    let mut work = CallWork { engine, body: &instruction.body, kernel };
+                    let (body, within) = (&instruction.body, lane.within.as_ref());
+                    let mut work = CallWork { engine, body, kernel, within };
                     native.stream.submit(&mut work).map_err(|e| (Cause::Device, e.to_string()))
                 }
                 _ => Err((Cause::Error, no_kernel(engine, op, native))),
@@ -362,7 +373,9 @@ impl Core {
                     return;
                 }
                 let copy = self.host_copy(at);
+                let within = self.lanes[at].within.clone();
                 Box::new(move || {
+                    cancel::refuse(within.as_ref())?;
                     let callback =
                         callback.ok_or_else(|| anyhow::anyhow!("the function is gone"))?;
                     let copy = copy?;
@@ -425,7 +438,7 @@ impl Core {
             if self.lands_first(at) {
                 return Some(instruction);
             }
-            self.engine.host.finish_read(into, Err(Error::Failed(cause)));
+            self.engine.host.finish_read(into, Err(Error::of(cause)));
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
@@ -433,7 +446,8 @@ impl Core {
         let bytes = Arc::new(Mutex::new(None));
         let copy = self.host_copy(at);
         let progress = copy.and_then(|copy| {
-            let mut work = ReadWork { engine, operand, copy, bytes: bytes.clone() };
+            let (bytes, within) = (bytes.clone(), self.lanes[at].within.clone());
+            let mut work = ReadWork { engine, operand, copy, bytes, within };
             Ok(self.native(at)?.stream.submit(&mut work)?)
         });
         match progress {
@@ -464,13 +478,13 @@ impl Core {
         let Body::SyncRead { operand, into, .. } = &instruction.body else { return };
         let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
         let result = match (poison_of(&self.engine, &[*operand]), result, bytes) {
-            (Some(cause), _, _) => Err(Error::Failed(cause)),
+            (Some(cause), _, _) => Err(Error::of(cause)),
             (None, Ok(()), Some(bytes)) => Ok(bytes),
             (None, Ok(()), None) => Err(Error::Internal { message: "nothing was read".to_owned() }),
             (None, Err(error), _) => {
                 let (cause, message) = cause_of(&error);
                 let key = &self.lanes[at].key;
-                Err(Error::Failed(self.engine.failure(instruction, key, cause, message)))
+                Err(Error::of(self.engine.failure(instruction, key, cause, message)))
             }
         };
         self.engine.host.finish_read(*into, result);
@@ -537,8 +551,18 @@ impl Operands for CallOperands<'_> {
 
 pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
-fn run_call(engine: &Engine, body: &Body, kernel: &dyn Kernel, native: &dyn Any) -> WorkResult {
+fn run_call(
+    engine: &Engine,
+    body: &Body,
+    kernel: &dyn Kernel,
+    within: Option<&Arc<Within>>,
+    native: &dyn Any,
+) -> WorkResult {
     let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
+    // A call without operands is the machine's own: it fills memory that nobody has.
+    if !operands.is_empty() {
+        cancel::refuse(within)?;
+    }
     let operands = CallOperands { engine, operands };
     let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
     let workspace = match workspace {
@@ -556,11 +580,12 @@ struct CallWork<'a> {
     engine: &'a Arc<Engine>,
     body: &'a Body,
     kernel: &'a Arc<dyn Kernel>,
+    within: Option<&'a Arc<Within>>,
 }
 
 impl Work for CallWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        run_call(self.engine, self.body, &**self.kernel, native)
+        run_call(self.engine, self.body, &**self.kernel, self.within, native)
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
@@ -568,6 +593,7 @@ impl Work for CallWork<'_> {
             engine: self.engine.clone(),
             body: self.body.clone(),
             kernel: self.kernel.clone(),
+            within: self.within.cloned(),
         })
     }
 }
@@ -577,12 +603,15 @@ pub(super) struct DetachedCall {
     pub(super) engine: Arc<Engine>,
     pub(super) body: Body,
     pub(super) kernel: Arc<dyn Kernel>,
+    pub(super) within: Option<Arc<Within>>,
 }
 
 impl Work for DetachedCall {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let engine = &self.engine;
-        crate::guard::within(engine.machine, || run_call(engine, &self.body, &*self.kernel, native))
+        let DetachedCall { engine, body, kernel, within } = self;
+        crate::guard::within(engine.machine, || {
+            run_call(engine, body, &**kernel, within.as_ref(), native)
+        })
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
@@ -590,6 +619,7 @@ impl Work for DetachedCall {
             engine: self.engine.clone(),
             body: self.body.clone(),
             kernel: self.kernel.clone(),
+            within: self.within.clone(),
         })
     }
 }
@@ -600,10 +630,12 @@ struct ReadWork {
     operand: Operand,
     copy: Arc<dyn Kernel>,
     bytes: Arc<Mutex<Option<Vec<u8>>>>,
+    within: Option<Arc<Within>>,
 }
 
 impl Work for ReadWork {
     fn run(&mut self, _: &dyn Any) -> WorkResult {
+        cancel::refuse(self.within.as_ref())?;
         // SAFETY: the stream runs the instruction that names the tensor.
         let slot = unsafe { self.engine.slots.get(self.operand.tensor.index()) };
         let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
@@ -620,6 +652,7 @@ impl Work for ReadWork {
             operand: self.operand,
             copy: self.copy.clone(),
             bytes: self.bytes.clone(),
+            within: self.within.clone(),
         })
     }
 }

@@ -23,7 +23,7 @@ impl Core {
             unreachable!("a stored call is in the table before it is emitted")
         };
         // Whatever is out of the ordinary goes the way of all instructions.
-        let ready = lane.lost.is_none() && !engine.poison.any();
+        let ready = lane.lost.is_none() && lane.within.is_none() && !engine.poison.any();
         let Some(native) = lane.native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
@@ -73,6 +73,8 @@ impl Work for StoredWork<'_> {
             engine: self.engine.clone(),
             body: self.call.instruction(self.slot).body,
             kernel: self.kernel.clone(),
+            // A lane within a scope goes the way of all instructions.
+            within: None,
         })
     }
 }

@@ -34,6 +34,11 @@ impl Log {
         Log { steps: 0, hasher: blake3::Hasher::new(), text, kept, hashed: 0 }
     }
 
+    /// How many steps were taken.
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// A step, which `what` describes.
     pub(super) fn step(&mut self, what: fmt::Arguments<'_>) {
         self.steps += 1;

@@ -21,8 +21,9 @@ use std::sync::Arc;
 
 use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
 use millstream_stream_policy::Crew;
-use millstream_types::{Error, Point, Result};
+use millstream_types::{Error, Origin, Point, Result};
 
+use crate::cancel::Cancellation;
 use crate::core::{Core, Progress};
 use crate::engine::Engine;
 use crate::inbox::Inbox;
@@ -43,6 +44,8 @@ pub struct Simulation {
     pub devices: Option<SimControl>,
     /// Whether the log is wanted, and not only its hash.
     pub keep_log: bool,
+    /// What is cancelled, and before which step, counted from 1: as by another thread.
+    pub cancel: Option<(Cancellation, u64)>,
 }
 
 struct Worker {
@@ -62,6 +65,7 @@ pub(crate) struct Simulated {
     log: Log,
     /// Of each stream the place up to which the program knows it to have completed.
     told: Vec<u64>,
+    cancel: Option<(Cancellation, u64)>,
     // Kept for their memory.
     steps: Vec<Step>,
     runnable: Vec<(SimStreamId, u64, CommandKind)>,
@@ -76,6 +80,7 @@ impl Simulated {
             chooser: Chooser::new(simulation.seed),
             log: Log::new(simulation.keep_log),
             told: Vec::new(),
+            cancel: simulation.cancel,
             steps: Vec::new(),
             runnable: Vec::new(),
         }
@@ -163,6 +168,11 @@ impl Simulated {
 
     /// Takes one of the legal steps. Returns false if there is none.
     pub(crate) fn step(&mut self, engine: &Arc<Engine>) -> bool {
+        if let Some((cancellation, _)) = self.cancel.take_if(|(_, at)| self.log.steps() + 1 >= *at)
+        {
+            self.log.note(format_args!("another thread cancels"));
+            cancellation.cancel_from(Origin::Unknown);
+        }
         self.steps.clear();
         for (k, worker) in self.workers.iter().enumerate() {
             if !worker.tasks.is_empty() {

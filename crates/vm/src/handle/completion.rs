@@ -68,7 +68,7 @@ impl Completion {
         drop(emission);
         let failures = &self.machine.shared.engine.failures;
         let first = self.points.iter().find_map(|&point| failures.up_to(point));
-        first.map_or(Ok(()), |f| Err(Error::Failed(f)))
+        first.map_or(Ok(()), |f| Err(Error::of(f)))
     }
 }
 

@@ -85,7 +85,7 @@ impl Machine {
     }
 
     fn first_failure(&self) -> Result<()> {
-        self.shared.engine.failures.first().map_or(Ok(()), |f| Err(Error::Failed(f)))
+        self.shared.engine.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
     }
 
     /// The failures since they were last cleared, the first ones in full, and how many there were.
