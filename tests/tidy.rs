@@ -39,6 +39,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("tests/faults/rig.rs", "a kernel that copies half of its operand"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
     ("xtask/src/bench/memory.rs", "calls allocators of the host's, to compare with"),
+    (
+        "tests/needless_waits.rs",
+        "runs lists that lack a wait, on one thread, to see what comes of it",
+    ),
     ("xtask/src/simulate/planted.rs", "leaves protection out, to see the simulator find it"),
     ("tests/simulate.rs", "leaves protection out, to see the simulator find it"),
     ("xtask/src/bench/bed.rs", "kernels that are checked read and write their variables"),
