@@ -133,11 +133,20 @@ fn round(
     }
     // What no output waits for ends here: its failures are known then, and its time counts.
     match machine.synchronize() {
+        Err(e) if is_stuck(&e) => {
+            report.stuck = Some(machine.progress().map_err(whole)?);
+            walk.stage.failures.push(e);
+        }
         Err(e) if e.failure().is_none() => return Err(whole(e)),
         _ => {}
     }
     let wall = start.elapsed();
     Ok(Round { reads, wall, failures: walk.stage.failures })
+}
+
+/// Whether a wait ended since nothing could move any more. What does not hang is read all the same.
+fn is_stuck(error: &Error) -> bool {
+    matches!(error.without_place(), Error::Stuck { .. })
 }
 
 fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read>, RunError> {
@@ -154,7 +163,7 @@ fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read
                 let spec = tensor.spec();
                 Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))
             }
-            Err(e) if e.failure().is_some() => {
+            Err(e) if e.failure().is_some() || is_stuck(&e) => {
                 walk.stage.failures.push(e);
                 None
             }

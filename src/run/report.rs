@@ -8,6 +8,7 @@ use millstream_instructions::builder::Waits;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
+use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, StreamKey, TensorId, TensorSpec};
 use millstream_vm::Schedule;
 
@@ -45,6 +46,8 @@ pub struct RunReport {
     pub imported: Option<Imported>,
     /// The instructions that failed by themselves, the first ones.
     pub failed: Vec<Arc<Failure>>,
+    /// How far each stream came, if something was waited for that never could come.
+    pub stuck: Option<Vec<StreamProgress>>,
     /// What failed while running, each once.
     pub failures: Vec<TraceError>,
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use millstream_ep::faults::{Fault, FaultPlan};
 use millstream_instructions::{Body, InstructionList};
+use millstream_trace::TraceError;
+use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, TensorId};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::run::{RunError, RunOptions, RunReport, Steps};
+use crate::run::{OutputReport, RunError, RunOptions, RunReport, Steps};
 use crate::simulate::{Finding, Simulator, Trial, same};
 use millstream_vm::{Cancellation, DriverKind};
 
@@ -26,11 +28,9 @@ impl Simulator {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         // Neither the schedule's stream nor the random program's.
         rng.set_stream(2);
-        // One thread runs all: a kernel of the host's that never ends would end everything.
-        let ends = |fault: &Fault| *fault != Fault::NeverCompletes;
-        let faults: Vec<Fault> = Fault::ALL.into_iter().filter(ends).collect();
         // One more than there are kinds of faults: nothing fails, and the program is cancelled.
-        let Some(&fault) = faults.get(rng.next_u32() as usize % (faults.len() + 1)) else {
+        let kind = rng.next_u32() as usize % (Fault::ALL.len() + 1);
+        let Some(&fault) = Fault::ALL.get(kind) else {
             return self.seed_cancelled(seed, rng.next_u32(), keep_log);
         };
         let run = |plan: FaultPlan, keep_log| {
@@ -41,22 +41,29 @@ impl Simulator {
                 ..self.options.clone()
             })
         };
-        let healthy = FaultPlan::new().asleep();
+        let hangs = fault == Fault::NeverCompletes;
+        // One thread runs all: a kernel of the host's that never ends would end everything.
+        let asleep =
+            |plan: FaultPlan| if hangs { plan.asleep().for_queues() } else { plan.asleep() };
+        let healthy = asleep(FaultPlan::new());
         run(healthy.clone(), false)?;
         let positions = healthy.count(fault.site());
         if positions == 0 {
             return self.seed(seed, keep_log);
         }
         let at = 1 + u64::from(rng.next_u32()) % positions;
-        let plan = FaultPlan::once(fault, at).asleep();
-        let ran = match run(plan, keep_log) {
+        let plan = asleep(FaultPlan::once(fault, at));
+        let ran = match run(plan.clone(), keep_log) {
             // A call that needs memory of a device that is lost is refused, and ends the program.
             Err(_) if fault == Fault::DeviceLost => {
                 return Ok(Trial { schedule: None, finding: None });
             }
             ran => ran?,
         };
-        let found = self.judge(&ran);
+        let found = match hangs && plan.struck() > 0 {
+            true => self.judge_stuck(&ran),
+            false => self.judge(&ran),
+        };
         let finding =
             found.map(|found| Finding::Fault(format!("{fault:?} at {at} of {positions}: {found}")));
         Ok(Trial { schedule: ran.schedule, finding })
@@ -84,12 +91,41 @@ impl Simulator {
         Ok(Trial { schedule: ran.schedule, finding: found.map(place) })
     }
 
+    /// An output that is there and is not the inline driver's.
+    fn wrong(&self, ran: &RunReport) -> Option<String> {
+        let both = ran.outputs.iter().zip(&self.inline.outputs);
+        let mut there = both.filter(|(output, _)| output.spec.is_some());
+        let differs =
+            |(a, b): &(&OutputReport, &OutputReport)| (&a.spec, &a.bytes) != (&b.spec, &b.bytes);
+        let (output, _) = there.find(differs)?;
+        Some(format!("the output '{}' is wrong and passes as right", output.name))
+    }
+
+    /// A stream never completes: what does not come after that is right, and what does is not there,
+    /// with an error that says that nothing can move.
+    fn judge_stuck(&self, ran: &RunReport) -> Option<String> {
+        let moves = |e: &&TraceError| !e.to_string().contains("nothing can move");
+        let wrong =
+            self.wrong(ran).or_else(|| ran.failures.iter().find(moves).map(|e| e.to_string()));
+        if wrong.is_some() {
+            return wrong;
+        }
+        let unread = ran.outputs.iter().any(|output| output.spec.is_none());
+        if unread && ran.failures.is_empty() {
+            return Some("an output is missing, and nothing hangs".to_owned());
+        }
+        // A run that was given up has no list.
+        let first = first_causes(ran.list.as_ref()?, ran.stuck.as_ref()?);
+        match first.as_slice() {
+            [_] => None,
+            several => Some(format!("one stream never completes, and these hang: {several:?}")),
+        }
+    }
+
     fn judge(&self, ran: &RunReport) -> Option<String> {
-        let inline = &self.inline.outputs;
-        for (output, inline) in ran.outputs.iter().zip(inline).filter(|(o, _)| o.spec.is_some()) {
-            if (&output.spec, &output.bytes) != (&inline.spec, &inline.bytes) {
-                return Some(format!("the output '{}' is wrong and passes as right", output.name));
-            }
+        let wrong = self.wrong(ran);
+        if wrong.is_some() {
+            return wrong;
         }
         let unread = ran.outputs.iter().any(|o| o.spec.is_none());
         if unread && ran.failures.is_empty() {
@@ -116,6 +152,48 @@ impl Simulator {
         }
         None
     }
+}
+
+/// The streams that hang and wait for no other one.
+fn first_causes(list: &InstructionList, progress: &[StreamProgress]) -> Vec<String> {
+    let keys: Vec<String> = list.streams.iter().map(|s| s.key.to_string()).collect();
+    let of = |stream: usize| progress.iter().find(|p| p.stream == keys[stream]);
+    let hangs = |stream: usize, seq: u64| of(stream).is_some_and(|p| p.completed < seq);
+    let mut barrier = None;
+    let mut first = Vec::new();
+    let mut seen = vec![false; keys.len()];
+    for instruction in &list.instructions {
+        let body = &instruction.body;
+        let Some(at) = body.at() else { continue };
+        let stream = at.stream.index();
+        // The record of a StreamWait takes a place of its own on the stream that is waited for.
+        if let Body::StreamWait { until, .. } = body
+            && hangs(until.stream.index(), until.seq)
+            && !std::mem::replace(&mut seen[until.stream.index()], true)
+            && barrier.is_none()
+        {
+            first.push(keys[until.stream.index()].clone());
+        }
+        if hangs(stream, at.seq) && !std::mem::replace(&mut seen[stream], true) {
+            let waits = match body {
+                Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
+                    hangs(until.stream.index(), until.seq)
+                }
+                Body::Barrier { .. } | Body::GlobalSync { .. } => {
+                    seen.iter().filter(|s| **s).count() > 1
+                }
+                _ => false,
+            };
+            if !waits && barrier.is_none() {
+                first.push(keys[stream].clone());
+            }
+        }
+        if matches!(body, Body::Barrier { .. } | Body::GlobalSync { .. }) && hangs(stream, at.seq) {
+            // All that comes later waits for it.
+            barrier = Some(at);
+        }
+    }
+    first
 }
 
 /// The reads of the outputs, which are the last ones.

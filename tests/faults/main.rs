@@ -119,6 +119,12 @@ fn try_one(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at:
         }
     }
     check_outputs(case, &rig, &held, &what);
+    if let Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate) = kind
+        && rig.plan.struck() > 0
+    {
+        // Nothing is lost by it, but somebody is told.
+        assert!(rig.machine().failures().1 > 0, "{what}");
+    }
     rig.plan.disarm();
     drop(held);
     // A host that is lost leaves nothing to run on.
@@ -186,6 +192,8 @@ exhaustive! {
     a_kernel_fails_after_all: Kind::Once(Fault::WorkErrorAfterAll);
     a_record_is_refused: Kind::Once(Fault::RecordRefused);
     a_wait_is_refused: Kind::Once(Fault::WaitRefused);
+    a_record_fails_late: Kind::Once(Fault::RecordFailsLate);
+    a_wait_fails_late: Kind::Once(Fault::WaitFailsLate);
     a_copy_fails_half_way: Kind::HalfCopy;
     what_was_submitted_is_cancelled: Kind::Cancel;
     a_device_is_lost: Kind::Once(Fault::DeviceLost);

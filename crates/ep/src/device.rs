@@ -155,7 +155,8 @@ pub trait Stream: Send {
     /// backend's, or it has never been recorded.
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress>;
 
-    /// Reports every command that has completed since the last call, in order.
+    /// Reports every command that has completed since the last call, in order. Also a record or a wait
+    /// that is reported as failed has recorded or waited: a device that cannot promise it is lost.
     ///
     /// # Errors
     /// The device is lost.

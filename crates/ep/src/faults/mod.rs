@@ -116,7 +116,7 @@ impl Device for FaultyDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
-        let fault = self.state.plan.at(Site::Allocation);
+        let fault = self.state.at(Site::Allocation);
         self.state.check()?;
         if fault.is_some() {
             return Err(Error::OutOfMemory {
@@ -132,7 +132,7 @@ impl Device for FaultyDevice {
     }
 
     fn create_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
-        let fault = self.state.plan.at(Site::Stream);
+        let fault = self.state.at(Site::Stream);
         self.state.check()?;
         if fault.is_some() {
             return Err(self.state.error("opens no stream"));
@@ -143,7 +143,7 @@ impl Device for FaultyDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let fault = self.state.plan.at(Site::Event);
+        let fault = self.state.at(Site::Event);
         self.state.check()?;
         if fault.is_some() {
             return Err(self.state.error("makes no event"));

@@ -26,6 +26,10 @@ pub enum Fault {
     RecordRefused,
     /// The device refuses a wait.
     WaitRefused,
+    /// The device records, and reports an error where it should report that it has.
+    RecordFailsLate,
+    /// The device waits, and then reports an error.
+    WaitFailsLate,
     /// The stream takes the command and all later ones, and completes none of them. Where commands
     /// run inside `submit`, that call blocks.
     NeverCompletes,
@@ -35,7 +39,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 11] = [
+    pub const ALL: [Fault; 13] = [
         Fault::Allocation,
         Fault::EventCreation,
         Fault::StreamCreation,
@@ -45,6 +49,8 @@ impl Fault {
         Fault::WorkErrorAfterAll,
         Fault::RecordRefused,
         Fault::WaitRefused,
+        Fault::RecordFailsLate,
+        Fault::WaitFailsLate,
         Fault::NeverCompletes,
         Fault::DeviceLost,
     ];
@@ -59,8 +65,8 @@ impl Fault {
             | Fault::WorkError
             | Fault::WorkPanic
             | Fault::WorkErrorAfterAll => Site::Launch,
-            Fault::RecordRefused => Site::Record,
-            Fault::WaitRefused => Site::Wait,
+            Fault::RecordRefused | Fault::RecordFailsLate => Site::Record,
+            Fault::WaitRefused | Fault::WaitFailsLate => Site::Wait,
             Fault::NeverCompletes | Fault::DeviceLost => Site::Command,
         }
     }
@@ -102,6 +108,7 @@ struct State {
     struck: u64,
     released: bool,
     asleep: bool,
+    queues_only: bool,
     devices: Vec<Weak<DeviceState>>,
 }
 
@@ -136,6 +143,14 @@ impl FaultPlan {
     #[must_use]
     pub fn asleep(self) -> FaultPlan {
         self.lock().asleep = true;
+        self
+    }
+
+    /// The plan for devices with queues alone: a call to one that runs its commands inside `submit`
+    /// passes and is not counted.
+    #[must_use]
+    pub fn for_queues(self) -> FaultPlan {
+        self.lock().queues_only = true;
         self
     }
 
@@ -178,10 +193,10 @@ impl FaultPlan {
         }
     }
 
-    /// Counts a call, and says which fault strikes it.
-    pub(super) fn at(&self, site: Site) -> Option<Fault> {
+    /// Counts a call to a device, and says which fault strikes it.
+    pub(super) fn at(&self, site: Site, asynchronous: bool) -> Option<Fault> {
         let mut state = self.lock();
-        if state.asleep {
+        if state.asleep || (state.queues_only && !asynchronous) {
             return None;
         }
         state.counts[site as usize] += 1;

@@ -7,7 +7,7 @@ use millstream_types::{DeviceId, Error};
 
 use crate::device::Notify;
 
-use super::plan::FaultPlan;
+use super::plan::{Fault, FaultPlan, Site};
 
 /// A device's part in the plan.
 ///
@@ -46,6 +46,11 @@ impl DeviceState {
         });
         plan.knows(&state);
         state
+    }
+
+    /// Counts a call, and says which fault strikes it.
+    pub(super) fn at(&self, site: Site) -> Option<Fault> {
+        self.plan.at(site, self.asynchronous)
     }
 
     pub(super) fn is_lost(&self) -> bool {

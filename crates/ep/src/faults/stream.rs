@@ -38,17 +38,19 @@ pub(super) struct FaultyStream {
     last: Ticket,
     /// Whether it takes commands and completes none of them.
     stuck: bool,
+    /// The commands that are to be reported as failed.
+    late: Vec<Ticket>,
 }
 
 impl FaultyStream {
     pub(super) fn new(inner: Box<dyn Stream>, device: Arc<DeviceState>) -> FaultyStream {
-        FaultyStream { inner, device, last: 0, stuck: false }
+        FaultyStream { inner, device, last: 0, stuck: false, late: Vec::new() }
     }
 
     /// A command is handed over: the faults that any command can meet, and those of its own site.
     fn command(&mut self, site: Site) -> Result<Option<Fault>> {
-        let any = self.device.plan.at(Site::Command);
-        let own = self.device.plan.at(site);
+        let any = self.device.at(Site::Command);
+        let own = self.device.at(site);
         match any {
             Some(Fault::DeviceLost) => self.device.lose(),
             Some(Fault::NeverCompletes) => self.stick(),
@@ -79,6 +81,17 @@ impl FaultyStream {
             self.last = ticket;
         }
         progress
+    }
+
+    /// Notes that a record or a wait is to be reported as failed.
+    fn fail_late(&mut self, progress: Progress, what: &str) -> Progress {
+        match progress {
+            Progress::Pending(ticket) => {
+                self.late.push(ticket);
+                progress
+            }
+            Progress::Done(_) => Progress::Done(Err(failed_late(&self.device, what))),
+        }
     }
 
     fn own<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a FaultyEvent> {
@@ -115,7 +128,11 @@ impl Stream for FaultyStream {
             return self.keep();
         }
         let progress = self.inner.record(&own.inner)?;
-        Ok(self.note(progress))
+        let progress = self.note(progress);
+        Ok(match fault {
+            Some(Fault::RecordFailsLate) => self.fail_late(progress, "record"),
+            _ => progress,
+        })
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
@@ -131,7 +148,11 @@ impl Stream for FaultyStream {
             return self.keep();
         }
         let progress = self.inner.wait(&own.inner)?;
-        Ok(self.note(progress))
+        let progress = self.note(progress);
+        Ok(match fault {
+            Some(Fault::WaitFailsLate) => self.fail_late(progress, "wait"),
+            _ => progress,
+        })
     }
 
     fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
@@ -141,8 +162,19 @@ impl Stream for FaultyStream {
             let drained = self.inner.poll(&mut |_, _| {});
             return if self.device.is_lost_and_quiet() { self.device.check() } else { drained };
         }
-        self.inner.poll(done)
+        let FaultyStream { inner, device, late, .. } = self;
+        inner.poll(&mut |ticket, result| match late.iter().position(|t| *t == ticket) {
+            Some(at) => {
+                late.swap_remove(at);
+                done(ticket, Err(failed_late(device, "command")));
+            }
+            None => done(ticket, result),
+        })
     }
+}
+
+fn failed_late(device: &DeviceState, what: &str) -> anyhow::Error {
+    device.error(&format!("reports that a {what} has failed")).into()
 }
 
 /// Work that fails as planned, as it is handed over.

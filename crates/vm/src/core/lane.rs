@@ -30,6 +30,8 @@ pub(super) enum Effect {
     Call(Instruction),
     /// Poison what a call that was refused would have written, in its turn.
     Failed(Instruction, Cause, String),
+    /// Say so if a record or a wait has failed.
+    Order(Instruction),
     /// Give a host read its bytes.
     Read(Instruction, Arc<Mutex<Option<Vec<u8>>>>),
 }

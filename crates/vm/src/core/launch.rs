@@ -299,7 +299,11 @@ impl Core {
             Ok(None)
         };
         match recorded {
-            Ok(ticket) => self.launched(at, seq, ticket, None, Effect::None),
+            Ok(Some(ticket)) => {
+                let effect = Effect::Order(instruction.clone());
+                self.launched(at, seq, Some(ticket), None, effect);
+            }
+            Ok(None) => self.launched(at, seq, None, None, Effect::None),
             Err(error) => {
                 self.engine.events.remove(&event);
                 self.fail(at, instruction, Cause::Device, error.to_string());
@@ -338,7 +342,8 @@ impl Core {
                 let waited = self.native(at).and_then(|n| n.stream.wait(event.native()));
                 match waited {
                     Ok(Progress::Pending(ticket)) => {
-                        self.launched(at, seq, Some(ticket), Some(until), Effect::None);
+                        let effect = Effect::Order(i.clone());
+                        self.launched(at, seq, Some(ticket), Some(until), effect);
                         return false;
                     }
                     Ok(Progress::Done(_)) => {

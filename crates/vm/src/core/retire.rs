@@ -71,7 +71,13 @@ impl Core {
                 (Effect::Read(instruction, bytes), None) => {
                     self.finish_read(at, &instruction, &bytes, result);
                 }
-                (Effect::None, _) => {}
+                (Effect::Order(instruction), None) => {
+                    if let Err(error) = result {
+                        let (cause, message) = (Cause::Device, format!("{error:#}"));
+                        self.fail(at, &instruction, cause, message);
+                    }
+                }
+                (Effect::None | Effect::Order(_), _) => {}
             }
             self.finished += 1;
             self.publish(at, front.seq, Mark::Completed);

@@ -6,6 +6,7 @@ use millstream_instructions::Protection;
 use millstream_instructions::builder::Stats;
 use millstream_instructions::planner::ArenaUse;
 use millstream_stream_policy::PolicyTable;
+use millstream_types::overdue::StreamProgress;
 use millstream_types::{Result, StreamKey};
 
 use crate::driver::Schedule;
@@ -47,6 +48,22 @@ impl Machine {
         let keys = emission.builder.streams().enumerate();
         let is_used = |k: usize| used.iter().any(|p| p.stream.index() == k);
         Ok(keys.filter(|(k, _)| is_used(*k)).map(|(_, s)| s.key.clone()).collect())
+    }
+
+    /// How far each stream has come, of those that were given anything.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn progress(&self) -> Result<Vec<StreamProgress>> {
+        let loads = self.stream_loads()?;
+        let ids: Vec<_> = self.shared.lock()?.router.tails().iter().map(|p| p.stream).collect();
+        let of = |(id, (key, given)): (_, (StreamKey, u64))| {
+            let state = self.shared.engine.points.stream(id);
+            let completed = state.completed();
+            let launched = state.launched().max(completed);
+            StreamProgress { stream: key.to_string(), given, launched, completed }
+        };
+        Ok(ids.into_iter().zip(loads).map(of).collect())
     }
 
     /// How many instructions each stream was given, of those that were given any.
