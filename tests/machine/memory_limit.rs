@@ -2,8 +2,11 @@
 //! only where nothing can come back.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::common::*;
+use millstream::ep::cpu::CpuBackend;
+use millstream::ep::sim::{SimBackend, SimConfig};
 use millstream::*;
 
 /// Four blocks of 512 bytes, the planner's grain.
@@ -107,4 +110,32 @@ fn a_loop_of_temporaries_stays_within_the_limit() {
     }
     assert_eq!(read(&x), [1.0]);
     assert!(m.memory().unwrap()[0].peak <= 2048);
+}
+
+/// Of a device that is nearly full, as another machine has most of it, what is wanted is taken where
+/// a share for later ones cannot be had.
+#[test]
+fn what_little_is_left_is_enough_for_little() {
+    for driver in [DriverKind::Inline, DriverKind::Threaded] {
+        let devices = ep::Registry::new();
+        let sim_config = SimConfig { memory_limit: 1 << 16, ..SimConfig::default() };
+        devices.register(Arc::new(CpuBackend::new()));
+        devices.register(Arc::new(SimBackend::new(sim_config)));
+        let devices = Arc::new(devices);
+        let machine = || {
+            let config = MachineConfig { driver, threads: 1, ..MachineConfig::default() };
+            Machine::new(MachineConfig { devices: devices.clone(), ..config }).unwrap()
+        };
+        let (m, other) = (machine(), machine());
+        let (s, t) = (sim(&m, 0), sim(&other, 0));
+        let elements = (1 << 16) / 8;
+        let half = m.empty(&s, f32_spec(&[elements])).unwrap();
+        let rest = other.empty(&t, f32_spec(&[elements - 128])).unwrap();
+        let x = m.empty(&s, f32_spec(&[1])).unwrap();
+        m.call("fill", &[&x]).attr("value", 3.0).on(&s).unwrap();
+        assert_eq!(read(&x), [3.0]);
+        let more = m.empty(&s, f32_spec(&[1])).unwrap_err();
+        assert!(matches!(more.without_place(), Error::OutOfMemory { .. }), "{more}");
+        drop((half, rest, x));
+    }
 }

@@ -19,6 +19,14 @@ fn point(stream: u16, seq: u64) -> Point {
     Point::new(StreamId(stream), seq)
 }
 
+/// By how many bytes the arena is to grow, if that is the answer.
+fn grows(answer: Answer) -> Option<u64> {
+    match answer {
+        Answer::NeedGrow { bytes, .. } => Some(bytes),
+        _ => None,
+    }
+}
+
 fn death(points: &[Point]) -> Frontier {
     points.iter().copied().collect()
 }
@@ -228,9 +236,9 @@ fn place(
                 new.after.iter().for_each(|&p| known.learn(stream, p));
                 return model.placed(new, bytes, stream, known);
             }
-            Answer::NeedGrow(more) => {
-                assert_eq!(more % GRAIN, 0);
-                assert!(more >= want.unwrap() && more <= room);
+            Answer::NeedGrow { bytes: more, least } => {
+                assert_eq!((more % GRAIN, Some(least)), (0, want));
+                assert!(more >= least && more <= room);
                 let from = planner.next_chunk(arena, more);
                 planner.grown(arena, more, StreamId(stream));
                 model.chunks.insert(from, from + more);
@@ -392,7 +400,7 @@ fn chunks_are_given_back_for_a_larger_one() {
     let device = DeviceId::cpu(0);
     planner.set_limit(&device, 3 * LARGE);
     let [a, b] = [A, A].map(|s| {
-        assert_eq!(planner.place(arena, LARGE, s, &known), Answer::NeedGrow(LARGE));
+        assert_eq!(grows(planner.place(arena, LARGE, s, &known)), Some(LARGE));
         planner.grown(arena, LARGE, s);
         placed(planner.place(arena, LARGE, s, &known))
     });
@@ -407,7 +415,7 @@ fn chunks_are_given_back_for_a_larger_one() {
     assert_eq!(planner.reserved(arena), LARGE);
     known.see(point(1, 2));
     assert!(planner.give_back(arena, LARGE, &known));
-    assert_eq!(planner.place(arena, 3 * LARGE, A, &known), Answer::NeedGrow(3 * LARGE));
+    assert_eq!(grows(planner.place(arena, 3 * LARGE, A, &known)), Some(3 * LARGE));
     assert_eq!(planner.next_chunk(arena, 3 * LARGE), 0, "the gap is used again");
 }
 
@@ -429,10 +437,10 @@ fn growth_stops_at_the_limit() {
     assert_eq!(planner.place(arena, 1, A, &known), Answer::Full);
     let device = DeviceId::cpu(0);
     planner.set_limit(&device, 3 * CHUNK / 2 + 1);
-    assert_eq!(planner.place(arena, CHUNK, A, &known), Answer::NeedGrow(CHUNK));
+    assert_eq!(grows(planner.place(arena, CHUNK, A, &known)), Some(CHUNK));
     planner.grown(arena, CHUNK, A);
     let first = placed(planner.place(arena, CHUNK, A, &known));
-    assert_eq!(planner.place(arena, 1, A, &known), Answer::NeedGrow(CHUNK / 16), "a share");
+    assert_eq!(grows(planner.place(arena, 1, A, &known)), Some(CHUNK / 16), "a share");
     planner.grown(arena, CHUNK / 2, A);
     placed(planner.place(arena, CHUNK / 2, A, &known));
     assert_eq!(planner.place(arena, 1, A, &known), Answer::Full);
@@ -441,7 +449,7 @@ fn growth_stops_at_the_limit() {
     assert_eq!(planner.place(arena, 3 * CHUNK / 2, A, &known), Answer::Full, "chunks stay apart");
     planner.set_limit(&device, 3 * CHUNK / 2 + GRAIN);
     placed(planner.place(arena, CHUNK, A, &known));
-    assert_eq!(planner.place(arena, 1, A, &known), Answer::NeedGrow(GRAIN), "what is left");
+    assert_eq!(grows(planner.place(arena, 1, A, &known)), Some(GRAIN), "what is left");
 }
 
 #[test]
@@ -452,7 +460,7 @@ fn an_unknown_limit_is_found_out_by_growing() {
     assert_eq!(planner.arena(&DeviceId::sim(1)), arena);
     assert_eq!(planner.device(arena), &DeviceId::sim(1));
     assert_eq!(planner.limit(&DeviceId::sim(1)), None);
-    assert_eq!(planner.place(arena, 3 * CHUNK, A, &known), Answer::NeedGrow(3 * CHUNK));
+    assert_eq!(grows(planner.place(arena, 3 * CHUNK, A, &known)), Some(3 * CHUNK));
     assert_ne!(planner.arena(&DeviceId::cpu(0)), arena);
 }
 
@@ -463,7 +471,7 @@ fn large_blocks_lie_apart() {
     let known = Known::nothing();
     let arena = planner.arena(&DeviceId::cpu(0));
     planner.grown(arena, 4 * LARGE, A);
-    assert_eq!(planner.place(arena, GRAIN, A, &known), Answer::NeedGrow(4 * LARGE / 16));
+    assert_eq!(grows(planner.place(arena, GRAIN, A, &known)), Some(4 * LARGE / 16));
     placed(planner.place(arena, 2 * LARGE, A, &known));
     planner.set_limit(&DeviceId::cpu(0), 4 * LARGE);
     placed(planner.place(arena, GRAIN, A, &known));

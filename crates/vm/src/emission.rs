@@ -225,7 +225,7 @@ impl Shared {
     fn satisfy(self: &Arc<Shared>, need: Need, origin: &Origin) -> Result<()> {
         match need {
             Need::Wait(points) => self.wait_and_observe(&points, origin),
-            Need::Grow { arena, bytes, stream } => self.grow(arena, bytes, stream),
+            Need::Grow { arena, bytes, least, stream } => self.grow(arena, bytes, least, stream),
             Need::Return { arena, bytes } => self.give_back(arena, bytes, origin),
             Need::Everything(error) => Err(*error),
         }
@@ -241,14 +241,15 @@ impl Shared {
         Ok(())
     }
 
-    fn grow(&self, arena: ArenaId, bytes: u64, stream: StreamId) -> Result<()> {
+    fn grow(&self, arena: ArenaId, bytes: u64, least: u64, stream: StreamId) -> Result<()> {
         let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let (device, limit, reserved, start) = {
+        let (device, limit, reserved, starts) = {
             let emission = self.lock()?;
             let planner = emission.builder.planner();
             let device = planner.device(arena).clone();
             let limit = planner.limit(&device);
-            (device, limit, planner.reserved(arena), planner.next_chunk(arena, bytes))
+            let starts = [bytes, least].map(|bytes| planner.next_chunk(arena, bytes));
+            (device, limit, planner.reserved(arena), starts)
         };
         let memory = &self.engine.memory;
         let Some(limit) = limit else {
@@ -260,8 +261,13 @@ impl Shared {
             // Somebody else has grown it meanwhile; ask again.
             return Ok(());
         }
-        match memory.grow(arena, &device, start, bytes) {
-            Ok(()) => self.lock()?.builder.grown(arena, bytes, stream),
+        let mut grown = (memory.grow(arena, &device, starts[0], bytes), bytes);
+        if matches!(grown.0, Err(Error::OutOfMemory { .. })) && least < bytes {
+            // Others may have taken what a share of theirs would need, and left what is wanted.
+            grown = (memory.grow(arena, &device, starts[1], least), least);
+        }
+        match grown.0 {
+            Ok(()) => self.lock()?.builder.grown(arena, grown.1, stream),
             // The device gives no more: what there is, is the limit.
             Err(Error::OutOfMemory { .. }) => {
                 self.lock()?.builder.planner_mut().set_limit(&device, reserved);

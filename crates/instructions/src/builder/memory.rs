@@ -88,7 +88,7 @@ impl Builder {
                     after.extend(placed.after);
                     continue;
                 }
-                Answer::NeedGrow(bytes) => Need::Grow { arena, bytes, stream },
+                Answer::NeedGrow { bytes, least } => Need::Grow { arena, bytes, least, stream },
                 Answer::NeedReturn(bytes) => Need::Return { arena, bytes },
                 Answer::NeedWait(points) => Need::Wait(points),
                 Answer::Full => {

@@ -115,8 +115,10 @@ pub enum Need {
     Grow {
         /// The arena.
         arena: ArenaId,
-        /// By how many bytes.
+        /// By how many bytes it had best grow.
         bytes: u64,
+        /// How many do, if the device does not have that many.
+        least: u64,
         /// The stream that wants them.
         stream: StreamId,
     },

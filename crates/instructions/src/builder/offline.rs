@@ -37,7 +37,7 @@ impl Builder {
     /// The memory is used up.
     pub fn assume(&mut self, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
         match need {
-            Need::Grow { arena, bytes, stream } => self.grown(arena, bytes, stream),
+            Need::Grow { arena, bytes, stream, .. } => self.grown(arena, bytes, stream),
             Need::Wait(points) => self.observe(sink, &points, origin),
             Need::Return { arena, bytes } => {
                 let limit = self.planner().limit(self.planner().device(arena));

@@ -89,8 +89,13 @@ pub enum Answer {
     /// A block is free once these points have passed: wait for them on the host, tell the builder,
     /// ask again.
     NeedWait(Points),
-    /// The arena must grow by this many bytes: grow it, tell the planner, ask again.
-    NeedGrow(u64),
+    /// The arena must grow: grow it, tell the planner, ask again.
+    NeedGrow {
+        /// By how many bytes it had best grow.
+        bytes: u64,
+        /// How many do, if the device does not have that many.
+        least: u64,
+    },
     /// There is memory enough, but not in one piece: give back what [`Planner::next_return`] names
     /// until there is room for this many bytes, ask again.
     NeedReturn(u64),
@@ -241,7 +246,7 @@ impl Planner {
                     return Answer::NeedWait(Points::from_slice(&[point]));
                 }
             }
-            return Answer::NeedGrow(a.growth(want, room));
+            return Answer::NeedGrow { bytes: a.growth(want, room), least: want };
         }
         if let Some(at) = a.known_free(stream, want, Look::All, known) {
             return placed(a, at, Points::new());
