@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use millstream::ep::Registry;
 use millstream::ep::cpu::CpuBackend;
+use millstream::ep::faults::{FaultPlan, FaultyBackend};
 use millstream::ep::sim::{Completion as When, SimBackend, SimConfig, SimControl, SimStreamId};
 use millstream::instructions::{CheckedList, InstructionList, text};
 use millstream::kernels::KernelCtx;
@@ -80,6 +81,18 @@ pub(crate) fn by_hand_config() -> (MachineConfig, Hand) {
         MachineConfig { devices, host_workers: 2, threads: 1, ..MachineConfig::default() },
         Hand(control),
     )
+}
+
+/// As [`by_hand_config`], run inline, with a `sim:0` that fails as planned.
+pub(crate) fn faulty_config(plan: FaultPlan) -> (MachineConfig, Hand) {
+    let sim = SimBackend::new(SimConfig { completion: When::ByHand, ..SimConfig::default() });
+    let hand = Hand(sim.control());
+    let registry = Registry::new();
+    registry.register(Arc::new(CpuBackend::new()));
+    registry.register(Arc::new(FaultyBackend::new(Arc::new(sim), plan)));
+    let (config, _) = by_hand_config();
+    let (driver, devices) = (DriverKind::Inline, Arc::new(registry));
+    (MachineConfig { driver, devices, ..config }, hand)
 }
 
 pub(crate) fn by_hand() -> (Machine, Hand) {

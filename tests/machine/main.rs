@@ -6,6 +6,7 @@
 
 mod common;
 
+mod abandoned_waiters;
 mod barrier;
 mod batch;
 mod cancel;
@@ -21,9 +22,11 @@ mod event_reuse;
 mod event_ring;
 mod event_snapshot;
 mod events;
+mod failed_allocation;
 mod fan_out;
 mod foreign;
 mod futures;
+mod healed_in_flight;
 mod host_frontier;
 mod host_to_device_and_back;
 mod kinds;
@@ -41,6 +44,8 @@ mod pool;
 mod record_and_wait_back;
 mod record_before_wait;
 mod reentrancy;
+mod refused_launch;
+mod refused_order;
 mod shutdown;
 mod threads;
 mod transfers;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::*;
+use crate::futures::block_on;
 use millstream::*;
 
 #[test]
@@ -50,4 +51,25 @@ fn what_comes_after_all_is_right() {
         assert!(std::time::Instant::now() < until);
     }
     assert_eq!(m.shutdown(LONG), Report::default());
+}
+
+/// Who awaits is told as who blocks, and so is who waits for room to submit more.
+#[test]
+fn futures_and_submitters_are_told() {
+    let (config, hand) = by_hand_config();
+    let watchdog = Some(Duration::from_millis(5));
+    let m = Machine::new(MachineConfig { watchdog, watermark: 4, ..config }).unwrap();
+    let hand = hand;
+    let s = sim(&m, 0);
+    let x = m.empty(&s, f32_spec(&[1])).unwrap();
+    let fill = || m.call("fill", &[&x]).attr("value", 1.0).on(&s);
+    fill().unwrap();
+    let error = block_on(m.completion().unwrap()).unwrap_err();
+    assert!(matches!(error.without_place(), Error::Overdue(_)), "{error}");
+    let error = (0..8).find_map(|_| fill().err()).expect("no more than the watermark fits");
+    let Error::Overdue(report) = error.without_place() else { panic!("{error}") };
+    assert_eq!(report.chain[0].instruction, "fill", "{error}");
+    hand.switch(ep::sim::Completion::IssueOrder);
+    hand.run_until(|| fill().is_ok());
+    hand.run_until(|| x.read().is_ok_and(|read| floats(&read) == [1.0]));
 }

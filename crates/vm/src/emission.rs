@@ -208,9 +208,15 @@ impl Shared {
             let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
             return Ok(());
         }
+        let mut pending = backlog.pending();
         while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
             if self.is_closed() {
                 return Err(Error::Closed);
+            }
+            // As long as others move, there may be room yet.
+            let before = std::mem::replace(&mut pending, backlog.pending());
+            if pending >= before {
+                self.watch.as_ref().map_or(Ok(()), |watch| watch.refuse_any())?;
             }
             if self.driver == DriverKind::Inline {
                 self.advance_inline(Duration::ZERO)?;
@@ -365,8 +371,7 @@ impl Shared {
         }
         while !points.reached(point, Mark::Completed) {
             std::thread::park_timeout(left().ok_or_else(late)?);
-            self.refuse_abandoned()?;
-            self.watch.as_ref().map_or(Ok(()), |watch| watch.refuse(point))?;
+            self.refuse_hopeless(point)?;
         }
         Ok(())
     }
@@ -374,6 +379,12 @@ impl Shared {
     /// What hangs was left behind when the machine was shut down: nobody waits for it any more.
     fn refuse_abandoned(&self) -> Result<()> {
         if self.abandoned.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Nobody goes on waiting for what was left behind, or for what is overdue.
+    pub(crate) fn refuse_hopeless(&self, point: Point) -> Result<()> {
+        self.refuse_abandoned()?;
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.refuse(point))
     }
 
     /// Whether instructions are run by others than the program's own thread.

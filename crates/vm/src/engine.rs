@@ -154,7 +154,8 @@ impl Backlog {
         given < bound
     }
 
-    fn pending(&self) -> u64 {
+    /// How many have been given and not finished.
+    pub(crate) fn pending(&self) -> u64 {
         let finished = self.workers.finished.load(Ordering::SeqCst);
         self.emission.given.load(Ordering::Relaxed).saturating_sub(finished)
     }

@@ -168,6 +168,22 @@ impl StreamState {
         }
     }
 
+    /// Has the futures among the waiters look again: what they wait for may never come.
+    pub(crate) fn nudge(&self) {
+        let mut futures: SmallVec<[Waker; 4]> = SmallVec::new();
+        {
+            let guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            for node in &guard.held {
+                if let Some(Waiter::Task(waker)) = &node.waiter {
+                    futures.push(waker.clone());
+                }
+            }
+        }
+        for waker in futures {
+            waker.wake();
+        }
+    }
+
     /// Has `waiter` told once instruction `seq` has got that far. Returns false, and forgets the
     /// waiter, if it has already.
     pub(crate) fn park(&self, seq: u64, mark: Mark, waiter: Waiter) -> bool {

@@ -264,9 +264,9 @@ impl Router {
             Body::ViewTensor { tensor, of, spec } => return self.begin_view(*tensor, *of, spec),
             body if !is_for_workers(body) => return,
             Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
-            Body::StreamWait { at, until, via: Via::Device(event) } => {
-                let (at, origin) = (*at, instruction.origin.clone());
-                let half = Task::Record { until: *until, event: *event, at, origin };
+            Body::StreamWait { until, via: Via::Device(event), .. } => {
+                let origin = instruction.origin.clone();
+                let half = Task::Record { until: *until, event: *event, origin };
                 self.give(until.stream, until.seq, half);
             }
             Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
@@ -386,7 +386,7 @@ impl JobRun<'_> {
                 let (until, via) = (*until, *via);
                 if let Via::Device(event) = via {
                     let origin = instruction.origin.clone();
-                    self.give(source, until.seq, Task::Record { until, event, at, origin });
+                    self.give(source, until.seq, Task::Record { until, event, origin });
                 }
             }
             Body::Barrier { at: own } | Body::GlobalSync { at: own } => {

@@ -30,8 +30,8 @@ pub(crate) enum Task {
     /// ends of stored lists need it.
     Hold(StreamId, Point, Mark),
     /// The half of a `StreamWait` on the stream that is waited for: where that is, the event, and
-    /// where the wait itself is and comes from.
-    Record { until: Point, event: EventId, at: Point, origin: Origin },
+    /// where the wait comes from.
+    Record { until: Point, event: EventId, origin: Origin },
     /// What follows on a private stream belongs to the run of a stored list that begins at a point,
     /// launched within these scopes.
     Enter(StreamId, Point, Option<Arc<Within>>),

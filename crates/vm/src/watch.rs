@@ -140,11 +140,32 @@ impl Watch {
                 stream.seen = Some((done, now));
             }
         }
-        let overdue = streams.iter().any(|(id, stream)| {
-            let late = stream.seen.is_some_and(|(_, since)| now - since >= self.limit);
-            late && self.cause(stream, *id).is_none()
-        });
+        let overdue = streams.iter().any(|(id, stream)| self.is_late(stream, *id));
         self.overdue.store(overdue, Ordering::Release);
+        if overdue {
+            // Threads that wait look by themselves.
+            streams.keys().for_each(|id| self.engine.points.stream(*id).nudge());
+        }
+    }
+
+    /// The end of a stream of which the first instruction is overdue by itself.
+    fn first_cause(&self) -> Option<Point> {
+        let streams = self.lock();
+        let late = streams.iter().filter(|(id, stream)| self.is_late(stream, **id));
+        late.map(|(id, stream)| Point::new(*id, stream.tail)).min_by_key(|point| point.stream.0)
+    }
+
+    fn is_late(&self, stream: &Watched, id: StreamId) -> bool {
+        let late = stream.seen.is_some_and(|(_, since)| since.elapsed() >= self.limit);
+        late && self.cause(stream, id).is_none()
+    }
+
+    /// An error if something is overdue by itself: for who waits for nothing in particular.
+    pub(crate) fn refuse_any(&self) -> Result<()> {
+        match self.first_cause().filter(|_| self.is_overdue()) {
+            Some(point) => self.refuse(point),
+            None => Ok(()),
+        }
     }
 
     /// The first instruction of a stream that has not completed.

@@ -69,8 +69,9 @@ impl Core {
                 self.publish(at, point.seq, Mark::Launched);
                 self.finished += 1;
             }
-            Task::Record { until, event, at: wait, origin } => {
-                let body = Body::StreamWait { at: wait, until, via: Via::Device(event) };
+            Task::Record { until, event, origin } => {
+                // Should it fail, that is at this half's place.
+                let body = Body::StreamWait { at: until, until, via: Via::Device(event) };
                 self.record(at, until.seq, event, &Instruction { body, origin });
             }
             Task::Open(..) => unreachable!("lanes are opened when the task is taken"),

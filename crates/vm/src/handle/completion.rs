@@ -75,7 +75,7 @@ impl Completion {
 impl Future for Completion {
     type Output = Result<()>;
 
-    /// Ready once all has completed. As after [`Completion::wait`], no stream waits for it again.
+    /// Ready once all has completed, or never can: as a wait without a limit. As after [`Completion::wait`], no stream waits for it again.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let shared = self.machine.shared.clone();
         if let Err(error) = guard::refuse_within(shared.engine.machine, "waiting") {
@@ -84,6 +84,9 @@ impl Future for Completion {
         let Some(&open) = self.points.iter().find(|&&point| !shared.query(point)) else {
             return Poll::Ready(self.observe(&Origin::Unknown));
         };
+        if let Err(error) = shared.refuse_hopeless(open) {
+            return Poll::Ready(Err(error));
+        }
         if !shared.runs_by_itself() {
             // Nothing runs by itself: whoever waits has to ask again.
             context.waker().wake_by_ref();

@@ -47,7 +47,7 @@ impl Shared {
         let Ok(tails) = self.lock().map(|e| e.router.tails()) else {
             return Report { leaked: true, ..report };
         };
-        for point in tails {
+        for &point in &tails {
             let left = timeout.saturating_sub(start.elapsed());
             if self.wait_point(point, Some(left)).is_err() {
                 report.hanging.push(self.describe(point));
@@ -73,6 +73,7 @@ impl Shared {
         } else {
             report.leaked = true;
             self.abandoned.store(true, Ordering::Release);
+            tails.iter().for_each(|tail| self.engine.points.stream(tail.stream).nudge());
         }
         report
     }

@@ -1,0 +1,23 @@
+//! A device that had no memory is asked again by a later call: it may have some by then.
+
+use crate::common::*;
+use millstream::ep::faults::{Fault, FaultPlan};
+use millstream::ep::sim::Completion as When;
+use millstream::*;
+
+#[test]
+fn the_limit_is_not_lowered_for_good() {
+    let plan = FaultPlan::from(Fault::Allocation, 2);
+    let (config, hand) = faulty_config(plan.clone());
+    let m = Machine::new(config).unwrap();
+    hand.switch(When::IssueOrder);
+    let s = sim(&m, 0);
+    let first = m.empty(&s, f32_spec(&[128])).unwrap();
+    for _ in 0..3 {
+        let error = m.empty(&s, f32_spec(&[128])).unwrap_err();
+        assert!(matches!(error.without_place(), Error::OutOfMemory { .. }), "{error}");
+    }
+    plan.disarm();
+    let second = m.empty(&s, f32_spec(&[128])).unwrap();
+    drop((first, second));
+}
