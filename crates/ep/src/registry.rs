@@ -42,6 +42,11 @@ impl Registry {
         })
     }
 
+    /// Whether there is a backend for `device`.
+    pub fn serves(&self, device: &DeviceId) -> bool {
+        self.backends.contains_key(device.kind())
+    }
+
     /// Checks that `device` could be opened, and opens nothing.
     ///
     /// # Errors

@@ -33,9 +33,16 @@ pub(crate) enum News {
 pub(crate) struct Inbox {
     asleep: AtomicBool,
     full: AtomicBool,
-    news: Mutex<Vec<News>>,
+    mail: Mutex<Mail>,
     arrived: Condvar,
     thread: OnceLock<Thread>,
+}
+
+#[derive(Debug, Default)]
+struct Mail {
+    news: Vec<News>,
+    /// How many threads wait for `arrived`. To signal it is a call of the system's.
+    waiting: usize,
 }
 
 impl Inbox {
@@ -46,13 +53,16 @@ impl Inbox {
     }
 
     pub(crate) fn post(&self, news: News) {
-        {
-            let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-            list.push(news);
+        let waited_for = {
+            let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+            mail.news.push(news);
             // Release: pairs with the load of `take`; the lock orders the list itself.
             self.full.store(true, Ordering::Release);
+            mail.waiting > 0
+        };
+        if waited_for {
+            self.arrived.notify_all();
         }
-        self.arrived.notify_all();
         self.wake();
     }
 
@@ -80,17 +90,17 @@ impl Inbox {
 
     /// Takes all news, into a list that is empty.
     pub(crate) fn take(&self, into: &mut Vec<News>) {
-        let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
         self.full.store(false, Ordering::Relaxed);
-        std::mem::swap(&mut *list, into);
+        std::mem::swap(&mut mail.news, into);
     }
 
     /// Takes the oldest news alone.
     pub(crate) fn take_one(&self) -> Option<News> {
-        let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = if list.is_empty() { None } else { Some(list.remove(0)) };
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = if mail.news.is_empty() { None } else { Some(mail.news.remove(0)) };
         // As in `take`: the lock orders the list.
-        self.full.store(!list.is_empty(), Ordering::Relaxed);
+        self.full.store(!mail.news.is_empty(), Ordering::Relaxed);
         oldest
     }
 
@@ -111,11 +121,13 @@ impl Inbox {
     /// Waits for news, for a thread that does not own the inbox's worker. Returns whether there
     /// is any.
     pub(crate) fn wait_for_news(&self, timeout: Duration) -> bool {
-        let mut list = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if list.is_empty() {
-            let waited = self.arrived.wait_timeout(list, timeout);
-            list = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        if mail.news.is_empty() {
+            mail.waiting += 1;
+            let waited = self.arrived.wait_timeout(mail, timeout);
+            mail = waited.unwrap_or_else(PoisonError::into_inner).0;
+            mail.waiting -= 1;
         }
-        !list.is_empty()
+        !mail.news.is_empty()
     }
 }

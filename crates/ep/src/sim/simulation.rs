@@ -38,7 +38,7 @@ impl Simulation {
     pub(super) fn new(config: &SimConfig) -> Arc<Simulation> {
         let devices = (0..config.devices).map(|_| DeviceState::new(config.memory_limit));
         let completion = config.completion;
-        let state = State { completion, devices: devices.collect(), issued: 0 };
+        let state = State { completion, devices: devices.collect(), issued: 0, waiting: 0 };
         Arc::new(Simulation { state: Mutex::new(state), handed_over: Condvar::new() })
     }
 
@@ -142,8 +142,11 @@ impl Simulation {
         let ticket = queue.tickets;
         queue.queue.push_back(Queued { ticket, issue, action });
         state.issued += 1;
+        let waited_for = state.waiting > 0;
         drop(state);
-        self.handed_over.notify_all();
+        if waited_for {
+            self.handed_over.notify_all();
+        }
         Ok(ticket)
     }
 
@@ -302,8 +305,10 @@ impl Simulation {
             if left.is_zero() {
                 return false;
             }
+            state.waiting += 1;
             let woken = self.handed_over.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct State {
     pub(super) devices: Vec<DeviceState>,
     /// Commands handed over to any device: the next one's place in the order of issue.
     pub(super) issued: u64,
+    /// How many threads wait for commands. To signal them is a call of the system's.
+    pub(super) waiting: usize,
 }
 
 pub(super) struct DeviceState {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use millstream_ep::{Registry, cpu::CpuBackend};
@@ -72,6 +72,12 @@ pub struct MachineConfig {
     pub ranks: Arc<dyn Rendezvous>,
 }
 
+/// How many threads can run at once. Asked once: the system reads files to answer.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 impl Default for MachineConfig {
     /// The standard ops on `cpu:0`, by worker threads.
     fn default() -> MachineConfig {
@@ -84,7 +90,7 @@ impl Default for MachineConfig {
 impl MachineConfig {
     /// These ops on these devices, and everything else as by default.
     pub fn of(ops: OpRegistry, kernels: KernelRegistry, devices: Arc<Registry>) -> MachineConfig {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = cores();
         MachineConfig {
             driver: DriverKind::default(),
             simulation: Simulation::default(),

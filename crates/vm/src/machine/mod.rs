@@ -238,13 +238,13 @@ impl Machine {
     /// A stream that makes tensors in the host's memory for copies from `device`, in pinned memory
     /// where there is some.
     pub(crate) fn staging(&self, device: &DeviceId) -> Result<Stream> {
-        match self.policies().devices().probe(&DeviceId::pinned(0)) {
-            Ok(()) => {
-                let key = StreamKey::new(device.clone(), StreamType::PinnedCompute, 0);
-                self.any_stream(&key)
-            }
-            Err(_) => self.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
-        }
+        let (devices, pinned) = (self.policies().devices(), DeviceId::pinned(0));
+        // What cannot be probed is told with the nearest name, which takes longer than to ask first.
+        let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
+            true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
+            false => StreamKey::compute(DeviceId::cpu(0), 0),
+        };
+        self.any_stream(&key)
     }
 
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
