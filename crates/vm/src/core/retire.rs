@@ -45,6 +45,10 @@ impl Core {
                 // The command has been taken note of; what is left to wait for is the point.
                 if let Some(front) = lane.flying.front_mut() {
                     front.ticket = None;
+                    if let (Effect::Order(wait), Err(error)) = (&front.effect, &result) {
+                        let message = format!("{error:#}");
+                        front.effect = Effect::Failed(wait.clone(), Cause::Device, message);
+                    }
                 }
                 if lane.watching {
                     break;
