@@ -244,3 +244,25 @@ fn calls_that_are_dropped() {
     }
     assert_eq!(read(&x), [500.0]);
 }
+
+/// Each call of a batch belongs to the scope that it is made in.
+#[test]
+fn a_scope_within_a_batch() {
+    for driver in ALL_DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let s = cpu(&m, 0);
+        let (x, y, one) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[0.0]), upload(&s, &m, &[1.0]));
+        let add = m.prepare("add_", &[&x, &one], Attrs::new()).unwrap();
+        let cancellation = Cancellation::new();
+        // Before the calls, so that none of the scope's has started.
+        cancellation.cancel();
+        let mut batch = m.batch();
+        batch.call(&add, &s).unwrap();
+        cancellation.scope(|| batch.call_with(&add, &[y.handle(), one.handle()], &s)).unwrap();
+        batch.call(&add, &s).unwrap();
+        drop(batch);
+        assert_eq!(read(&x), [2.0], "{driver:?}");
+        let error = y.read().unwrap_err();
+        assert!(matches!(error.without_place(), Error::Cancelled(_)), "{driver:?}: {error}");
+    }
+}
