@@ -46,7 +46,7 @@ pub trait StreamCatalog: Send {
     /// There is no such device or no policy that serves the stream.
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts>;
 
-    /// Whether `waiter` can wait for an event of `source` on the device.
+    /// Whether `waiter` can wait for an event of `source` on the device. Asked once for each pair.
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool;
 }
 

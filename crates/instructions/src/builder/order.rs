@@ -111,7 +111,7 @@ impl Builder {
         Ok(())
     }
 
-    fn resolution_of_wait(&self, stream: StreamId, point: Point) -> Resolution {
+    fn resolution_of_wait(&mut self, stream: StreamId, point: Point) -> Resolution {
         if self.fence.covers(point) {
             Resolution::Fenced
         } else if self.policy == SyncPolicy::Frontier

@@ -167,7 +167,11 @@ impl Builder {
             let message = format!("it was prepared with {wanted} operand(s), {given} given");
             return Err(refused(message));
         }
+        let memory = self.streams[stream.index()].memory;
         for (k, (&tensor, &(class, access))) in tensors.iter().zip(&call.operands).enumerate() {
+            if self.slots.is_ready(tensor, class, memory) {
+                continue;
+            }
             self.slots.live(tensor)?;
             let given = self.slots.classify(tensor.id);
             if given != class {

@@ -239,12 +239,20 @@ impl SlotTable {
         stream: StreamId,
         writes: bool,
     ) -> bool {
-        let Some(hot) = self.hot.get(tensor.id.index()) else { return false };
-        if hot.generation != tensor.generation || hot.class != class || hot.arena != memory {
-            return false;
+        self.is_ready(tensor, class, memory) && {
+            let storage = self.hot[tensor.id.index()].storage;
+            self.storages[storage.index()].is_ordered_by(stream, writes)
         }
-        let storage = &self.storages[hot.storage.index()];
-        storage.held.is_none() && storage.is_ordered_by(stream, writes)
+    }
+
+    /// Whether a tensor lives in `memory`, is of this class, and nobody holds it.
+    #[inline]
+    pub(super) fn is_ready(&self, tensor: TensorRef, class: SpecClass, memory: ArenaId) -> bool {
+        let Some(hot) = self.hot.get(tensor.id.index()) else { return false };
+        hot.generation == tensor.generation
+            && hot.class == class
+            && hot.arena == memory
+            && self.storages[hot.storage.index()].held.is_none()
     }
 
     /// Notes a use of a live tensor.

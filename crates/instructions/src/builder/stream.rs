@@ -40,6 +40,8 @@ pub(super) struct StreamTrack {
     /// The builder's newest events of this stream, oldest first.
     pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
     pub(super) fence_epoch: u64,
+    /// Whether it can wait for the stream of each number on the device, as far as that was asked.
+    pub(super) on_device: Vec<Option<bool>>,
     /// What has passed once the stream has passed a place: from that place on, until the next.
     history: VecDeque<(u64, Frontier)>,
     /// Of a pool: all that its instructions so far have waited for.
@@ -67,6 +69,7 @@ impl StreamTrack {
             version: 0,
             events: SmallVec::new(),
             fence_epoch: 0,
+            on_device: Vec::new(),
             history: VecDeque::new(),
             passed: Frontier::new(),
         }
@@ -80,7 +83,9 @@ impl StreamTrack {
     pub(super) fn learn(&mut self, from: u64, news: &Frontier) {
         if self.known.join(news) {
             self.version += 1;
-            self.passed.join(&self.known);
+            if self.is_pool() {
+                self.passed.join(&self.known);
+            }
             self.remember(from);
         }
     }
@@ -108,7 +113,8 @@ impl StreamTrack {
 
     /// What has passed once the stream has passed place `seq`, but for the place itself.
     pub(super) fn at(&self, seq: u64) -> Option<&Frontier> {
-        self.history.iter().rev().find(|(from, _)| *from <= seq).map(|(_, known)| known)
+        let later = self.history.partition_point(|(from, _)| *from <= seq);
+        self.history.get(later.checked_sub(1)?).map(|(_, known)| known)
     }
 }
 

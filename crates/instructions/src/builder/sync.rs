@@ -195,9 +195,17 @@ impl Builder {
         if track.is_pool() { track.pass(at.seq, passed) } else { track.learn(at.seq, passed) }
     }
 
-    pub(super) fn waits_on_device(&self, waiter: StreamId, source: StreamId) -> bool {
+    pub(super) fn waits_on_device(&mut self, waiter: StreamId, source: StreamId) -> bool {
+        let answers = &self.streams[waiter.index()].on_device;
+        if let Some(Some(answer)) = answers.get(source.index()) {
+            return *answer;
+        }
         let key = |s: StreamId| &self.streams[s.index()].decl.key;
-        self.catalog.waits_on_device(key(waiter), key(source))
+        let answer = self.catalog.waits_on_device(key(waiter), key(source));
+        let answers = &mut self.streams[waiter.index()].on_device;
+        answers.resize(answers.len().max(source.index() + 1), None);
+        answers[source.index()] = Some(answer);
+        answer
     }
 
     /// An event recorded at or after `point`, and where: the earliest of the stream's recent ones,
