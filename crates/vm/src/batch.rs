@@ -1,7 +1,7 @@
 //! Many calls in one critical section.
 
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
 use millstream_types::{Error, Origin, Result};
@@ -12,6 +12,7 @@ use crate::guard::{self, Holding};
 use crate::handle::Stream;
 use crate::machine::Machine;
 use crate::prepared::{Prepared, TensorHandle};
+use crate::sync::MutexGuard;
 
 /// How many calls are made before other threads are let in between.
 const TURN: u32 = 64;

@@ -89,7 +89,7 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-thread_local! {
+crate::sync::thread_local! {
     /// The innermost scope that this thread is in.
     static WITHIN: RefCell<Option<Arc<Within>>> = const { RefCell::new(None) };
 }

@@ -1,8 +1,7 @@
 //! The one critical section of a machine: hazards, sequence numbers, placement and enqueueing.
 
 use std::fmt::Display;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use millstream_instructions::builder::{EventRef, SectionId};
@@ -16,6 +15,7 @@ use crate::job::Ended;
 use crate::machine::{DriverKind, Shared};
 use crate::points::{Mark, Waiter};
 use crate::router::Router;
+use crate::sync::{MutexGuard, Ordering, current, park_timeout, spin_loop, spins};
 
 /// What the critical section protects.
 pub(crate) struct Emission {
@@ -96,7 +96,7 @@ impl Emission {
 }
 
 /// How often a waiting thread looks before it sleeps. A few microseconds: shorter than a wake-up.
-const SPINS: u32 = 2000;
+const SPINS: u32 = spins(2000);
 
 impl Shared {
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Emission>> {
@@ -132,11 +132,12 @@ impl Shared {
     pub(crate) fn enter(&self) -> Result<MutexGuard<'_, Emission>> {
         guard::refuse_within(self.engine.machine, "submitting")?;
         loop {
+            self.wait_for_room()?;
+            let mut emission = self.lock()?;
+            // Under the lock: workers are told to stop under it, and hear of nothing given later.
             if self.is_closed() {
                 return Err(Error::Closed);
             }
-            self.wait_for_room()?;
-            let mut emission = self.lock()?;
             self.drain(&mut emission);
             emission.router.within = cancel::current();
             if self.driver == DriverKind::Inline {
@@ -363,14 +364,14 @@ impl Shared {
             if points.reached(point, Mark::Completed) {
                 return Ok(());
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
-        let waiter = Waiter::Thread(std::thread::current());
+        let waiter = Waiter::Thread(current());
         if !points.park(point, Mark::Completed, waiter) {
             return Ok(());
         }
         while !points.reached(point, Mark::Completed) {
-            std::thread::park_timeout(left().ok_or_else(late)?);
+            park_timeout(left().ok_or_else(late)?);
             self.refuse_hopeless(point)?;
         }
         Ok(())

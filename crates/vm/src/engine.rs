@@ -1,8 +1,7 @@
 //! What all workers of a machine share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
@@ -18,6 +17,7 @@ use crate::host::{HostTable, HostWorkers};
 use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
 use crate::slots::{CallSlot, Slots, TensorSlot};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 
 /// Where the ranks of a program meet.
 pub trait Rendezvous: Send + Sync {

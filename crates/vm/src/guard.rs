@@ -7,6 +7,8 @@ use std::cell::{Cell, RefCell};
 
 use millstream_types::{Error, Result};
 
+use crate::sync::thread_local;
+
 thread_local! {
     /// The machine whose work this thread runs; 0 for none.
     static WITHIN: Cell<u64> = const { Cell::new(0) };
@@ -17,16 +19,16 @@ pub(crate) fn within<T>(machine: u64, work: impl FnOnce() -> T) -> T {
     struct Restore(u64);
     impl Drop for Restore {
         fn drop(&mut self) {
-            WITHIN.set(self.0);
+            WITHIN.with(|within| within.set(self.0));
         }
     }
-    let _restore = Restore(WITHIN.replace(machine));
+    let _restore = Restore(WITHIN.with(|within| within.replace(machine)));
     work()
 }
 
 /// All that this thread ever does is a part of `machine`'s work.
 pub(crate) fn forever(machine: u64) {
-    WITHIN.set(machine);
+    WITHIN.with(|within| within.set(machine));
 }
 
 thread_local! {
@@ -63,5 +65,5 @@ pub(crate) fn refuse_held(machine: u64) -> Result<()> {
 /// # Errors
 /// [`Error::Reentrant`].
 pub(crate) fn refuse_within(machine: u64, what: &'static str) -> Result<()> {
-    if WITHIN.get() == machine { Err(Error::Reentrant { what }) } else { Ok(()) }
+    if WITHIN.with(Cell::get) == machine { Err(Error::Reentrant { what }) } else { Ok(()) }
 }

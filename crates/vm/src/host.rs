@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use std::collections::VecDeque;
 
@@ -11,6 +10,7 @@ use millstream_kernels::{Kernel, KernelCtx, RawTensor};
 use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec};
 
 use crate::guard;
+use crate::sync::{AtomicU32, Builder, Condvar, Mutex, Ordering};
 
 /// A tensor's memory, lent to a callback for as long as it runs.
 pub struct Blob<'a> {
@@ -259,7 +259,7 @@ impl HostWorkers {
         }
         let (shared, machine) = (self.state.clone(), self.machine);
         let name = format!("millstream-host-{}", state.threads);
-        let spawned = std::thread::Builder::new().name(name).spawn(move || work(&shared, machine));
+        let spawned = Builder::new().name(name).spawn(move || work(&shared, machine));
         match spawned {
             Ok(_) => state.threads += 1,
             Err(_) if state.threads > 0 => wake.notify_one(),

@@ -6,10 +6,11 @@
 //! after the waits that its instruction needed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use millstream_types::{Failure, Point, StreamId};
+
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Poison {

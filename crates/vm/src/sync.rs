@@ -1,14 +1,24 @@
-//! The primitives under the lock-free parts. The models in `tests/loom` compile those parts on
-//! loom's primitives of the same names in place of these.
+//! What threads meet at: locks, atomics, sleep, threads themselves. The engine takes these from here
+//! alone, so that models can put others in their place: `tests/loom` compiles the lock-free parts on
+//! loom's primitives of the same names, `tests/shuttle` the whole engine on shuttle's.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
-pub(crate) use std::sync::{Arc, Condvar, Mutex};
+pub(crate) use std::hint::spin_loop;
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+pub(crate) use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, sleep};
+pub(crate) use std::thread_local;
 
 pub(crate) use crate::barrier::{heavy_fence, light_fence};
-pub(crate) use std::thread::{Thread, park};
 
 /// Items in a block of a queue. At about 90 bytes an item, a block is about three pages.
 pub(crate) const BLOCK: usize = 128;
+
+/// How often a loop looks before it sleeps; a model needs fewer looks to see the same.
+pub(crate) const fn spins(looks: u32) -> u32 {
+    looks
+}
 
 /// A cell that is lent out by closures, so that a model can see each use begin and end.
 #[derive(Debug)]

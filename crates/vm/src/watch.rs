@@ -8,9 +8,7 @@
 //! 3. What completes after all is no longer overdue.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use millstream_instructions::{Body, Kind};
@@ -19,6 +17,7 @@ use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
 
 use crate::engine::Engine;
 use crate::points::Mark;
+use crate::sync::{AtomicBool, Builder, JoinHandle, Mutex, MutexGuard, Ordering, park_timeout};
 use crate::task::Task;
 
 /// An instruction on its way.
@@ -66,11 +65,11 @@ impl Watch {
             thread: Mutex::default(),
         });
         let own = watch.clone();
-        let thread = std::thread::Builder::new()
+        let thread = Builder::new()
             .name("millstream-watchdog".to_owned())
             .spawn(move || {
                 while !own.stop.load(Ordering::Acquire) {
-                    std::thread::park_timeout((own.limit / LOOKS).max(Duration::from_millis(1)));
+                    park_timeout((own.limit / LOOKS).max(Duration::from_millis(1)));
                     own.look();
                 }
             })

@@ -9,7 +9,6 @@ mod simulated;
 mod threaded;
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use millstream_stream_policy::Crew;
@@ -17,6 +16,7 @@ use millstream_types::Result;
 
 use crate::engine::Engine;
 use crate::guard;
+use crate::sync::JoinHandle;
 use crate::task::Task;
 
 use inline::Inline;

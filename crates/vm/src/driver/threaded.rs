@@ -1,7 +1,6 @@
 //! Each worker is a thread.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use millstream_stream_policy::Crew;
@@ -12,6 +11,7 @@ use crate::engine::Engine;
 use crate::guard;
 use crate::inbox::{Inbox, News};
 use crate::ring::{Consumer, Producer, queue};
+use crate::sync::{Builder, JoinHandle, current, sleep, spin_loop, spins};
 use crate::task::Task;
 
 use super::crews::Crews;
@@ -77,11 +77,11 @@ fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>, name: &str) -> Result<
     let (engine, own) = (engine.clone(), inbox.clone());
     let machine = engine.machine;
     let name = format!("millstream-{name}-{}", workers.len());
-    let thread = std::thread::Builder::new()
+    let thread = Builder::new()
         .name(name)
         .spawn(move || {
             guard::forever(machine);
-            own.owned_by(std::thread::current());
+            own.owned_by(current());
             work(Core::new(engine, own.clone()), &own, tasks);
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })?;
@@ -94,7 +94,7 @@ const BATCH: u32 = 16;
 
 /// How often a worker finds nothing before it flushes: far less than a microsecond, and long enough
 /// for a submitter that is about to give the next task.
-const QUIET: u32 = 4;
+const QUIET: u32 = spins(4);
 
 /// How many pauses a worker makes for each task that it has taken since its queue was last empty,
 /// before it looks at the queue again, and how many at most: one or two microseconds. A look takes the
@@ -104,7 +104,7 @@ const PAUSES_PER_TASK: u32 = 4;
 const MOST_PAUSES: u32 = 200;
 
 /// How often an idle worker looks again before it sleeps. About ten microseconds.
-const SPINS: u32 = 500;
+const SPINS: u32 = spins(500);
 
 /// How long a worker sleeps between two questions to a device that does not tell by itself.
 const POLL: Duration = Duration::from_micros(50);
@@ -153,7 +153,7 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
         }
         idle += 1;
         if idle < QUIET {
-            std::hint::spin_loop();
+            spin_loop();
             continue;
         }
         core.flush();
@@ -162,11 +162,11 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
             return;
         }
         if idle < SPINS {
-            std::hint::spin_loop();
+            spin_loop();
             continue;
         }
         if core.must_poll() {
-            std::thread::sleep(POLL);
+            sleep(POLL);
             continue;
         }
         inbox.sleep(|| !tasks.is_empty() || inbox.has_news());

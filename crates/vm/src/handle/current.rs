@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::machine::Machine;
+use crate::sync::thread_local;
 
 use super::Stream;
 
@@ -21,11 +22,11 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
     impl Drop for Restore {
         fn drop(&mut self) {
             // Dropped with the list let go of: a machine may end with its last stream.
-            drop(SCOPES.with_borrow_mut(Vec::pop));
+            drop(SCOPES.with(|scopes| scopes.borrow_mut().pop()));
         }
     }
     let Some(stream) = stream.into() else { return work() };
-    SCOPES.with_borrow_mut(|scopes| scopes.push(stream.clone()));
+    SCOPES.with(|scopes| scopes.borrow_mut().push(stream.clone()));
     let _restore = Restore;
     work()
 }
@@ -33,5 +34,5 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
 /// The stream of the innermost scope of this thread, of those of `machine`.
 pub(crate) fn innermost(machine: &Machine) -> Option<Stream> {
     let of_machine = |s: &&Stream| Arc::ptr_eq(&s.machine.shared, &machine.shared);
-    SCOPES.with_borrow(|scopes| scopes.iter().rev().find(of_machine).cloned())
+    SCOPES.with(|scopes| scopes.borrow().iter().rev().find(of_machine).cloned())
 }

@@ -9,7 +9,7 @@
 //!    a clock.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use crate::emission::{Emission, Release};
 use crate::guard;
 use crate::machine::Machine;
 use crate::points::{Mark, Waiter};
+use crate::sync::{Mutex, OnceLock};
 
 use super::{Completion, Stream};
 

@@ -21,8 +21,8 @@ mod shutdown;
 mod wait;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crossbeam_queue::SegQueue;
 use dashmap::DashMap;
@@ -48,6 +48,7 @@ use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
 use crate::router::Router;
 use crate::slots::Slots;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::watch::Watch;
 
 pub use call::CallBuilder;

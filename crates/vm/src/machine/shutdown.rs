@@ -1,13 +1,13 @@
 //! The end of a machine, in numbered steps.
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use millstream_types::Point;
 
 use crate::guard;
 use crate::points::Mark;
+use crate::sync::Ordering;
 
 use super::{DriverKind, Machine, Shared};
 

@@ -1,0 +1,76 @@
+//! Programs with functions of the host's, sections, barriers and stored lists.
+
+use millstream_types::{Access, Attrs, Error, Origin, StreamKey};
+use shuttle::thread;
+
+use crate::rig::*;
+
+/// Callbacks on two streams, one of which fails: its data alone are spoilt, for every waiter.
+#[test]
+fn callbacks() {
+    explore(|| {
+        let m = machine();
+        let (a, b) = (cpu(&m, 0), cpu(&m, 1));
+        let (x, y) = (upload(&m, &a, 1), upload(&m, &b, 2));
+        x.access(Access::ReadWrite, |_| anyhow::bail!("broken on purpose")).unwrap();
+        y.access(Access::ReadWrite, |blob| blob.write_bytes(&5i64.to_ne_bytes())).unwrap();
+        let spoilt = call(&m, "add", &[&x, &y], &b);
+        let reader = thread::spawn(move || failed(spoilt.read().unwrap_err()));
+        failed(x.read().unwrap_err());
+        assert_eq!(read(&y), 5);
+        reader.join().unwrap();
+    });
+}
+
+fn failed(error: Error) {
+    assert!(matches!(error.without_place(), Error::Failed(_)), "{error}");
+}
+
+/// A barrier between streams, a section that excludes another thread's use.
+#[test]
+fn regions() {
+    explore(|| {
+        let m = machine();
+        let (a, b) = (cpu(&m, 0), cpu(&m, 1));
+        let x = upload(&m, &a, 1);
+        let section = m.critical_section(&[&x]).unwrap();
+        let other = {
+            let (m, x, b) = (m.clone(), x.clone(), b.clone());
+            thread::spawn(move || m.call("add_", &[&x, &x]).on(&b).is_ok())
+        };
+        m.call("add_", &[&x, &x]).within(&section).on(&b).unwrap();
+        section.end().unwrap();
+        m.barrier().unwrap();
+        let y = call(&m, "add", &[&x, &x], &a);
+        let came = other.join().unwrap();
+        let expected: &[i64] = if came { &[4, 8] } else { &[4] };
+        assert!(expected.contains(&read(&y)));
+        assert_eq!(read(&x), if came { 4 } else { 2 });
+    });
+}
+
+/// A stored list on private streams, launched twice, dropped while it may still run.
+#[test]
+fn a_job() {
+    explore(|| {
+        let m = machine();
+        let s = cpu(&m, 0);
+        let (x, y) = (upload(&m, &s, 1), upload(&m, &s, 0));
+        let job = {
+            let mut list = m.job_recorder();
+            let s: Vec<_> =
+                (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
+            let (x, y) = (list.import(&x).unwrap(), list.import(&y).unwrap());
+            let t = list.call("add", &[x, x], Attrs::new(), s[0]).unwrap()[0];
+            let at = Origin::caller();
+            list.call_from("add", &[t, x], Some(&[y]), Attrs::new(), s[1], at).unwrap();
+            list.release(t).unwrap();
+            m.store(list).unwrap()
+        };
+        job.launch().unwrap();
+        m.call("add_", &[&x, &y]).on(&s).unwrap();
+        job.launch().unwrap();
+        drop(job);
+        assert_eq!(read(&y), 12);
+    });
+}

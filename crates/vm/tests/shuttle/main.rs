@@ -1,0 +1,73 @@
+//! The whole threaded engine under shuttle: each program runs under thousands of schedules of its
+//! threads. The sources are the crate's own, compiled on shuttle's primitives in place of the
+//! standard library's (`sync`).
+//!
+//! # What a schedule is
+//! Shuttle runs all threads on one, and may switch at every lock, atomic access, park and wake-up.
+//! Half of the schedules switch at random, half run the thread of highest priority and change
+//! priorities at a few moments (PCT: Burckhardt et al., "A Randomized Scheduler with Probabilistic
+//! Guarantees of Finding Bugs", ASPLOS 2010, <https://doi.org/10.1145/1736020.1736040>).
+//!
+//! # What it finds
+//! A time-out never comes, so whoever was not woken sleeps for good, and that is reported as a
+//! deadlock; a machine's time-outs would hide it. Each result is compared with what it has to be.
+//! All accesses are sequentially consistent here: orderings are loom's matter. Locks of the crates
+//! below are the standard library's: no switch happens while one is held.
+//!
+//! # Running it
+//! `MILLSTREAM_SCHEDULES=N` is how many schedules each program gets, `SHUTTLE_RANDOM_SEED=N` chooses
+//! others. A failure prints a schedule: `MILLSTREAM_REPLAY=SCHEDULE` with the test's name runs that.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
+#![allow(unused_imports, reason = "a library's sources, as a test")]
+
+#[path = "../../src/core/mod.rs"]
+mod core;
+#[path = "../../src/driver/mod.rs"]
+mod driver;
+#[path = "../../src/emission.rs"]
+mod emission;
+#[path = "../../src/engine.rs"]
+mod engine;
+#[path = "../../src/guard.rs"]
+mod guard;
+#[path = "../../src/handle/mod.rs"]
+mod handle;
+#[path = "../../src/host.rs"]
+mod host;
+#[path = "../../src/inbox.rs"]
+mod inbox;
+#[path = "../../src/job/mod.rs"]
+mod job;
+#[path = "../../src/machine/mod.rs"]
+mod machine;
+#[path = "../../src/points.rs"]
+mod points;
+#[path = "../../src/poison.rs"]
+mod poison;
+#[path = "../../src/prepared.rs"]
+mod prepared;
+#[path = "../../src/ring.rs"]
+mod ring;
+#[path = "../../src/router.rs"]
+mod router;
+#[path = "../../src/slots.rs"]
+mod slots;
+#[path = "../../src/task.rs"]
+mod task;
+#[path = "../../src/watch.rs"]
+mod watch;
+
+mod device;
+mod host_programs;
+mod programs;
+mod rig;
+mod sync;
+
+// The crate's root, as its modules know it.
+use driver::{Schedule, Simulation};
+use engine::{Alone, Rendezvous};
+use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+use host::Blob;
+use job::{Job, JobRecorder, JobTensor};
+use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
+use prepared::Prepared;

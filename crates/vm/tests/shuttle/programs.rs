@@ -1,0 +1,165 @@
+//! Programs of streams, threads and waits on the host.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use millstream_types::Error;
+use shuttle::thread::{self, Thread};
+
+use crate::rig::*;
+use crate::{Completion, Machine, MachineConfig};
+
+/// Waits across three workers, places given out again, one reader.
+#[test]
+fn a_diamond() {
+    explore(|| {
+        let m = machine();
+        let s: Vec<_> = (0..3).map(|k| cpu(&m, k)).collect();
+        let x = upload(&m, &s[0], 3);
+        let y = call(&m, "add", &[&x, &x], &s[1]);
+        let z = call(&m, "mul", &[&x, &x], &s[2]);
+        m.call("add_", &[&x, &x]).on(&s[0]).unwrap();
+        let w = call(&m, "add", &[&y, &z], &s[0]);
+        drop((y, z));
+        let v = call(&m, "add", &[&w, &x], &s[1]);
+        assert_eq!(read(&v), 21);
+    });
+}
+
+/// Two threads submit to one tensor and drop handles as they go.
+#[test]
+fn two_submitters() {
+    explore(|| {
+        let m = machine();
+        let x = upload(&m, &cpu(&m, 0), 0);
+        let one = upload(&m, &cpu(&m, 1), 1);
+        let threads: Vec<_> = (0..2)
+            .map(|k| {
+                let (m, x, one) = (m.clone(), x.clone(), one.clone());
+                thread::spawn(move || {
+                    let s = cpu(&m, k);
+                    let own = call(&m, "add", &[&one, &one], &s);
+                    m.call("add_", &[&x, &own]).on(&s).unwrap();
+                    m.call("add_", &[&x, &one]).on(&s).unwrap();
+                    drop(own);
+                })
+            })
+            .collect();
+        for one in threads {
+            one.join().unwrap();
+        }
+        assert_eq!(read(&x), 6);
+    });
+}
+
+/// With room for two instructions, submitters wait for workers all the time.
+#[test]
+fn no_room() {
+    explore(|| {
+        let m = Machine::new(MachineConfig { watermark: 2, ..config() }).unwrap();
+        let x = upload(&m, &cpu(&m, 0), 1);
+        let threads: Vec<_> = (0..2)
+            .map(|k| {
+                let (m, x) = (m.clone(), x.clone());
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        m.call("add_", &[&x, &x]).on(&cpu(&m, k)).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for one in threads {
+            one.join().unwrap();
+        }
+        assert_eq!(read(&x), 64);
+    });
+}
+
+/// With room for the bytes of one released tensor, a submitter waits for the instructions that
+/// still use it.
+#[test]
+fn no_bytes() {
+    explore(|| {
+        let m = Machine::new(MachineConfig { watermark_bytes: 8, ..config() }).unwrap();
+        let (a, b) = (cpu(&m, 0), cpu(&m, 1));
+        let mut x = upload(&m, &a, 1);
+        for s in [&b, &a, &b] {
+            x = call(&m, "add", &[&x, &x], s);
+        }
+        assert_eq!(read(&x), 8);
+    });
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on(completion: Completion) {
+    let mut completion = pin!(completion);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    while completion.as_mut().poll(&mut context).is_pending() {
+        thread::park();
+    }
+}
+
+/// A thread that blocks, one that awaits and one that asks, all for the same point.
+#[test]
+fn three_ways_to_wait() {
+    explore(|| {
+        let m = machine();
+        let (a, b) = (cpu(&m, 0), cpu(&m, 1));
+        let x = upload(&m, &a, 1);
+        let e = m.timed_event();
+        e.record_on(&a).unwrap();
+        b.wait_event(&e).unwrap();
+        m.call("add_", &[&x, &x]).on(&b).unwrap();
+        let end = m.timed_event();
+        end.record_on(&b).unwrap();
+        let (first, second) = (end.completion(), end.clone());
+        let awaiting = thread::spawn(move || block_on(first));
+        let blocking = thread::spawn(move || second.synchronize().unwrap());
+        while !end.query() {
+            thread::yield_now();
+        }
+        assert!(e.query(), "what comes before has completed");
+        e.elapsed_time(&end).unwrap();
+        awaiting.join().unwrap();
+        blocking.join().unwrap();
+        assert_eq!(read(&x), 2);
+    });
+}
+
+/// Shutting down while another thread submits and waits: it is served or refused.
+#[test]
+fn shutting_down() {
+    explore(|| {
+        let watched = MachineConfig { watchdog: Some(LONG), ..config() };
+        let m = Machine::new(watched).unwrap();
+        let s = cpu(&m, 0);
+        let x = upload(&m, &s, 1);
+        let other = {
+            let (m, x) = (m.clone(), x.clone());
+            thread::spawn(move || {
+                let closed = |e: Error| assert!(matches!(e.without_place(), Error::Closed), "{e}");
+                for k in 0..2 {
+                    match m.call("add_", &[&x, &x]).on(&cpu(&m, k)) {
+                        Ok(_) => m.synchronize().unwrap(),
+                        Err(error) => closed(error),
+                    }
+                }
+            })
+        };
+        let done = m.record(&s);
+        let report = m.clone().shutdown(LONG);
+        assert_eq!(report, crate::Report::default());
+        drop((done, x, s, m));
+        other.join().unwrap();
+    });
+}

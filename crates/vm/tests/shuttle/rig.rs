@@ -1,0 +1,80 @@
+//! Running a program under many schedules, and what programs share.
+
+use std::env::var;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_types::{DType, DeviceId, TensorSpec};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
+
+use crate::{DriverKind, Machine, MachineConfig, Stream, Tensor};
+
+/// Longer than any schedule takes: no time-out is to come.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+pub(crate) const CPU: DeviceId = DeviceId::cpu(0);
+
+/// How many schedules a program gets unless the environment says otherwise. There are ten programs:
+/// 10,000 in all.
+const SCHEDULES: usize = 1000;
+
+/// How often a PCT schedule changes priorities, at most.
+const CHANGES: usize = 4;
+
+/// Runs `program` under many schedules.
+#[track_caller]
+pub(crate) fn explore(program: impl Fn() + Send + Sync + 'static) {
+    if let Ok(schedule) = var("MILLSTREAM_REPLAY") {
+        return shuttle::replay(program, &schedule);
+    }
+    let count = var("MILLSTREAM_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(SCHEDULES);
+    let mut config = Config::new();
+    // Kernels and the builder run on these stacks.
+    config.stack_size = 1 << 18;
+    config.silence_warnings = true;
+    let program = Arc::new(program);
+    let own = program.clone();
+    let random = RandomScheduler::new_from_seed(1, count - count / 2);
+    Runner::new(random, config.clone()).run(move || own());
+    Runner::new(PctScheduler::new_from_seed(1, CHANGES, count / 2), config).run(move || program());
+}
+
+/// A machine of up to three workers for the host's streams.
+pub(crate) fn config() -> MachineConfig {
+    MachineConfig {
+        driver: DriverKind::Threaded,
+        host_workers: 3,
+        threads: 1,
+        annotations: false,
+        ..MachineConfig::default()
+    }
+}
+
+pub(crate) fn machine() -> Machine {
+    Machine::new(config()).unwrap()
+}
+
+pub(crate) fn cpu(machine: &Machine, index: u32) -> Stream {
+    machine.compute(&CPU, index).unwrap()
+}
+
+pub(crate) fn spec(len: usize) -> TensorSpec {
+    TensorSpec::contiguous(DType::I64, &[len]).unwrap()
+}
+
+pub(crate) fn upload(machine: &Machine, stream: &Stream, value: i64) -> Tensor {
+    machine.upload(stream, spec(1), value.to_ne_bytes().to_vec()).unwrap()
+}
+
+pub(crate) fn call(machine: &Machine, op: &str, inputs: &[&Tensor], on: &Stream) -> Tensor {
+    machine.call(op, inputs).on(on).unwrap().remove(0)
+}
+
+pub(crate) fn number(bytes: Vec<u8>) -> i64 {
+    i64::from_ne_bytes(bytes.try_into().unwrap())
+}
+
+pub(crate) fn read(tensor: &Tensor) -> i64 {
+    number(tensor.read().unwrap())
+}

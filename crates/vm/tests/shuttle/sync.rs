@@ -1,0 +1,85 @@
+//! Shuttle's primitives, by the names of `src/sync.rs`.
+
+pub(crate) use shuttle::hint::spin_loop;
+pub(crate) use shuttle::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use shuttle::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, sleep};
+pub(crate) use shuttle::thread_local;
+
+use std::sync::PoisonError;
+
+/// With sequentially consistent accesses a fence orders nothing more.
+pub(crate) fn light_fence() {
+    fence(Ordering::SeqCst);
+}
+
+pub(crate) fn heavy_fence() -> bool {
+    fence(Ordering::SeqCst);
+    true
+}
+
+/// Small, so that programs cross the border of a block.
+pub(crate) const BLOCK: usize = 2;
+
+/// Two looks: one that finds nothing, and one after others have run.
+pub(crate) const fn spins(_looks: u32) -> u32 {
+    2
+}
+
+/// A cell that is lent out by closures.
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    pub(crate) fn with<R>(&self, use_it: impl FnOnce(*const T) -> R) -> R {
+        use_it(self.0.get())
+    }
+
+    pub(crate) fn with_mut<R>(&self, use_it: impl FnOnce(*mut T) -> R) -> R {
+        use_it(self.0.get())
+    }
+}
+
+/// A value that is set once and can be waited for.
+#[derive(Debug)]
+pub(crate) struct OnceLock<T> {
+    value: std::sync::OnceLock<T>,
+    lock: Mutex<()>,
+    told: Condvar,
+}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> OnceLock<T> {
+        OnceLock { value: std::sync::OnceLock::new(), lock: Mutex::new(()), told: Condvar::new() }
+    }
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = self.value.set(value);
+        self.told.notify_all();
+        set
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.value.get()
+    }
+
+    pub(crate) fn wait(&self) -> &T {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(value) = self.value.get() {
+                return value;
+            }
+            guard = self.told.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
