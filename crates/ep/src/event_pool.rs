@@ -12,14 +12,14 @@
 //!    the list and closes it; slots that come back later are freed.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use intrusive_collections::{SinglyLinkedList, SinglyLinkedListAtomicLink, intrusive_adapter};
 
 use millstream_types::Result;
 
 use crate::device::{Device, Event};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// A pool of events of one device. Events are made when the pool is empty and kept for good, so
 /// none is made or destroyed once a program has reached its steady state.
@@ -208,6 +208,3 @@ impl fmt::Debug for PooledEvent {
         write!(f, "event slot {} generation {}", self.number(), self.generation)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -56,12 +56,15 @@ pub mod conformance;
 pub mod cpu;
 pub mod device;
 pub mod event_pool;
+#[cfg(test)]
+mod event_pool_tests;
 pub mod faults;
 mod host_memory;
 pub mod pinned;
 pub mod registry;
 pub mod run;
 pub mod sim;
+mod sync;
 
 pub use device::{
     Backend, Capabilities, Device, Event, MEMORY_ALIGN, Memory, Notify, Progress, Stream, Ticket,

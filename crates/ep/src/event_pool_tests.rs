@@ -1,9 +1,12 @@
+//! The pool of events, from outside.
+
 use std::collections::HashSet;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
-use super::*;
 use crate::device::Backend;
+use crate::event_pool::{EventPool, PooledEvent};
 use crate::sim::{SimBackend, SimConfig};
 
 fn pool() -> EventPool {
