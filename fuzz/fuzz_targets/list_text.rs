@@ -1,21 +1,25 @@
-//! Reads text as a list of instructions. What can be read is printed and read back unchanged, and
-//! the checker gives a verdict on it.
+//! Reads text as a list of instructions. What can be read is printed and read back unchanged, the
+//! checker and the verifier give a verdict on it, and what the checker takes is proven.
 //!
 //! `cargo +nightly fuzz run list_text fuzz/corpus/list_text crates/verify/tests/cases`
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millstream_instructions::text::{parse_list, print_list};
-use millstream_verify::check;
+use millstream::instructions::text::{parse_list, print_list};
+use millstream::verify::{check, verify};
 
 fuzz_target!(|text: &str| {
     match parse_list(text) {
         Ok(list) => {
             let again = parse_list(&print_list(&list)).expect("what was printed can be read");
             assert_eq!(list, again);
-            if let Err(violations) = check(list) {
-                assert!(violations.iter().all(|v| !v.to_string().is_empty()));
+            let verdict = verify(&list);
+            match check(list) {
+                Ok(_) => assert!(verdict.proven(), "{}", verdict.violations[0]),
+                Err(violations) => {
+                    assert!(violations.iter().all(|v| !v.to_string().is_empty()));
+                }
             }
         }
         Err(error) => assert!(error.line > 0 && !error.message.is_empty()),

@@ -1,14 +1,14 @@
-//! Loads bytes as a native trace and makes its small tensors.
+//! Loads bytes as a native trace, with its jobs, and makes its small tensors.
 //!
 //! `cargo +nightly fuzz run native_trace fuzz/corpus/native_trace examples/traces`
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millstream_trace::{LoadOptions, load_bytes};
+use millstream::trace::{LoadOptions, load_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
-    let options = LoadOptions { max_bytes: 1 << 24, max_items: 1 << 16 };
+    let options = LoadOptions { max_bytes: 1 << 24, max_items: 1 << 16, ..Default::default() };
     match load_bytes("fuzz", bytes, None, &options) {
         Ok(program) => {
             for tensor in program.tensors.iter().filter(|t| t.storage_bytes < 1 << 20) {

@@ -11,11 +11,14 @@
 //! | `docs` | writes the pages that are made from the code |
 //! | `bench` | measures the machine |
 //! | `layering`, `layers` | checks which crate depends on which |
+//! | `ci` | every check of the project |
+//! | `traps` | puts known mistakes back in and sees tests find them |
 //! | `show` | tables, snippets of errors, reports |
 
 #![deny(missing_docs)]
 
 mod bench;
+mod ci;
 mod coverage;
 mod docs;
 mod layering;
@@ -24,6 +27,7 @@ mod run_trace;
 mod schema;
 mod show;
 mod simulate;
+mod traps;
 mod verify;
 
 use std::io::{self, Write};
@@ -55,6 +59,10 @@ enum Command {
     Schema,
     /// Checks that the crates depend on one another as the table of layers says.
     Layering,
+    /// Runs the quick checks of the project, or all.
+    Ci(ci::Arguments),
+    /// Puts known mistakes back in, one at a time, and sees a test find each.
+    Traps(traps::Arguments),
     /// Measures the machine.
     #[command(subcommand)]
     Bench(Bench),
@@ -68,6 +76,8 @@ enum Bench {
     Engine(bench::EngineArgs),
     /// What memory and events cost, beside allocators of the host's.
     Memory(bench::MemoryArgs),
+    /// What proving a list costs.
+    Verify(bench::VerifyArgs),
 }
 
 /// Bad input, or a device that is not there. Clap ends with the same status.
@@ -91,8 +101,11 @@ fn main() -> ExitCode {
         Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),
         Command::Layering => layering::run(),
+        Command::Ci(arguments) => ci::run(&arguments),
+        Command::Traps(arguments) => traps::run(&arguments),
         Command::Bench(Bench::Engine(arguments)) => bench::engine(&arguments),
         Command::Bench(Bench::Memory(arguments)) => bench::memory(&arguments),
+        Command::Bench(Bench::Verify(arguments)) => bench::verify_lists(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
     };
     match done {

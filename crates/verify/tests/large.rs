@@ -143,42 +143,6 @@ fn random(instructions: usize) -> InstructionList {
     list
 }
 
-/// What a walk over a million instructions on 16 streams takes. Run it in release, each by its
-/// name: `cargo test --release -p millstream-verify --test large -- --ignored --nocapture NAME`.
-fn measure(list: &InstructionList) {
-    let memory = |what: &str| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find(|l| l.starts_with(what)).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0u64) / 1024
-    };
-    let before = memory("VmRSS:");
-    let start = std::time::Instant::now();
-    let verdict = verify(list);
-    let took = start.elapsed();
-    assert!(verdict.proven(), "{}", verdict.violations[0]);
-    println!(
-        "{} instructions, {} pairs, {} waits, {} not needed: {:.2} s, list {before} MiB, peak {} MiB",
-        list.instructions.len(),
-        verdict.pairs,
-        verdict.waits.len(),
-        verdict.not_needed(),
-        took.as_secs_f64(),
-        memory("VmHWM:"),
-    );
-}
-
-#[test]
-#[ignore = "measures"]
-fn measure_rounds() {
-    measure(&rounds(16, 15_700));
-}
-
-#[test]
-#[ignore = "measures"]
-fn measure_random() {
-    measure(&random(1_000_000));
-}
-
 #[test]
 fn random_blocks_are_proven() {
     let verdict = verify(&random(20_000));

@@ -16,11 +16,13 @@
 //! | `workload` | the instructions of each, from the seeds that all share |
 //! | `compare` | rounds of several programs, and their table |
 //! | `memory` | `bench memory` |
+//! | `verify` | `bench verify` |
 
 mod bed;
 mod compare;
 mod measure;
 mod memory;
+mod verify;
 mod workload;
 
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use memory::{MemoryArgs, memory};
+pub(crate) use verify::{VerifyArgs, verify_lists};
 
 /// What to measure.
 #[derive(Args, Clone, Debug)]

@@ -101,7 +101,7 @@ const QUIET: u32 = spins(4);
 /// queue's counter away from a submitter that is about to write it. Where tasks come one by one, the
 /// worker looks at once; where they come in a stream, it lets some come together.
 const PAUSES_PER_TASK: u32 = 4;
-const MOST_PAUSES: u32 = 200;
+const MOST_PAUSES: u32 = spins(200);
 
 /// How often an idle worker looks again before it sleeps. About ten microseconds.
 const SPINS: u32 = spins(500);
@@ -115,7 +115,7 @@ fn pause(taken: u32, inbox: &Inbox) {
         if inbox.has_news() {
             return;
         }
-        std::hint::spin_loop();
+        spin_loop();
     }
 }
 

@@ -1,19 +1,21 @@
-//! Random programs: threads give what the inline driver gives, the checker accepts every list, and
-//! lists do not depend on the driver.
+//! Programs of random steps: any numbers are a program.
 
-use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, SyncPolicy, Tensor};
-use millstream::{TensorSpec, instructions::text::print_list, verify};
-use proptest::prelude::*;
+use millstream::{DType, DeviceId, Machine, MachineConfig, Stream, Tensor, TensorSpec};
+use millstream::{instructions::text::print_list, verify};
 
-type Step = (u8, u8, u8, u8);
+/// What is done, two operands, and a stream.
+pub(crate) type Step = (u8, u8, u8, u8);
 
-struct Outcome {
-    values: Vec<Vec<u8>>,
-    list: String,
+/// What a program gives.
+pub(crate) struct Outcome {
+    /// The elements of what lives at its end.
+    pub(crate) values: Vec<Vec<u8>>,
+    /// The list of its instructions.
+    pub(crate) list: String,
 }
 
-fn run(driver: DriverKind, sync: SyncPolicy, streams: u8, steps: &[Step]) -> Outcome {
-    let config = MachineConfig { driver, sync, host_workers: 3, threads: 1, ..Default::default() };
+/// Runs the program of these steps on a machine, and has the checker take its list.
+pub(crate) fn run(config: MachineConfig, streams: u8, steps: &[Step]) -> Outcome {
     let machine = Machine::new(config).unwrap();
     let cpu = DeviceId::cpu(0);
     let streams: Vec<Stream> =
@@ -93,25 +95,4 @@ fn run(driver: DriverKind, sync: SyncPolicy, streams: u8, steps: &[Step]) -> Out
         panic!("refused: {}\n{text}", reasons.join("\n"));
     }
     Outcome { values, list: text }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 10_000,
-        max_shrink_iters: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-    #[test]
-    fn threads_give_what_the_inline_driver_gives(
-        streams in 1u8..=8,
-        last_used: bool,
-        steps in proptest::collection::vec(any::<Step>(), 1..40),
-    ) {
-        let sync = if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier };
-        let inline = run(DriverKind::Inline, sync, streams, &steps);
-        let threaded = run(DriverKind::Threaded, sync, streams, &steps);
-        prop_assert_eq!(inline.values, threaded.values);
-        prop_assert_eq!(inline.list, threaded.list);
-    }
 }

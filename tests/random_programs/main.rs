@@ -1,0 +1,34 @@
+//! Random programs: threads give what the inline driver gives, the checker accepts every list, and
+//! lists do not depend on the driver. The fuzz target `programs` makes the same programs of its input.
+
+mod steps;
+
+use millstream::{DriverKind, MachineConfig, SyncPolicy};
+use proptest::prelude::*;
+
+use steps::{Step, run};
+
+fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
+    MachineConfig { driver, sync, host_workers: 3, threads: 1, ..Default::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 10_000,
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn threads_give_what_the_inline_driver_gives(
+        streams in 1u8..=8,
+        last_used: bool,
+        steps in proptest::collection::vec(any::<Step>(), 1..40),
+    ) {
+        let sync = if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier };
+        let inline = run(config(DriverKind::Inline, sync), streams, &steps);
+        let threaded = run(config(DriverKind::Threaded, sync), streams, &steps);
+        prop_assert_eq!(inline.values, threaded.values);
+        prop_assert_eq!(inline.list, threaded.list);
+    }
+}
