@@ -30,6 +30,8 @@ const RECORDED: &str = r#"{ "schema": "1.1.1-chakra.0.0.4", "nodes": [
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
 
+static OPTIONS: LazyLock<LoadOptions> = LazyLock::new(LoadOptions::default);
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let names = ["bindings.json", "consts.json", "meta.json", "tensors.safetensors"];
@@ -44,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     fs::write(folder.join("et.json"), trace).expect("written");
     fs::write(folder.join(name), bytes).expect("written");
-    match load(folder.join("et.json"), &LoadOptions::default()) {
+    match load(folder.join("et.json"), &OPTIONS) {
         Ok(program) => {
             for tensor in program.tensors.iter().filter(|t| t.storage_bytes < 1 << 20) {
                 // The file may end before its header says.

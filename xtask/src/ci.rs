@@ -37,9 +37,9 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Both, "lints", "cargo clippy --workspace --all-targets -- -D warnings"),
     (
         Quick,
-        "tests of the house rules, the machine, faults, lists and devices",
+        "tests of the house rules, the machine, random programs, faults, lists and devices",
         "cargo test --workspace --lib --test tidy --test traps --test machine --test faults \
-         --test cases --test text --test sim --test conformance",
+         --test random_programs --test cases --test text --test sim --test conformance",
     ),
     (
         Quick,
@@ -52,10 +52,10 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Both, "generated pages", "xtask docs --check"),
     (Both, "example traces", "xtask run-trace examples/traces"),
     (Both, "example traces, proven", "xtask verify examples/traces"),
-    (Quick, "random programs under many schedules", "xtask simulate --random --seeds 2000"),
-    (Full, "random programs under many schedules", "xtask simulate --random --seeds 20000"),
-    (Quick, "and with faults", "xtask simulate --random --seeds 500 --faults"),
-    (Full, "and with faults", "xtask simulate --random --seeds 5000 --faults"),
+    (Quick, "random programs under many schedules", "xtask simulate --random --seeds 10000"),
+    (Full, "random programs under many schedules", "xtask simulate --random --seeds 100000"),
+    (Quick, "and with faults", "xtask simulate --random --seeds 2000 --faults"),
+    (Full, "and with faults", "xtask simulate --random --seeds 20000 --faults"),
     (Full, "recorded programs", "xtask run-trace examples/pytorch tests/traces"),
 ];
 
