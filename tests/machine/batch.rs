@@ -32,7 +32,7 @@ fn a_batch_is_its_calls() {
             }
             drop(batch);
             let list = m.finish_recording().unwrap();
-            assert_eq!((read(&x), read(&y)), (vec![560.0, 40.625], vec![67200.0, 158.691_41]));
+            assert_eq!((read(&x), read(&y)), (vec![560.0, 40.625], vec![67200.0, 158.6914]));
             list
         }
     };

@@ -51,12 +51,13 @@ impl Cancellation {
         struct Restore(Option<Arc<Within>>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                WITHIN.set(self.0.take());
+                WITHIN.with(|within| within.replace(self.0.take()));
             }
         }
-        let outer = WITHIN.take();
+        let outer = current();
         let _restore = Restore(outer.clone());
-        WITHIN.set(Some(Arc::new(Within { own: self.0.clone(), outer })));
+        let own = Arc::new(Within { own: self.0.clone(), outer });
+        WITHIN.with(|within| within.replace(Some(own)));
         work()
     }
 
@@ -103,13 +104,13 @@ pub(crate) struct Within {
 
 /// The scopes that this thread is in.
 pub(crate) fn current() -> Option<Arc<Within>> {
-    WITHIN.with_borrow(Clone::clone)
+    WITHIN.with(|within| within.borrow().clone())
 }
 
 /// Whether `within` are the scopes that this thread is in.
 #[inline]
 pub(crate) fn is_current(within: &Option<Arc<Within>>) -> bool {
-    WITHIN.with_borrow(|current| same(current.as_ref(), within.as_ref()))
+    WITHIN.with(|current| same(current.borrow().as_ref(), within.as_ref()))
 }
 
 /// Whether these are the same scopes, entered at the same time.

@@ -41,13 +41,13 @@ pub(crate) struct Holding(u64);
 
 /// The thread is in `machine`'s critical section for a batch.
 pub(crate) fn hold(machine: u64) -> Holding {
-    HELD.with_borrow_mut(|held| held.push(machine));
+    HELD.with(|held| held.borrow_mut().push(machine));
     Holding(machine)
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        HELD.with_borrow_mut(|held| held.retain(|machine| *machine != self.0));
+        HELD.with(|held| held.borrow_mut().retain(|machine| *machine != self.0));
     }
 }
 
@@ -57,7 +57,7 @@ impl Drop for Holding {
 /// [`Error::InBatch`].
 #[inline]
 pub(crate) fn refuse_held(machine: u64) -> Result<()> {
-    if HELD.with_borrow(|held| held.contains(&machine)) { Err(Error::InBatch) } else { Ok(()) }
+    if HELD.with(|held| held.borrow().contains(&machine)) { Err(Error::InBatch) } else { Ok(()) }
 }
 
 /// Refuses to go on from within `machine`'s own work.

@@ -20,6 +20,12 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
 #![allow(unused_imports, reason = "a library's sources, as a test")]
 
+#[path = "../../src/batch.rs"]
+mod batch;
+#[path = "../../src/calls.rs"]
+mod calls;
+#[path = "../../src/cancel.rs"]
+mod cancel;
 #[path = "../../src/core/mod.rs"]
 mod core;
 #[path = "../../src/driver/mod.rs"]
@@ -64,10 +70,12 @@ mod rig;
 mod sync;
 
 // The crate's root, as its modules know it.
+use batch::Batch;
+use cancel::Cancellation;
 use driver::{Schedule, Simulation};
 use engine::{Alone, Rendezvous};
 use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 use host::Blob;
 use job::{Job, JobRecorder, JobTensor};
 use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
-use prepared::Prepared;
+use prepared::{Prepared, TensorHandle};

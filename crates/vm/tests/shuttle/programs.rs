@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use millstream_types::Error;
+use millstream_types::{Attrs, Error};
 use shuttle::thread::{self, Thread};
 
 use crate::rig::*;
@@ -51,6 +51,35 @@ fn two_submitters() {
             one.join().unwrap();
         }
         assert_eq!(read(&x), 6);
+    });
+}
+
+/// Two threads with batches on streams of two workers, the calls' places in the table given up and
+/// taken again while they run.
+#[test]
+fn batches() {
+    explore(|| {
+        let m = machine();
+        let x = upload(&m, &cpu(&m, 0), 0);
+        let one = upload(&m, &cpu(&m, 1), 1);
+        let threads: Vec<_> = (0..2)
+            .map(|k| {
+                let (m, x, one) = (m.clone(), x.clone(), one.clone());
+                thread::spawn(move || {
+                    let s = cpu(&m, k);
+                    for _ in 0..2 {
+                        let add = m.prepare("add_", &[&x, &one], Attrs::new()).unwrap();
+                        let mut batch = m.batch();
+                        batch.call(&add, &s).unwrap();
+                        batch.call_with(&add, &[x.handle(), one.handle()], &s).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for one in threads {
+            one.join().unwrap();
+        }
+        assert_eq!(read(&x), 8);
     });
 }
 
