@@ -14,6 +14,9 @@ pub(crate) struct Arguments {
     /// All checks, not only the quick ones.
     #[arg(long)]
     full: bool,
+    /// Leaves out `cargo test --workspace`, for who has run it.
+    #[arg(long)]
+    tested: bool,
     /// Prints the commands and runs none.
     #[arg(long)]
     list: bool,
@@ -29,6 +32,9 @@ enum Part {
     Full,
 }
 use Part::{Both, Full, Quick};
+
+/// The tests, as the README says.
+const TESTS: &str = "cargo test --workspace";
 
 /// What is run, in this order. The first that fails ends it. A command that begins with `xtask` is
 /// one of this program's.
@@ -46,7 +52,7 @@ const STEPS: &[(Part, &str, &str)] = &[
         "models: loom, and 10,000 schedules by shuttle",
         "cargo test --workspace --test loom --test shuttle",
     ),
-    (Full, "tests, with models and those in the documentation", "cargo test --workspace"),
+    (Full, "tests, with models and those in the documentation", TESTS),
     (Full, "documentation", "cargo doc --workspace --no-deps"),
     (Both, "layers", "xtask layering"),
     (Both, "generated pages", "xtask docs --check"),
@@ -67,7 +73,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let wanted = |part: Part| part == Both || (part == Full) == arguments.full;
     let start = Instant::now();
-    for (_, what, command) in STEPS.iter().filter(|(part, ..)| wanted(*part)) {
+    let steps = STEPS.iter().filter(|(part, ..)| wanted(*part));
+    for (_, what, command) in steps.filter(|step| !(arguments.tested && step.2 == TESTS)) {
         println!("\n==> {what}\n    {command}");
         if arguments.list {
             continue;
