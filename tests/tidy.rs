@@ -35,6 +35,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/slots.rs", "tensors' slots, written and read without a lock of their own"),
     ("examples/custom_op.rs", "a kernel from outside: it reads and writes elements by address"),
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
+    ("tests/allocations.rs", "an allocator that counts"),
     ("tests/machine/memory_checks.rs", "goes without waits, to see that checked memory shows it"),
     ("tests/faults/rig.rs", "a kernel that copies half of its operand"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),

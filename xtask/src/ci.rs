@@ -49,7 +49,7 @@ const STEPS: &[(Part, &str, &str)] = &[
     ),
     (
         Quick,
-        "models: loom, and 10,000 schedules by shuttle",
+        "models: loom, and 5,000 schedules of each program by shuttle",
         "cargo test --workspace --test loom --test shuttle",
     ),
     (Full, "tests, with models and those in the documentation", TESTS),

@@ -17,6 +17,9 @@ pub struct Frontier {
     points: SmallVec<[Point; 4]>,
 }
 
+/// Few entries are the rule, and among so many a scan beats a search.
+const FEW: usize = 8;
+
 impl Frontier {
     /// Nothing known.
     pub fn new() -> Frontier {
@@ -25,8 +28,7 @@ impl Frontier {
 
     /// The highest sequence number of `stream` known; 0 if none is.
     pub fn get(&self, stream: StreamId) -> u64 {
-        // A few entries are the rule, and there a scan beats a search.
-        if self.points.len() <= 8 {
+        if self.points.len() <= FEW {
             return self.points.iter().find(|p| p.stream == stream).map_or(0, |p| p.seq);
         }
         match self.points.binary_search_by_key(&stream, |p| p.stream) {
@@ -45,6 +47,13 @@ impl Frontier {
         if point.seq == 0 {
             return false;
         }
+        if self.points.len() <= FEW
+            && let Some(own) = self.points.iter_mut().find(|p| p.stream == point.stream)
+        {
+            let news = own.seq < point.seq;
+            own.seq = own.seq.max(point.seq);
+            return news;
+        }
         match self.points.binary_search_by_key(&point.stream, |p| p.stream) {
             Ok(at) if self.points[at].seq >= point.seq => false,
             Ok(at) => {
@@ -61,6 +70,15 @@ impl Frontier {
     /// Adds all that `other` knows. Returns whether any of it was news.
     pub fn join(&mut self, other: &Frontier) -> bool {
         let mut news = false;
+        // Streams that wait for one another soon know of the same ones.
+        let mut pairs = self.points.iter().zip(&other.points);
+        if self.points.len() == other.points.len() && pairs.all(|(a, b)| a.stream == b.stream) {
+            for (own, point) in self.points.iter_mut().zip(&other.points) {
+                news |= own.seq < point.seq;
+                own.seq = own.seq.max(point.seq);
+            }
+            return news;
+        }
         for &point in &other.points {
             news |= self.add(point);
         }
