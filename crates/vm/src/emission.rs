@@ -360,7 +360,10 @@ impl Shared {
             }
             return Ok(());
         }
-        for _ in 0..SPINS {
+        // A worker that was asleep is woken on another core, which has to wake up itself: tens of
+        // microseconds on some machines. If this core comes free at once, it runs the worker instead.
+        let looks = if guard::take_roused() { 0 } else { SPINS };
+        for _ in 0..looks {
             if points.reached(point, Mark::Completed) {
                 return Ok(());
             }

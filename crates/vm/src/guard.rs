@@ -60,6 +60,22 @@ pub(crate) fn refuse_held(machine: u64) -> Result<()> {
     if HELD.with(|held| held.borrow().contains(&machine)) { Err(Error::InBatch) } else { Ok(()) }
 }
 
+thread_local! {
+    /// Whether the thread has woken a worker since it last waited.
+    static ROUSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The thread has woken a worker that was asleep.
+#[cold]
+pub(crate) fn roused() {
+    ROUSED.with(|roused| roused.set(true));
+}
+
+/// Whether the thread has woken a worker since this was last asked.
+pub(crate) fn take_roused() -> bool {
+    ROUSED.with(|roused| roused.replace(false))
+}
+
 /// Refuses to go on from within `machine`'s own work.
 ///
 /// # Errors

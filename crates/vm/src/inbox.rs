@@ -66,22 +66,20 @@ impl Inbox {
         self.wake();
     }
 
-    /// Wakes the worker if it sleeps. Called after something was given to it.
+    /// Wakes the worker if it sleeps, and says so. Called after something was given to it.
     #[inline]
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake(&self) -> bool {
         light_fence();
-        if self.asleep.load(Ordering::Relaxed) {
-            self.rouse();
-        }
+        self.asleep.load(Ordering::Relaxed) && self.rouse()
     }
 
     #[cold]
-    fn rouse(&self) {
-        if self.asleep.swap(false, Ordering::Relaxed)
-            && let Some(thread) = self.thread.get()
-        {
+    fn rouse(&self) -> bool {
+        let slept = self.asleep.swap(false, Ordering::Relaxed);
+        if slept && let Some(thread) = self.thread.get() {
             thread.unpark();
         }
+        slept
     }
 
     pub(crate) fn has_news(&self) -> bool {

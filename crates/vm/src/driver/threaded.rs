@@ -1,7 +1,7 @@
 //! Each worker is a thread.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_stream_policy::Crew;
 use millstream_types::{Error, Result};
@@ -47,7 +47,9 @@ impl Threaded {
     pub(super) fn push(&mut self, worker: usize, task: Task) {
         let worker = &mut self.workers[worker];
         worker.queue.push(task);
-        worker.inbox.wake();
+        if worker.inbox.wake() {
+            guard::roused();
+        }
     }
 
     /// Gives a worker the task that `make` makes, in its place in the queue.
@@ -55,7 +57,9 @@ impl Threaded {
     pub(crate) fn push_with(&mut self, worker: usize, make: impl FnOnce() -> Task) {
         let worker = &mut self.workers[worker];
         worker.queue.push_with(make);
-        worker.inbox.wake();
+        if worker.inbox.wake() {
+            guard::roused();
+        }
     }
 
     pub(super) fn threads(&self) -> usize {
@@ -103,8 +107,15 @@ const QUIET: u32 = spins(4);
 const PAUSES_PER_TASK: u32 = 4;
 const MOST_PAUSES: u32 = spins(200);
 
-/// How often an idle worker looks again before it sleeps. About ten microseconds.
+/// How often an idle worker looks again before it sleeps, at most: about ten microseconds. That is what
+/// being woken costs, so the worker loses at most as much again as whoever had known when the next task
+/// comes (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", SODA 1990).
+/// Where tasks come seldom, looking is in vain, and there is less of it with each sleep; after a short
+/// sleep there is all of it again.
 const SPINS: u32 = spins(500);
+
+/// A sleep that looking would have been better than.
+const SHORT: Duration = Duration::from_micros(50);
 
 /// How long a worker sleeps between two questions to a device that does not tell by itself.
 const POLL: Duration = Duration::from_micros(50);
@@ -120,7 +131,7 @@ fn pause(taken: u32, inbox: &Inbox) {
 }
 
 fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut idle, mut unflushed, mut taken) = (0, 0, 0u32);
+    let (mut idle, mut unflushed, mut taken, mut looks) = (0, 0, 0u32, SPINS);
     loop {
         let mut busy = core.hear();
         let before = taken;
@@ -161,7 +172,7 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
         if core.is_done() && tasks.is_empty() {
             return;
         }
-        if idle < SPINS {
+        if idle < looks {
             spin_loop();
             continue;
         }
@@ -169,7 +180,9 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
             sleep(POLL);
             continue;
         }
+        let asleep = Instant::now();
         inbox.sleep(|| !tasks.is_empty() || inbox.has_news());
+        looks = if asleep.elapsed() < SHORT { SPINS } else { looks / 2 };
         idle = 0;
     }
 }
