@@ -39,10 +39,34 @@ impl Machine {
     /// a thread makes many calls in a row. Each call is given to its worker at once; nothing waits
     /// for the batch to end.
     ///
-    /// Other threads that submit wait, for a few dozen calls or until the batch ends. So does not
-    /// this thread: whatever else it asks of the machine before the batch ends, but for dropping
-    /// handles, is refused with [`Error::InBatch`]. A batch from which nothing comes is to be
-    /// dropped.
+    /// ```
+    /// use millstream_types::{Attrs, DType, DeviceId, TensorSpec};
+    /// use millstream_vm::{Machine, MachineConfig, Tensor};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let stream = machine.compute(&DeviceId::cpu(0), 0)?;
+    /// let spec = TensorSpec::contiguous(DType::F32, &[1])?;
+    /// let one = || machine.upload(&stream, spec.clone(), 1f32.to_ne_bytes().into());
+    /// let (x, y) = (one()?, one()?);
+    /// // The schema is asked once, and the operands are looked up.
+    /// let add = machine.prepare("add_", &[&x, &y], Attrs::new())?;
+    /// let (a, b) = (x.handle(), y.handle());
+    /// let mut batch = machine.batch();
+    /// for _ in 0..10 {
+    ///     batch.call_with(&add, &[a, b], &stream)?; // x += y
+    ///     batch.call_with(&add, &[b, a], &stream)?; // y += x
+    /// }
+    /// drop(batch);
+    /// assert_eq!(x.read()?, 10946f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Other threads that submit wait, for a few dozen calls or until the batch ends. This thread
+    /// would wait for itself: whatever else it asks of the machine before the batch ends, but for
+    /// dropping handles, is refused with [`Error::InBatch`]. So a batch is dropped as soon as nothing
+    /// more comes.
     pub fn batch(&self) -> Batch<'_> {
         Batch { machine: self, turn: None }
     }
