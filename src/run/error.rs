@@ -57,7 +57,7 @@ pub(crate) fn placed(program: &Program, place: Place, error: &Error) -> TraceErr
         Error::Unknown { what, name, nearest } => {
             let error = program.error(place, format!("unknown {what} '{name}'"));
             match nearest {
-                None if *what == "device kind" => error.help("there are cpu and sim"),
+                None if *what == "device kind" => error.help("there are cpu, cuda and sim"),
                 nearest => error.meant(nearest.clone()),
             }
         }

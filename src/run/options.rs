@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_ep::cpu::CpuBackend;
+#[cfg(feature = "cuda")]
+use millstream_ep::cuda::{CudaBackend, CudaConfig};
 use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
@@ -13,7 +15,7 @@ use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::group::Single;
 use millstream_kernels::{Group, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
-use millstream_types::{DeviceId, Result};
+use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Alone, Cancellation, DriverKind, Machine, MachineConfig, Rendezvous, Simulation,
 };
@@ -140,14 +142,18 @@ impl RunOptions {
     /// # Errors
     /// There is no such device.
     pub fn probe(&self) -> Result<()> {
-        registry(Completion::IssueOrder, None).0.probe(&self.device)
+        registry(Completion::IssueOrder, None, &self.device).0.probe(&self.device)
     }
 
     /// A machine for one rank of a run.
     pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
         let simulated = self.driver == DriverKind::Simulated;
         let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
-        let (devices, control) = registry(completion, self.faults.as_ref());
+        if simulated && self.device.kind() == "cuda" {
+            let message = format!("{} completes when it will: no seed can choose", self.device);
+            return Err(Error::Invalid { what: "simulation", message });
+        }
+        let (devices, control) = registry(completion, self.faults.as_ref(), &self.device);
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
@@ -183,18 +189,34 @@ impl RunOptions {
 
     fn memory_limits(&self) -> HashMap<DeviceId, u64> {
         let Some(limit) = self.memory_limit else { return HashMap::new() };
-        let devices = (0..SIM_DEVICES).map(DeviceId::sim).chain([DeviceId::cpu(0)]);
+        let others = [DeviceId::cpu(0), self.device.clone()];
+        let devices = (0..SIM_DEVICES).map(DeviceId::sim).chain(others);
         devices.map(|device| (device, limit)).collect()
     }
 }
 
-/// The backends that traces may name, and the hand on the simulated devices among them.
-fn registry(completion: Completion, faults: Option<&FaultPlan>) -> (Registry, SimControl) {
+/// The backends that traces may name, and the hand on the simulated devices among them. Pinned
+/// memory is there for runs on a device that copies from it: to look for it is to look for a driver.
+fn registry(
+    completion: Completion,
+    faults: Option<&FaultPlan>,
+    device: &DeviceId,
+) -> (Registry, SimControl) {
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
     let devices = Registry::new();
     let sim = SimConfig { devices: SIM_DEVICES, completion, ..SimConfig::default() };
     let sim = SimBackend::new(sim);
     let control = sim.control();
-    let backends: [Arc<dyn Backend>; 2] = [Arc::new(CpuBackend::new()), Arc::new(sim)];
+    let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::new()), Arc::new(sim)];
+    #[cfg(feature = "cuda")]
+    {
+        let cuda = CudaBackend::new(CudaConfig::default());
+        if device.kind() == cuda.kind() {
+            backends.push(Arc::new(cuda.pinned()));
+        }
+        backends.push(Arc::new(cuda));
+    }
     for backend in backends {
         devices.register(match faults {
             Some(plan) => Arc::new(FaultyBackend::new(backend, plan.clone())),

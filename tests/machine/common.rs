@@ -267,6 +267,11 @@ pub(crate) const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Thr
 pub(crate) const ALL_DRIVERS: [DriverKind; 3] =
     [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated];
 
+/// The most events that nobody holds and that are on their way.
+pub(crate) fn most_events(_: DriverKind) -> u64 {
+    256
+}
+
 /// The failure that an error carries.
 #[track_caller]
 pub(crate) fn failure(error: Error) -> Arc<types::Failure> {

@@ -37,5 +37,10 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-vm",
         ],
     ),
+    // Its tests run machines on it.
+    (
+        "millstream-cuda-standin",
+        &["millstream-types", "millstream-ep", "millstream-kernels", "millstream"],
+    ),
     ("xtask", &["millstream"]),
 ];

@@ -133,7 +133,7 @@ fn bad_input_is_refused_with_its_place() {
         ),
         (
             "an unknown device",
-            r#"{"millstream": 1, "streams": {"s": {"device": "cuda:0"}}, "program": []}"#
+            r#"{"millstream": 1, "streams": {"s": {"device": "quantum:0"}}, "program": []}"#
                 .to_owned(),
         ),
         (
@@ -165,7 +165,7 @@ fn bad_input_is_refused_with_its_place() {
             "list: an output that it lacks",
             raw(&[]).replace("{\"x\": {\"values\"", "{\"y\": {\"values\""),
         ),
-        ("list: an unknown device", raw(&[]).replace("arena a0 cpu:0", "arena a0 cuda:0")),
+        ("list: an unknown device", raw(&[]).replace("arena a0 cpu:0", "arena a0 quantum:0")),
     ];
     let mut messages = String::new();
     for (name, trace) in cases {
@@ -190,13 +190,34 @@ fn sequence_numbers_and_places_at_the_end_of_64_bits() {
     }
 }
 
+/// Where there is no driver, a device of its kind is bad input, and the error says what was looked
+/// for and where.
+#[test]
+fn no_cuda() {
+    let folder = examples();
+    // The tests' search path has the stand-in.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let command = command.current_dir(&folder).env_remove("LD_LIBRARY_PATH");
+    let output = command.args(["run-trace", "add.json", "--device", "cuda:0"]).output().unwrap();
+    let errors = text(&output.stderr);
+    if status(&output) == 0 || !errors.contains("libcuda") {
+        println!("skipped: there is a CUDA driver here");
+        return;
+    }
+    assert_eq!(status(&output), 2, "{errors}");
+    for part in ["cuda:0", "libcuda.so.1", "LD_LIBRARY_PATH", "/usr/lib/wsl/lib", "NVIDIA driver"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    assert_eq!(text(&output.stdout), "");
+}
+
 #[test]
 fn bad_arguments() {
     let folder = examples();
     for (arguments, part) in [
         (&["run-trace"][..], "PATH"),
         (&["run-trace", "nowhere.json"], "nowhere.json"),
-        (&["run-trace", "add.json", "--device", "cuda"], "unknown device kind 'cuda'"),
+        (&["run-trace", "add.json", "--device", "tpu"], "unknown device kind 'tpu'"),
         (&["run-trace", "add.json", "--device", "simm"], "did you mean 'sim'?"),
         (&["run-trace", "add.json", "--device", "sim:99"], "sim:99"),
         (&["run-trace", "add.json", "--driver", "fast"], "possible values: threaded, inline"),

@@ -77,6 +77,10 @@ impl Work for HostCall {
         Ok(())
     }
 
+    fn runs_on_host(&self) -> bool {
+        true
+    }
+
     fn detach(&mut self) -> Box<dyn Work> {
         Box::new(HostCall(self.0.take()))
     }

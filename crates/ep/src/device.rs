@@ -91,6 +91,15 @@ pub trait Device: Send + Sync {
     /// The device refuses or is lost.
     fn create_stream(&self, notify: Notify) -> Result<Box<dyn Stream>>;
 
+    /// Opens a stream whose commands go before those of others, on devices that know of that; as
+    /// [`Device::create_stream`] on all others.
+    ///
+    /// # Errors
+    /// The device refuses or is lost.
+    fn create_urgent_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
+        self.create_stream(notify)
+    }
+
     /// Makes an event, not yet recorded.
     ///
     /// # Errors
@@ -129,6 +138,12 @@ pub trait Work: Send {
     /// # Errors
     /// The kernel's own.
     fn run(&mut self, native: &dyn Any) -> WorkResult;
+
+    /// Whether the host does all of it, and nothing is launched: a read of host memory, say. On a
+    /// device that does not compute on the host, it runs when the stream gets there.
+    fn runs_on_host(&self) -> bool {
+        false
+    }
 
     /// An owned copy to be run later in its stead, for devices that start work by themselves.
     fn detach(&mut self) -> Box<dyn Work>;

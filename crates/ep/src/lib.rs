@@ -28,6 +28,10 @@
 //! the time of the call. The caller launches the record first: a wait for an event that was never
 //! recorded is refused with an error, since on real devices it would be no wait at all.
 //!
+//! **Whose work it is.** A device that computes by itself calls `run` as the work is handed over,
+//! and `run` launches. Work that the host does ([`Work::runs_on_host`]) is called when the stream
+//! gets there.
+//!
 //! **What a backend cannot do** is a capability to ask for ([`Capabilities`]), never a panic.
 //!
 //! **Errors of work.** A command whose work returns an error has completed; its result is handed
@@ -42,6 +46,7 @@
 //! | [`registry`] | backends by kind |
 //! | [`event_pool`] | events used again and again |
 //! | [`cpu`] | the host: runs work at once |
+//! | `cuda` | NVIDIA devices, by their driver (feature `cuda`) |
 //! | [`pinned`] | pinned host memory, for simulated devices |
 //! | [`sim`] | a simulated asynchronous device, steered by tests |
 //! | [`run`] | runs work so that its panic becomes its error |
@@ -54,6 +59,8 @@ mod account;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod event_pool;
 #[cfg(test)]

@@ -17,10 +17,13 @@
 //! | [`registry`] | kernels by device kind and op |
 //! | [`group`] | how ranks reach one another |
 //! | [`cpu`] | the kernels of devices that compute on the host |
+//! | `cuda` | those of NVIDIA devices (feature `cuda`) |
 #![deny(missing_docs)]
 
 pub mod context;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod group;
 pub mod registry;
 

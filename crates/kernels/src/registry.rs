@@ -42,12 +42,22 @@ impl KernelRegistry {
     pub fn get(&self, kind: &str, op: &str) -> Option<&Arc<dyn Kernel>> {
         self.kernels.get(kind)?.get(op)
     }
+
+    /// The ops that have a kernel for devices of `kind`, by name.
+    pub fn ops(&self, kind: &str) -> Vec<&str> {
+        let mut ops: Vec<&str> =
+            self.kernels.get(kind).into_iter().flatten().map(|(op, _)| op.as_str()).collect();
+        ops.sort_unstable();
+        ops
+    }
 }
 
 /// A registry of the standard ops' kernels.
 pub fn standard() -> KernelRegistry {
     let mut kernels = KernelRegistry::new();
     crate::cpu::register(&mut kernels);
+    #[cfg(feature = "cuda")]
+    crate::cuda::register(&mut kernels);
     kernels
 }
 

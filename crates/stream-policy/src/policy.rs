@@ -57,6 +57,14 @@ pub trait StreamPolicy: Send + Sync {
         !matches!(self.stream_type(), Barrier | CriticalSection | LazyJobLauncher)
     }
 
+    /// Whether the stream's commands go before those of others on devices that know of that: those
+    /// of copies and collectives, which are short, use little of the device, and are what others
+    /// wait for.
+    fn is_urgent(&self) -> bool {
+        use StreamType::{Ccl, Device2Host, Host2Device};
+        matches!(self.stream_type(), Ccl | Device2Host | Host2Device)
+    }
+
     /// Opens what the stream needs. `events` gives the device's events, `notify` is called when
     /// the device has news of the stream.
     ///
@@ -70,7 +78,10 @@ pub trait StreamPolicy: Send + Sync {
         notify: Notify,
     ) -> Result<StreamParts> {
         let device = devices.device(&key.device)?;
-        let stream = device.create_stream(notify)?;
+        let stream = match self.is_urgent() {
+            true => device.create_urgent_stream(notify)?,
+            false => device.create_stream(notify)?,
+        };
         let events = device.capabilities().asynchronous.then(|| events(&device));
         Ok(StreamParts { device, stream, events })
     }

@@ -53,6 +53,11 @@ impl DeviceId {
         DeviceId { kind: Cow::Borrowed("sim"), index }
     }
 
+    /// NVIDIA's device `index`.
+    pub const fn cuda(index: u32) -> DeviceId {
+        DeviceId { kind: Cow::Borrowed("cuda"), index }
+    }
+
     /// The backend's name.
     pub fn kind(&self) -> &str {
         &self.kind

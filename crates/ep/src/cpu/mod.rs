@@ -40,9 +40,7 @@ impl CpuBackend {
     /// The host with half of its memory as a machine's default limit. All of it may be allocated
     /// by those who ask for more. If the size cannot be found out, it is taken to be 4 GiB.
     pub fn new() -> CpuBackend {
-        // Asked once: the answer costs more than a small program takes.
-        static TOTAL: OnceLock<u64> = OnceLock::new();
-        let total = *TOTAL.get_or_init(|| host_memory().unwrap_or(ASSUMED_MEMORY));
+        let total = total_memory();
         CpuBackend { account: Account::new(total), default_limit: total / 2 }
     }
 
@@ -80,6 +78,13 @@ impl Backend for CpuBackend {
         // The account is the backend's, so that devices opened twice share one limit.
         Ok(Arc::new(CpuDevice::new(self.account.clone(), self.default_limit)))
     }
+}
+
+/// The host's memory in bytes, as far as it can be found out.
+pub(crate) fn total_memory() -> u64 {
+    // Asked once: the answer costs more than a small program takes.
+    static TOTAL: OnceLock<u64> = OnceLock::new();
+    *TOTAL.get_or_init(|| host_memory().unwrap_or(ASSUMED_MEMORY))
 }
 
 /// The host's memory in bytes, or what its control group allows if that is less.

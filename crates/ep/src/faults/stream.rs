@@ -214,6 +214,10 @@ impl Work for Borrowed<'_> {
         run(self.device, self.fault, self.work, native)
     }
 
+    fn runs_on_host(&self) -> bool {
+        self.work.runs_on_host()
+    }
+
     fn detach(&mut self) -> Box<dyn Work> {
         let device = self.device.clone();
         Box::new(Owned { work: self.work.detach(), fault: self.fault, device })
@@ -223,6 +227,10 @@ impl Work for Borrowed<'_> {
 impl Work for Owned {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         run(&self.device, self.fault, &mut *self.work, native)
+    }
+
+    fn runs_on_host(&self) -> bool {
+        self.work.runs_on_host()
     }
 
     fn detach(&mut self) -> Box<dyn Work> {

@@ -416,11 +416,12 @@ impl Core {
         }
     }
 
-    /// The kernel by which the host reads and writes strided tensors.
+    /// The kernel by which the host reads and writes strided tensors. It is the host that runs it,
+    /// whatever device the stream is of.
     fn host_copy(&mut self, at: usize) -> anyhow::Result<Arc<dyn Kernel>> {
-        let device = self.native(at)?.device.clone();
-        let kernel = self.engine.kernels.get(device.kernel_kind(), "copy").cloned();
-        kernel.ok_or_else(|| anyhow::anyhow!("{} has no kernel of copy", device.id()))
+        self.native(at)?;
+        let kernel = self.engine.kernels.get("cpu", "copy").cloned();
+        kernel.ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
     }
 
     fn finish_on_host(&mut self, at: usize, instruction: &Instruction) {
@@ -650,6 +651,10 @@ impl Work for ReadWork {
         let bytes = unsafe { copy_out(slot.raw(), &self.copy) }?;
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
         Ok(())
+    }
+
+    fn runs_on_host(&self) -> bool {
+        true
     }
 
     fn detach(&mut self) -> Box<dyn Work> {

@@ -102,6 +102,7 @@ impl Tensor {
 
     /// What the host reads in this tensor's stead, and on which stream: a small tensor of a device is
     /// first copied to pinned memory, where there is some, as a read of other memory would have to.
+    /// What the host cannot read where it lies is copied in any case.
     pub(super) fn staged(
         &self,
         section: Option<&Section>,
@@ -109,16 +110,16 @@ impl Tensor {
     ) -> Result<Option<(Tensor, Stream)>> {
         let machine = self.machine();
         let spec = TensorSpec::contiguous(self.spec().dtype, self.spec().shape())?;
-        let pinned = DeviceId::pinned(0);
+        let devices = machine.policies().devices();
+        let small = spec.span_bytes() <= STAGED && devices.probe(&DeviceId::pinned(0)).is_ok();
         if self.device().is_host()
-            || spec.span_bytes() > STAGED
-            || machine.policies().devices().probe(&pinned).is_err()
+            || !small && devices.capabilities(self.device()).is_ok_and(|can| can.host_memory)
         {
             return Ok(None);
         }
         let key = |ty| StreamKey::new(self.device().clone(), ty, 0);
         let bytes = spec.span_bytes() as u64;
-        let memory = machine.any_stream(&key(StreamType::PinnedCompute))?;
+        let memory = machine.staging(self.device())?;
         let target = machine.empty_in(&memory, spec, bytes, origin.clone())?;
         let copy = machine.any_stream(&key(StreamType::Device2Host))?;
         let call = machine.call("copy", &[self]).from(origin.clone()).into(&[&target]);

@@ -1,0 +1,139 @@
+//! Memory: allocation, copies, fills.
+
+use std::ffi::c_uint;
+
+use super::put;
+use super::streams::known;
+use crate::memory::{Kind, Memory, Range};
+use crate::state::{Answer, State, answer_in_context, current};
+use crate::stream::{Command, hand_over};
+use crate::{DEVICE_BYTES, code};
+
+/// How much memory can be pinned.
+const PINNED_BYTES: u64 = 1 << 30;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
+    answer_in_context("cuMemAlloc_v2", |state, device| {
+        if bytes == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let made = state.memory.allocate(Kind::Device(device), bytes as u64, DEVICE_BYTES);
+        let made = made.ok_or(code::OUT_OF_MEMORY)?;
+        // SAFETY: the caller's promise, see the module above.
+        unsafe { put(address, made)? };
+        Ok(format!("({bytes}) = {}", state.memory.name(made)))
+    })
+}
+
+fn free(call: &'static str, state: &mut State, address: u64, pinned: bool) -> Answer<String> {
+    let Some(block) = state.memory.get(address) else {
+        return Err(state.violation(call, "this was not allocated", code::INVALID_VALUE));
+    };
+    let (name, users) = (block.name.clone(), block.users);
+    if (block.kind == Kind::Pinned) != pinned {
+        let what = format!("{name} is memory of another kind");
+        return Err(state.violation(call, &what, code::INVALID_VALUE));
+    }
+    if users > 0 {
+        let what = format!("{users} commands still use {name}");
+        return Err(state.violation(call, &what, code::INVALID_VALUE));
+    }
+    state.memory.free(address);
+    Ok(format!("({name})"))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
+    const CALL: &str = "cuMemFree_v2";
+    answer_in_context(CALL, |state, _| free(CALL, state, address, false))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: c_uint) -> u32 {
+    answer_in_context("cuMemHostAlloc", |state, _| {
+        let made = state.memory.allocate(Kind::Pinned, bytes as u64, PINNED_BYTES);
+        let made = made.filter(|_| bytes > 0).ok_or(code::OUT_OF_MEMORY)?;
+        // SAFETY: as above.
+        unsafe { put(address, made)? };
+        Ok(format!("({bytes}, {flags}) = {}", state.memory.name(made)))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFreeHost(address: u64) -> u32 {
+    const CALL: &str = "cuMemFreeHost";
+    answer_in_context(CALL, |state, _| free(CALL, state, address, true))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
+    answer_in_context("cuMemGetInfo_v2", |state, device| {
+        let used = state.memory.in_use(Kind::Device(device));
+        // SAFETY: as above.
+        unsafe {
+            put(free, DEVICE_BYTES.saturating_sub(used) as usize)?;
+            put(total, DEVICE_BYTES as usize)?;
+        }
+        Ok("()".to_owned())
+    })
+}
+
+/// A range of memory that the driver knows and that the thread's device can reach.
+pub(super) fn range(
+    call: &'static str,
+    state: &mut State,
+    address: u64,
+    bytes: u64,
+) -> Answer<Range> {
+    if let Some((_, block)) = state.memory.around(address)
+        && let (Kind::Device(owner), Some(device)) = (block.kind, current())
+        && owner != device
+        && !state.peers.contains(&(device, owner))
+    {
+        let what = format!("device {device} has no access to {}", block.name);
+        return Err(state.violation(call, &what, code::INVALID_VALUE));
+    }
+    match state.memory.range(address, bytes) {
+        Ok(range) => Ok(range),
+        Err(_) if !Memory::is_device_address(address) => {
+            let what = "memory of the host's that is not pinned: the call may block";
+            Err(state.violation(call, what, code::INVALID_VALUE))
+        }
+        Err(what) => Err(state.violation(call, &what, code::INVALID_VALUE)),
+    }
+}
+
+fn copy(
+    call: &'static str,
+    state: &mut State,
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: u64,
+) -> Answer<String> {
+    let name = known(call, state, stream)?;
+    let ranges = [range(call, state, to, bytes as u64)?, range(call, state, from, bytes as u64)?];
+    let command = Command::Copy { to: ranges[0].host, from: ranges[1].host, bytes };
+    hand_over(state, stream, command, &ranges);
+    let (to, from) = (state.memory.name(to), state.memory.name(from));
+    Ok(format!("({to} <- {from}, {bytes}, {name})"))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
+    const CALL: &str = "cuMemcpyAsync";
+    answer_in_context(CALL, |state, _| copy(CALL, state, to, from, bytes, stream))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, stream: u64) -> u32 {
+    const CALL: &str = "cuMemsetD8Async";
+    answer_in_context(CALL, |state, _| {
+        let name = known(CALL, state, stream)?;
+        let range = range(CALL, state, to, count as u64)?;
+        let command = Command::Fill { to: range.host, value: vec![value], times: count };
+        hand_over(state, stream, command, &[range]);
+        Ok(format!("({}, {value}, {count}, {name})", state.memory.name(to)))
+    })
+}

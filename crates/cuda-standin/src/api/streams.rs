@@ -1,0 +1,97 @@
+//! Streams.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::put;
+use crate::code;
+use crate::state::{Answer, State, answer_in_context};
+use crate::stream::{Command, hand_over, open};
+
+/// The name of an open stream.
+pub(super) fn known(call: &'static str, state: &mut State, stream: u64) -> Answer<String> {
+    match state.streams.get(&stream) {
+        Some(open) if !open.closed => Ok(open.name.clone()),
+        _ => Err(state.violation(call, "there is no such stream", code::INVALID_HANDLE)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: *mut u64,
+    flags: c_uint,
+    priority: c_int,
+) -> u32 {
+    const CALL: &str = "cuStreamCreateWithPriority";
+    answer_in_context(CALL, |state, device| {
+        if flags != 1 {
+            // A stream that waits for the default stream is none that this project opens.
+            return Err(state.violation(CALL, "the stream is a blocking one", code::INVALID_VALUE));
+        }
+        let handle = open(state, device)?;
+        // SAFETY: the caller's promise, see the module above.
+        unsafe { put(stream, handle)? };
+        Ok(format!("({priority}) = {}", state.streams[&handle].name))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
+    const CALL: &str = "cuStreamDestroy_v2";
+    answer_in_context(CALL, |state, _| {
+        let name = known(CALL, state, stream)?;
+        if let Some(open) = state.streams.get_mut(&stream) {
+            open.closed = true;
+        }
+        Ok(format!("({name})"))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
+    const CALL: &str = "cuStreamQuery";
+    answer_in_context(CALL, |state, _| {
+        let name = known(CALL, state, stream)?;
+        if state.not_ready > 0 {
+            state.not_ready -= 1;
+            return Err(code::NOT_READY);
+        }
+        match state.streams[&stream].is_idle() {
+            true => Ok(format!("({name})")),
+            false => Err(code::NOT_READY),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -> u32 {
+    const CALL: &str = "cuStreamWaitEvent";
+    answer_in_context(CALL, |state, _| {
+        let name = known(CALL, state, stream)?;
+        let Some((records, event_name)) =
+            state.events.get(&event).filter(|e| !e.gone).map(|e| (e.records, e.name.clone()))
+        else {
+            return Err(state.violation(CALL, "there is no such event", code::INVALID_HANDLE));
+        };
+        if records == 0 || flags != 0 {
+            let what = format!("{event_name} was never recorded: this would be no wait at all");
+            return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
+        }
+        hand_over(state, stream, Command::Wait { event, record: records }, &[]);
+        Ok(format!("({name}, {event_name}#{records})"))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLaunchHostFunc(
+    stream: u64,
+    function: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) -> u32 {
+    const CALL: &str = "cuLaunchHostFunc";
+    answer_in_context(CALL, |state, _| {
+        let name = known(CALL, state, stream)?;
+        let function = function.ok_or(code::INVALID_VALUE)?;
+        hand_over(state, stream, Command::Host { function, data: data as usize }, &[]);
+        Ok(format!("({name})"))
+    })
+}

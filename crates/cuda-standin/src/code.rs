@@ -1,0 +1,48 @@
+//! The driver's errors, by the numbers and names of `cuda.h`.
+
+macro_rules! codes {
+    ($($name:ident = $number:literal, $words:literal;)*) => {
+        $(
+            #[doc = $words]
+            pub const $name: u32 = $number;
+        )*
+
+        /// The name in `cuda.h`, with the zero that ends it, and what it means.
+        pub(crate) fn words(code: u32) -> Option<(&'static str, &'static str)> {
+            match code {
+                0 => Some(("CUDA_SUCCESS\0", "no error\0")),
+                $($number => Some((
+                    concat!("CUDA_ERROR_", stringify!($name), "\0"),
+                    concat!($words, "\0"),
+                )),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+codes! {
+    INVALID_VALUE = 1, "invalid argument";
+    OUT_OF_MEMORY = 2, "out of memory";
+    NOT_INITIALIZED = 3, "initialization error";
+    DEINITIALIZED = 4, "driver shutting down";
+    STUB_LIBRARY = 34, "CUDA driver is a stub library";
+    NO_DEVICE = 100, "no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, "invalid device ordinal";
+    INVALID_IMAGE = 200, "device kernel image is invalid";
+    INVALID_CONTEXT = 201, "invalid device context";
+    INVALID_HANDLE = 400, "invalid resource handle";
+    ILLEGAL_STATE = 401, "the operation cannot be performed in the present state";
+    NOT_FOUND = 500, "named symbol not found";
+    NOT_READY = 600, "device not ready";
+    ILLEGAL_ADDRESS = 700, "an illegal memory access was encountered";
+    LAUNCH_OUT_OF_RESOURCES = 701, "too many resources requested for launch";
+    PEER_ACCESS_ALREADY_ENABLED = 704, "peer access is already enabled";
+    ASSERT = 710, "device-side assert triggered";
+    LAUNCH_FAILED = 719, "unspecified launch failure";
+    NOT_SUPPORTED = 801, "operation not supported";
+    UNKNOWN = 999, "unknown error";
+}
+
+/// What a call answers that did what it was asked.
+pub const SUCCESS: u32 = 0;

@@ -1,0 +1,192 @@
+//! A stream: a queue of commands, and the thread that runs them in order.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::code;
+use crate::memory::Range;
+use crate::state::{Answer, Driver, State, driver};
+
+/// What a stream runs.
+pub(crate) enum Command {
+    Copy { to: usize, from: usize, bytes: usize },
+    Fill { to: usize, value: Vec<u8>, times: usize },
+    Kernel { name: String, run: Box<dyn FnOnce() -> anyhow::Result<()> + Send> },
+    Host { function: unsafe extern "C" fn(*mut c_void), data: usize },
+    Record { event: u64, record: u64 },
+    Wait { event: u64, record: u64 },
+}
+
+pub(crate) struct StreamState {
+    pub(crate) name: String,
+    pub(crate) device: u32,
+    queue: VecDeque<(Command, Vec<u64>)>,
+    /// Whether a command runs now.
+    running: bool,
+    /// How many commands have run.
+    pub(crate) completed: u64,
+    /// Whether the thread ends with the queue.
+    pub(crate) closed: bool,
+}
+
+impl StreamState {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.running
+    }
+}
+
+/// Opens a stream of a device.
+pub(crate) fn open(state: &mut State, device: u32) -> Answer<u64> {
+    let (handle, name) = (state.handle(), state.name('s'));
+    let thread = std::thread::Builder::new().name(format!("stand-in-{name}"));
+    let stream = StreamState {
+        name,
+        device,
+        queue: VecDeque::new(),
+        running: false,
+        completed: 0,
+        closed: false,
+    };
+    state.streams.insert(handle, stream);
+    if thread.spawn(move || run(driver(), handle)).is_err() {
+        state.streams.remove(&handle);
+        return Err(code::OUT_OF_MEMORY);
+    }
+    Ok(handle)
+}
+
+/// Hands a command over, which uses these ranges.
+pub(crate) fn hand_over(state: &mut State, stream: u64, command: Command, ranges: &[Range]) {
+    let blocks: Vec<u64> = ranges.iter().map(|r| r.block).filter(|&b| b != 0).collect();
+    for &block in &blocks {
+        if let Some(block) = state.memory.get_mut(block) {
+            block.users += 1;
+        }
+    }
+    if let Some(stream) = state.streams.get_mut(&stream) {
+        stream.queue.push_back((command, blocks));
+    }
+}
+
+/// Whether a stream's next command can run.
+pub(crate) fn is_runnable(state: &State, handle: u64) -> bool {
+    let Some(stream) = state.streams.get(&handle) else { return false };
+    match stream.queue.front() {
+        None => false,
+        Some(_) if stream.running => false,
+        Some((Command::Wait { event, record }, _)) => {
+            // An event that is gone had no record outstanding that anybody waits for.
+            state.events.get(event).is_none_or(|e| !e.outstanding.contains(record))
+        }
+        Some(_) => true,
+    }
+}
+
+fn is_allowed(state: &mut State, handle: u64) -> bool {
+    let held = state.held.all || state.held.streams.contains(&handle);
+    if !held {
+        return true;
+    }
+    match state.held.permits.get_mut(&handle) {
+        Some(permits) if *permits > 0 => {
+            *permits -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+fn run(driver: &'static Driver, handle: u64) {
+    let mut state = driver.lock();
+    loop {
+        let lost = state.faults.lost.is_some();
+        let Some(stream) = state.streams.get_mut(&handle) else { return };
+        if lost {
+            // Nothing of a lost device runs any more.
+            for (_, blocks) in std::mem::take(&mut stream.queue) {
+                let_go(&mut state, &blocks);
+            }
+        } else if stream.queue.is_empty() && stream.closed {
+            state.streams.remove(&handle);
+            driver.moved.notify_all();
+            return;
+        }
+        if !is_runnable(&state, handle) || !is_allowed(&mut state, handle) {
+            state = driver.wait(state);
+            continue;
+        }
+        let Some(stream) = state.streams.get_mut(&handle) else { return };
+        let Some((command, blocks)) = stream.queue.pop_front() else { continue };
+        stream.running = true;
+        let record = match command {
+            Command::Record { event, record } => Some((event, record)),
+            command => {
+                drop(state);
+                let failed = execute(command);
+                state = driver.lock();
+                if let Err(error) = failed {
+                    state.calls.push_back(format!("a kernel failed: {error:#}"));
+                    state.faults.lost = Some(code::ASSERT);
+                }
+                None
+            }
+        };
+        if let Some((handle, record)) = record
+            && let Some(event) = state.events.get_mut(&handle)
+        {
+            event.outstanding.remove(&record);
+            if event.gone && event.outstanding.is_empty() {
+                state.events.remove(&handle);
+            }
+        }
+        let_go(&mut state, &blocks);
+        if let Some(stream) = state.streams.get_mut(&handle) {
+            stream.running = false;
+            stream.completed += 1;
+        }
+        driver.moved.notify_all();
+    }
+}
+
+fn let_go(state: &mut State, blocks: &[u64]) {
+    for &block in blocks {
+        if let Some(block) = state.memory.get_mut(block) {
+            block.users = block.users.saturating_sub(1);
+        }
+    }
+}
+
+fn execute(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Copy { to, from, bytes } => {
+            // SAFETY: both ranges were found to lie in allocations when the copy was handed over,
+            // and those are not freed while a command uses them. They may overlap.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+        }
+        Command::Fill { to, value, times } => {
+            for k in 0..times {
+                // SAFETY: as above; the range is `times` times the value's length.
+                unsafe {
+                    let at = (to as *mut u8).add(k * value.len());
+                    std::ptr::copy_nonoverlapping(value.as_ptr(), at, value.len());
+                }
+            }
+        }
+        Command::Kernel { name, run } => {
+            let outcome = catch_unwind(AssertUnwindSafe(run));
+            return match outcome {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(error.context(name)),
+                Err(_) => Err(anyhow::anyhow!("{name} panicked")),
+            };
+        }
+        Command::Host { function, data } => {
+            // SAFETY: who handed the function over promised that it can be called with its data,
+            // once, on any thread.
+            unsafe { function(data as *mut c_void) };
+        }
+        Command::Record { .. } | Command::Wait { .. } => {}
+    }
+    Ok(())
+}

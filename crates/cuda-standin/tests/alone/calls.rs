@@ -1,0 +1,295 @@
+//! The driver's calls of the standard cases, exactly.
+//!
+//! All streams are held while a program is submitted, so that nothing completes meanwhile: what has
+//! completed needs no wait. Left out of the lists are questions (what a device is, what has
+//! completed) and the events by which streams learn of completion, whose number depends on time.
+
+use std::collections::{BTreeSet, HashMap};
+
+use millstream::ep::cuda::CudaConfig;
+use millstream::{DeviceId, DriverKind, Machine, Stream, StreamKey, StreamType};
+
+use crate::{call, machine, no_violations, nothing_is_left, read, stand_in, upload};
+
+const CUDA: DeviceId = DeviceId::cuda(0);
+
+fn streams<const N: usize>(m: &Machine) -> [Stream; N] {
+    std::array::from_fn(|k| m.compute(&CUDA, k as u32).unwrap())
+}
+
+/// The calls that `program` makes. `program` submits, and gives what checks the results.
+#[track_caller]
+fn calls<C: FnOnce()>(program: impl FnOnce(&Machine) -> C) -> String {
+    let turn = stand_in().turn();
+    let m = machine(DriverKind::Inline, CudaConfig::default());
+    let hold = turn.hold();
+    let check = program(&m);
+    let made = turn.calls();
+    drop(hold);
+    check();
+    m.synchronize().unwrap();
+    drop(m);
+    no_violations();
+    nothing_is_left();
+    shown(&made)
+}
+
+/// The calls without questions and markers, with the events numbered anew.
+fn shown(calls: &[String]) -> String {
+    let told = ["cuStreamCreate", "cuMem", "cuEventRecord", "cuStreamWait", "cuLaunch", "cuModule"];
+    let told = |call: &&String| {
+        told.iter().any(|t| call.starts_with(t)) && !call.starts_with("cuMemGetInfo")
+    };
+    // Events that a stream waits for: `cuStreamWaitEvent(s1, e4#1)`.
+    let waited = calls.iter().filter_map(|call| {
+        let arguments = call.strip_prefix("cuStreamWaitEvent(s")?;
+        arguments.split_once(", ")?.1.split_once('#').map(|(event, _)| event.to_owned())
+    });
+    let waited: BTreeSet<String> = waited.collect();
+    let mut names = HashMap::new();
+    let mut lines = String::new();
+    for call in calls.iter().filter(told) {
+        let Some(at) = call.find(['(', ' ']).filter(|_| call.contains('#')) else {
+            lines += &format!("{call}\n");
+            continue;
+        };
+        let event = call[at..].split([' ', '(', ',']).find(|part| part.contains('#')).unwrap();
+        let (event, _) = event.split_once('#').unwrap();
+        if waited.contains(event) {
+            let next = format!("e{}", names.len());
+            let name = names.entry(event.to_owned()).or_insert(next);
+            lines += &format!("{}\n", call.replace(&format!("{event}#"), &format!("{name}#")));
+        }
+    }
+    lines
+}
+
+#[test]
+fn chain_on_one_stream() {
+    let calls = calls(|m| {
+        let [s] = streams(m);
+        let x = upload(m, &s, &[1.0, -2.0]);
+        let y = call(m, "relu", &[&x], &s);
+        let z = call(m, "add", &[&y, &x], &s);
+        move || assert_eq!(read(&z).unwrap(), [2.0, -2.0])
+    });
+    insta::assert_snapshot!(calls, @r"
+    cuMemAlloc_v2(512) = m0
+    cuMemHostAlloc(512, 1) = h0
+    cuStreamCreateWithPriority(0) = s0
+    cuEventRecord(e0#1, s0)
+    cuStreamCreateWithPriority(-5) = s1
+    cuStreamWaitEvent(s1, e0#1)
+    cuMemcpyAsync(m0 <- h0, 8, s1)
+    cuMemAlloc_v2(512) = m1
+    cuEventRecord(e1#1, s1)
+    cuStreamCreateWithPriority(0) = s2
+    cuStreamWaitEvent(s2, e1#1)
+    cuModuleLoadData() = k0
+    cuModuleGetFunction(k0, relu)
+    cuLaunchKernel(relu, s2)
+    cuMemAlloc_v2(512) = m2
+    cuModuleGetFunction(k0, add)
+    cuLaunchKernel(add, s2)
+    ");
+}
+
+#[test]
+fn diamond() {
+    let calls = calls(|m| {
+        let s: [Stream; 4] = streams(m);
+        let x = upload(m, &s[0], &[1.0, -2.0]);
+        let a = call(m, "mul", &[&x, &x], &s[0]);
+        let b = call(m, "relu", &[&a], &s[1]);
+        let c = call(m, "add", &[&a, &a], &s[2]);
+        let d = call(m, "sub", &[&c, &b], &s[3]);
+        move || assert_eq!(read(&d).unwrap(), [1.0, 4.0])
+    });
+    insta::assert_snapshot!(calls, @r"
+    cuMemAlloc_v2(512) = m0
+    cuMemHostAlloc(512, 1) = h0
+    cuStreamCreateWithPriority(0) = s0
+    cuEventRecord(e0#1, s0)
+    cuStreamCreateWithPriority(-5) = s1
+    cuStreamWaitEvent(s1, e0#1)
+    cuMemcpyAsync(m0 <- h0, 8, s1)
+    cuMemAlloc_v2(512) = m1
+    cuEventRecord(e1#1, s1)
+    cuStreamCreateWithPriority(0) = s2
+    cuStreamWaitEvent(s2, e1#1)
+    cuModuleLoadData() = k0
+    cuModuleGetFunction(k0, mul)
+    cuLaunchKernel(mul, s2)
+    cuMemAlloc_v2(512) = m2
+    cuEventRecord(e2#1, s2)
+    cuStreamCreateWithPriority(0) = s3
+    cuStreamWaitEvent(s3, e2#1)
+    cuModuleGetFunction(k0, relu)
+    cuLaunchKernel(relu, s3)
+    cuMemAlloc_v2(512) = m3
+    cuStreamCreateWithPriority(0) = s4
+    cuStreamWaitEvent(s4, e2#1)
+    cuModuleGetFunction(k0, add)
+    cuLaunchKernel(add, s4)
+    cuMemAlloc_v2(512) = m4
+    cuEventRecord(e3#1, s3)
+    cuStreamCreateWithPriority(0) = s5
+    cuStreamWaitEvent(s5, e3#1)
+    cuEventRecord(e4#1, s4)
+    cuStreamWaitEvent(s5, e4#1)
+    cuModuleGetFunction(k0, sub)
+    cuLaunchKernel(sub, s5)
+    ");
+}
+
+#[test]
+fn fan_out() {
+    let calls = calls(|m| {
+        let s: [Stream; 4] = streams(m);
+        let x = upload(m, &s[0], &[1.0, -2.0]);
+        let y = call(m, "relu", &[&x], &s[0]);
+        let out = [1, 2, 3].map(|k| call(m, "add", &[&y, &y], &s[k]));
+        move || out.iter().for_each(|z| assert_eq!(read(z).unwrap(), [2.0, 0.0]))
+    });
+    insta::assert_snapshot!(calls, @r"
+    cuMemAlloc_v2(512) = m0
+    cuMemHostAlloc(512, 1) = h0
+    cuStreamCreateWithPriority(0) = s0
+    cuEventRecord(e0#1, s0)
+    cuStreamCreateWithPriority(-5) = s1
+    cuStreamWaitEvent(s1, e0#1)
+    cuMemcpyAsync(m0 <- h0, 8, s1)
+    cuMemAlloc_v2(512) = m1
+    cuEventRecord(e1#1, s1)
+    cuStreamCreateWithPriority(0) = s2
+    cuStreamWaitEvent(s2, e1#1)
+    cuModuleLoadData() = k0
+    cuModuleGetFunction(k0, relu)
+    cuLaunchKernel(relu, s2)
+    cuMemAlloc_v2(512) = m2
+    cuEventRecord(e2#1, s2)
+    cuStreamCreateWithPriority(0) = s3
+    cuStreamWaitEvent(s3, e2#1)
+    cuModuleGetFunction(k0, add)
+    cuLaunchKernel(add, s3)
+    cuMemAlloc_v2(512) = m3
+    cuStreamCreateWithPriority(0) = s4
+    cuStreamWaitEvent(s4, e2#1)
+    cuLaunchKernel(add, s4)
+    cuMemAlloc_v2(512) = m4
+    cuStreamCreateWithPriority(0) = s5
+    cuStreamWaitEvent(s5, e2#1)
+    cuLaunchKernel(add, s5)
+    ");
+}
+
+#[test]
+fn write_after_reads() {
+    let calls = calls(|m| {
+        let s: [Stream; 3] = streams(m);
+        let x = upload(m, &s[0], &[1.0, -2.0]);
+        let [y, z] = [1, 2].map(|k| call(m, "relu", &[&x], &s[k]));
+        m.call("add_", &[&x, &x]).on(&s[0]).unwrap();
+        move || {
+            assert_eq!(read(&x).unwrap(), [2.0, -4.0]);
+            assert_eq!((read(&y).unwrap(), read(&z).unwrap()), (vec![1.0, 0.0], vec![1.0, 0.0]));
+        }
+    });
+    insta::assert_snapshot!(calls, @r"
+    cuMemAlloc_v2(512) = m0
+    cuMemHostAlloc(512, 1) = h0
+    cuStreamCreateWithPriority(0) = s0
+    cuEventRecord(e0#1, s0)
+    cuStreamCreateWithPriority(-5) = s1
+    cuStreamWaitEvent(s1, e0#1)
+    cuMemcpyAsync(m0 <- h0, 8, s1)
+    cuMemAlloc_v2(512) = m1
+    cuEventRecord(e1#1, s1)
+    cuStreamCreateWithPriority(0) = s2
+    cuStreamWaitEvent(s2, e1#1)
+    cuModuleLoadData() = k0
+    cuModuleGetFunction(k0, relu)
+    cuLaunchKernel(relu, s2)
+    cuMemAlloc_v2(512) = m2
+    cuStreamCreateWithPriority(0) = s3
+    cuStreamWaitEvent(s3, e1#1)
+    cuLaunchKernel(relu, s3)
+    cuEventRecord(e2#1, s2)
+    cuStreamCreateWithPriority(0) = s4
+    cuStreamWaitEvent(s4, e2#1)
+    cuEventRecord(e3#1, s3)
+    cuStreamWaitEvent(s4, e3#1)
+    cuModuleGetFunction(k0, add_)
+    cuLaunchKernel(add_, s4)
+    ");
+}
+
+#[test]
+fn record_and_wait_back() {
+    let calls = calls(|m| {
+        let s: [Stream; 2] = streams(m);
+        let x = upload(m, &s[0], &[1.0, -2.0]);
+        let y = call(m, "relu", &[&x], &s[1]);
+        let z = call(m, "add", &[&y, &x], &s[0]);
+        move || assert_eq!(read(&z).unwrap(), [2.0, -2.0])
+    });
+    insta::assert_snapshot!(calls, @r"
+    cuMemAlloc_v2(512) = m0
+    cuMemHostAlloc(512, 1) = h0
+    cuStreamCreateWithPriority(0) = s0
+    cuEventRecord(e0#1, s0)
+    cuStreamCreateWithPriority(-5) = s1
+    cuStreamWaitEvent(s1, e0#1)
+    cuMemcpyAsync(m0 <- h0, 8, s1)
+    cuMemAlloc_v2(512) = m1
+    cuEventRecord(e1#1, s1)
+    cuStreamCreateWithPriority(0) = s2
+    cuStreamWaitEvent(s2, e1#1)
+    cuModuleLoadData() = k0
+    cuModuleGetFunction(k0, relu)
+    cuLaunchKernel(relu, s2)
+    cuMemAlloc_v2(512) = m2
+    cuEventRecord(e2#1, s2)
+    cuStreamCreateWithPriority(0) = s3
+    cuStreamWaitEvent(s3, e2#1)
+    cuModuleGetFunction(k0, add)
+    cuLaunchKernel(add, s3)
+    ");
+}
+
+#[test]
+fn host_to_device_and_back() {
+    let calls = calls(|m| {
+        let to = m.stream(&StreamKey::new(CUDA, StreamType::Host2Device, 0)).unwrap();
+        let [on] = streams(m);
+        let from = m.stream(&StreamKey::new(CUDA, StreamType::Device2Host, 0)).unwrap();
+        let host = m.compute(&DeviceId::cpu(0), 0).unwrap();
+        let x = upload(m, &host, &[1.0, -2.0]);
+        let staged = call(m, "relu", &[&x], &host);
+        let there = call(m, "copy", &[&staged], &to);
+        let y = call(m, "add", &[&there, &there], &on);
+        let back = call(m, "copy", &[&y], &from);
+        let z = call(m, "add", &[&back, &x], &host);
+        move || assert_eq!(read(&z).unwrap(), [3.0, -2.0])
+    });
+    insta::assert_snapshot!(calls, @r"
+    cuMemAlloc_v2(512) = m0
+    cuStreamCreateWithPriority(-5) = s0
+    cuMemHostAlloc(4194304, 1) = h0
+    cuLaunchHostFunc(s0)
+    cuMemcpyAsync(m0 <- h0, 8, s0)
+    cuMemAlloc_v2(512) = m1
+    cuEventRecord(e0#1, s0)
+    cuStreamCreateWithPriority(0) = s1
+    cuStreamWaitEvent(s1, e0#1)
+    cuModuleLoadData() = k0
+    cuModuleGetFunction(k0, add)
+    cuLaunchKernel(add, s1)
+    cuEventRecord(e1#1, s1)
+    cuStreamCreateWithPriority(-5) = s2
+    cuStreamWaitEvent(s2, e1#1)
+    cuMemHostAlloc(4194304, 1) = h1
+    cuMemcpyAsync(h1 <- m1, 8, s2)
+    cuLaunchHostFunc(s2)
+    ");
+}

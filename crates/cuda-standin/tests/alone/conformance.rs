@@ -1,0 +1,96 @@
+//! The conformance suite on `ep::cuda`.
+
+use std::sync::Arc;
+
+use millstream_cuda_standin::control::Turn;
+use millstream_ep::conformance::{self, Harness, HostHarness};
+use millstream_ep::cuda::{Completion, CudaBackend, CudaConfig};
+use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend};
+
+use crate::{no_violations, nothing_is_left, stand_in};
+
+const COMPLETIONS: [Completion; 2] = [Completion::Asked, Completion::Called];
+
+fn backend(completion: Completion) -> Arc<CudaBackend> {
+    Arc::new(CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }))
+}
+
+/// What a device without memory for the host skips, and what it does beside others.
+fn skips(completion: Completion, by_hand: bool) -> Vec<&'static str> {
+    let mut skips = vec![
+        "host memory keeps what is written",
+        "without asynchrony every command is done at once",
+    ];
+    if !by_hand {
+        skips.push("nothing runs inside submit");
+    }
+    if completion == Completion::Asked {
+        skips.push("completions are notified");
+    }
+    skips
+}
+
+#[test]
+fn streams_run_by_themselves() {
+    let _turn = stand_in().turn();
+    for completion in COMPLETIONS {
+        let report = conformance::run(backend(completion), &HostHarness);
+        println!("{report}");
+        assert_eq!(report.skipped(), skips(completion, false));
+        report.into_result().unwrap();
+    }
+    no_violations();
+    nothing_is_left();
+}
+
+/// Steps the newest stream first, so that nothing but waits orders an older stream before it.
+struct NewestFirst<'a>(&'a Turn<'static>);
+
+impl Harness for NewestFirst<'_> {
+    fn progress(&self) {
+        self.0.step();
+    }
+
+    fn by_hand(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn streams_are_stepped_newest_first() {
+    let turn = stand_in().turn();
+    for completion in COMPLETIONS {
+        let hold = turn.hold();
+        let report = conformance::run(backend(completion), &NewestFirst(&turn));
+        println!("{report}");
+        assert_eq!(report.skipped(), skips(completion, true));
+        report.into_result().unwrap();
+        drop(hold);
+    }
+    no_violations();
+    nothing_is_left();
+}
+
+/// What the device answers "not ready" to is asked again, and is no error.
+#[test]
+fn not_ready_is_no_error() {
+    let turn = stand_in().turn();
+    turn.not_ready(500);
+    let report = conformance::run(backend(Completion::Asked), &HostHarness);
+    report.into_result().unwrap();
+    no_violations();
+}
+
+/// The suite notices every fault.
+#[test]
+fn every_fault_is_noticed() {
+    let _turn = stand_in().turn();
+    for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
+        let plan = FaultPlan::from(fault, 1);
+        let faulty = FaultyBackend::new(backend(Completion::Asked), plan.clone());
+        let report = conformance::run(Arc::new(faulty), &HostHarness);
+        assert!(report.into_result().is_err(), "{fault:?}");
+        assert!(plan.struck() > 0, "{fault:?}");
+    }
+    no_violations();
+}

@@ -1,0 +1,73 @@
+//! The CUDA backend on the stand-in, in tests that have it for themselves.
+
+mod calls;
+mod conformance;
+mod failures;
+mod refusals;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use millstream::ep::Registry;
+use millstream::ep::cpu::CpuBackend;
+use millstream::ep::cuda::{CudaBackend, CudaConfig};
+use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, Tensor, TensorSpec};
+use millstream_cuda_standin::StandIn;
+
+/// The stand-in, which must be what the loader finds.
+pub(crate) fn stand_in() -> &'static StandIn {
+    static STAND_IN: LazyLock<StandIn> =
+        LazyLock::new(|| StandIn::load().unwrap_or_else(|error| panic!("{error:#}")));
+    &STAND_IN
+}
+
+/// Fails if something was done that a real driver leaves undefined.
+#[track_caller]
+pub(crate) fn no_violations() {
+    let violations = stand_in().violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
+/// Whatever was made has been destroyed.
+#[track_caller]
+pub(crate) fn nothing_is_left() {
+    for what in ["streams", "events", "modules", "device bytes", "pinned bytes", "contexts"] {
+        assert_eq!(stand_in().open(what), 0, "{what}");
+    }
+}
+
+/// A machine with `cuda:0` and little memory, whose kernels are the stand-in's.
+pub(crate) fn machine(driver: DriverKind, cuda: CudaConfig) -> Machine {
+    let devices = Registry::new();
+    devices.register(Arc::new(CpuBackend::new()));
+    CudaBackend::new(cuda).register(&devices);
+    let mut kernels = millstream::kernels::standard();
+    millstream_cuda_standin::register(&mut kernels);
+    let limits = [DeviceId::cuda(0), DeviceId::cuda(1), DeviceId::pinned(0)];
+    let config = MachineConfig {
+        driver,
+        threads: 1,
+        host_workers: 2,
+        memory_limits: HashMap::from(limits.map(|device| (device, 1 << 20))),
+        ..MachineConfig::of(millstream::ops::standard(), kernels, Arc::new(devices))
+    };
+    Machine::new(config).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn upload(machine: &Machine, on: &Stream, values: &[f32]) -> Tensor {
+    let spec = TensorSpec::contiguous(DType::F32, &[values.len()]).unwrap();
+    let bytes = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+    machine.upload(on, spec, bytes).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn call(machine: &Machine, op: &str, inputs: &[&Tensor], on: &Stream) -> Tensor {
+    machine.call(op, inputs).on(on).unwrap().remove(0)
+}
+
+/// The elements, or why there are none.
+pub(crate) fn read(tensor: &Tensor) -> millstream::Result<Vec<f32>> {
+    let bytes = tensor.read()?;
+    Ok(bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect())
+}

@@ -1,0 +1,179 @@
+//! What the stand-in refuses: calls of the driver's functions as no backend should make them.
+
+use libloading::{Library, Symbol};
+
+use crate::stand_in;
+
+const SUCCESS: u32 = 0;
+
+/// The driver's functions, by name.
+struct Driver(Library);
+
+impl Driver {
+    /// A context on this thread, and the functions.
+    fn open() -> Driver {
+        // SAFETY: the stand-in is a library without constructors.
+        let driver = Driver(unsafe { Library::new("libcuda.so.1") }.unwrap());
+        let mut context = 0u64;
+        assert_eq!(driver.call::<extern "C" fn(u32) -> u32>("cuInit")(0), SUCCESS);
+        let retain = driver.call::<extern "C" fn(*mut u64, i32) -> u32>("cuDevicePrimaryCtxRetain");
+        assert_eq!(retain(&raw mut context, 0), SUCCESS);
+        assert_eq!(driver.call::<extern "C" fn(u64) -> u32>("cuCtxSetCurrent")(context), SUCCESS);
+        driver
+    }
+
+    fn call<F>(&self, name: &str) -> Symbol<'_, F> {
+        // SAFETY: the tests name the functions by their types.
+        unsafe { self.0.get(name.as_bytes()) }.unwrap()
+    }
+
+    fn make(&self, name: &str, arguments: (u32, Option<i32>)) -> u64 {
+        let mut made = 0u64;
+        let code = match arguments {
+            (flags, None) => {
+                self.call::<extern "C" fn(*mut u64, u32) -> u32>(name)(&raw mut made, flags)
+            }
+            (flags, Some(more)) => self.call::<extern "C" fn(*mut u64, u32, i32) -> u32>(name)(
+                &raw mut made,
+                flags,
+                more,
+            ),
+        };
+        assert_eq!(code, SUCCESS, "{name}");
+        made
+    }
+
+    fn stream(&self) -> u64 {
+        self.make("cuStreamCreateWithPriority", (1, Some(0)))
+    }
+
+    fn event(&self) -> u64 {
+        self.make("cuEventCreate", (2, None))
+    }
+
+    fn memory(&self, bytes: usize) -> u64 {
+        let mut address = 0u64;
+        let allocate = self.call::<extern "C" fn(*mut u64, usize) -> u32>("cuMemAlloc_v2");
+        assert_eq!(allocate(&raw mut address, bytes), SUCCESS);
+        address
+    }
+
+    fn one(&self, name: &str, handle: u64) -> u32 {
+        self.call::<extern "C" fn(u64) -> u32>(name)(handle)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.call::<extern "C" fn(i32) -> u32>("cuDevicePrimaryCtxRelease_v2")(0);
+    }
+}
+
+/// The one violation so far is of these words.
+#[track_caller]
+fn violated(words: &str) {
+    let violations = stand_in().violations();
+    assert!(violations.len() == 1 && violations[0].contains(words), "{violations:?}");
+}
+
+#[test]
+fn a_wait_for_what_was_never_recorded() {
+    let turn = stand_in().turn();
+    let driver = Driver::open();
+    let (stream, event) = (driver.stream(), driver.event());
+    let wait = |driver: &Driver| {
+        driver.call::<extern "C" fn(u64, u64, u32) -> u32>("cuStreamWaitEvent")(stream, event, 0)
+    };
+    assert_eq!(wait(&driver), 401);
+    violated("never recorded");
+    assert_eq!(
+        driver.call::<extern "C" fn(u64, u64) -> u32>("cuEventRecord")(event, stream),
+        SUCCESS
+    );
+    assert_eq!(wait(&driver), SUCCESS);
+    assert_eq!(turn.violations().len(), 1);
+    assert_eq!(driver.one("cuEventDestroy_v2", event), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
+#[test]
+fn a_free_of_memory_that_a_stream_uses() {
+    let turn = stand_in().turn();
+    let driver = Driver::open();
+    let (stream, memory) = (driver.stream(), driver.memory(64));
+    let hold = turn.hold();
+    let fill = driver.call::<extern "C" fn(u64, u8, usize, u64) -> u32>("cuMemsetD8Async");
+    assert_eq!(fill(memory, 1, 64, stream), SUCCESS);
+    assert_ne!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    violated("1 commands still use m0");
+    assert!(turn.step() && !turn.step());
+    drop(hold);
+    assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    assert_ne!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
+#[test]
+fn bytes_beyond_an_allocation() {
+    let _turn = stand_in().turn();
+    let driver = Driver::open();
+    let (stream, memory) = (driver.stream(), driver.memory(64));
+    let fill = driver.call::<extern "C" fn(u64, u8, usize, u64) -> u32>("cuMemsetD8Async");
+    assert_ne!(fill(memory + 1, 1, 64, stream), SUCCESS);
+    violated("64 bytes from m0+1 on pass its end at 64");
+    assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
+#[test]
+fn memory_that_is_not_pinned() {
+    let _turn = stand_in().turn();
+    let driver = Driver::open();
+    let (stream, memory, host) = (driver.stream(), driver.memory(64), [1u8; 64]);
+    let copy = driver.call::<extern "C" fn(u64, u64, usize, u64) -> u32>("cuMemcpyAsync");
+    assert_ne!(copy(memory, host.as_ptr() as u64, 64, stream), SUCCESS);
+    violated("not pinned");
+    assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
+#[test]
+fn a_thread_without_a_context() {
+    let _turn = stand_in().turn();
+    let driver = Driver::open();
+    let stream = driver.stream();
+    let query = |driver: &Driver| driver.one("cuStreamQuery", stream);
+    assert_eq!(query(&driver), SUCCESS);
+    std::thread::scope(|scope| {
+        assert_eq!(scope.spawn(|| query(&driver)).join().unwrap(), 201);
+    });
+    violated("no context");
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
+#[test]
+fn handles_that_are_none_and_contexts_that_leave_something() {
+    let turn = stand_in().turn();
+    let driver = Driver::open();
+    let memory = driver.memory(64);
+    assert_eq!(driver.one("cuStreamQuery", 5), 400);
+    assert_eq!(driver.one("cuEventQuery", 5), 400);
+    assert_eq!(turn.violations().len(), 2);
+    drop(driver);
+    assert!(turn.violations()[2].contains("ends with 64 bytes"), "{:?}", turn.violations());
+    let driver = Driver::open();
+    assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
+}
+
+/// No real driver takes the module, and nobody who asks takes the device for a GPU.
+#[test]
+fn it_says_what_it_is() {
+    let _turn = stand_in().turn();
+    let driver = Driver::open();
+    let mut name = [0u8; 100];
+    let ask = driver.call::<extern "C" fn(*mut u8, i32, i32) -> u32>("cuDeviceGetName");
+    assert_eq!(ask(name.as_mut_ptr(), 100, 0), SUCCESS);
+    let end = name.iter().position(|&b| b == 0).unwrap();
+    assert_eq!(std::str::from_utf8(&name[..end]).unwrap(), millstream_cuda_standin::DEVICE_NAME);
+    assert!(millstream_cuda_standin::DEVICE_NAME.contains("no GPU"));
+}

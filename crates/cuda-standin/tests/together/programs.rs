@@ -1,0 +1,64 @@
+//! Every recorded program on `cuda:0`: PyTorch's numbers, and the bytes that the host gives.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream::DriverKind;
+use millstream::run::{RunOptions, RunReport, prepare};
+use millstream::trace::{Entry, LoadOptions, Program, expand, load};
+use millstream_cuda_standin::StandIn;
+
+use crate::common::{SIM, kernels, must_be_there};
+
+/// The repository's programs of one rank. The operations of several have no kernels for this device.
+fn programs() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["tests/traces", "examples/pytorch"].map(|folder| root.join(folder));
+    let alone = |entry| match entry {
+        Entry::Trace(path) => Some(path),
+        _ => None,
+    };
+    let found: Vec<PathBuf> = expand(folders).unwrap().into_iter().filter_map(alone).collect();
+    assert!(found.len() >= 10, "{found:?}");
+    found
+}
+
+fn run(program: &Arc<Program>, options: &RunOptions) -> RunReport {
+    let report = prepare(program.clone(), options).and_then(|p| p.run());
+    report.unwrap_or_else(|e| panic!("{} with {options:?}: {e}", program.source.name()))
+}
+
+#[test]
+fn every_recorded_program() {
+    must_be_there();
+    let kernels = Arc::new(kernels());
+    let mut wrong = Vec::new();
+    for path in programs() {
+        let program = Arc::new(load(&path, &LoadOptions::default()).unwrap());
+        let host = run(&program, &RunOptions::default());
+        for (driver, compute_streams) in
+            [(DriverKind::Inline, 1), (DriverKind::Threaded, 1), (DriverKind::Threaded, 4)]
+        {
+            let options = RunOptions {
+                device: SIM,
+                driver,
+                compute_streams,
+                kernels: kernels.clone(),
+                repeat: 2,
+                ..RunOptions::default()
+            };
+            let report = run(&program, &options);
+            let what = format!("{} on {compute_streams} streams, {driver:?}", path.display());
+            wrong.extend(report.failures.iter().map(|failure| format!("{what}: {failure}")));
+            for (output, host) in report.outputs.iter().zip(&host.outputs) {
+                if !output.ok() || output.bytes != host.bytes {
+                    let (name, comparison) = (&output.name, &output.comparison);
+                    wrong.push(format!("{what}: {name}: {comparison:?}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let violations = StandIn::load().unwrap().violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+}

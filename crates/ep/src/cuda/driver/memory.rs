@@ -1,0 +1,96 @@
+//! Device memory and pinned host memory.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUpointer_attribute_enum as PointerAttribute, CUresult};
+
+use super::context::address;
+use super::{Answer, Context, DriverError, check};
+
+/// Pinned memory that every context may use.
+const PORTABLE: u32 = 1;
+
+/// A block of a device's memory.
+pub(in crate::cuda) struct DeviceBlock {
+    raw: u64,
+    context: Arc<Context>,
+}
+
+impl DeviceBlock {
+    /// At least one byte, as the driver gives no less.
+    pub(in crate::cuda) fn new(context: Arc<Context>, bytes: usize) -> Answer<DeviceBlock> {
+        context.enter()?;
+        let mut raw = 0;
+        // SAFETY: the context is the thread's; the driver writes an address.
+        check("cuMemAlloc_v2", unsafe { sys::cuMemAlloc_v2(&raw mut raw, bytes.max(1)) })?;
+        Ok(DeviceBlock { raw, context })
+    }
+
+    /// Its first byte, in the device's address space.
+    pub(in crate::cuda) fn address(&self) -> usize {
+        self.raw as usize
+    }
+}
+
+impl Drop for DeviceBlock {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this value, freed once, and by contract when no stream uses it.
+        let destroy = || check("cuMemFree_v2", unsafe { sys::cuMemFree_v2(self.raw) });
+        self.context.destroy(destroy);
+    }
+}
+
+/// A block of pinned host memory.
+pub(in crate::cuda) struct PinnedBlock {
+    raw: NonNull<u8>,
+    context: Arc<Context>,
+}
+
+// SAFETY: the block is owned by this value alone and freed once; the value itself never reads or
+// writes it. Whoever does so through the address answers for it.
+unsafe impl Send for PinnedBlock {}
+// SAFETY: as above; a shared reference gives out the address alone.
+unsafe impl Sync for PinnedBlock {}
+
+impl PinnedBlock {
+    /// At least one byte.
+    pub(in crate::cuda) fn new(context: Arc<Context>, bytes: usize) -> Answer<PinnedBlock> {
+        context.enter()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the context is the thread's; the driver writes an address.
+        let code = unsafe { sys::cuMemHostAlloc(&raw mut raw, bytes.max(1), PORTABLE) };
+        check("cuMemHostAlloc", code)?;
+        let Some(raw) = NonNull::new(raw.cast()) else {
+            return Err(DriverError::out_of_memory("cuMemHostAlloc"));
+        };
+        Ok(PinnedBlock { raw, context })
+    }
+
+    pub(in crate::cuda) fn base(&self) -> NonNull<u8> {
+        self.raw
+    }
+}
+
+impl Drop for PinnedBlock {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this value, freed once, and by contract when no stream uses it.
+        let destroy =
+            || check("cuMemFreeHost", unsafe { sys::cuMemFreeHost(self.raw.as_ptr().cast()) });
+        self.context.destroy(destroy);
+    }
+}
+
+/// Whether the driver knows the memory at an address: a device's, or pinned. Copies of other memory
+/// may block.
+pub(in crate::cuda) fn is_known(context: &Context, at: *const u8) -> Answer<bool> {
+    context.enter()?;
+    let mut kind = 0u32;
+    let which = PointerAttribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    // SAFETY: the driver writes a number of the attribute's type; the address is only looked up.
+    let code = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), which, address(at)) };
+    match code {
+        CUresult::CUDA_ERROR_INVALID_VALUE => Ok(false),
+        code => check("cuPointerGetAttribute", code).map(|()| kind != 0),
+    }
+}

@@ -1,0 +1,65 @@
+//! Modules and their kernels.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUfunction, CUmodule};
+
+use super::{Answer, Context, check};
+
+/// A module of kernels.
+pub(in crate::cuda) struct Module {
+    raw: CUmodule,
+    context: Arc<Context>,
+}
+
+/// A kernel of a module, which it keeps.
+pub(in crate::cuda) struct Function {
+    raw: CUfunction,
+    _module: Arc<Module>,
+}
+
+// SAFETY: a module may be used from any thread; the driver locks by itself.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+// SAFETY: as above, for a module's kernel.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Module {
+    /// Loads an image: PTX, or what a device's own code lies in.
+    pub(in crate::cuda) fn load(context: Arc<Context>, image: &CStr) -> Answer<Module> {
+        context.enter()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the image ends with a zero, which is where the driver stops reading PTX.
+        let code = unsafe { sys::cuModuleLoadData(&raw mut raw, image.as_ptr().cast()) };
+        check("cuModuleLoadData", code)?;
+        Ok(Module { raw, context })
+    }
+
+    /// The kernel of a name.
+    pub(in crate::cuda) fn function(self: &Arc<Module>, name: &CStr) -> Answer<Function> {
+        self.context.enter()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the module is alive, and the name ends with a zero.
+        let code = unsafe { sys::cuModuleGetFunction(&raw mut raw, self.raw, name.as_ptr()) };
+        check("cuModuleGetFunction", code)?;
+        Ok(Function { raw, _module: self.clone() })
+    }
+}
+
+impl Function {
+    pub(super) fn raw(&self) -> CUfunction {
+        self.raw
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded by this value, unloaded once; its kernels hold it.
+        let destroy = || check("cuModuleUnload", unsafe { sys::cuModuleUnload(self.raw) });
+        self.context.destroy(destroy);
+    }
+}

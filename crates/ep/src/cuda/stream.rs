@@ -1,0 +1,160 @@
+//! A CUDA stream: launches what it is given, and reports what has completed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream_types::{DeviceId, Error, Result};
+
+use crate::cuda::driver::{Answer, DriverError};
+use crate::cuda::event::CudaEvent;
+use crate::cuda::markers::Markers;
+use crate::cuda::native::Native;
+use crate::cuda::{Completion, device_error};
+use crate::device::{Event, Notify, Progress, Stream, Ticket, Work, WorkResult};
+use crate::run::run_caught;
+
+/// What a command came to, told when it has completed.
+enum Outcome {
+    /// Known since it was launched.
+    Known(WorkResult),
+    /// The host's work, which writes it down when the stream gets there.
+    Host(Arc<Mutex<Option<WorkResult>>>),
+}
+
+/// A stream of a device.
+pub(super) struct CudaStream {
+    native: Native,
+    completion: Completion,
+    notify: Notify,
+    last: Ticket,
+    /// Handed over and not reported, in order; the last has the ticket `last`.
+    commands: VecDeque<Outcome>,
+    markers: Markers,
+}
+
+impl CudaStream {
+    pub(super) fn new(
+        native: Native,
+        completion: Completion,
+        notify: Notify,
+    ) -> Answer<CudaStream> {
+        Ok(CudaStream {
+            markers: Markers::new(native.raw().context())?,
+            native,
+            completion,
+            notify,
+            last: 0,
+            commands: VecDeque::new(),
+        })
+    }
+
+    fn device(&self) -> &DeviceId {
+        self.native.device()
+    }
+
+    fn error(&self, error: &DriverError) -> Error {
+        device_error(self.device(), error)
+    }
+
+    fn pending(&mut self, outcome: Outcome) -> Progress {
+        self.last += 1;
+        self.commands.push_back(outcome);
+        Progress::Pending(self.last)
+    }
+
+    fn own<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a CudaEvent> {
+        let own = event.as_any().downcast_ref::<CudaEvent>();
+        own.filter(|e| e.of(self.native.raw().context()).is_some()).ok_or_else(|| Error::Invalid {
+            what: "event",
+            message: format!("it belongs to another device than {}", self.device()),
+        })
+    }
+
+    /// Has the host do work when the stream gets there.
+    fn host(&mut self, work: &mut dyn Work) -> Result<Outcome> {
+        let result = Arc::new(Mutex::new(None));
+        let (mut work, to) = (work.detach(), result.clone());
+        let run = move || {
+            let result = run_caught(&mut *work, &());
+            // What the work holds is let go of before anybody hears of its end.
+            drop(work);
+            *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        };
+        self.native.raw().host(Box::new(run)).map_err(|e| self.error(&e))?;
+        Ok(Outcome::Host(result))
+    }
+
+    /// Reports all commands up to `ticket`.
+    fn report(&mut self, ticket: Ticket, done: &mut dyn FnMut(Ticket, WorkResult)) {
+        let mut next = self.last - self.commands.len() as Ticket + 1;
+        while next <= ticket {
+            let Some(outcome) = self.commands.pop_front() else { return };
+            let result = match outcome {
+                Outcome::Known(result) => result,
+                Outcome::Host(result) => {
+                    let result = result.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    result.unwrap_or_else(|| Err(anyhow::anyhow!("the driver never called it")))
+                }
+            };
+            done(next, result);
+            next += 1;
+        }
+    }
+}
+
+impl Stream for CudaStream {
+    fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
+        let outcome = match work.runs_on_host() {
+            true => self.host(work)?,
+            false => Outcome::Known(run_caught(work, &self.native)),
+        };
+        Ok(self.pending(outcome))
+    }
+
+    fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
+        let own = self.own(event)?;
+        let stream = self.native.raw();
+        if let Some(raw) = own.of(stream.context()) {
+            stream.record(raw).map_err(|e| self.error(&e))?;
+            own.note_record();
+        }
+        Ok(self.pending(Outcome::Known(Ok(()))))
+    }
+
+    fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
+        let own = self.own(event)?;
+        if !own.is_recorded() {
+            let message = format!("the event of {} has never been recorded", self.device());
+            return Err(Error::Invalid { what: "wait", message });
+        }
+        let stream = self.native.raw();
+        if let Some(raw) = own.of(stream.context()) {
+            stream.wait(raw).map_err(|e| self.error(&e))?;
+        }
+        Ok(self.pending(Outcome::Known(Ok(()))))
+    }
+
+    fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
+        if self.commands.is_empty() {
+            return Ok(());
+        }
+        let polled = self.markers.poll(self.native.raw(), self.last).map_err(|e| self.error(&e))?;
+        if polled.recorded && self.completion == Completion::Called {
+            let notify = self.notify.clone();
+            let called = self.native.raw().host(Box::new(move || notify()));
+            called.map_err(|e| self.error(&e))?;
+        }
+        if let Some(ticket) = polled.completed {
+            self.report(ticket, done);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CudaStream {
+    fn drop(&mut self) {
+        if !self.commands.is_empty() {
+            self.native.abandon();
+        }
+    }
+}
