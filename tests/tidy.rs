@@ -25,6 +25,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests' own"),
     ("crates/verify/src/lib.rs", "the one place that has shown what a checked list promises"),
     ("crates/cuda-standin/", "functions that are called by C, and tests that call them"),
+    ("crates/ep/src/cuda/compiler.rs", "the calls of the compiler of kernels"),
     ("crates/ep/src/cuda/driver/", "the calls of the CUDA driver"),
     ("crates/ep/src/cuda/library.rs", "loads the CUDA driver's library"),
     ("crates/ep/src/cuda/memory.rs", "memory whose addresses the driver gave"),

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-/// The driver's libraries that the one library stands in for.
-const NAMES: &[&str] = &["libcuda.so", "libcuda.so.1"];
+/// The libraries that the one library stands in for: the driver, and the compiler of kernels.
+const NAMES: &[&str] = &["libcuda.so", "libcuda.so.1", "libnvrtc.so.12"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -24,7 +24,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `api` | the driver's functions |
+//! | `api` | the driver's functions, and the compiler's |
 //! | `state` | all that the driver knows, behind one lock |
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
@@ -60,6 +60,9 @@ pub const DEVICES: u32 = 2;
 
 /// The memory of each in bytes.
 pub const DEVICE_BYTES: u64 = 1 << 30;
+
+/// What the stand-in's compiler gives starts with, before the source. No real driver loads it.
+pub const COMPILED: &str = "millstream stand-in: not compiled, the source is\n";
 
 /// What the image of a module starts with whose kernels are Millstream's own for the host. No real
 /// driver loads it.

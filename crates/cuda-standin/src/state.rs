@@ -43,6 +43,8 @@ pub(crate) struct EventState {
 /// A module: what its kernels are is decided by its image.
 pub(crate) struct Module {
     pub(crate) name: String,
+    /// The kernels of a source; none if the module's are the host's.
+    pub(crate) compiled: Option<Vec<String>>,
 }
 
 #[derive(Default)]

@@ -2,12 +2,14 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 
+use millstream_kernels::cuda::call::Call as DeviceCall;
+
 use super::memory::range;
 use super::streams::known;
 use super::{put, text};
 use crate::state::{Module, State, answer_in_context};
 use crate::stream::{Command, hand_over};
-use crate::{HOST_KERNELS, code, kernels};
+use crate::{COMPILED, HOST_KERNELS, call, code, kernels};
 
 /// The most bytes that a kernel's arguments may have; enough for any call.
 const MOST: u64 = 1 << 20;
@@ -27,12 +29,17 @@ unsafe fn is_ours(image: *const u8) -> bool {
 unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) -> u32 {
     answer_in_context("cuModuleLoadData", |state, _| {
         // SAFETY: the caller's promise, see the module above.
-        if !unsafe { is_ours(image.cast()) } {
-            return Err(code::INVALID_IMAGE);
-        }
+        let compiled = match unsafe { is_ours(image.cast()) } {
+            true => None,
+            // SAFETY: as above: what is no image of the host's kernels is text.
+            false => match unsafe { text(image.cast())? }.strip_prefix(COMPILED) {
+                Some(source) => Some(kernels::named(source)),
+                None => return Err(code::INVALID_IMAGE),
+            },
+        };
         let (handle, name) = (state.handle(), state.name('k'));
         let text = format!("() = {name}");
-        state.modules.insert(handle, Module { name });
+        state.modules.insert(handle, Module { name, compiled });
         // SAFETY: as above.
         unsafe { put(module, handle)? };
         Ok(text)
@@ -61,10 +68,15 @@ unsafe extern "C" fn cuModuleGetFunction(
     answer_in_context(CALL, |state, _| {
         // SAFETY: as above.
         let name = unsafe { text(name)? };
-        let Some(module_name) = state.modules.get(&module).map(|m| m.name.clone()) else {
+        let Some(found) = state.modules.get(&module) else {
             return Err(state.violation(CALL, "there is no such module", code::INVALID_HANDLE));
         };
-        if !kernels::is_there(&name) {
+        let module_name = found.name.clone();
+        let there = match &found.compiled {
+            Some(names) => names.contains(&name),
+            None => kernels::is_there(&name),
+        };
+        if !there {
             return Err(code::NOT_FOUND);
         }
         let handle = state.handle();
@@ -110,16 +122,27 @@ unsafe extern "C" fn cuLaunchKernel(
     const CALL: &str = "cuLaunchKernel";
     answer_in_context(CALL, |state: &mut State, _| {
         let stream_name = known(CALL, state, stream)?;
-        let Some((_, name)) = state.functions.get(&function).cloned() else {
+        let Some((module, name)) = state.functions.get(&function).cloned() else {
             return Err(state.violation(CALL, "there is no such kernel", code::INVALID_HANDLE));
         };
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
         if grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024 {
             return Err(state.violation(CALL, "a grid of no threads, or too many", 1));
         }
-        // SAFETY: as above; the kernels of this library have these arguments.
-        let arguments = unsafe { bytes_of(arguments) }.ok_or(code::INVALID_VALUE)?;
-        let launch = kernels::launch(state, &name, &arguments, |s, a, n| range(CALL, s, a, n))?;
+        let compiled = state.modules.get(&module).is_some_and(|m| m.compiled.is_some());
+        let (op, call) = if compiled {
+            if arguments.is_null() {
+                return Err(code::INVALID_VALUE);
+            }
+            // SAFETY: as above; our kernels in CUDA C have this one argument.
+            let call = unsafe { **arguments.cast::<*const DeviceCall>() };
+            kernels::on_host(&name, &call).ok_or(code::INVALID_VALUE)?
+        } else {
+            // SAFETY: as above; the kernels of the host have these arguments.
+            let bytes = unsafe { bytes_of(arguments) }.ok_or(code::INVALID_VALUE)?;
+            (name.clone(), call::read(&bytes).map_err(|_| code::INVALID_VALUE)?)
+        };
+        let launch = kernels::launch(state, &op, call, |s, a, n| range(CALL, s, a, n))?;
         let command = Command::Kernel { name: name.clone(), run: launch.run };
         hand_over(state, stream, command, &launch.ranges);
         Ok(format!("({name}, {stream_name})"))

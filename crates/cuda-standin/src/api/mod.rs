@@ -1,4 +1,4 @@
-//! The driver's functions, under their names in `libcuda`.
+//! The driver's functions, under their names in `libcuda`, and those of the compiler, in `libnvrtc`.
 //!
 //! Only those that Millstream calls. Each answers with a number of [`crate::code`].
 //!
@@ -12,6 +12,7 @@ mod device;
 mod events;
 mod launch;
 mod memory;
+mod nvrtc;
 mod streams;
 
 use std::ffi::{CStr, c_char};

@@ -86,11 +86,12 @@ fn chain_on_one_stream() {
     cuStreamCreateWithPriority(0) = s2
     cuStreamWaitEvent(s2, e1#1)
     cuModuleLoadData() = k0
-    cuModuleGetFunction(k0, relu)
-    cuLaunchKernel(relu, s2)
+    cuModuleGetFunction(k0, ms_relu__f32)
+    cuLaunchKernel(ms_relu__f32, s2)
     cuMemAlloc_v2(512) = m2
-    cuModuleGetFunction(k0, add)
-    cuLaunchKernel(add, s2)
+    cuModuleLoadData() = k1
+    cuModuleGetFunction(k1, ms_add__f32)
+    cuLaunchKernel(ms_add__f32, s2)
     ");
 }
 
@@ -118,27 +119,30 @@ fn diamond() {
     cuStreamCreateWithPriority(0) = s2
     cuStreamWaitEvent(s2, e1#1)
     cuModuleLoadData() = k0
-    cuModuleGetFunction(k0, mul)
-    cuLaunchKernel(mul, s2)
+    cuModuleGetFunction(k0, ms_mul__f32)
+    cuLaunchKernel(ms_mul__f32, s2)
     cuMemAlloc_v2(512) = m2
     cuEventRecord(e2#1, s2)
     cuStreamCreateWithPriority(0) = s3
     cuStreamWaitEvent(s3, e2#1)
-    cuModuleGetFunction(k0, relu)
-    cuLaunchKernel(relu, s3)
+    cuModuleLoadData() = k1
+    cuModuleGetFunction(k1, ms_relu__f32)
+    cuLaunchKernel(ms_relu__f32, s3)
     cuMemAlloc_v2(512) = m3
     cuStreamCreateWithPriority(0) = s4
     cuStreamWaitEvent(s4, e2#1)
-    cuModuleGetFunction(k0, add)
-    cuLaunchKernel(add, s4)
+    cuModuleLoadData() = k2
+    cuModuleGetFunction(k2, ms_add__f32)
+    cuLaunchKernel(ms_add__f32, s4)
     cuMemAlloc_v2(512) = m4
     cuEventRecord(e3#1, s3)
     cuStreamCreateWithPriority(0) = s5
     cuStreamWaitEvent(s5, e3#1)
     cuEventRecord(e4#1, s4)
     cuStreamWaitEvent(s5, e4#1)
-    cuModuleGetFunction(k0, sub)
-    cuLaunchKernel(sub, s5)
+    cuModuleLoadData() = k3
+    cuModuleGetFunction(k3, ms_sub__f32)
+    cuLaunchKernel(ms_sub__f32, s5)
     ");
 }
 
@@ -164,22 +168,23 @@ fn fan_out() {
     cuStreamCreateWithPriority(0) = s2
     cuStreamWaitEvent(s2, e1#1)
     cuModuleLoadData() = k0
-    cuModuleGetFunction(k0, relu)
-    cuLaunchKernel(relu, s2)
+    cuModuleGetFunction(k0, ms_relu__f32)
+    cuLaunchKernel(ms_relu__f32, s2)
     cuMemAlloc_v2(512) = m2
     cuEventRecord(e2#1, s2)
     cuStreamCreateWithPriority(0) = s3
     cuStreamWaitEvent(s3, e2#1)
-    cuModuleGetFunction(k0, add)
-    cuLaunchKernel(add, s3)
+    cuModuleLoadData() = k1
+    cuModuleGetFunction(k1, ms_add__f32)
+    cuLaunchKernel(ms_add__f32, s3)
     cuMemAlloc_v2(512) = m3
     cuStreamCreateWithPriority(0) = s4
     cuStreamWaitEvent(s4, e2#1)
-    cuLaunchKernel(add, s4)
+    cuLaunchKernel(ms_add__f32, s4)
     cuMemAlloc_v2(512) = m4
     cuStreamCreateWithPriority(0) = s5
     cuStreamWaitEvent(s5, e2#1)
-    cuLaunchKernel(add, s5)
+    cuLaunchKernel(ms_add__f32, s5)
     ");
 }
 
@@ -208,19 +213,20 @@ fn write_after_reads() {
     cuStreamCreateWithPriority(0) = s2
     cuStreamWaitEvent(s2, e1#1)
     cuModuleLoadData() = k0
-    cuModuleGetFunction(k0, relu)
-    cuLaunchKernel(relu, s2)
+    cuModuleGetFunction(k0, ms_relu__f32)
+    cuLaunchKernel(ms_relu__f32, s2)
     cuMemAlloc_v2(512) = m2
     cuStreamCreateWithPriority(0) = s3
     cuStreamWaitEvent(s3, e1#1)
-    cuLaunchKernel(relu, s3)
+    cuLaunchKernel(ms_relu__f32, s3)
     cuEventRecord(e2#1, s2)
     cuStreamCreateWithPriority(0) = s4
     cuStreamWaitEvent(s4, e2#1)
     cuEventRecord(e3#1, s3)
     cuStreamWaitEvent(s4, e3#1)
-    cuModuleGetFunction(k0, add_)
-    cuLaunchKernel(add_, s4)
+    cuModuleLoadData() = k1
+    cuModuleGetFunction(k1, ms_add__f32)
+    cuLaunchKernel(ms_add__f32, s4)
     ");
 }
 
@@ -246,14 +252,15 @@ fn record_and_wait_back() {
     cuStreamCreateWithPriority(0) = s2
     cuStreamWaitEvent(s2, e1#1)
     cuModuleLoadData() = k0
-    cuModuleGetFunction(k0, relu)
-    cuLaunchKernel(relu, s2)
+    cuModuleGetFunction(k0, ms_relu__f32)
+    cuLaunchKernel(ms_relu__f32, s2)
     cuMemAlloc_v2(512) = m2
     cuEventRecord(e2#1, s2)
     cuStreamCreateWithPriority(0) = s3
     cuStreamWaitEvent(s3, e2#1)
-    cuModuleGetFunction(k0, add)
-    cuLaunchKernel(add, s3)
+    cuModuleLoadData() = k1
+    cuModuleGetFunction(k1, ms_add__f32)
+    cuLaunchKernel(ms_add__f32, s3)
     ");
 }
 
@@ -283,8 +290,8 @@ fn host_to_device_and_back() {
     cuStreamCreateWithPriority(0) = s1
     cuStreamWaitEvent(s1, e0#1)
     cuModuleLoadData() = k0
-    cuModuleGetFunction(k0, add)
-    cuLaunchKernel(add, s1)
+    cuModuleGetFunction(k0, ms_add__f32)
+    cuLaunchKernel(ms_add__f32, s1)
     cuEventRecord(e1#1, s1)
     cuStreamCreateWithPriority(-5) = s2
     cuStreamWaitEvent(s2, e1#1)

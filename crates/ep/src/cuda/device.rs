@@ -10,7 +10,7 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 
 use millstream_types::{DeviceId, Error, Result};
 
-use crate::cuda::driver::{Answer, Context, DriverError, Function, Module, RawStream};
+use crate::cuda::driver::{Answer, Context, DriverError, Function, Module, RawStream, version};
 use crate::cuda::event::CudaEvent;
 use crate::cuda::memory::CudaMemory;
 use crate::cuda::native::Native;
@@ -33,6 +33,8 @@ pub struct Properties {
     pub priorities: (i32, i32),
     /// Its memory in bytes.
     pub memory: u64,
+    /// The version of the driver's interface: 13000 for CUDA 13.0.
+    pub driver: i32,
 }
 
 /// Kernels by the key of their module and their name.
@@ -72,6 +74,7 @@ fn properties(context: &Context) -> Answer<Properties> {
         copy_engines: context.attribute(COPY_ENGINES)?,
         priorities: context.priorities()?,
         memory: context.memory()?.1,
+        driver: version()?,
     })
 }
 

@@ -27,8 +27,10 @@
 //! | `device`, `stream`, `event`, `memory` | the device traits |
 //! | `markers` | how far a stream has come |
 //! | `native` | what kernels launch with |
+//! | [`compiler`] | NVRTC, and where it is looked for |
 //! | `pinned` | pinned host memory, as a device of memory alone |
 
+pub mod compiler;
 mod device;
 mod driver;
 mod event;
@@ -48,6 +50,7 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::device::{Backend, Capabilities, Device};
 use crate::registry::Registry;
 
+pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
 pub use driver::{DriverError, Report};
 pub use native::{Kernel, Native};

@@ -61,6 +61,14 @@ impl Native {
         &self.device.properties
     }
 
+    /// Whether a kernel can use the memory at an address: the device's, and pinned memory.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn reaches(&self, at: *const u8) -> anyhow::Result<bool> {
+        Ok(is_known(&self.device.context, at)?)
+    }
+
     /// Copies `bytes` bytes between any two memories, in the stream's order. Memory of the host's
     /// that is not pinned goes by way of pinned memory.
     ///

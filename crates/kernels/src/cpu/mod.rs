@@ -47,7 +47,7 @@ mod linear;
 mod lines;
 mod loss;
 mod matmul;
-mod memory;
+pub(crate) mod memory;
 mod nll;
 mod norm;
 mod number;

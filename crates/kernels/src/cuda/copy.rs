@@ -1,19 +1,52 @@
-//! Copies of tensors.
+//! Copies of tensors: by the device's copy engines where they lie without gaps, else by a kernel.
 
-use anyhow::{Result, bail};
+use std::ffi::CString;
+
+use anyhow::Result;
 
 use millstream_types::layout::contiguous_strides;
 
-use super::native;
+use super::call::Call;
+use super::{Unsupported, launch, native, source};
 use crate::context::{KernelCtx, RawTensor};
 
-/// `copy`, between any two memories.
+/// The sizes of elements in bytes.
+const SIZES: [usize; 4] = [1, 2, 4, 8];
+
+/// `copy` and `clone`, between any two memories that the device reaches, and `cast` to the dtype
+/// that is there already.
 pub(super) fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
     if copy_dense(ctx)? {
         return Ok(());
     }
     let (from, to) = (ctx.operand(0)?, ctx.operand(1)?);
-    bail!("from {from:?} to {to:?}: tensors with gaps cannot be copied on this device yet")
+    if from.dtype != to.dtype {
+        return Err(Unsupported::of("a cast"));
+    }
+    let native = native(ctx)?;
+    if !native.reaches(from.data)? || !native.reaches(to.data)? {
+        return Err(Unsupported::of("a tensor with gaps in host memory that is not pinned"));
+    }
+    let bytes = from.dtype.size();
+    let call = Call::new(&[from, to], &[])?;
+    // SAFETY: the kernel touches the elements of the operands alone, for which the context's maker
+    // answers. The second is the call's output, which names no element twice.
+    unsafe { launch::launch(native, &name(bytes), || source::copy(&name(bytes), bytes), call) }
+}
+
+fn name(bytes: usize) -> String {
+    format!("ms_copy__{bytes}")
+}
+
+/// The size of the elements that a kernel of this name copies, in bytes.
+pub fn copied(name: &str) -> Option<usize> {
+    name.strip_prefix("ms_copy__")?.parse().ok()
+}
+
+/// Every source there is, by name.
+pub(super) fn sources() -> Vec<(String, CString)> {
+    let of = |bytes| Some((name(bytes), source::copy(&name(bytes), bytes).ok()?));
+    SIZES.into_iter().filter_map(of).collect()
 }
 
 /// Copies the call's first operand into its second if both lie without gaps, in row-major order and
@@ -28,8 +61,8 @@ pub fn copy_dense(ctx: &KernelCtx<'_>) -> Result<bool> {
     }
     let bytes = from.numel() * from.dtype.size();
     // SAFETY: the context's maker promises both operands, and their order against all other uses
-    // lasts until the stream has run the copy. Operands that are the same memory are left alone;
-    // others of equal size without gaps overlap in no program that the builder or the checker takes.
+    // lasts until the stream has run the copy. The second is the call's output and not the first,
+    // or both are the same elements, which are then left alone.
     unsafe { native(ctx)?.copy(to.data, from.data, bytes)? };
     Ok(true)
 }

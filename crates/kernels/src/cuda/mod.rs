@@ -1,12 +1,26 @@
 //! Kernels for NVIDIA devices, of kind `cuda`.
 //!
+//! Our own are written in CUDA C ([`sources`]) and compiled when they are first used. What a kernel
+//! cannot do is [`Unsupported`], an error that says so. **None of them has run on a real device
+//! yet**: they are compiled for several architectures, and the stand-in checks what they are given.
+//!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `copy` | copies of tensors without gaps, by the device's copy engines |
+//! | `call` | the one argument of our kernels |
+//! | `source` | their CUDA C |
+//! | `launch` | compilation and launch |
+//! | `elementwise` | functions of elements |
+//! | `copy` | copies of tensors |
 
+pub mod call;
 mod copy;
+mod elementwise;
+mod launch;
+mod source;
 
+use std::ffi::CString;
+use std::fmt;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -15,14 +29,41 @@ use millstream_ep::cuda::Native;
 use crate::context::KernelCtx;
 use crate::registry::KernelRegistry;
 
-pub use copy::copy_dense;
+pub use copy::{copied, copy_dense};
+pub use elementwise::meaning;
 
 /// The kind under which these kernels are registered.
 pub const KIND: &str = "cuda";
 
+/// The error of a kernel that is asked for what it cannot do on this kind of device yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported(String);
+
+impl Unsupported {
+    fn of(what: &str) -> anyhow::Error {
+        Unsupported(what.to_owned()).into()
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the kernel for this kind of device does not serve this yet: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
 /// Adds all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "copy", Arc::new(copy::copy));
+    for op in ["copy", "clone", "cast"] {
+        kernels.register(KIND, op, Arc::new(copy::copy));
+    }
+    elementwise::register(kernels);
+}
+
+/// Every kernel's source, by the kernel's name.
+pub fn sources() -> Vec<(String, CString)> {
+    [elementwise::sources(), copy::sources()].concat()
 }
 
 /// The stream that a call is to launch on.

@@ -114,12 +114,17 @@ pub(super) fn devices() -> Result<u32, String> {
     LOADED.get_or_init(|| library::find().and_then(|()| start().map_err(|e| e.to_string()))).clone()
 }
 
+/// The version of the driver's interface: 13000 for CUDA 13.0.
+pub(super) fn version() -> Answer<i32> {
+    let mut version = 0;
+    // SAFETY: the library is loaded; this asks for no state of the driver's.
+    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) })?;
+    Ok(version)
+}
+
 fn start() -> Result<u32, String> {
     let named = |e: DriverError| e.to_string();
-    let (mut version, mut count) = (0, 0);
-    // SAFETY: the library is loaded; this asks for no state of the driver's.
-    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) })
-        .map_err(named)?;
+    let (version, mut count) = (version().map_err(named)?, 0);
     if version < OLDEST {
         return Err(format!(
             "the driver is for CUDA {}.{}; 12.0 or later is needed",

@@ -1,0 +1,186 @@
+//! The compiler of kernels, NVRTC, from whichever library of it is here.
+//!
+//! # Where it is looked for
+//! | # | where |
+//! |---:|---|
+//! | 1 | the file that `MILLSTREAM_NVRTC` names; if that is set, nowhere else |
+//! | 2 | by the loader: `libnvrtc.so.13`, then `libnvrtc.so.12` |
+//! | 3 | `lib64` of `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, by the same names |
+//! | 4 | Python's packages (`nvidia-cuda-nvrtc`, `nvidia-cuda-nvrtc-cu12`): `nvidia/*/lib` of the `site-packages` and `dist-packages` of `VIRTUAL_ENV`, `CONDA_PREFIX`, `/usr/local` and `/usr` |
+//!
+//! A driver takes no code from a compiler of a later CUDA than its own, so with a driver for CUDA 12
+//! the library of CUDA 13 is passed over. The binding would look for one of the two alone, which is
+//! why the few functions are looked up here.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::ptr::null;
+
+use anyhow::{Context, Result, bail, ensure};
+use libloading::{Library, Symbol};
+
+/// Names the library, if none other is to be taken.
+pub const LIBRARY: &str = "MILLSTREAM_NVRTC";
+
+type Program = *mut std::ffi::c_void;
+type Create = unsafe extern "C" fn(
+    *mut Program,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> c_int;
+type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
+type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
+type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
+type Words = unsafe extern "C" fn(c_int) -> *const c_char;
+
+/// A compiler that was found.
+pub struct Compiler {
+    library: Library,
+    place: PathBuf,
+}
+
+/// The libraries' names, for a driver of this version of its interface.
+fn names(driver: i32) -> &'static [&'static str] {
+    match driver {
+        13_000.. => &["libnvrtc.so.13", "libnvrtc.so.12"],
+        _ => &["libnvrtc.so.12"],
+    }
+}
+
+/// The folders of step 3 and 4.
+fn folders() -> Vec<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let mut folders = Vec::new();
+    for home in [from("CUDA_HOME"), from("CUDA_PATH"), Some("/usr/local/cuda".into())] {
+        folders.extend(home.map(|home| home.join("lib64")));
+    }
+    let below = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        found.sort();
+        found
+    };
+    let prefixes =
+        [from("VIRTUAL_ENV"), from("CONDA_PREFIX"), Some("/usr/local".into()), Some("/usr".into())];
+    for library in prefixes.into_iter().flatten().flat_map(|prefix| below(&prefix.join("lib"))) {
+        for packages in ["site-packages", "dist-packages"] {
+            for package in below(&library.join(packages).join("nvidia")) {
+                folders.push(package.join("lib"));
+            }
+        }
+    }
+    folders
+}
+
+impl Compiler {
+    /// Looks for one that a driver of this version (13000 for CUDA 13.0) takes code of.
+    ///
+    /// # Errors
+    /// There is none, with where it was looked for.
+    pub fn find(driver: i32) -> Result<Compiler> {
+        let names = names(driver);
+        let mut places: Vec<PathBuf> = Vec::new();
+        match std::env::var_os(LIBRARY) {
+            Some(file) => places.push(file.into()),
+            None => {
+                places.extend(names.iter().map(PathBuf::from));
+                let folders = folders();
+                let files = names.iter().flat_map(|n| folders.iter().map(move |f| f.join(n)));
+                places.extend(files.filter(|file| file.exists()));
+            }
+        }
+        for place in &places {
+            // SAFETY: loading the compiler runs its constructors, which ask nothing of their
+            // caller.
+            if let Ok(library) = unsafe { Library::new(place) } {
+                return Ok(Compiler { library, place: place.clone() });
+            }
+        }
+        bail!(
+            "the compiler of kernels, {}, is not here: looked for {places:?}, in the loader's \
+             folders, lib64 of CUDA_HOME, CUDA_PATH and /usr/local/cuda, and Python's packages. \
+             Install the package nvidia-cuda-nvrtc-cu12, or name the file in {LIBRARY}",
+            names.join(" or ")
+        )
+    }
+
+    /// Where it was found: a file, or a name that the loader knows.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    fn function<T>(&self, name: &str) -> Result<Symbol<'_, T>> {
+        // SAFETY: the callers below name the library's functions by their types in `nvrtc.h`,
+        // which are the same in CUDA 12 and 13.
+        unsafe { self.library.get(name.as_bytes()) }
+            .with_context(|| format!("{}: no {name}", self.place.display()))
+    }
+
+    fn check(&self, call: &str, code: c_int) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        let words = self.function::<Words>("nvrtcGetErrorString")?;
+        // SAFETY: the function answers any number with a text that stays.
+        let words = unsafe { CStr::from_ptr(words(code)) };
+        bail!("{call}: {}", words.to_string_lossy())
+    }
+
+    /// What the compiler has to say of a program: its log, or its code.
+    fn text(&self, program: Program, what: &str) -> Result<CString> {
+        let (size, get) = (format!("nvrtcGet{what}Size"), format!("nvrtcGet{what}"));
+        let mut bytes = 0;
+        // SAFETY: the program is alive, and the compiler writes a number.
+        let code = unsafe { self.function::<Size>(&size)?(program, &raw mut bytes) };
+        self.check(&size, code)?;
+        let mut text = vec![0u8; bytes.max(1)];
+        // SAFETY: there is room for as many bytes as the compiler said.
+        let code = unsafe { self.function::<Get>(&get)?(program, text.as_mut_ptr().cast()) };
+        self.check(&get, code)?;
+        Ok(CStr::from_bytes_until_nul(&text).context("a text without an end")?.to_owned())
+    }
+
+    /// Compiles `source` for devices of a compute capability, as `(9, 0)`, to PTX.
+    ///
+    /// # Errors
+    /// The compiler's, with its log.
+    pub fn compile(&self, source: &CStr, capability: (i32, i32)) -> Result<CString> {
+        let architecture = format!("--gpu-architecture=compute_{}{}", capability.0, capability.1);
+        let options = [CString::new(architecture)?, c"--std=c++17".to_owned()];
+        let options = options.each_ref().map(|option| option.as_ptr());
+        let create = self.function::<Create>("nvrtcCreateProgram")?;
+        let compile = self.function::<Compile>("nvrtcCompileProgram")?;
+        let destroy = self.function::<Destroy>("nvrtcDestroyProgram")?;
+        let mut program: Program = std::ptr::null_mut();
+        let (name, headers) = (c"millstream.cu".as_ptr(), null());
+        // SAFETY: source and name end with a zero, and there are no headers.
+        let code = unsafe { create(&raw mut program, source.as_ptr(), name, 0, headers, headers) };
+        self.check("nvrtcCreateProgram", code)?;
+        // SAFETY: the program is alive, and the options are as many texts as said.
+        let code = unsafe { compile(program, options.len() as c_int, options.as_ptr()) };
+        let compiled = self.check("nvrtcCompileProgram", code);
+        let ptx = match compiled {
+            Ok(()) => self.text(program, "PTX"),
+            Err(error) => {
+                let log = self.text(program, "ProgramLog").unwrap_or_default();
+                Err(error.context(log.to_string_lossy().into_owned()))
+            }
+        };
+        // SAFETY: made above, and destroyed once.
+        let code = unsafe { destroy(&raw mut program) };
+        self.check("nvrtcDestroyProgram", code)?;
+        let ptx = ptx?;
+        ensure!(!ptx.is_empty(), "the compiler gave no code");
+        Ok(ptx)
+    }
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Compiler({})", self.place.display())
+    }
+}

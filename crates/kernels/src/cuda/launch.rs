@@ -1,0 +1,50 @@
+//! Launches of our own kernels: compiled at first use, kept with the device.
+
+use std::ffi::{CString, c_void};
+use std::sync::OnceLock;
+
+use anyhow::{Result, anyhow};
+
+use millstream_ep::cuda::{Compiler, Native};
+
+use super::call::Call;
+
+/// Threads of a block: enough to fill a multiprocessor with few blocks, on every device.
+const THREADS: u64 = 256;
+
+/// The most blocks per multiprocessor that are launched; each thread then takes several elements.
+const BLOCKS: u64 = 32;
+
+/// The compiler of this process, looked for at the first kernel.
+fn compiler(driver: i32) -> Result<&'static Compiler> {
+    static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
+    let found = COMPILER.get_or_init(|| Compiler::find(driver).map_err(|e| format!("{e:#}")));
+    found.as_ref().map_err(|e| anyhow!("{e}"))
+}
+
+/// Launches the kernel `name` of `source` on a call's operands.
+///
+/// # Errors
+/// The compiler's, which may not be there, or the driver's.
+///
+/// # Safety
+/// The kernel reads and writes the elements of the call's operands and nothing else. Those are valid
+/// until it has run, and it is ordered against all other uses of them.
+pub(super) unsafe fn launch(
+    native: &Native,
+    name: &str,
+    source: impl FnOnce() -> Result<CString>,
+    mut call: Call,
+) -> Result<()> {
+    if call.count == 0 {
+        return Ok(());
+    }
+    let properties = native.properties();
+    let compile = || compiler(properties.driver)?.compile(&source()?, properties.capability);
+    let kernel = native.kernel(name, &CString::new(name)?, compile)?;
+    let most = BLOCKS * properties.multiprocessors.max(1) as u64;
+    let blocks = call.count.div_ceil(THREADS).min(most) as u32;
+    let mut arguments: [*mut c_void; 1] = [(&raw mut call).cast()];
+    // SAFETY: our kernels have this one argument. The caller answers for the operands.
+    unsafe { native.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments) }
+}

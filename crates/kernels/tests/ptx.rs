@@ -1,0 +1,57 @@
+//! Every kernel for NVIDIA devices compiles for the architectures of three generations. Needs NVRTC
+//! and no GPU; without it this is a visible skip, unless [`REQUIRE`] is set.
+#![cfg(feature = "cuda")]
+
+use millstream_ep::cuda::Compiler;
+
+/// The environment variable that makes a missing compiler a failure.
+const REQUIRE: &str = "MILLSTREAM_REQUIRE_NVRTC";
+
+/// Volta, Ampere, Hopper. CUDA 12 compiles for all three.
+const ARCHITECTURES: [(i32, i32); 3] = [(7, 0), (8, 0), (9, 0)];
+
+/// A compiler that compiles: the stand-in's, which tests may find first, does not.
+fn compiler() -> Result<Compiler, String> {
+    let compiler = Compiler::find(12_000).map_err(|error| format!("{error:#}"))?;
+    let empty = c"extern \"C\" __global__ void empty() {}";
+    match compiler.compile(empty, ARCHITECTURES[0]) {
+        Ok(ptx) if ptx.to_string_lossy().contains(".visible .entry empty") => Ok(compiler),
+        Ok(_) => Err(format!("{} does not compile", compiler.place().display())),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+#[test]
+fn every_source_compiles() {
+    let compiler = match compiler() {
+        Ok(compiler) => compiler,
+        Err(why) => {
+            let required = std::env::var_os(REQUIRE).is_some_and(|v| !v.is_empty() && v != "0");
+            assert!(!required, "{REQUIRE} is set: {why}");
+            println!("skipped: {why}");
+            return;
+        }
+    };
+    let sources = millstream_kernels::cuda::sources();
+    assert!(sources.len() > 100, "{}", sources.len());
+    for architecture in ARCHITECTURES {
+        for (name, source) in &sources {
+            let ptx = compiler.compile(source, architecture);
+            let ptx = ptx.unwrap_or_else(|e| panic!("{name} for {architecture:?}: {e:#}"));
+            let ptx = ptx.to_string_lossy();
+            assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}: {ptx:.500}");
+            let target = format!(".target sm_{}{}", architecture.0, architecture.1);
+            assert!(ptx.contains(&target), "{name}: {ptx:.500}");
+        }
+    }
+    println!("{} kernels for {} architectures", sources.len(), ARCHITECTURES.len());
+}
+
+/// A mistake is told with the compiler's words and the line.
+#[test]
+fn a_mistake_is_told() {
+    let Ok(compiler) = compiler() else { return println!("skipped: no compiler") };
+    let error = compiler.compile(c"__global__ void broken() { int x = y; }", ARCHITECTURES[0]);
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.contains("millstream.cu(1)") && error.contains('y'), "{error}");
+}
