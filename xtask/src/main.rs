@@ -21,6 +21,7 @@ mod bench;
 mod ci;
 mod coverage;
 mod docs;
+mod gpu_check;
 mod layering;
 mod layers;
 mod run_trace;
@@ -53,6 +54,8 @@ enum Command {
     Verify(verify::Arguments),
     /// Says which nodes of execution traces can be executed, and why others cannot.
     Coverage(coverage::Arguments),
+    /// Checks everything that needs a real GPU, and writes a report.
+    GpuCheck(gpu_check::Arguments),
     /// Tells how to record a PyTorch program with all that a run here needs.
     RecordHelp,
     /// Prints the JSON Schema of traces.
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => return simulate::run(&arguments),
         Command::Verify(arguments) => return verify::run(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
+        Command::GpuCheck(arguments) => return gpu_check::run(&arguments),
         Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),
         Command::Layering => layering::run(),

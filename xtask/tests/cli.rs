@@ -190,57 +190,6 @@ fn sequence_numbers_and_places_at_the_end_of_64_bits() {
     }
 }
 
-/// Where there is no driver, a device of its kind is bad input, and the error says what was looked
-/// for and where.
-#[test]
-fn no_cuda() {
-    let folder = examples();
-    // The tests' search path has the stand-in.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    let command = command.current_dir(&folder).env_remove("LD_LIBRARY_PATH");
-    let output = command.args(["run-trace", "add.json", "--device", "cuda:0"]).output().unwrap();
-    let errors = text(&output.stderr);
-    if status(&output) == 0 || !errors.contains("libcuda") {
-        println!("skipped: there is a CUDA driver here");
-        return;
-    }
-    assert_eq!(status(&output), 2, "{errors}");
-    for part in ["cuda:0", "libcuda.so.1", "LD_LIBRARY_PATH", "/usr/lib/wsl/lib", "NVIDIA driver"] {
-        assert!(errors.contains(part), "{part}: {errors}");
-    }
-    assert_eq!(text(&output.stdout), "");
-}
-
-/// Where there is a device, the trace runs on it. Tests of the workspace have the stand-in in their
-/// search path.
-#[test]
-fn cuda() {
-    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let stand_in = |folder: &&str| {
-        folder.contains("cuda-standin") && Path::new(folder).join("libcuda.so.1").exists()
-    };
-    if path.split(':').find(stand_in).is_none() {
-        println!("skipped: the stand-in is not in the search path; use cargo test --workspace");
-        return;
-    }
-    let output = xtask(&examples(), &["run-trace", "add.json", "--device", "cuda:0"]);
-    let (shown, errors) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(status(&output), 0, "{errors}");
-    assert!(shown.contains("add.json: ok"), "{shown}");
-    let output = xtask(&examples(), &["run-trace", "add.json", "--device", "cuda:7"]);
-    let errors = text(&output.stderr);
-    assert_eq!(status(&output), 2, "{errors}");
-    assert!(errors.contains("cuda:7: there are 2 devices of this kind"), "{errors}");
-    // What completes when it will cannot be simulated.
-    let output = xtask(
-        &examples(),
-        &["run-trace", "add.json", "--device", "cuda:0", "--driver", "simulated"],
-    );
-    let errors = text(&output.stderr);
-    assert_ne!(status(&output), 0, "{errors}");
-    assert!(errors.contains("no seed can choose"), "{errors}");
-}
-
 #[test]
 fn bad_arguments() {
     let folder = examples();

@@ -62,3 +62,14 @@ fn every_recorded_program() {
     let violations = StandIn::load().unwrap().violations();
     assert!(violations.is_empty(), "{violations:#?}");
 }
+
+/// What completes when it will cannot be simulated.
+#[test]
+fn no_seed_can_choose() {
+    must_be_there();
+    let program = Arc::new(load(&programs()[0], &LoadOptions::default()).unwrap());
+    let driver = DriverKind::Simulated;
+    let options = RunOptions { device: SIM, driver, ..RunOptions::default() };
+    let error = prepare(program, &options).and_then(|p| p.run()).err().map(|e| e.to_string());
+    assert!(error.as_deref().is_some_and(|e| e.contains("no seed can choose")), "{error:?}");
+}
