@@ -202,26 +202,29 @@ fn registry(
     faults: Option<&FaultPlan>,
     device: &DeviceId,
 ) -> (Registry, SimControl) {
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     let devices = Registry::new();
     let sim = SimConfig { devices: SIM_DEVICES, completion, ..SimConfig::default() };
     let sim = SimBackend::new(sim);
     let control = sim.control();
-    let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::new()), Arc::new(sim)];
-    #[cfg(feature = "cuda")]
-    {
-        let cuda = CudaBackend::new(CudaConfig::default());
-        if device.kind() == cuda.kind() {
-            backends.push(Arc::new(cuda.pinned()));
-        }
-        backends.push(Arc::new(cuda));
-    }
-    for backend in backends {
+    let host: [Arc<dyn Backend>; 2] = [Arc::new(CpuBackend::new()), Arc::new(sim)];
+    for backend in host.into_iter().chain(of_cuda(device)) {
         devices.register(match faults {
             Some(plan) => Arc::new(FaultyBackend::new(backend, plan.clone())),
             None => backend,
         });
     }
     (devices, control)
+}
+
+/// NVIDIA's devices, and pinned memory if the run is on one of them.
+#[cfg(feature = "cuda")]
+fn of_cuda(device: &DeviceId) -> Vec<Arc<dyn Backend>> {
+    let cuda = CudaBackend::new(CudaConfig::default());
+    let pinned = (device.kind() == cuda.kind()).then(|| Arc::new(cuda.pinned()) as _);
+    pinned.into_iter().chain([Arc::new(cuda) as _]).collect()
+}
+
+#[cfg(not(feature = "cuda"))]
+fn of_cuda(_: &DeviceId) -> Vec<Arc<dyn Backend>> {
+    Vec::new()
 }

@@ -32,6 +32,7 @@ fn every_source_compiles() {
             return;
         }
     };
+    assert!(compiler.version().is_some_and(|version| version >= (12, 0)), "{compiler:?}");
     let sources = millstream_kernels::cuda::sources();
     assert!(sources.len() > 100, "{}", sources.len());
     for architecture in ARCHITECTURES {

@@ -1,5 +1,6 @@
 //! The compiler of kernels, which compiles nothing: what it gives is the source with a mark, and the
-//! driver here finds the kernels' names in it.
+//! driver here finds the kernels' names in it. It does not say its version (`nvrtcVersion` is not
+//! there), so that nobody keeps what it gives on disk.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};

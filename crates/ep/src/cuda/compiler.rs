@@ -35,6 +35,7 @@ type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_i
 type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
+type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
 type Words = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// A compiler that was found.
@@ -77,6 +78,9 @@ fn folders() -> Vec<PathBuf> {
 }
 
 impl Compiler {
+    /// What it is told beside the architecture.
+    pub const OPTIONS: &str = "--std=c++17";
+
     /// Looks for one that a driver of this version (13000 for CUDA 13.0) takes code of.
     ///
     /// # Errors
@@ -111,6 +115,15 @@ impl Compiler {
     /// Where it was found: a file, or a name that the loader knows.
     pub fn place(&self) -> &Path {
         &self.place
+    }
+
+    /// Its version, as `(12, 8)`; none if it does not say.
+    pub fn version(&self) -> Option<(i32, i32)> {
+        let ask = self.function::<Version>("nvrtcVersion").ok()?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the compiler writes two numbers.
+        let code = unsafe { ask(&raw mut major, &raw mut minor) };
+        (code == 0).then_some((major, minor))
     }
 
     fn function<T>(&self, name: &str) -> Result<Symbol<'_, T>> {
@@ -150,7 +163,7 @@ impl Compiler {
     /// The compiler's, with its log.
     pub fn compile(&self, source: &CStr, capability: (i32, i32)) -> Result<CString> {
         let architecture = format!("--gpu-architecture=compute_{}{}", capability.0, capability.1);
-        let options = [CString::new(architecture)?, c"--std=c++17".to_owned()];
+        let options = [CString::new(architecture)?, CString::new(Compiler::OPTIONS)?];
         let options = options.each_ref().map(|option| option.as_ptr());
         let create = self.function::<Create>("nvrtcCreateProgram")?;
         let compile = self.function::<Compile>("nvrtcCompileProgram")?;

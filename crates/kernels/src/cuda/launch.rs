@@ -1,12 +1,13 @@
 //! Launches of our own kernels: compiled at first use, kept with the device.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
 
 use millstream_ep::cuda::{Compiler, Native};
 
+use super::cache::{self, Key};
 use super::call::Call;
 
 /// Threads of a block: enough to fill a multiprocessor with few blocks, on every device.
@@ -20,6 +21,20 @@ fn compiler(driver: i32) -> Result<&'static Compiler> {
     static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
     let found = COMPILER.get_or_init(|| Compiler::find(driver).map_err(|e| format!("{e:#}")));
     found.as_ref().map_err(|e| anyhow!("{e}"))
+}
+
+/// A kernel's code, from disk if it was compiled before.
+fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CString> {
+    let compiler = compiler(driver)?;
+    let compile = || compiler.compile(source, capability);
+    match (cache::folder(), compiler.version()) {
+        (Some(folder), Some(version)) => {
+            let key = Key { source, capability, compiler: version, options: Compiler::OPTIONS };
+            cache::get(&folder, &key, compile)
+        }
+        // What a compiler gives that does not say which it is cannot be told from another's.
+        _ => compile(),
+    }
 }
 
 /// Launches the kernel `name` of `source` on a call's operands.
@@ -40,7 +55,7 @@ pub(super) unsafe fn launch(
         return Ok(());
     }
     let properties = native.properties();
-    let compile = || compiler(properties.driver)?.compile(&source()?, properties.capability);
+    let compile = || compiled(&source()?, properties.driver, properties.capability);
     let kernel = native.kernel(name, &CString::new(name)?, compile)?;
     let most = BLOCKS * properties.multiprocessors.max(1) as u64;
     let blocks = call.count.div_ceil(THREADS).min(most) as u32;

@@ -10,9 +10,11 @@
 //! | `call` | the one argument of our kernels |
 //! | `source` | their CUDA C |
 //! | `launch` | compilation and launch |
+//! | `cache` | compiled kernels on disk |
 //! | `elementwise` | functions of elements |
 //! | `copy` | copies of tensors |
 
+mod cache;
 pub mod call;
 mod copy;
 mod elementwise;
