@@ -7,6 +7,7 @@
 //!
 //! The binding panics if it finds none, so it is not touched before this has.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use libloading::Library;
@@ -44,7 +45,11 @@ pub(super) fn find() -> Result<(), String> {
                 }
                 tried.push(format!("{}: the binding does not find it again", place.display()));
             }
-            Err(error) => tried.push(error.to_string()),
+            // The loader's own words name the file.
+            Err(error) => tried.push(match error.source() {
+                Some(why) => why.to_string(),
+                None => error.to_string(),
+            }),
         }
     }
     Err(format!(
