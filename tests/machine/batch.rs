@@ -266,3 +266,25 @@ fn a_scope_within_a_batch() {
         assert!(matches!(error.without_place(), Error::Cancelled(_)), "{driver:?}: {error}");
     }
 }
+
+/// A panic of the program's own, with a batch open, leaves the machine as it is for others.
+#[test]
+fn a_panic_between_calls() {
+    let m = threaded();
+    let s = cpu(&m, 0);
+    let (x, one) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[1.0]));
+    let [add, _] = prepared(&m, &x, &one);
+    let died = std::thread::scope(|scope| {
+        let dies = scope.spawn(|| {
+            let mut batch = m.batch();
+            batch.call(&add, &s).unwrap();
+            let refused = batch.call_with(&add, &[x.handle()], &s);
+            assert!(refused.is_ok(), "the program's own mistake");
+        });
+        dies.join().is_err()
+    });
+    assert!(died);
+    add.on(&s).unwrap();
+    drop(add);
+    assert_eq!(read(&x), [2.0]);
+}

@@ -10,12 +10,12 @@ use crate::cancel;
 use crate::emission::Emission;
 use crate::guard::{self, Holding};
 use crate::handle::Stream;
+use crate::inside::Inside;
 use crate::machine::Machine;
 use crate::prepared::{Prepared, TensorHandle};
-use crate::sync::MutexGuard;
 
 /// How many calls are made before other threads are let in between.
-const TURN: u32 = 64;
+const TURN: u64 = 64;
 
 /// Up to so many operands lie on the stack.
 const FEW: usize = 4;
@@ -29,9 +29,9 @@ pub struct Batch<'a> {
 
 /// One stay in the critical section.
 struct Turn<'a> {
-    emission: MutexGuard<'a, Emission>,
+    emission: Inside<'a>,
     _holding: Holding,
-    left: u32,
+    left: u64,
 }
 
 impl Machine {
@@ -136,11 +136,14 @@ impl Batch<'_> {
         }
         let Some(turn) = &mut self.turn else { return Ok(()) };
         turn.left -= 1;
-        turn.emission.open(stream.id)?;
-        let Emission { builder, router, .. } = &mut *turn.emission;
-        let (call, _) = call.parts();
-        builder.call_prepared(router, stream.id, call, tensors, origin)?;
-        Ok(())
+        turn.emission.between_calls = false;
+        let made = turn.emission.open(stream.id).and_then(|()| {
+            let Emission { builder, router, .. } = &mut *turn.emission;
+            let (call, _) = call.parts();
+            builder.call_prepared(router, stream.id, call, tensors, origin)
+        });
+        turn.emission.between_calls = true;
+        made.map(drop)
     }
 
     fn begin_turn(&mut self) -> Result<()> {
@@ -148,7 +151,9 @@ impl Batch<'_> {
         let shared = &self.machine.shared;
         let emission = shared.enter()?;
         let _holding = guard::hold(shared.engine.machine);
-        self.turn = Some(Turn { emission, _holding, left: TURN });
+        // No more than may be pending.
+        let left = shared.watermark.min(TURN);
+        self.turn = Some(Turn { emission, _holding, left });
         Ok(())
     }
 

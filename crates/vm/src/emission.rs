@@ -1,7 +1,7 @@
 //! The one critical section of a machine: hazards, sequence numbers, placement and enqueueing.
 
 use std::fmt::Display;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use millstream_instructions::builder::{EventRef, SectionId};
@@ -11,11 +11,12 @@ use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 use crate::calls::Calls;
 use crate::cancel;
 use crate::guard;
+use crate::inside::Inside;
 use crate::job::Ended;
 use crate::machine::{DriverKind, Shared};
 use crate::points::{Mark, Waiter};
 use crate::router::Router;
-use crate::sync::{MutexGuard, Ordering, current, park_timeout, spin_loop, spins};
+use crate::sync::{Ordering, current, park_timeout, spin_loop, spins};
 
 /// What the critical section protects.
 pub(crate) struct Emission {
@@ -24,6 +25,8 @@ pub(crate) struct Emission {
     pub(crate) calls: Calls,
     pub(crate) ended_jobs: Ended,
     pub(crate) next_list: u32,
+    /// Whether an emission was left half done.
+    pub(crate) is_broken: bool,
 }
 
 /// Something that a handle's drop has let go of.
@@ -99,12 +102,9 @@ impl Emission {
 const SPINS: u32 = spins(2000);
 
 impl Shared {
-    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Emission>> {
+    pub(crate) fn lock(&self) -> Result<Inside<'_>> {
         guard::refuse_held(self.engine.machine)?;
-        // A panic under this lock is a defect that may have left half an emission behind.
-        self.emission
-            .lock()
-            .map_err(|_| Error::Internal { message: "an earlier emission panicked".to_owned() })
+        Inside::enter(&self.emission)
     }
 
     /// Runs `emit` in the critical section until it needs nothing more.
@@ -129,7 +129,7 @@ impl Shared {
     }
 
     /// Enters the critical section, to emit, once there is room for more.
-    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, Emission>> {
+    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
         guard::refuse_within(self.engine.machine, "submitting")?;
         loop {
             self.wait_for_room()?;
@@ -156,7 +156,7 @@ impl Shared {
     }
 
     /// Leaves the critical section after an emission.
-    pub(crate) fn leave(&self, mut emission: MutexGuard<'_, Emission>) {
+    pub(crate) fn leave(&self, mut emission: Inside<'_>) {
         let Router { driver, engine, within, .. } = &mut emission.router;
         *within = None;
         driver.advance(engine);
@@ -193,7 +193,12 @@ impl Shared {
         if self.releases.is_empty() || self.is_closed() {
             return;
         }
-        if let Ok(mut emission) = self.emission.try_lock() {
+        let held = match self.emission.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Ok(mut emission) = Inside::of(held) {
             self.drain(&mut emission);
         }
     }

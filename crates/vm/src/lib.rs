@@ -20,7 +20,7 @@
 //! |---|---|
 //! | [`machine`] | the machine: making one, calls, waits, shutdown |
 //! | [`handle`] | streams, tensors, events, sections as users hold them |
-//! | `emission` | the critical section, and what it needs from outside |
+//! | `emission`, `inside` | the critical section, and what it needs from outside |
 //! | `router` | from emitted instructions to workers' queues |
 //! | `driver` | worker threads, the caller's own in program order, or in an order chosen by seed |
 //! | `core` | one worker's engine |
@@ -47,6 +47,7 @@ mod guard;
 pub mod handle;
 mod host;
 mod inbox;
+mod inside;
 pub mod job;
 pub mod machine;
 mod points;

@@ -140,7 +140,8 @@ impl Machine {
         let watch = watched.map(|limit| Watch::start(engine.clone(), limit)).transpose()?;
         router.watch.clone_from(&watch);
         let (calls, ended_jobs) = (Calls::default(), SmallVec::new());
-        let emission = Emission { builder, router, calls, ended_jobs, next_list: 0 };
+        let emission =
+            Emission { builder, router, calls, ended_jobs, next_list: 0, is_broken: false };
         let shared = Shared {
             engine,
             emission: Mutex::new(emission),

@@ -53,7 +53,7 @@ impl Shared {
                 report.hanging.push(self.describe(point));
             }
         }
-        let Ok(mut emission) = self.emission.lock() else {
+        let Ok(mut emission) = self.lock() else {
             return Report { leaked: true, ..report };
         };
         if self.check_memory {

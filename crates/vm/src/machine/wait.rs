@@ -74,7 +74,7 @@ impl Machine {
 
     /// A time-out names the stream, not its number.
     fn name_stream(&self, error: Error, point: Point) -> Error {
-        match (error, self.shared.emission.lock()) {
+        match (error, self.shared.lock()) {
             (Error::Timeout { .. }, Ok(emission)) => {
                 let key = emission.builder.streams().nth(point.stream.index());
                 let key = key.map_or_else(String::new, |s| s.key.to_string());

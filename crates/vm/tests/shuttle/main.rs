@@ -42,6 +42,8 @@ mod handle;
 mod host;
 #[path = "../../src/inbox.rs"]
 mod inbox;
+#[path = "../../src/inside.rs"]
+mod inside;
 #[path = "../../src/job/mod.rs"]
 mod job;
 #[path = "../../src/machine/mod.rs"]
