@@ -1,7 +1,7 @@
 //! Elementwise ops of floats: each a function in CUDA C, of elements of one dtype.
 //!
 //! Whatever else an op can do (other dtypes, dtypes that differ, arguments that no row knows) is
-//! [`Unsupported`] for now.
+//! [`Unsupported`]: an error, never another result.
 
 use std::ffi::CString;
 use std::sync::Arc;

@@ -23,6 +23,7 @@ mod lane;
 mod launch;
 mod retire;
 mod stored;
+mod work;
 
 use std::fmt::Write;
 use std::sync::Arc;

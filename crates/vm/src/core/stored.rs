@@ -8,7 +8,7 @@ use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::TensorId;
 
 use crate::core::Core;
-use crate::core::launch::{DetachedCall, NO_ATTRS};
+use crate::core::work::{DetachedCall, NO_ATTRS};
 use crate::engine::Engine;
 use crate::slots::CallSlot;
 use crate::task::{StoredCall, Task};
