@@ -13,8 +13,8 @@ mod steps;
 
 use steps::{Step, run};
 
-fuzz_target!(|input: (u8, bool, u64, Vec<Step>)| {
-    let (streams, last_used, seed, steps) = input;
+fuzz_target!(|input: (u8, u8, bool, u64, Vec<Step>)| {
+    let (streams, pools, last_used, seed, steps) = input;
     let steps = &steps[..steps.len().min(60)];
     let config = |driver| MachineConfig {
         driver,
@@ -24,9 +24,9 @@ fuzz_target!(|input: (u8, bool, u64, Vec<Step>)| {
         threads: 1,
         ..Default::default()
     };
-    let inline = run(config(DriverKind::Inline), 1 + streams % 8, steps);
+    let inline = run(config(DriverKind::Inline), 1 + streams % 8, pools, steps);
     for driver in [DriverKind::Threaded, DriverKind::Simulated] {
-        let other = run(config(driver), 1 + streams % 8, steps);
+        let other = run(config(driver), 1 + streams % 8, pools, steps);
         assert_eq!(inline.values, other.values);
         assert_eq!(inline.list, other.list);
     }

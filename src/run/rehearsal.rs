@@ -9,7 +9,7 @@ use std::sync::Arc;
 use millstream_instructions::builder::{EventRef, Output, SectionId};
 use millstream_instructions::{
     Builder, BuilderConfig, Call, External, Instruction, InstructionList, ListRecorder, Need,
-    Outcome, Sink, TensorRef,
+    Outcome, Priority, Sink, TensorRef,
 };
 use millstream_stream_policy::Catalog;
 use millstream_trace::{Block, Body, JobRef, Program, ValueRef};
@@ -292,6 +292,7 @@ impl Stage for Rehearsal {
             into: into.as_deref(),
             attrs: &attrs,
             stream: *stream,
+            priority: Priority::default(),
             section: self.section(),
             origin,
         };

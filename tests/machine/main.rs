@@ -41,6 +41,7 @@ mod poison;
 mod poison_on_device;
 mod policies;
 mod pool;
+mod pool_order;
 mod record_and_wait_back;
 mod record_before_wait;
 mod reentrancy;

@@ -22,12 +22,13 @@ proptest! {
     #[test]
     fn threads_give_what_the_inline_driver_gives(
         streams in 1u8..=8,
+        pools in prop_oneof![Just(0u8), any::<u8>()],
         last_used: bool,
         steps in proptest::collection::vec(any::<Step>(), 1..40),
     ) {
         let sync = if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier };
-        let inline = run(config(DriverKind::Inline, sync), streams, &steps);
-        let threaded = run(config(DriverKind::Threaded, sync), streams, &steps);
+        let inline = run(config(DriverKind::Inline, sync), streams, pools, &steps);
+        let threaded = run(config(DriverKind::Threaded, sync), streams, pools, &steps);
         prop_assert_eq!(inline.values, threaded.values);
         prop_assert_eq!(inline.list, threaded.list);
     }

@@ -1,6 +1,8 @@
 //! Programs of random steps: any numbers are a program.
 
-use millstream::{DType, DeviceId, Machine, MachineConfig, Stream, Tensor, TensorSpec};
+use millstream::{
+    DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamMode, Tensor, TensorSpec,
+};
 use millstream::{instructions::text::print_list, verify};
 
 /// What is done, two operands, and a stream.
@@ -14,12 +16,16 @@ pub(crate) struct Outcome {
     pub(crate) list: String,
 }
 
-/// Runs the program of these steps on a machine, and has the checker take its list.
-pub(crate) fn run(config: MachineConfig, streams: u8, steps: &[Step]) -> Outcome {
+/// Runs the program of these steps on a machine with so many streams, of which those are pools whose
+/// bits are set, and has the checker take its list.
+pub(crate) fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Outcome {
     let machine = Machine::new(config).unwrap();
-    let cpu = DeviceId::cpu(0);
-    let streams: Vec<Stream> =
-        (0..streams).map(|k| machine.compute(&cpu, k.into()).unwrap()).collect();
+    let stream = |k: u8| {
+        let is_pool = pools >> (k % 8) & 1 == 1;
+        let mode = if is_pool { StreamMode::Pool } else { StreamMode::InOrder };
+        machine.stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), k.into()), mode).unwrap()
+    };
+    let streams: Vec<Stream> = (0..streams).map(stream).collect();
     let spec = TensorSpec::contiguous(DType::I64, &[4]).unwrap();
     let upload = |k: i64| {
         let bytes = [k, k + 1, -k, 7].map(i64::to_ne_bytes).concat();

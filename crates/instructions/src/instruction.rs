@@ -31,6 +31,11 @@ pub struct Placement {
     pub generation: u64,
 }
 
+/// How urgent a call is: of the calls of a pool that are ready, those of the highest priority go
+/// first, and of these the first of the program. In order of a stream nothing overtakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(pub i32);
+
 /// How a wait is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Via {

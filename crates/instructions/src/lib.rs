@@ -40,7 +40,7 @@ pub use builder::{
 };
 pub use catalog::{Arenas, StreamCatalog, StreamFacts};
 pub use frontier::Frontier;
-pub use instruction::{Operand, Operands, Placement, Resolution, Via};
+pub use instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
 pub use list::{CheckedList, External, InstructionList, StreamDecl};
 pub use planner::{Answer, ArenaId, Planner};
 pub use recorder::ListRecorder;

@@ -59,10 +59,19 @@ impl PartialEq for InstructionList {
             a.origin == b.origin
                 && match (&a.body, &b.body) {
                     (
-                        Body::OpCall { at, op, operands, attrs, workspace },
-                        Body::OpCall { at: at2, op: op2, operands: o2, attrs: a2, workspace: w2 },
+                        Body::OpCall { at, op, operands, attrs, workspace, priority },
+                        Body::OpCall {
+                            at: at2,
+                            op: op2,
+                            operands: operands2,
+                            attrs: attrs2,
+                            workspace: workspace2,
+                            priority: priority2,
+                        },
                     ) => {
-                        (at, operands, attrs, workspace) == (at2, o2, a2, w2) && same_op(*op, *op2)
+                        (at, operands, attrs) == (at2, operands2, attrs2)
+                            && (workspace, priority) == (workspace2, priority2)
+                            && same_op(*op, *op2)
                     }
                     (a, b) => a == b,
                 }

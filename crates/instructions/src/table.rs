@@ -11,7 +11,7 @@ use millstream_types::{
     Attrs, CallbackId, ListId, OpId, Origin, Point, ReadId, StreamId, TensorId, TensorSpec,
 };
 
-use crate::instruction::{Operand, Operands, Placement, Resolution, Via};
+use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
 use crate::text::cursor::Cursor;
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError};
@@ -119,6 +119,8 @@ instructions! {
         attrs: Option<Arc<Attrs>> = "",
         /// scratch memory
         workspace: Option<Box<Placement>> = "workspace",
+        /// how urgent it is on a pool; 0 is left out
+        priority: Priority = "priority",
     }
     accesses "as the op's schema says, operand by operand"
     streams "compute, host2device, device2host, ccl, pinned-compute"

@@ -50,6 +50,14 @@ pub trait StreamPolicy: Send + Sync {
         if key.device.kind() == "cpu" { Crew::Host } else { Crew::Device(key.device.clone()) }
     }
 
+    /// Whether the instructions of a pool of this type may run in any order and at the same time, as
+    /// far as their operands allow: on streams of the host, those that run ops of one rank. Other
+    /// pools run in the order of emission, which is one of the orders that a pool allows.
+    fn runs_in_any_order(&self) -> bool {
+        use StreamType::{Compute, Device2Host, Host2Device, PinnedCompute};
+        matches!(self.stream_type(), Compute | Host2Device | Device2Host | PinnedCompute)
+    }
+
     /// Whether the stream's instructions run on a native stream of its device, so that it can wait
     /// and be waited for there. Streams that only order others do not.
     fn runs_native(&self) -> bool {

@@ -2,7 +2,8 @@
 
 use millstream_instructions::text::{OpNames, parse_list};
 use millstream_instructions::{
-    ArenaId, Body, External, Instruction, InstructionList, Operand, Placement, StreamDecl, Via,
+    ArenaId, Body, External, Instruction, InstructionList, Operand, Placement, Priority,
+    StreamDecl, Via,
 };
 use millstream_types::{
     Access, DType, DeviceId, Layout, OpId, Origin, Point, StreamId, StreamKey, StreamMode,
@@ -50,6 +51,7 @@ fn rounds(streams: u16, rounds: u64) -> InstructionList {
                 operands: read.into_iter().chain([write]).collect(),
                 attrs: None,
                 workspace: None,
+                priority: Priority::default(),
             });
             if let Some(old) = round.checked_sub(3) {
                 push(Body::ReleaseTensor { tensor: tensor(old, s) });
@@ -133,7 +135,8 @@ fn random(instructions: usize) -> InstructionList {
         let change = Operand { tensor: name(c), access: Access::ReadWrite };
         let at = Point::new(StreamId(s as u16), last[s]);
         let operands = [read(a), read(b), change].into_iter().collect();
-        let body = Body::OpCall { at, op: OpId(0), operands, attrs: None, workspace: None };
+        let (attrs, workspace, priority) = (None, None, Priority::default());
+        let body = Body::OpCall { at, op: OpId(0), operands, attrs, workspace, priority };
         list.instructions.push(Instruction { body, origin: Origin::Unknown });
         seen[s].push(knows[s]);
         blocks[a].1[s] = last[s];

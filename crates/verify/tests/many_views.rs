@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use millstream_instructions::text::{OpNames, print_list};
 use millstream_instructions::{
-    ArenaId, Body, External, Instruction, InstructionList, Operand, StreamDecl, Via,
+    ArenaId, Body, External, Instruction, InstructionList, Operand, Priority, StreamDecl, Via,
 };
 use millstream_types::{
     Access, DType, DeviceId, Layout, OpId, Origin, Point, StreamId, StreamKey, StreamMode,
@@ -50,7 +50,8 @@ fn list(streams: u16, bytes: usize, views: &[TensorSpec]) -> InstructionList {
 
 fn op(at: Point, tensor: u32, access: Access) -> Instruction {
     let operands = [Operand { tensor: TensorId(tensor), access }].into_iter().collect();
-    let body = Body::OpCall { at, op: OpId(0), operands, attrs: None, workspace: None };
+    let (attrs, workspace, priority) = (None, None, Priority::default());
+    let body = Body::OpCall { at, op: OpId(0), operands, attrs, workspace, priority };
     Instruction { body, origin: Origin::Unknown }
 }
 

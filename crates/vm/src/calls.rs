@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use millstream_instructions::Priority;
 use millstream_types::Point;
 
 use crate::engine::Engine;
 use crate::points::Mark;
 use crate::slots::CallSlot;
+use crate::sync::Ordering;
 
 /// Gives out numbers of calls. It is the emission's, under whose lock it is used.
 #[derive(Debug, Default)]
@@ -19,6 +21,9 @@ pub(crate) struct Calls {
 impl Calls {
     /// Puts a call into the table.
     pub(crate) fn keep(&mut self, engine: &Engine, call: CallSlot) -> u32 {
+        if call.priority != Priority::default() {
+            engine.urgent.store(true, Ordering::Relaxed);
+        }
         let reached = |p: &Point| engine.points.reached(*p, Mark::Completed);
         let free = self.free.front().is_some_and(|(_, last)| last.iter().all(reached));
         let old = if free { self.free.pop_front() } else { None };

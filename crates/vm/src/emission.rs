@@ -47,9 +47,9 @@ impl Emission {
 
     #[cold]
     fn open_now(&mut self, stream: StreamId) -> Result<()> {
-        let key = self.builder.streams().nth(stream.index()).map(|s| s.key.clone());
-        match key {
-            Some(key) => self.router.open(stream, &key),
+        let decl = self.builder.streams().nth(stream.index()).cloned();
+        match decl {
+            Some(decl) => self.router.open(stream, &decl),
             None => Err(Error::Foreign { what: stream.to_string() }),
         }
     }

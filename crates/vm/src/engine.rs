@@ -17,7 +17,7 @@ use crate::host::{HostTable, HostWorkers};
 use crate::points::PointTable;
 use crate::poison::{FailureLog, Poison};
 use crate::slots::{CallSlot, Slots, TensorSlot};
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 
 /// Where the ranks of a program meet.
 pub trait Rendezvous: Send + Sync {
@@ -59,6 +59,8 @@ pub(crate) struct Engine {
     pub(crate) threads: Threads,
     pub(crate) ranks: Arc<dyn Rendezvous>,
     pub(crate) backlog: Backlog,
+    /// Whether a call was ever given a priority.
+    pub(crate) urgent: AtomicBool,
 }
 
 impl Engine {

@@ -8,10 +8,11 @@
 //!    giver's fence is the light one, since a worker sleeps seldom and is given things all the time.
 //! 3. `asleep` is cleared by whoever wakes the worker, so that it is woken once.
 
+use std::fmt;
 use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
-use millstream_types::StreamId;
+use millstream_types::{Point, StreamId};
 
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, heavy_fence, light_fence, park};
 
@@ -20,8 +21,9 @@ use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, heavy_fence, lig
 pub(crate) enum News {
     /// What a held stream waited for has come.
     Resume(StreamId),
-    /// The host function that a stream waited for has returned.
-    HostDone(StreamId, anyhow::Result<()>),
+    /// The host function that the instruction at a place waited for has returned, or whoever was to
+    /// complete it has.
+    HostDone(Point, anyhow::Result<()>),
     /// A stream's device may have completed something.
     Device(StreamId),
     /// Stop once there is nothing left to do.
@@ -29,13 +31,20 @@ pub(crate) enum News {
 }
 
 /// A worker's inbox.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Inbox {
     asleep: AtomicBool,
     full: AtomicBool,
     mail: Mutex<Mail>,
     arrived: Condvar,
-    thread: OnceLock<Thread>,
+    /// Wakes the worker, or one of the crew whose inbox this is.
+    unpark: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("asleep", &self.asleep).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -48,8 +57,13 @@ struct Mail {
 impl Inbox {
     /// Names the thread that is to be woken.
     pub(crate) fn owned_by(&self, thread: Thread) {
-        // A worker names itself once, before it first sleeps.
-        let _ = self.thread.set(thread);
+        self.wakes(move || thread.unpark());
+    }
+
+    /// Says how to wake whoever's inbox this is.
+    pub(crate) fn wakes(&self, unpark: impl Fn() + Send + Sync + 'static) {
+        // Said once, before anybody first sleeps.
+        let _ = self.unpark.set(Box::new(unpark));
     }
 
     pub(crate) fn post(&self, news: News) {
@@ -76,8 +90,8 @@ impl Inbox {
     #[cold]
     fn rouse(&self) -> bool {
         let slept = self.asleep.swap(false, Ordering::Relaxed);
-        if slept && let Some(thread) = self.thread.get() {
-            thread.unpark();
+        if slept && let Some(unpark) = self.unpark.get() {
+            unpark();
         }
         slept
     }
@@ -102,13 +116,27 @@ impl Inbox {
         oldest
     }
 
-    /// Sleeps until woken, unless `busy` sees something to do.
-    pub(crate) fn sleep(&self, busy: impl Fn() -> bool) {
+    /// From now on whoever gives something wakes somebody; returns false, and changes nothing, if
+    /// `busy` sees something to do.
+    pub(crate) fn fall_asleep(&self, busy: impl FnOnce() -> bool) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         // Pairs with the fence in `wake`.
         // Without the fence a gift might be missed, so there is no sleep.
         if !heavy_fence() || busy() {
             self.asleep.store(false, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// Whether whoever gives something wakes somebody.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until woken, unless `busy` sees something to do.
+    pub(crate) fn sleep(&self, busy: impl FnOnce() -> bool) {
+        if !self.fall_asleep(busy) {
             return;
         }
         while self.asleep.load(Ordering::Relaxed) {

@@ -52,6 +52,7 @@ pub mod job;
 pub mod machine;
 mod points;
 mod poison;
+mod pool;
 pub mod prepared;
 mod ring;
 #[cfg(test)]

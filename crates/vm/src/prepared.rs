@@ -11,7 +11,7 @@ use millstream_types::{Attrs, Error, Origin, Result};
 
 use crate::emission::{Emission, Release};
 use crate::handle::{Stream, Tensor};
-use crate::machine::Machine;
+use crate::machine::{CallBuilder, Machine};
 use crate::slots::CallSlot;
 
 struct PreparedInner {
@@ -58,21 +58,38 @@ impl Machine {
     /// The op refuses its operands or arguments, or makes tensors.
     #[track_caller]
     pub fn prepare(&self, name: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Prepared> {
-        let origin = Origin::caller();
-        let op = self.op(name).map_err(|e| e.at(&origin))?;
-        let refs: SmallVec<[TensorRef; 4]> = inputs
-            .iter()
-            .map(|t| self.owns(t))
-            .collect::<Result<_>>()
-            .map_err(|e| e.at(&origin))?;
-        let mut emission = self.shared.lock()?;
+        self.call(name, inputs).attrs(attrs).prepare()
+    }
+}
+
+impl CallBuilder<'_> {
+    /// Prepares the call, to be made many times: of an op that changes tensors in place and makes
+    /// none, outside critical sections.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or makes tensors; or the call was to write to given
+    /// tensors or from within a critical section.
+    pub fn prepare(self) -> Result<Prepared> {
+        let CallBuilder { machine, name, inputs, into, attrs, priority, section, origin } = self;
+        let at = |e: Error| e.at(&origin);
+        let op = machine.op(name).map_err(at)?;
+        if into.is_some() || section.is_some() {
+            let message = "a call into given tensors or from within a critical section cannot be \
+                           prepared"
+                .to_owned();
+            return Err(at(Error::Op { op: name.to_owned(), message }));
+        }
+        let refs: SmallVec<[TensorRef; 4]> =
+            inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
+        let mut emission = machine.shared.lock()?;
         let Emission { builder, router, calls, .. } = &mut *emission;
-        let mut call =
-            builder.prepare(op.id, &refs, &Arc::new(attrs)).map_err(|e| e.at(&origin))?;
+        let mut call = builder.prepare(op.id, &refs, &Arc::new(attrs)).map_err(at)?;
+        call.priority = priority;
         let (accesses, attrs) = (call.accesses().collect(), call.attrs().cloned());
-        call.number = Some(calls.keep(&router.engine, CallSlot { op: op.id, accesses, attrs }));
+        let slot = CallSlot { op: op.id, accesses, attrs, priority };
+        call.number = Some(calls.keep(&router.engine, slot));
         drop(emission);
-        let (machine, _operands) = (self.clone(), inputs.iter().map(|t| (*t).clone()).collect());
+        let (machine, _operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
         Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, _operands })))
     }
 }

@@ -145,7 +145,27 @@ impl<T> Producer<T> {
     }
 }
 
+/// Sees how many items were pushed.
+pub(crate) struct Watcher<T>(Arc<Shared<T>>);
+
+impl<T> Watcher<T> {
+    /// How many items were ever pushed.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.0.pushed.load(Ordering::Acquire)
+    }
+}
+
 impl<T> Consumer<T> {
+    /// For those who look at the queue and take nothing from it.
+    pub(crate) fn watcher(&self) -> Watcher<T> {
+        Watcher(self.shared.clone())
+    }
+
+    /// How many items were ever taken.
+    pub(crate) const fn popped(&self) -> u64 {
+        self.cursor.popped
+    }
+
     /// How many empty blocks are kept.
     #[cfg(test)]
     pub(crate) fn spare(&self) -> usize {

@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    ArenaId, Body, Instruction, ListRecorder, Placement, Sink, StreamDecl, TensorRef, Via,
+    ArenaId, Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
 };
 use millstream_stream_policy::Crew;
 use millstream_types::{
-    EventId, ListId, Origin, Point, Result, StreamId, StreamKey, TensorId, TensorSpec,
+    EventId, ListId, Origin, Point, Result, StreamId, StreamMode, TensorId, TensorSpec,
 };
 
 use crate::cancel::{self, Within};
@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::job::StoredJob;
 use crate::points::Mark;
 use crate::slots::TensorSlot;
+use crate::sync::Ordering;
 use crate::task::{MOST_TENSORS, StoredCall, Task, is_for_workers};
 use crate::watch::Watch;
 
@@ -119,7 +120,7 @@ impl Router {
 
     /// Gives a stream of the program to a worker, unless it has one. Done before its first
     /// instruction is emitted, as the thread that it may need can be refused.
-    pub(crate) fn open(&mut self, id: StreamId, key: &StreamKey) -> Result<()> {
+    pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
         while self.program.streams.len() <= id.index() {
             let id = StreamId(self.program.streams.len() as u16);
             let mut stream = Stream::unopened(id);
@@ -128,7 +129,7 @@ impl Router {
         }
         if self.program.streams[id.index()].worker == UNOPENED {
             let gates = std::mem::take(&mut self.program.streams[id.index()].gates);
-            let opened = self.give_to_worker(id, key)?;
+            let opened = self.give_to_worker(id, decl)?;
             self.program.streams[id.index()] = Stream { gates, ..opened };
         }
         Ok(())
@@ -140,9 +141,14 @@ impl Router {
         streams.map(|s| Point::new(s.id, s.tail)).collect()
     }
 
-    fn give_to_worker(&mut self, id: StreamId, key: &StreamKey) -> Result<Stream> {
-        let crew = self.engine.policies.policy(key)?.crew(key);
+    fn give_to_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<Stream> {
+        let key = &decl.key;
+        let policy = self.engine.policies.policy(key)?;
+        let crew = policy.crew(key);
         let worker = match crew {
+            Crew::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
+                self.driver.pool(&self.engine)?
+            }
             Crew::Host => {
                 self.next_host_worker += 1;
                 self.driver.host_worker(&self.engine, self.next_host_worker - 1)?
@@ -169,7 +175,7 @@ impl Router {
                 });
             }
             self.next_private_stream -= 1;
-            let stream = self.give_to_worker(id, &decl.key)?;
+            let stream = self.give_to_worker(id, decl)?;
             scope.streams.push(stream);
         }
         Ok(scope)
@@ -211,7 +217,14 @@ impl Router {
         let Ok(base) = self.engine.memory.resolve(place) else { return };
         let storage = self.new_storage();
         let on_host = self.engine.memory.on_host(place.arena);
-        let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
+        let slot = TensorSlot {
+            base,
+            bytes: place.size,
+            spec: spec.clone(),
+            storage,
+            home: id.0,
+            on_host,
+        };
         self.set_slot(id, slot);
     }
 
@@ -270,10 +283,18 @@ impl Router {
                 self.give(until.stream, until.seq, half);
             }
             Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
+            Body::OpCall { priority, .. } => self.note_priority(*priority),
             _ => {}
         }
         if let Some(at) = instruction.body.at() {
             self.give(at.stream, at.seq, Task::run(instruction));
+        }
+    }
+
+    fn note_priority(&self, priority: Priority) {
+        if priority != Priority::default() {
+            // Relaxed: the queue orders it before the call.
+            self.engine.urgent.store(true, Ordering::Relaxed);
         }
     }
 
@@ -393,8 +414,11 @@ impl JobRun<'_> {
                 *own = at;
                 self.gate_barrier(list_at.stream, at);
             }
-            Body::OpCall { at: own, .. }
-            | Body::TouchTensors { at: own, .. }
+            Body::OpCall { at: own, priority, .. } => {
+                self.router.note_priority(*priority);
+                *own = at;
+            }
+            Body::TouchTensors { at: own, .. }
             | Body::RecordEvent { at: own, .. }
             | Body::SyncRead { at: own, .. }
             | Body::CriticalSectionBegin { at: own, .. }

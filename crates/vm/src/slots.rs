@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
+use millstream_instructions::Priority;
 use millstream_kernels::RawTensor;
 use millstream_types::{Access, Attrs, OpId, TensorSpec};
 
@@ -27,6 +28,9 @@ pub(crate) struct TensorSlot {
     pub(crate) spec: TensorSpec,
     /// A number that no other storage of the machine ever has.
     pub(crate) storage: u64,
+    /// The storage's first tensor. Its slot may be another's by now, so two storages may have the
+    /// same.
+    pub(crate) home: u32,
     /// Whether the host can use the memory through its address.
     pub(crate) on_host: bool,
 }
@@ -42,6 +46,7 @@ pub(crate) struct CallSlot {
     pub(crate) op: OpId,
     pub(crate) accesses: SmallVec<[Access; 8]>,
     pub(crate) attrs: Option<Arc<Attrs>>,
+    pub(crate) priority: Priority,
 }
 
 struct Entry<T>(UnsafeCell<Option<T>>);

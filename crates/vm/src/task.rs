@@ -63,10 +63,10 @@ impl StoredCall {
 
     /// The instruction that it stands for.
     pub(crate) fn instruction(&self, call: &CallSlot) -> Instruction {
-        let CallSlot { op, accesses, attrs } = call.clone();
+        let CallSlot { op, accesses, attrs, priority } = call.clone();
         let uses = self.tensors.iter().zip(accesses);
         let operands = uses.map(|(&tensor, access)| Operand { tensor, access }).collect();
-        let body = Body::OpCall { at: self.at(), op, operands, attrs, workspace: None };
+        let body = Body::OpCall { at: self.at(), op, operands, attrs, workspace: None, priority };
         Instruction { body, origin: self.from.map_or(Origin::Unknown, Origin::Code) }
     }
 }

@@ -9,7 +9,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use millstream::instructions::builder::{OfflineCatalog, OfflineSink, Output};
-use millstream::instructions::{Builder, BuilderConfig, Call, InstructionList, Outcome, TensorRef};
+use millstream::instructions::{
+    Builder, BuilderConfig, Call, InstructionList, Outcome, Priority, TensorRef,
+};
 use millstream::ops::{OpRegistry, standard};
 use millstream::types::StreamId;
 use millstream::{Attrs, DType, DeviceId, Layout, Origin, StreamKey, TensorSpec, verify};
@@ -66,9 +68,18 @@ impl Making {
 
     fn call(&mut self, op: &str, inputs: &[TensorRef], stream: usize) -> Result<Option<TensorRef>> {
         let (op, attrs) = (self.ops.id(op)?, Arc::new(Attrs::new()));
+        let priority = Priority::default();
         let stream = self.streams[stream];
-        let call =
-            Call { op, inputs, into: None, attrs: &attrs, stream, section: None, origin: &HERE };
+        let call = Call {
+            op,
+            inputs,
+            into: None,
+            attrs: &attrs,
+            stream,
+            priority,
+            section: None,
+            origin: &HERE,
+        };
         let outputs = self.settled(|b, sink| b.call(sink, &call))?;
         Ok(outputs.into_iter().find_map(|output| match output {
             Output::Tensor(made) => Some(made),

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_ops::{CallSpec, OutputSpec, Signature};
-use millstream_types::{
-    Access, Attrs, DType, Error, OpId, Origin, Point, Result, StreamId, TensorSpec,
-};
+use millstream_types::{Access, Attrs, DType, Error, OpId, Origin, Result, StreamId, TensorSpec};
 
 use crate::builder::memory::Place;
 use crate::builder::region::SectionId;
 use crate::builder::slot::is_whole;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
-use crate::instruction::{Operand, Operands};
+use crate::instruction::{Operand, Operands, Priority};
 use crate::planner::ArenaId;
 use crate::table::Body;
 
@@ -30,6 +28,8 @@ pub struct Call<'a> {
     pub attrs: &'a Arc<Attrs>,
     /// The stream to run on.
     pub stream: StreamId,
+    /// How urgent it is, on a pool.
+    pub priority: Priority,
     /// The critical section that the call is made from.
     pub section: Option<SectionId>,
     /// Where the call stands.
@@ -133,7 +133,7 @@ impl Builder {
             made.push(tensor);
         }
         let attrs = (!call.attrs.is_empty()).then(|| call.attrs.clone());
-        self.emit_call(sink, call.stream, call.op, operands, attrs, workspace, call.origin);
+        self.emit_call(sink, call, operands, attrs, workspace);
 
         let outputs = if into.is_empty() {
             self.outputs(sink, call, &specs, &signature, &made)?
@@ -145,25 +145,23 @@ impl Builder {
 
     /// Emits a call whose operands have been checked, with its waits. This is the whole of what a
     /// call costs that makes no tensors.
-    #[expect(clippy::too_many_arguments, reason = "one for each field of the instruction")]
-    pub(super) fn emit_call(
+    fn emit_call(
         &mut self,
         sink: &mut dyn Sink,
-        stream: StreamId,
-        op: OpId,
+        call: &Call<'_>,
         operands: Operands,
         attrs: Option<Arc<Attrs>>,
         workspace: Option<Place>,
-        origin: &Origin,
-    ) -> Point {
+    ) {
+        let Call { op, stream, priority, origin, .. } = *call;
         self.wait_for_operands(sink, stream, &operands, origin);
         let at = self.next(stream);
         self.note_uses(at, &operands);
         let block = workspace.and_then(|w| w.block);
         let workspace = workspace.map(|w| Box::new(w.place));
-        self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
+        let body = Body::OpCall { at, op, operands, attrs, workspace, priority };
+        self.emit(sink, body, origin);
         self.release_block(sink, block, [at].into_iter().collect(), origin);
-        at
     }
 
     /// Makes the result of a bounded output: the first `count` rows.

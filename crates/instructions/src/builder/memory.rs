@@ -14,7 +14,7 @@ use crate::builder::slot::Storage;
 use crate::builder::stream::Known;
 use crate::builder::{Builder, Need, Outcome, Sink, TensorRef};
 use crate::frontier::Frontier;
-use crate::instruction::{Operands, Placement};
+use crate::instruction::{Operands, Placement, Priority};
 use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Planner, Points};
 use crate::table::Body;
 
@@ -197,7 +197,8 @@ impl Builder {
         let at = self.next(stream);
         let attrs = Some(Arc::new(Attrs::new().with("bytes", place.size as i64)));
         let (operands, workspace) = (Operands::new(), Some(Box::new(place)));
-        self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace }, origin);
+        let priority = Priority::default();
+        self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace, priority }, origin);
         Some(at)
     }
 

@@ -13,7 +13,7 @@ use millstream_types::{Access, Attrs, Error, OpId, Origin, Point, Result, Stream
 
 use crate::builder::slot::SpecClass;
 use crate::builder::{Builder, Sink, SyncPolicy, TensorRef};
-use crate::instruction::{Operand, Operands};
+use crate::instruction::{Operand, Operands, Priority};
 use crate::table::{Body, Instruction, Kind};
 
 /// A call whose schema has been asked: an op, what its operands are like, and its arguments.
@@ -22,6 +22,8 @@ pub struct PreparedCall {
     op: OpId,
     operands: SmallVec<[(SpecClass, Access); 4]>,
     attrs: Option<Arc<Attrs>>,
+    /// How urgent it is, on a pool.
+    pub priority: Priority,
     /// The sink's own number for the call, if it has one.
     pub number: Option<u32>,
 }
@@ -49,8 +51,9 @@ impl PreparedCall {
 
     /// The instruction that the call is at `at`.
     pub fn instruction(&self, at: Point, tensors: &[TensorRef], origin: &Origin) -> Instruction {
-        let (op, operands, attrs) = (self.op, self.uses(tensors), self.attrs.clone());
-        let body = Body::OpCall { at, op, operands, attrs, workspace: None };
+        let PreparedCall { op, priority, .. } = *self;
+        let (operands, attrs) = (self.uses(tensors), self.attrs.clone());
+        let body = Body::OpCall { at, op, operands, attrs, workspace: None, priority };
         Instruction { body, origin: origin.clone() }
     }
 }
@@ -91,7 +94,7 @@ impl Builder {
             operands.push((self.slots.classify(tensor.id), access));
         }
         let attrs = (!attrs.is_empty()).then(|| attrs.clone());
-        Ok(PreparedCall { op, operands, attrs, number: None })
+        Ok(PreparedCall { op, operands, attrs, priority: Priority::default(), number: None })
     }
 
     /// Emits a prepared call: of the operands, only lives, places and likeness are looked at.

@@ -10,7 +10,7 @@ use millstream_types::{
     ReadId, StreamId, TensorId, TensorSpec,
 };
 
-use crate::instruction::{Operand, Operands, Placement, Resolution, Via};
+use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
 use crate::planner::ArenaId;
 use crate::text::cursor::Cursor;
 use crate::text::{OpNames, TextError, is_word};
@@ -365,6 +365,32 @@ impl<T: Field> Field for Arc<T> {
     }
     fn parse(cursor: &mut Cursor<'_>, ops: &mut OpNames) -> Result<Self, TextError> {
         T::parse(cursor, ops).map(Arc::new)
+    }
+}
+
+impl Field for Priority {
+    fn print(&self, out: &mut String, _: &OpNames) {
+        let _ = write!(out, "{}", self.0);
+    }
+    fn parse(cursor: &mut Cursor<'_>, _: &mut OpNames) -> Result<Self, TextError> {
+        let sign = if cursor.eat("-") { -1 } else { 1 };
+        let priority = cursor.number::<i64>("a priority")?;
+        let priority = priority.checked_mul(sign).and_then(|p| i32::try_from(p).ok());
+        priority.map(Priority).ok_or_else(|| cursor.expected("a priority of 32 bits"))
+    }
+    fn print_labelled(&self, label: &str, out: &mut String, ops: &OpNames) {
+        if *self != Priority::default() {
+            let _ = write!(out, " {label} ");
+            self.print(out, ops);
+        }
+    }
+    /// Absent unless its label stands here.
+    fn parse_labelled(
+        label: &str,
+        cursor: &mut Cursor<'_>,
+        ops: &mut OpNames,
+    ) -> Result<Self, TextError> {
+        if cursor.eat(label) { Priority::parse(cursor, ops) } else { Ok(Priority::default()) }
     }
 }
 

@@ -9,7 +9,7 @@ use proptest::sample::select;
 use millstream_instructions::text::OpNames;
 use millstream_instructions::{
     ArenaId, Body, External, Instruction, InstructionList, Kind, Operand, Operands, Placement,
-    Resolution, StreamDecl, Via,
+    Priority, Resolution, StreamDecl, Via,
 };
 use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DType, DeviceId, EventId, Layout, ListId, OpId, Origin,
@@ -116,13 +116,15 @@ pub(crate) fn body(kind: Kind) -> BoxedStrategy<Body> {
         Kind::OpCall => {
             let op = (0..OPS.len() as u32).prop_map(OpId);
             let attrs = proptest::option::of(attrs().prop_map(Arc::new));
-            (at, op, operands(), attrs, proptest::option::of(placements()))
-                .prop_map(|(at, op, operands, attrs, workspace)| Body::OpCall {
+            let priority = prop_oneof![Just(0), any::<i32>()].prop_map(Priority);
+            (at, op, operands(), attrs, proptest::option::of(placements()), priority)
+                .prop_map(|(at, op, operands, attrs, workspace, priority)| Body::OpCall {
                     at,
                     op,
                     operands,
                     attrs,
                     workspace,
+                    priority,
                 })
                 .boxed()
         }

@@ -3,7 +3,7 @@
 
 use millstream_instructions::text::OpNames;
 use millstream_instructions::{
-    ArenaId, Body, External, Instruction, InstructionList, Operand, Operands, Placement,
+    ArenaId, Body, External, Instruction, InstructionList, Operand, Operands, Placement, Priority,
     StreamDecl, Via,
 };
 use millstream_types::{
@@ -207,7 +207,8 @@ impl Generator {
                 }
                 let at = self.next_use(stream, gap);
                 let workspace = workspace.map(Box::new);
-                self.push(Body::OpCall { at, op: OpId(0), operands, attrs: None, workspace });
+                let (op, attrs, priority) = (OpId(0), None, Priority::default());
+                self.push(Body::OpCall { at, op, operands, attrs, workspace, priority });
             }
             Action::Touch(index) if !self.tensors.is_empty() => {
                 if careful {

@@ -57,7 +57,9 @@ pub(super) struct Lane {
     pub(super) waiting: VecDeque<Task>,
     /// Whether a waiter of this lane stands in the list of the point that it needs.
     pub(super) held: bool,
-    /// The instruction for which a function of the host's runs.
+    /// Whether it is a pool's: then nothing waits here, and nothing is published.
+    pub(super) pooled: bool,
+    /// The instruction for which a function of the host's runs, or which somebody is to complete.
     pub(super) hosting: Option<Instruction>,
     /// Whether the head waits for all that flies to land.
     pub(super) landing: bool,
@@ -84,6 +86,7 @@ impl Lane {
             lost: None,
             waiting: VecDeque::new(),
             held: false,
+            pooled: false,
             hosting: None,
             landing: false,
             flying: VecDeque::new(),

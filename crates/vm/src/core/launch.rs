@@ -368,7 +368,8 @@ impl Core {
 
     /// Gives an instruction to a host worker; the lane is held until it answers.
     fn give_to_host(&mut self, at: usize, instruction: Instruction) {
-        let (inbox, id, engine) = (self.inbox.clone(), self.lanes[at].id, self.engine.clone());
+        let Some(point) = instruction.body.at() else { return };
+        let (inbox, engine) = (self.inbox.clone(), self.engine.clone());
         let job: Box<dyn FnOnce() -> WorkResult + Send> = match &instruction.body {
             Body::AccessBlobByCallback { operand, callback, .. } => {
                 let (operand, callback) = (*operand, engine.host.take_callback(*callback));
@@ -405,7 +406,7 @@ impl Core {
         };
         let started = self.engine.host_workers.run(Box::new(move || {
             let result = caught(job);
-            inbox.post(News::HostDone(id, result));
+            inbox.post(News::HostDone(point, result));
         }));
         match started {
             Ok(()) => self.lanes[at].hosting = Some(instruction),
@@ -431,8 +432,10 @@ impl Core {
     }
 
     /// A function of the host's has returned.
-    pub(super) fn host_done(&mut self, at: usize, result: WorkResult) {
-        let Some(instruction) = self.lanes[at].hosting.take() else { return };
+    pub(super) fn host_done(&mut self, at: usize, seq: u64, result: WorkResult) {
+        let awaits = |i: &mut Instruction| i.body.at().is_some_and(|at| at.seq == seq);
+        // A token may speak up after its call has failed.
+        let Some(instruction) = self.lanes[at].hosting.take_if(awaits) else { return };
         self.finish_call(at, &instruction, result);
         self.finish_on_host(at, &instruction);
     }

@@ -21,12 +21,14 @@
 
 mod lane;
 mod launch;
+mod pooled;
 mod retire;
 mod stored;
 mod work;
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_types::{Point, StreamId};
 
@@ -61,6 +63,9 @@ pub(crate) struct Core {
 }
 
 const NONE: u32 = u32::MAX;
+
+/// How long a worker sleeps between two questions to a device that does not tell by itself.
+pub(crate) const POLL: Duration = Duration::from_micros(50);
 
 impl Core {
     pub(crate) fn new(engine: Arc<Engine>, inbox: Arc<Inbox>) -> Core {
@@ -166,9 +171,9 @@ impl Core {
                 self.retire(at);
                 self.drain(at);
             }
-            News::HostDone(lane, result) => {
-                let at = self.index[lane.index()] as usize;
-                self.host_done(at, result);
+            News::HostDone(point, result) => {
+                let at = self.index[point.stream.index()] as usize;
+                self.host_done(at, point.seq, result);
                 self.drain(at);
             }
             News::Device(lane) => {
@@ -257,10 +262,13 @@ impl Core {
         self.stop && self.lanes.iter().all(Lane::is_idle)
     }
 
-    /// Publishes that a lane has got as far as `seq`.
+    /// Publishes that a lane has got as far as `seq`. Of a pool, the pool knows how far that is.
     #[inline]
     fn publish(&mut self, at: usize, seq: u64, mark: Mark) {
         let lane = &mut self.lanes[at];
+        if lane.pooled {
+            return;
+        }
         self.engine.points.stream(lane.id).publish(seq, mark);
         if !lane.dirty {
             lane.dirty = true;

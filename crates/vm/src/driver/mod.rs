@@ -67,6 +67,16 @@ impl Driver {
         }
     }
 
+    /// The worker that stands for the crew of all pools.
+    pub(crate) fn pool(&mut self, engine: &Arc<Engine>) -> Result<usize> {
+        match self {
+            Driver::Threaded(threaded) => threaded.pool(engine),
+            // Program order is one of the orders that a pool allows.
+            Driver::Inline(_) => Ok(0),
+            Driver::Simulated(simulated) => Ok(simulated.pool(engine)),
+        }
+    }
+
     pub(crate) fn push(&mut self, worker: usize, task: Task) {
         match self {
             Driver::Threaded(threaded) => threaded.push(worker, task),

@@ -12,6 +12,8 @@ pub(super) enum Step {
     Take(usize),
     /// A worker hears the oldest news of its inbox.
     Hear(usize),
+    /// A worker of the pools runs one of the instructions that can run: the first, the second, ….
+    Run(usize, usize),
     /// A worker asks its devices, though none has told it to.
     Poll(usize),
     /// A device runs the next command of a stream.
@@ -25,6 +27,7 @@ pub(super) enum Step {
 enum Actor {
     Queue(usize),
     Inbox(usize),
+    Pool(usize),
     Stream(SimStreamId),
     Host,
 }
@@ -33,6 +36,7 @@ impl Step {
     fn actor(self) -> Actor {
         match self {
             Step::Take(worker) => Actor::Queue(worker),
+            Step::Run(worker, _) => Actor::Pool(worker),
             Step::Hear(worker) | Step::Poll(worker) => Actor::Inbox(worker),
             Step::Device(stream) => Actor::Stream(stream),
             Step::Host(_) => Actor::Host,

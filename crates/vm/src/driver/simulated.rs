@@ -28,6 +28,7 @@ use crate::core::{Core, Progress};
 use crate::engine::Engine;
 use crate::inbox::Inbox;
 use crate::points::Mark;
+use crate::pool::{Ledger, World};
 use crate::task::Task;
 
 use super::crews::Crews;
@@ -54,6 +55,8 @@ struct Worker {
     tasks: VecDeque<Task>,
     /// Of each lane, what the log has told.
     told: Vec<Progress>,
+    /// If it stands for the crew of all pools: what that knows.
+    pools: Option<Box<Ledger>>,
 }
 
 /// The workers and who chooses among them.
@@ -94,6 +97,17 @@ impl Simulated {
     pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
         let Simulated { workers, crews, .. } = self;
         crews.own(crew, |_| Ok(start(workers, engine)))
+    }
+
+    /// The worker that stands for the crew of all pools. Each of its steps runs one instruction of
+    /// those that can run, so that they complete in any order.
+    pub(super) fn pool(&mut self, engine: &Arc<Engine>) -> usize {
+        let there = self.workers.iter().position(|worker| worker.pools.is_some());
+        there.unwrap_or_else(|| {
+            let worker = start(&mut self.workers, engine);
+            self.workers[worker].pools = Some(Box::default());
+            worker
+        })
     }
 
     pub(super) fn push(&mut self, worker: usize, task: Task) {
@@ -181,6 +195,8 @@ impl Simulated {
             if worker.inbox.has_news() {
                 self.steps.push(Step::Hear(k));
             }
+            let ready = worker.pools.as_ref().map_or(0, |pools| pools.ready());
+            self.steps.extend((0..ready).map(|which| Step::Run(k, which)));
         }
         self.runnable.clear();
         if let Some(devices) = &self.devices {
@@ -189,7 +205,7 @@ impl Simulated {
         }
         self.steps.extend((0..engine.host_workers.waiting()).map(Step::Host));
         if self.steps.is_empty() {
-            return self.poll_all();
+            return self.poll_all(engine);
         }
         // Asking unasked changes nothing by itself, so it is not among the steps that show that
         // something can move.
@@ -208,12 +224,16 @@ impl Simulated {
             Step::Take(k) => {
                 let Some(task) = workers[k].tasks.pop_front() else { return };
                 log.step(format_args!("w{k} takes {}", task.name()));
-                workers[k].core.accept(task);
+                workers[k].accept(task, engine);
                 k
             }
             Step::Hear(k) => {
                 log.step(format_args!("w{k} hears"));
-                workers[k].core.hear_one();
+                workers[k].hear(engine);
+                k
+            }
+            Step::Run(k, which) => {
+                workers[k].run(which, engine, log);
                 k
             }
             Step::Poll(k) => {
@@ -236,11 +256,11 @@ impl Simulated {
                 return;
             }
         };
-        workers[worker].end_step(log);
+        workers[worker].end_step(engine, log);
     }
 
     /// Asks all devices, for those that move only when asked. Returns whether one had news.
-    fn poll_all(&mut self) -> bool {
+    fn poll_all(&mut self, engine: &Engine) -> bool {
         for k in 0..self.workers.len() {
             if !self.workers[k].core.has_flying() {
                 continue;
@@ -249,7 +269,7 @@ impl Simulated {
             // A device that is asked by one worker may have news for another.
             if moved || self.workers.iter().any(|w| w.inbox.has_news()) {
                 self.log.step(format_args!("w{k} polls"));
-                self.workers[k].end_step(&mut self.log);
+                self.workers[k].end_step(engine, &mut self.log);
                 return true;
             }
         }
@@ -263,7 +283,10 @@ impl Simulated {
             if !worker.tasks.is_empty() {
                 let _ = writeln!(text, "w{k}: {} tasks in its queue", worker.tasks.len());
             }
-            worker.core.describe(&mut text);
+            match &worker.pools {
+                Some(pools) => pools.describe(&mut text),
+                None => worker.core.describe(&mut text),
+            }
         }
         for stream in self.devices.iter().flat_map(SimControl::streams) {
             if let Some(head) = stream.commands.first() {
@@ -276,9 +299,37 @@ impl Simulated {
 }
 
 impl Worker {
+    fn accept(&mut self, task: Task, engine: &Engine) {
+        match &mut self.pools {
+            Some(pools) => pools.accept(task, &World { engine, inbox: &self.inbox }),
+            None => self.core.accept(task),
+        }
+    }
+
+    fn hear(&mut self, engine: &Engine) {
+        let Some(pools) = &mut self.pools else { return self.core.hear_one() };
+        if let Some(news) = self.inbox.take_one() {
+            pools.heed(news, &mut self.core, &World { engine, inbox: &self.inbox });
+        }
+    }
+
+    /// Runs one of the pools' instructions that can run.
+    fn run(&mut self, which: usize, engine: &Engine, log: &mut Log) {
+        let Some(pools) = &mut self.pools else { return };
+        let Some(job) = pools.any(which) else { return };
+        log.step(format_args!("a worker of the pools runs {}", job.task.name()));
+        let number = (job.number, job.lane);
+        self.core.open_pooled(job.lane, |lane| pools.key(lane).clone());
+        let hosted = self.core.run_pooled(job);
+        pools.ran(number, hosted, &mut self.core, &World { engine, inbox: &self.inbox });
+    }
+
     /// Has everyone told who waits, and tells the log what has changed.
-    fn end_step(&mut self, log: &mut Log) {
-        self.core.flush();
+    fn end_step(&mut self, engine: &Engine, log: &mut Log) {
+        match &mut self.pools {
+            Some(pools) => pools.flush(&World { engine, inbox: &self.inbox }),
+            None => self.core.flush(),
+        }
         let Worker { core, told, .. } = self;
         core.each_progress(|k, stream, now| {
             if told.len() <= k {
@@ -304,7 +355,7 @@ impl Worker {
 fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>) -> usize {
     let inbox: Arc<Inbox> = Arc::default();
     let core = Core::new(engine.clone(), inbox.clone());
-    workers.push(Worker { core, inbox, tasks: VecDeque::new(), told: Vec::new() });
+    workers.push(Worker { core, inbox, tasks: VecDeque::new(), told: Vec::new(), pools: None });
     workers.len() - 1
 }
 

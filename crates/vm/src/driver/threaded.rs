@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use millstream_stream_policy::Crew;
 use millstream_types::{Error, Result};
 
-use crate::core::Core;
+use crate::core::{Core, POLL};
 use crate::engine::Engine;
 use crate::guard;
 use crate::inbox::{Inbox, News};
+use crate::pool::Pool;
 use crate::ring::{Consumer, Producer, queue};
 use crate::sync::{Builder, JoinHandle, current, sleep, spin_loop, spins};
 use crate::task::Task;
@@ -20,28 +21,46 @@ use super::crews::Crews;
 struct Worker {
     queue: Producer<Task>,
     inbox: Arc<Inbox>,
-    thread: Option<JoinHandle<()>>,
+    /// Its thread; those of a crew.
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// The worker threads, started when their first stream comes.
 pub(crate) struct Threaded {
     workers: Vec<Worker>,
     crews: Crews,
+    /// The crew of all pools.
+    pool: Option<usize>,
+    pool_workers: usize,
 }
 
 impl Threaded {
     pub(super) fn new(host_workers: usize) -> Threaded {
-        Threaded { workers: Vec::new(), crews: Crews::new(host_workers) }
+        Threaded {
+            workers: Vec::new(),
+            crews: Crews::new(host_workers),
+            pool: None,
+            pool_workers: host_workers,
+        }
     }
 
     pub(super) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
-        let Threaded { workers, crews } = self;
+        let Threaded { workers, crews, .. } = self;
         crews.host(count, |name| start(workers, engine, name))
     }
 
     pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
-        let Threaded { workers, crews } = self;
+        let Threaded { workers, crews, .. } = self;
         crews.own(crew, |name| start(workers, engine, name))
+    }
+
+    pub(super) fn pool(&mut self, engine: &Arc<Engine>) -> Result<usize> {
+        if let Some(pool) = self.pool {
+            return Ok(pool);
+        }
+        let Pool { queue, inbox, threads } = Pool::start(engine, self.pool_workers)?;
+        self.workers.push(Worker { queue, inbox, threads });
+        Ok(*self.pool.insert(self.workers.len() - 1))
     }
 
     pub(super) fn push(&mut self, worker: usize, task: Task) {
@@ -63,13 +82,13 @@ impl Threaded {
     }
 
     pub(super) fn threads(&self) -> usize {
-        self.workers.len()
+        self.workers.iter().map(|worker| worker.threads.len()).sum()
     }
 
     pub(super) fn stop(&mut self) -> Vec<JoinHandle<()>> {
-        let stopped = self.workers.iter_mut().filter_map(|worker| {
+        let stopped = self.workers.iter_mut().flat_map(|worker| {
             worker.inbox.post(News::Stop);
-            worker.thread.take()
+            std::mem::take(&mut worker.threads)
         });
         stopped.collect()
     }
@@ -89,7 +108,7 @@ fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>, name: &str) -> Result<
             work(Core::new(engine, own.clone()), &own, tasks);
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })?;
-    workers.push(Worker { queue, inbox, thread: Some(thread) });
+    workers.push(Worker { queue, inbox, threads: vec![thread] });
     Ok(workers.len() - 1)
 }
 
@@ -116,9 +135,6 @@ const SPINS: u32 = spins(500);
 
 /// A sleep that looking would have been better than.
 const SHORT: Duration = Duration::from_micros(50);
-
-/// How long a worker sleeps between two questions to a device that does not tell by itself.
-const POLL: Duration = Duration::from_micros(50);
 
 /// Lets a submitter go ahead that has just given so many tasks. Ends early if there is news.
 fn pause(taken: u32, inbox: &Inbox) {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, Output};
-use millstream_instructions::{Builder, BuilderConfig, Call, External, Outcome, TensorRef};
+use millstream_instructions::{
+    Builder, BuilderConfig, Call, External, Outcome, Priority, TensorRef,
+};
 use millstream_stream_policy::Catalog;
 use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
 
@@ -116,6 +118,7 @@ impl JobRecorder {
             into: targets.as_deref(),
             attrs: &attrs,
             stream,
+            priority: Priority::default(),
             section: None,
             origin: &origin,
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Output, Outputs};
-use millstream_instructions::{Call, Outcome, TensorRef};
+use millstream_instructions::{Call, Outcome, Priority, TensorRef};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
 
 use crate::emission::Emission;
@@ -16,13 +16,14 @@ use super::Machine;
 /// A call of an op.
 #[must_use = "a call does nothing until it is made on a stream"]
 pub struct CallBuilder<'a> {
-    machine: &'a Machine,
-    name: &'a str,
-    inputs: SmallVec<[&'a Tensor; 4]>,
-    into: Option<SmallVec<[&'a Tensor; 2]>>,
-    attrs: Attrs,
-    section: Option<&'a Section>,
-    origin: Origin,
+    pub(crate) machine: &'a Machine,
+    pub(crate) name: &'a str,
+    pub(crate) inputs: SmallVec<[&'a Tensor; 4]>,
+    pub(crate) into: Option<SmallVec<[&'a Tensor; 2]>>,
+    pub(crate) attrs: Attrs,
+    pub(crate) priority: Priority,
+    pub(crate) section: Option<&'a Section>,
+    pub(crate) origin: Origin,
 }
 
 impl<'a> CallBuilder<'a> {
@@ -41,6 +42,13 @@ impl<'a> CallBuilder<'a> {
     /// Writing the results to these tensors instead of new ones.
     pub fn into(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
         self.into = Some(targets.iter().copied().collect());
+        self
+    }
+
+    /// As urgent as `priority` says: of the calls of a pool that are ready, those of the highest go
+    /// first. 0 unless said; streams that run in order take no notice.
+    pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
+        self.priority = Priority(priority);
         self
     }
 
@@ -72,7 +80,7 @@ impl<'a> CallBuilder<'a> {
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of what makes it.
     pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
-        let CallBuilder { machine, name, inputs, into, attrs, section, origin } = self;
+        let CallBuilder { machine, name, inputs, into, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
         machine.own_stream(stream).map_err(at)?;
         let op = machine.op(name).map_err(at)?;
@@ -88,6 +96,7 @@ impl<'a> CallBuilder<'a> {
             into: targets.as_deref(),
             attrs: &attrs,
             stream: stream.id,
+            priority,
             section: machine.own_section(section).map_err(at)?,
             origin: &origin,
         };
@@ -125,6 +134,7 @@ impl Machine {
             inputs: inputs.iter().copied().collect(),
             into: None,
             attrs: Attrs::new(),
+            priority: Priority::default(),
             section: None,
             origin: Origin::caller(),
         }

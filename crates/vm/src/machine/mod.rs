@@ -123,6 +123,7 @@ impl Machine {
             threads: Threads::new(config.threads, Arc::new(move || guard::forever(machine))),
             ranks: config.ranks,
             backlog: Backlog::default(),
+            urgent: AtomicBool::new(false),
         });
         let driver = match config.driver {
             DriverKind::Threaded => Driver::threaded(config.host_workers),

@@ -52,6 +52,8 @@ mod machine;
 mod points;
 #[path = "../../src/poison.rs"]
 mod poison;
+#[path = "../../src/pool/mod.rs"]
+mod pool;
 #[path = "../../src/prepared.rs"]
 mod prepared;
 #[path = "../../src/ring.rs"]

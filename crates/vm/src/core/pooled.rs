@@ -1,0 +1,55 @@
+//! Instructions of pools: each is run by itself, as its own.
+
+use millstream_ep::WorkResult;
+use millstream_instructions::Instruction;
+use millstream_types::{StreamId, StreamKey};
+
+use crate::core::{Core, NONE};
+use crate::pool::Job;
+use crate::sync::sleep;
+
+use super::POLL;
+
+impl Core {
+    /// Runs an instruction that all has been waited for. Returns it if a function of the host's, or
+    /// whoever holds its token, has yet to complete it; otherwise it has completed. Where its place
+    /// is to be published, the pool knows.
+    pub(crate) fn run_pooled(&mut self, job: Job) -> Option<Instruction> {
+        let at = self.index[job.lane.index()] as usize;
+        let lane = &mut self.lanes[at];
+        (lane.within, lane.launcher) = (job.within, job.launcher);
+        let mut task = job.task;
+        loop {
+            let held = self.run(at, task);
+            // Where the device runs by itself, the worker stays with it.
+            while !self.lanes[at].flying.is_empty() {
+                self.poll(at);
+                if !self.lanes[at].flying.is_empty() {
+                    sleep(POLL);
+                }
+            }
+            match held {
+                Some(held) => task = held,
+                None => return self.lanes[at].hosting.take(),
+            }
+        }
+    }
+
+    /// Completes what [`Core::run_pooled`] returned, also on another worker.
+    pub(crate) fn finish_pooled(&mut self, instruction: Instruction, result: WorkResult) {
+        let Some(point) = instruction.body.at() else { return };
+        let at = self.index[point.stream.index()] as usize;
+        self.lanes[at].hosting = Some(instruction);
+        self.host_done(at, point.seq, result);
+    }
+
+    /// Makes a pool's stream known, before anything of it is run or finished here.
+    #[inline]
+    pub(crate) fn open_pooled(&mut self, id: StreamId, key: impl FnOnce(StreamId) -> StreamKey) {
+        if self.index.get(id.index()).is_none_or(|at| *at == NONE) {
+            self.open(id, key(id));
+            let at = self.index[id.index()] as usize;
+            self.lanes[at].pooled = true;
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! Which instructions of the pools must come after which.
+//!
+//! # Rules
+//! 1. Reads of a storage between two writes come after the first of them, in any order; a write comes
+//!    after the write before it and all reads since (MXNet's rules for its variables).
+//! 2. A wait holds the next instruction of its stream that is neither a wait nor a record, and no
+//!    other. A gate, which stands for a barrier or for the begin of a stored list, holds all that come
+//!    later on its stream.
+//! 3. To others, a place is passed once all up to it have completed.
+//! 4. Every edge leads from an earlier instruction to a later one, so the first that is left can
+//!    always go on.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::{Body, Priority};
+use millstream_types::{Point, StreamId, StreamKey};
+
+use crate::cancel::Within;
+use crate::points::Mark;
+use crate::task::Task;
+
+use super::ready::Ready;
+
+/// What the graph has to know of the machine.
+pub(super) trait Around {
+    /// Calls `found` for every operand of a task: a number of its storage, which may stand for
+    /// others as well, and whether it is written.
+    fn each_use(&self, task: &Task, found: impl FnMut(u32, bool));
+
+    /// The priority of a task.
+    fn priority(&self, task: &Task) -> Priority;
+
+    /// Whether a point has yet to come. If so, the graph's owner is told once it has.
+    fn is_awaited(&self, lane: StreamId, point: Point, mark: Mark) -> bool;
+
+    /// Whether a point has come.
+    fn has_come(&self, point: Point, mark: Mark) -> bool;
+
+    /// All of a stream up to a place has completed.
+    fn passed(&self, lane: StreamId, seq: u64);
+}
+
+/// An instruction that can run, with what its stream had around it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) number: u32,
+    pub(crate) lane: StreamId,
+    pub(crate) task: Task,
+    pub(crate) within: Option<Arc<Within>>,
+    pub(crate) launcher: Option<Point>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Something to run.
+    Work,
+    /// Nothing: it has a place alone.
+    Place,
+    /// The wait for a point.
+    Until(Point, Mark),
+}
+
+const NONE: u32 = u32::MAX;
+
+/// What an instruction has noted of a storage, to be taken back when it completes.
+#[derive(Clone, Copy, Debug)]
+enum Noted {
+    /// It is one of these reads.
+    Reads(u32),
+    /// It is the storage's last write.
+    Write(u32),
+}
+
+struct Node {
+    what: What,
+    task: Option<Task>,
+    lane: u32,
+    /// Its entry in the stream's order, if it has a place.
+    place: Option<u64>,
+    priority: Priority,
+    /// How many that it comes after have not completed.
+    open: u32,
+    after: SmallVec<[u32; 4]>,
+    noted: SmallVec<[Noted; 4]>,
+    within: Option<Arc<Within>>,
+    launcher: Option<Point>,
+}
+
+/// The uses of a storage that have not completed.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    writer: u32,
+    reads: u32,
+}
+
+/// The reads between two writes.
+#[derive(Clone, Copy, Debug)]
+struct Reads {
+    open: u32,
+    /// The write that waits for them.
+    writer: u32,
+}
+
+struct Lane {
+    id: StreamId,
+    key: StreamKey,
+    /// The places that have not passed, with whether each has completed; the first has this number.
+    order: VecDeque<(u64, bool)>,
+    first: u64,
+    /// What all that comes later comes after.
+    gate: u32,
+    /// The waits since the last instruction that was none.
+    waits: SmallVec<[u32; 4]>,
+    within: Option<Arc<Within>>,
+    launcher: Option<Point>,
+}
+
+/// The instructions of all pools that have not completed.
+#[derive(Default)]
+pub(crate) struct Graph {
+    lanes: Vec<Lane>,
+    /// The place of each stream in `lanes`.
+    index: Vec<u32>,
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    uses: Vec<Use>,
+    reads: Vec<Reads>,
+    free_reads: Vec<u32>,
+    ready: Ready,
+    /// The waits whose points have yet to come.
+    awaited: Vec<u32>,
+    /// What is free to go on and needs nobody to run it.
+    settled: Vec<u32>,
+    live: usize,
+    /// How many tasks have come to an end since this was last asked.
+    finished: u64,
+}
+
+impl Graph {
+    /// How many instructions have not completed.
+    pub(super) const fn live(&self) -> usize {
+        self.live
+    }
+
+    /// How many can run.
+    pub(super) const fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// How many tasks have come to an end since this was last asked.
+    pub(super) fn take_finished(&mut self) -> u64 {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// A stream's key.
+    pub(super) fn key(&self, lane: StreamId) -> &StreamKey {
+        &self.lanes[self.index[lane.index()] as usize].key
+    }
+
+    /// Takes a task: what it has to come after is known from now on.
+    #[inline]
+    pub(super) fn accept(&mut self, task: Task, around: &impl Around) {
+        match task {
+            Task::Open(id, key) => self.open(id, *key),
+            Task::Call(call) => self.work(call.stream, call.seq, task, around),
+            Task::Wait { at, until, .. } => self.wait(at, until, around),
+            Task::Mark { at, .. } | Task::Record { until: at, .. } => self.record(at, around),
+            Task::Within(id, within) => {
+                self.lane(id).within = within;
+                self.finished += 1;
+            }
+            Task::Hold(id, point, mark) => self.gate(id, What::Until(point, mark), around),
+            Task::Enter(id, launcher, within) => {
+                self.gate(id, What::Until(launcher, Mark::Launched), around);
+                let lane = self.lane(id);
+                (lane.launcher, lane.within) = (Some(launcher), within);
+            }
+            Task::Run(instruction) => match instruction.body {
+                Body::StreamWaitEvent { at, until, .. } | Body::StreamWait { at, until, .. } => {
+                    self.wait(at, until, around);
+                }
+                Body::RecordEvent { at, .. } => self.record(at, around),
+                _ => {
+                    let Some(at) = instruction.body.at() else { return };
+                    self.work(at.stream, at.seq, Task::Run(instruction), around);
+                }
+            },
+            Task::Begin(..) => unreachable!("stored lists begin on streams of their launchers"),
+        }
+    }
+
+    /// The next one to run, of those that can.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Job> {
+        let number = self.ready.pop()?;
+        self.job(number)
+    }
+
+    /// One of those that can run: which, does not go by priority.
+    pub(super) fn any(&mut self, at: usize) -> Option<Job> {
+        let number = self.ready.take(at)?;
+        self.job(number)
+    }
+
+    /// A job that was taken, and not begun, can run again.
+    pub(super) fn give_back(&mut self, job: Job) {
+        let node = &mut self.nodes[job.number as usize];
+        (node.task, node.within) = (Some(job.task), job.within);
+        self.ready.push(node.priority, job.number);
+    }
+
+    fn job(&mut self, number: u32) -> Option<Job> {
+        let node = &mut self.nodes[number as usize];
+        let lane = self.lanes[node.lane as usize].id;
+        let (within, launcher) = (node.within.take(), node.launcher);
+        Some(Job { number, lane, task: node.task.take()?, within, launcher })
+    }
+
+    /// A job has completed.
+    #[inline]
+    pub(super) fn done(&mut self, number: u32, around: &impl Around) {
+        self.finish(number, around);
+        self.settle(around);
+    }
+
+    /// Some of the awaited points have come.
+    pub(super) fn look_again(&mut self, around: &impl Around) {
+        let mut k = 0;
+        while k < self.awaited.len() {
+            let number = self.awaited[k];
+            let What::Until(point, mark) = self.nodes[number as usize].what else { continue };
+            if around.has_come(point, mark) {
+                self.awaited.swap_remove(k);
+                self.finish(number, around);
+            } else {
+                k += 1;
+            }
+        }
+        self.settle(around);
+    }
+
+    /// Says what has not completed, a line for each stream.
+    pub(super) fn describe(&self, into: &mut String) {
+        for lane in self.lanes.iter().filter(|lane| !lane.order.is_empty()) {
+            let (first, left) = (lane.order.front().map_or(0, |(seq, _)| *seq), lane.order.len());
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                into,
+                "{} ({}): {left} left from {first} on; of all pools {} can run, {} wait for others",
+                lane.id,
+                lane.key,
+                self.ready.len(),
+                self.awaited.len()
+            );
+        }
+    }
+
+    fn open(&mut self, id: StreamId, key: StreamKey) {
+        if self.index.len() <= id.index() {
+            self.index.resize(id.index() + 1, NONE);
+        }
+        self.index[id.index()] = self.lanes.len() as u32;
+        self.lanes.push(Lane {
+            id,
+            key,
+            order: VecDeque::new(),
+            first: 0,
+            gate: NONE,
+            waits: SmallVec::new(),
+            within: None,
+            launcher: None,
+        });
+    }
+
+    fn lane(&mut self, id: StreamId) -> &mut Lane {
+        &mut self.lanes[self.index[id.index()] as usize]
+    }
+
+    /// A node that comes after its stream's gate. It is held until [`Graph::release`].
+    #[inline]
+    fn node(&mut self, id: StreamId, seq: Option<u64>, what: What) -> u32 {
+        let at = self.index[id.index()];
+        let lane = &mut self.lanes[at as usize];
+        let place = seq.map(|seq| {
+            lane.order.push_back((seq, false));
+            lane.first + lane.order.len() as u64 - 1
+        });
+        let gate = lane.gate;
+        let number = self.free.pop().unwrap_or(self.nodes.len() as u32);
+        if number as usize == self.nodes.len() {
+            self.nodes.push(Node {
+                what,
+                task: None,
+                lane: at,
+                place,
+                priority: Priority::default(),
+                open: 0,
+                after: SmallVec::new(),
+                noted: SmallVec::new(),
+                within: None,
+                launcher: None,
+            });
+        }
+        let node = &mut self.nodes[number as usize];
+        (node.what, node.lane, node.place, node.open) = (what, at, place, 1);
+        self.live += 1;
+        if gate != NONE {
+            self.order(gate, number);
+        }
+        number
+    }
+
+    /// `later` comes after `earlier`, which has not completed.
+    #[inline]
+    fn order(&mut self, earlier: u32, later: u32) {
+        self.nodes[earlier as usize].after.push(later);
+        self.nodes[later as usize].open += 1;
+    }
+
+    fn gate(&mut self, id: StreamId, what: What, around: &impl Around) {
+        let number = self.node(id, None, what);
+        self.lane(id).gate = number;
+        self.release(number);
+        self.settle(around);
+    }
+
+    fn wait(&mut self, at: Point, until: Point, around: &impl Around) {
+        let number = self.node(at.stream, Some(at.seq), What::Until(until, Mark::Completed));
+        self.lane(at.stream).waits.push(number);
+        self.release(number);
+        self.settle(around);
+    }
+
+    fn record(&mut self, at: Point, around: &impl Around) {
+        let number = self.node(at.stream, Some(at.seq), What::Place);
+        self.release(number);
+        self.settle(around);
+    }
+
+    #[inline]
+    fn work(&mut self, id: StreamId, seq: u64, task: Task, around: &impl Around) {
+        let number = self.node(id, Some(seq), What::Work);
+        let lane = self.lane(id);
+        let (launcher, within) = (lane.launcher, lane.within.clone());
+        if !lane.waits.is_empty() {
+            for wait in std::mem::take(&mut lane.waits) {
+                self.order(wait, number);
+            }
+        }
+        // Writes first: one that also reads its storage comes after everything that a read would.
+        around.each_use(&task, |home, writes| {
+            if writes {
+                self.write(home, number);
+            }
+        });
+        around.each_use(&task, |home, writes| {
+            if !writes {
+                self.read(home, number);
+            }
+        });
+        let node = &mut self.nodes[number as usize];
+        node.priority = around.priority(&task);
+        (node.task, node.launcher, node.within) = (Some(task), launcher, within);
+        self.release(number);
+    }
+
+    #[inline]
+    fn uses(&mut self, home: u32) -> Use {
+        let home = home as usize;
+        if self.uses.len() <= home {
+            self.uses.resize(home + 1, Use { writer: NONE, reads: NONE });
+        }
+        self.uses[home]
+    }
+
+    fn write(&mut self, home: u32, number: u32) {
+        let Use { writer, mut reads } = self.uses(home);
+        if writer == number {
+            return;
+        }
+        let reading = reads != NONE && self.reads[reads as usize].open > 0;
+        if reading {
+            // They come after the last write, so this one does, too.
+            self.reads[reads as usize].writer = number;
+            self.nodes[number as usize].open += 1;
+            reads = NONE;
+        } else if writer != NONE {
+            self.order(writer, number);
+        }
+        self.uses[home as usize] = Use { writer: number, reads };
+        self.nodes[number as usize].noted.push(Noted::Write(home));
+    }
+
+    fn read(&mut self, home: u32, number: u32) {
+        let Use { writer, mut reads } = self.uses(home);
+        if writer == number {
+            return;
+        }
+        if writer != NONE {
+            self.order(writer, number);
+        }
+        if reads == NONE {
+            reads = self.free_reads.pop().unwrap_or(self.reads.len() as u32);
+            if reads as usize == self.reads.len() {
+                self.reads.push(Reads { open: 0, writer: NONE });
+            }
+            self.reads[reads as usize] = Reads { open: 0, writer: NONE };
+            self.uses[home as usize].reads = reads;
+        }
+        self.reads[reads as usize].open += 1;
+        self.nodes[number as usize].noted.push(Noted::Reads(reads));
+    }
+
+    /// One of those that a node comes after has completed.
+    #[inline]
+    fn release(&mut self, number: u32) {
+        let node = &mut self.nodes[number as usize];
+        node.open -= 1;
+        if node.open == 0 {
+            match node.what {
+                What::Work => self.ready.push(node.priority, number),
+                What::Place | What::Until(..) => self.settled.push(number),
+            }
+        }
+    }
+
+    /// Goes on with what needs nobody to run it.
+    #[inline]
+    fn settle(&mut self, around: &impl Around) {
+        while let Some(number) = self.settled.pop() {
+            let node = &self.nodes[number as usize];
+            if let What::Until(point, mark) = node.what
+                && around.is_awaited(self.lanes[node.lane as usize].id, point, mark)
+            {
+                self.awaited.push(number);
+            } else {
+                self.finish(number, around);
+            }
+        }
+    }
+
+    fn finish(&mut self, number: u32, around: &impl Around) {
+        let node = &mut self.nodes[number as usize];
+        let (at, place, what) = (node.lane as usize, node.place, node.what);
+        let (mut after, mut noted) =
+            (std::mem::take(&mut node.after), std::mem::take(&mut node.noted));
+        for noted in noted.drain(..) {
+            self.take_back(number, noted);
+        }
+        for later in after.drain(..) {
+            self.release(later);
+        }
+        // What was grown is kept.
+        let node = &mut self.nodes[number as usize];
+        (node.after, node.noted) = (after, noted);
+        self.free.push(number);
+        self.live -= 1;
+        self.finished += 1;
+        let lane = &mut self.lanes[at];
+        if what != What::Work {
+            if lane.gate == number {
+                lane.gate = NONE;
+            }
+            lane.waits.retain(|wait| *wait != number);
+        }
+        let Some(place) = place else { return };
+        lane.order[(place - lane.first) as usize].1 = true;
+        if place == lane.first {
+            let mut passed = 0;
+            while let Some((seq, true)) = lane.order.front() {
+                passed = *seq;
+                lane.order.pop_front();
+                lane.first += 1;
+            }
+            around.passed(lane.id, passed);
+        }
+    }
+
+    /// A use of a storage has ended.
+    #[inline]
+    fn take_back(&mut self, number: u32, noted: Noted) {
+        match noted {
+            Noted::Write(home) => {
+                let uses = &mut self.uses[home as usize];
+                if uses.writer == number {
+                    uses.writer = NONE;
+                }
+            }
+            Noted::Reads(reads) => {
+                let of = &mut self.reads[reads as usize];
+                of.open -= 1;
+                if of.open == 0 && of.writer != NONE {
+                    let writer = of.writer;
+                    self.free_reads.push(reads);
+                    self.release(writer);
+                }
+            }
+        }
+    }
+}
