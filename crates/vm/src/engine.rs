@@ -44,6 +44,9 @@ pub(crate) struct Engine {
     pub(crate) machine: u64,
     pub(crate) points: PointTable,
     pub(crate) slots: Slots<TensorSlot>,
+    /// Of each tensor the first of its storage, whose slot may be another's by now: two storages may
+    /// have the same.
+    pub(crate) homes: Slots<u32>,
     /// The calls that are made many times.
     pub(crate) calls: Slots<CallSlot>,
     pub(crate) poison: Poison,

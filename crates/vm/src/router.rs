@@ -217,20 +217,15 @@ impl Router {
         let Ok(base) = self.engine.memory.resolve(place) else { return };
         let storage = self.new_storage();
         let on_host = self.engine.memory.on_host(place.arena);
-        let slot = TensorSlot {
-            base,
-            bytes: place.size,
-            spec: spec.clone(),
-            storage,
-            home: id.0,
-            on_host,
-        };
+        let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
         self.set_slot(id, slot);
+        self.set_home(id, id.0);
     }
 
-    /// Makes a tensor in memory of its own known to the workers.
-    pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot) {
+    /// Makes a tensor known to the workers that lies in the memory of another.
+    pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot, of: TensorId) {
         self.set_slot(id, slot);
+        self.share_home(id, of);
     }
 
     /// Makes a view known to the workers.
@@ -238,6 +233,19 @@ impl Router {
         if let Some(whole) = self.slot(of).cloned() {
             self.set_slot(id, TensorSlot { spec: spec.clone(), ..whole });
         }
+        self.share_home(id, of);
+    }
+
+    fn share_home(&self, id: TensorId, of: TensorId) {
+        // SAFETY: the emission's lock is held.
+        if let Some(home) = unsafe { self.engine.homes.get(of.index()) }.copied() {
+            self.set_home(id, home);
+        }
+    }
+
+    fn set_home(&self, id: TensorId, home: u32) {
+        // SAFETY: as in `set_slot`.
+        unsafe { self.engine.homes.set(id.index(), home) };
     }
 
     fn push(&mut self, worker: usize, task: Task) {

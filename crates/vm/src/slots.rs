@@ -28,9 +28,6 @@ pub(crate) struct TensorSlot {
     pub(crate) spec: TensorSpec,
     /// A number that no other storage of the machine ever has.
     pub(crate) storage: u64,
-    /// The storage's first tensor. Its slot may be another's by now, so two storages may have the
-    /// same.
-    pub(crate) home: u32,
     /// Whether the host can use the memory through its address.
     pub(crate) on_host: bool,
 }

@@ -7,6 +7,7 @@ use millstream_types::{StreamId, StreamKey};
 use crate::core::{Core, NONE};
 use crate::pool::Job;
 use crate::sync::sleep;
+use crate::task::StoredCall;
 
 use super::POLL;
 
@@ -19,18 +20,39 @@ impl Core {
         let lane = &mut self.lanes[at];
         (lane.within, lane.launcher) = (job.within, job.launcher);
         let mut task = job.task;
-        loop {
-            let held = self.run(at, task);
-            // Where the device runs by itself, the worker stays with it.
-            while !self.lanes[at].flying.is_empty() {
-                self.poll(at);
-                if !self.lanes[at].flying.is_empty() {
-                    sleep(POLL);
-                }
-            }
-            match held {
-                Some(held) => task = held,
-                None => return self.lanes[at].hosting.take(),
+        while let Some(held) = self.run(at, task) {
+            self.land(at);
+            task = held;
+        }
+        self.land(at);
+        self.lanes[at].hosting.take()
+    }
+
+    /// As [`Core::run_pooled`], of a stored call with nothing around it.
+    #[inline]
+    pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<Instruction> {
+        let at = self.index[call.stream.index()] as usize;
+        let lane = &mut self.lanes[at];
+        if lane.within.is_some() {
+            lane.within = None;
+        }
+        lane.launcher = None;
+        let mut held = self.call_stored(at, call);
+        self.land(at);
+        while let Some(task) = held {
+            held = self.run(at, task);
+            self.land(at);
+        }
+        self.lanes[at].hosting.take()
+    }
+
+    /// Where the device runs by itself, the worker stays with what it was given.
+    #[inline]
+    fn land(&mut self, at: usize) {
+        while !self.lanes[at].flying.is_empty() {
+            self.poll(at);
+            if !self.lanes[at].flying.is_empty() {
+                sleep(POLL);
             }
         }
     }

@@ -25,6 +25,7 @@ use threaded::Threaded;
 
 pub use log::Schedule;
 pub use simulated::Simulation;
+pub(crate) use threaded::pause;
 
 /// The drivers.
 pub(crate) enum Driver {

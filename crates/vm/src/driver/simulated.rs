@@ -318,10 +318,13 @@ impl Worker {
         let Some(pools) = &mut self.pools else { return };
         let Some(job) = pools.any(which) else { return };
         log.step(format_args!("a worker of the pools runs {}", job.task.name()));
-        let number = (job.number, job.lane);
-        self.core.open_pooled(job.lane, |lane| pools.key(lane).clone());
-        let hosted = self.core.run_pooled(job);
-        pools.ran(number, hosted, &mut self.core, &World { engine, inbox: &self.inbox });
+        let (number, lane) = (job.number, job.lane);
+        self.core.open_pooled(lane, |lane| pools.key(lane).clone());
+        let world = World { engine, inbox: &self.inbox };
+        match self.core.run_pooled(job) {
+            None => pools.ran(number, lane, &world),
+            Some(instruction) => pools.host(number, instruction, &mut self.core, &world),
+        }
     }
 
     /// Has everyone told who waits, and tells the log what has changed.

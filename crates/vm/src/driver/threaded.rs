@@ -137,7 +137,7 @@ const SPINS: u32 = spins(500);
 const SHORT: Duration = Duration::from_micros(50);
 
 /// Lets a submitter go ahead that has just given so many tasks. Ends early if there is news.
-fn pause(taken: u32, inbox: &Inbox) {
+pub(crate) fn pause(taken: u32, inbox: &Inbox) {
     for _ in 0..taken.saturating_mul(PAUSES_PER_TASK).min(MOST_PAUSES) {
         if inbox.has_news() {
             return;

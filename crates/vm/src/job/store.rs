@@ -194,7 +194,7 @@ impl Storing<'_> {
         // The view is the job's own: it begins and ends with it, not with what it is a view of.
         let device = millstream_types::DeviceId::cpu(0);
         let made = builder.import(router, spec.clone(), whole.bytes, &device)?;
-        router.begin_foreign(made.id, TensorSlot { spec: spec.clone(), ..whole });
+        router.begin_foreign(made.id, TensorSlot { spec: spec.clone(), ..whole }, of);
         if let Some(&outside) = self.outside.get(&of) {
             self.outside.insert(made.id, outside);
         }

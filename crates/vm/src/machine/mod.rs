@@ -110,6 +110,7 @@ impl Machine {
             machine,
             points: PointTable::new(),
             slots: Slots::new(),
+            homes: Slots::new(),
             calls: Slots::new(),
             poison: Poison::default(),
             failures: FailureLog::default(),

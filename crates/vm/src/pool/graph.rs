@@ -21,18 +21,18 @@ use millstream_types::{Point, StreamId, StreamKey};
 
 use crate::cancel::Within;
 use crate::points::Mark;
-use crate::task::Task;
+use crate::task::{StoredCall, Task};
 
 use super::ready::Ready;
 
+/// The storages that a task uses, and whether it writes them.
+pub(super) type Uses = SmallVec<[(u32, bool); 4]>;
+
 /// What the graph has to know of the machine.
 pub(super) trait Around {
-    /// Calls `found` for every operand of a task: a number of its storage, which may stand for
+    /// The priority of a task, and its operands: of each a number of its storage, which may stand for
     /// others as well, and whether it is written.
-    fn each_use(&self, task: &Task, found: impl FnMut(u32, bool));
-
-    /// The priority of a task.
-    fn priority(&self, task: &Task) -> Priority;
+    fn uses(&self, task: &Task, uses: &mut Uses) -> Priority;
 
     /// Whether a point has yet to come. If so, the graph's owner is told once it has.
     fn is_awaited(&self, lane: StreamId, point: Point, mark: Mark) -> bool;
@@ -206,11 +206,20 @@ impl Graph {
         self.job(number)
     }
 
-    /// A job that was taken, and not begun, can run again.
-    pub(super) fn give_back(&mut self, job: Job) {
-        let node = &mut self.nodes[job.number as usize];
-        (node.task, node.within) = (Some(job.task), job.within);
-        self.ready.push(node.priority, job.number);
+    /// The next one to run, if that is a stored call and nothing is around it.
+    #[inline]
+    pub(super) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
+        let number = self.ready.peek()?;
+        let node = &self.nodes[number as usize];
+        let plain = node.within.is_none() && node.launcher.is_none();
+        let call = node.task.as_ref().filter(|_| plain)?.stored()?;
+        self.ready.pop();
+        Some((number, call))
+    }
+
+    /// A stored call that was taken, and not begun, can run again.
+    pub(super) fn give_back(&mut self, number: u32) {
+        self.ready.push(self.nodes[number as usize].priority, number);
     }
 
     fn job(&mut self, number: u32) -> Option<Job> {
@@ -351,19 +360,17 @@ impl Graph {
                 self.order(wait, number);
             }
         }
+        let mut uses = Uses::new();
+        let priority = around.uses(&task, &mut uses);
         // Writes first: one that also reads its storage comes after everything that a read would.
-        around.each_use(&task, |home, writes| {
-            if writes {
-                self.write(home, number);
-            }
-        });
-        around.each_use(&task, |home, writes| {
-            if !writes {
-                self.read(home, number);
-            }
-        });
+        for &(home, _) in uses.iter().filter(|(_, writes)| *writes) {
+            self.write(home, number);
+        }
+        for &(home, _) in uses.iter().filter(|(_, writes)| !*writes) {
+            self.read(home, number);
+        }
         let node = &mut self.nodes[number as usize];
-        node.priority = around.priority(&task);
+        node.priority = priority;
         (node.task, node.launcher, node.within) = (Some(task), launcher, within);
         self.release(number);
     }

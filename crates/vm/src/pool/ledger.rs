@@ -8,7 +8,7 @@ use millstream_types::{Point, StreamId, StreamKey};
 
 use crate::core::Core;
 use crate::inbox::News;
-use crate::task::Task;
+use crate::task::{StoredCall, Task};
 
 use super::World;
 use super::graph::{Graph, Job};
@@ -50,9 +50,9 @@ impl Ledger {
         self.graph.next()
     }
 
-    /// A job that was taken, and not begun, can run elsewhere.
-    pub(crate) fn give_back(&mut self, job: Job) {
-        self.graph.give_back(job);
+    /// A stored call that was taken, and not begun, can run again.
+    pub(crate) fn give_back(&mut self, number: u32) {
+        self.graph.give_back(number);
     }
 
     /// One of those that can run, by number.
@@ -65,16 +65,29 @@ impl Ledger {
         self.graph.key(lane)
     }
 
-    /// A job was run. Where it gave an instruction back, somebody else has yet to complete that.
+    /// The next one to run, if that is a stored call and nothing is around it.
     #[inline]
-    pub(crate) fn ran(
+    pub(crate) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
+        self.graph.next_call()
+    }
+
+    /// An instruction was run, and has completed.
+    #[inline]
+    pub(crate) fn ran(&mut self, number: u32, lane: StreamId, world: &World<'_>) {
+        if !self.dirty.contains(&lane) {
+            self.dirty.push(lane);
+        }
+        self.graph.done(number, world);
+    }
+
+    /// An instruction was run, and somebody else has yet to complete it.
+    pub(crate) fn host(
         &mut self,
-        (number, lane): (u32, StreamId),
-        hosted: Option<Instruction>,
+        number: u32,
+        instruction: Instruction,
         core: &mut Core,
         world: &World<'_>,
     ) {
-        let Some(instruction) = hosted else { return self.done(number, lane, world) };
         let Some(point) = instruction.body.at() else { return };
         match self.early.remove(&point) {
             Some(result) => self.complete(number, instruction, result, core, world),
@@ -109,15 +122,7 @@ impl Ledger {
         let Some(point) = instruction.body.at() else { return };
         core.open_pooled(point.stream, |lane| self.graph.key(lane).clone());
         core.finish_pooled(instruction, result);
-        self.done(number, point.stream, world);
-    }
-
-    #[inline]
-    fn done(&mut self, number: u32, lane: StreamId, world: &World<'_>) {
-        if !self.dirty.contains(&lane) {
-            self.dirty.push(lane);
-        }
-        self.graph.done(number, world);
+        self.ran(number, point.stream, world);
     }
 
     /// Makes sure that everyone is told who waits for what has passed.

@@ -18,14 +18,15 @@
 
 mod crew;
 mod graph;
+mod hand;
 mod ledger;
 mod ready;
 mod worker;
 
 use std::sync::PoisonError;
 
-use millstream_instructions::Priority;
-use millstream_types::{Point, Result, StreamId};
+use millstream_instructions::{Body, Priority};
+use millstream_types::{Point, Result, StreamId, TensorId};
 
 use crate::engine::Engine;
 use crate::inbox::Inbox;
@@ -34,8 +35,8 @@ use crate::ring::{Producer, queue};
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard};
 use crate::task::Task;
 
-use graph::Around;
 pub(crate) use graph::Job;
+use graph::{Around, Uses};
 pub(crate) use ledger::Ledger;
 use worker::Shared;
 
@@ -76,44 +77,28 @@ pub(crate) struct World<'a> {
 
 impl Around for World<'_> {
     #[inline]
-    fn each_use(&self, task: &Task, mut found: impl FnMut(u32, bool)) {
-        let mut note = |tensor: millstream_types::TensorId, writes| {
+    fn uses(&self, task: &Task, uses: &mut Uses) -> Priority {
+        let home = |tensor: TensorId| {
             // SAFETY: the task names the tensor, and is on its way to run.
-            if let Some(slot) = unsafe { self.engine.slots.get(tensor.index()) } {
-                found(slot.home, writes);
-            }
+            unsafe { self.engine.homes.get(tensor.index()) }.copied().unwrap_or(tensor.0)
         };
         match task {
+            Task::Call(call) => {
+                // SAFETY: as above, of the call.
+                let Some(slot) = (unsafe { self.engine.calls.get(call.number as usize) }) else {
+                    unreachable!("a stored call is in the table before it is emitted")
+                };
+                let tensors = call.tensors.iter().zip(&slot.accesses);
+                uses.extend(tensors.map(|(tensor, access)| (home(*tensor), access.writes())));
+                slot.priority
+            }
             Task::Run(instruction) => {
-                for operand in instruction.body.operands() {
-                    note(operand.tensor, operand.access.writes());
+                let operands = instruction.body.operands().iter();
+                uses.extend(operands.map(|o| (home(o.tensor), o.access.writes())));
+                match &instruction.body {
+                    Body::OpCall { priority, .. } => *priority,
+                    _ => Priority::default(),
                 }
-            }
-            Task::Call(call) => {
-                // SAFETY: as above.
-                let slot = unsafe { self.engine.calls.get(call.number as usize) };
-                for (tensor, access) in
-                    call.tensors.iter().zip(slot.iter().flat_map(|s| &s.accesses))
-                {
-                    note(*tensor, access.writes());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn priority(&self, task: &Task) -> Priority {
-        use millstream_instructions::Body;
-        match task {
-            Task::Run(instruction) => match &instruction.body {
-                Body::OpCall { priority, .. } => *priority,
-                _ => Priority::default(),
-            },
-            Task::Call(call) => {
-                // SAFETY: the task names the call, and is on its way to run.
-                let slot = unsafe { self.engine.calls.get(call.number as usize) };
-                slot.map_or(Priority::default(), |slot| slot.priority)
             }
             _ => Priority::default(),
         }

@@ -36,28 +36,31 @@ impl Ready {
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {
-        let number = match self.levels.last() {
+        let number = match self.urgent() {
+            // A level that has emptied stays: its priority is likely to come again.
+            Some(level) => self.levels[level].1.pop_front(),
             None => self.usual.pop_front(),
-            Some((level, _)) if *level < Priority::default() && !self.usual.is_empty() => {
-                self.usual.pop_front()
-            }
-            Some(_) => self.pop_level(),
         }?;
         self.len -= 1;
         Some(number)
     }
 
-    /// The first of the highest level, unless calls without a priority come before it.
-    #[cold]
-    fn pop_level(&mut self) -> Option<u32> {
-        // A level that has emptied stays a while: its priority is likely to come again.
-        let at = self.levels.iter().rposition(|(_, numbers)| !numbers.is_empty());
-        let urgent =
-            at.filter(|&at| self.usual.is_empty() || self.levels[at].0 > Priority::default());
-        match urgent {
-            Some(at) => self.levels[at].1.pop_front(),
-            None => self.usual.pop_front(),
+    /// The level that the next one is of, unless that has no priority.
+    #[inline]
+    fn urgent(&self) -> Option<usize> {
+        let level = self.levels.iter().rposition(|(_, numbers)| !numbers.is_empty())?;
+        let first = self.usual.is_empty() || self.levels[level].0 > Priority::default();
+        first.then_some(level)
+    }
+
+    /// The next one.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<u32> {
+        match self.urgent() {
+            Some(level) => self.levels[level].1.front(),
+            None => self.usual.front(),
         }
+        .copied()
     }
 
     /// Takes out the one at place `at` of all that are ready, whatever its priority.
@@ -86,7 +89,7 @@ mod tests {
         for (priority, number) in given {
             ready.push(Priority(priority), number);
         }
-        assert_eq!(ready.len(), given.len());
+        assert_eq!((ready.len(), ready.peek()), (given.len(), Some(2)));
         let order: Vec<u32> = std::iter::from_fn(|| ready.pop()).collect();
         assert_eq!(order, [2, 6, 5, 1, 4, 3, 7]);
         assert_eq!(ready.len(), 0);

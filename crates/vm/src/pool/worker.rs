@@ -1,12 +1,12 @@
 //! A worker of a crew.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use millstream_instructions::Instruction;
 use millstream_types::{Error, Result, StreamId};
 
 use crate::core::Core;
+use crate::driver::pause;
 use crate::engine::Engine;
 use crate::guard;
 use crate::inbox::{Inbox, News};
@@ -15,16 +15,17 @@ use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Builder, JoinHandle, Mutex, MutexGuard, Ordering,
     current, spin_loop, spins,
 };
-use crate::task::Task;
+use crate::task::{StoredCall, Task};
 
 use super::crew::{Crew, Sleeper};
 use super::graph::Job;
+use super::hand::Hand;
 use super::ledger::Ledger;
 use super::{World, lock};
 
 /// How far ahead a crew looks for something that can run: so many instructions are in the graph, the
 /// others wait in the queue, where they take less memory.
-const WINDOW: usize = 8192;
+const WINDOW: usize = 1024;
 
 /// As much work is taken at once, and as many calls at most.
 const SHARE: Duration = Duration::from_micros(2);
@@ -58,8 +59,8 @@ pub(super) struct Shared {
     inbox: Arc<Inbox>,
     crew: Arc<Crew>,
     state: Mutex<State>,
-    /// What each worker has in hand. Should one be held up, the sentry takes it over.
-    hands: Box<[Mutex<Hand>]>,
+    /// How far each worker is with what it has taken. Should one be held up, others go on with that.
+    hands: Box<[Hand]>,
     /// What was ever put into the queue, and how much of it was taken out: for looks without the lock.
     given: Watcher<Task>,
     entered: AtomicU64,
@@ -69,25 +70,26 @@ pub(super) struct Shared {
     covered: AtomicBool,
 }
 
-/// What a worker has in hand.
+/// What a worker has taken: the calls' numbers and streams, in order.
 #[derive(Default)]
-struct Hand {
-    /// Taken, and not begun.
-    jobs: VecDeque<Job>,
-    /// Run, and not told.
-    ended: Vec<Ended>,
-    /// How many were ever begun.
-    begun: u64,
+struct Taken {
+    calls: Vec<(u32, StreamId)>,
+    /// How many the worker had begun before.
+    base: u64,
+    /// How many of these the graph has been told of.
+    told: usize,
 }
 
-/// A job that was run, and what is left of it to be completed.
-type Ended = ((u32, StreamId), Option<Instruction>);
+/// In place of a number: somebody else is to complete the call, and the ledger knows.
+const TOLD: u32 = u32::MAX;
 
 /// What the lock protects.
 pub(super) struct State {
     ledger: Ledger,
     tasks: Consumer<Task>,
     news: Vec<News>,
+    /// What each worker has taken.
+    taken: Vec<Taken>,
     /// How many workers are awake and have nothing to run, and how many run something.
     looking: usize,
     running: usize,
@@ -116,6 +118,7 @@ impl Shared {
             ledger: Ledger::default(),
             tasks,
             news: Vec::new(),
+            taken: (0..workers).map(|_| Taken::default()).collect(),
             looking: 0,
             running: 0,
             sentry: false,
@@ -128,7 +131,7 @@ impl Shared {
             inbox,
             crew,
             state: Mutex::new(state),
-            hands: (0..workers).map(|_| Mutex::default()).collect(),
+            hands: (0..workers).map(|_| Hand::default()).collect(),
             given,
             entered: AtomicU64::new(0),
             ready: AtomicUsize::new(0),
@@ -190,14 +193,17 @@ impl State {
         self.ledger.is_done() && self.tasks.is_empty()
     }
 
-    /// How many calls a worker takes at once: of those that can run its share, if that is worth more
-    /// than it costs to hand over, and no more than are soon done.
+    /// How many calls a worker takes beside one: of those that can run its share, if that is worth
+    /// more than it costs to hand over, and no more than are soon done.
     fn share(&self) -> usize {
+        let ready = self.ledger.ready();
+        if ready == 0 {
+            return 0;
+        }
         let cost = self.cost.max(Duration::from_nanos(1));
         let soon = (SHARE.as_nanos() / cost.as_nanos()) as usize;
-        let ready = self.ledger.ready();
-        let fair = if cost < HANDED { ready } else { ready.div_ceil(self.looking.max(1)) };
-        fair.min(soon.clamp(1, MOST))
+        let fair = if cost < HANDED { ready } else { ready / self.looking.max(1) };
+        fair.min(soon.min(MOST).saturating_sub(1))
     }
 
     /// Whether the calls that are left are worth a worker's being woken.
@@ -212,8 +218,20 @@ impl State {
         self.cost < WAKING / 4
     }
 
+    /// The first `ran` calls that a worker has taken have been run.
+    fn tell(&mut self, worker: usize, ran: usize, world: &World<'_>) {
+        let taken = &mut self.taken[worker];
+        for &(number, lane) in taken.calls[..ran].iter().skip(taken.told) {
+            if number != TOLD {
+                self.ledger.ran(number, lane, world);
+            }
+        }
+        taken.told = ran;
+    }
+
     fn measured(&mut self, time: Duration, calls: usize) {
-        let each = time / calls.max(1) as u32;
+        // One that took far longer than usual may have been interrupted: then the next ones tell.
+        let each = (time / calls.max(1) as u32).min(self.cost * 4 + HANDED / 4);
         self.cost = (self.cost * 3 + each) / 4;
     }
 }
@@ -233,6 +251,8 @@ pub(super) fn start(shared: &Arc<Shared>, number: usize) -> Result<JoinHandle<()
                 untimed: 0,
                 unflushed: 0,
                 unasked: 0,
+                ran: 0,
+                calls: Vec::with_capacity(MOST),
                 seen: vec![0; shared.hands.len()],
             }
             .work();
@@ -249,7 +269,11 @@ struct Worker<'a> {
     untimed: u32,
     unflushed: u32,
     unasked: u32,
-    /// How many each worker had begun when this one last looked whether it is held up.
+    /// How many small calls it has run since it last found nothing.
+    ran: u32,
+    /// The calls that it has taken, but for the first.
+    calls: Vec<StoredCall>,
+    /// How many each worker had begun when this one last looked whether they are held up.
     seen: Vec<u64>,
 }
 
@@ -261,9 +285,8 @@ impl Worker<'_> {
         loop {
             state.hear(shared, &mut self.core);
             state.fill(shared);
-            let count = self.take(&mut state);
-            if count > 0 {
-                state = self.run(state, count);
+            if let Some(job) = state.ledger.next() {
+                state = self.run(state, job);
                 continue;
             }
             state.ledger.flush(&shared.world());
@@ -286,58 +309,53 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes its share of what can run. Returns how much that is.
-    fn take(&mut self, state: &mut State) -> usize {
-        let mut hand = lock(&self.shared.hands[self.number]);
-        for _ in 0..state.share() {
-            hand.jobs.extend(state.ledger.next());
-        }
-        for job in &hand.jobs {
-            self.core.open_pooled(job.lane, |lane| state.ledger.key(lane).clone());
-        }
-        hand.jobs.len()
-    }
-
-    /// Runs what was taken, without the lock.
-    fn run<'s>(&mut self, mut state: MutexGuard<'s, State>, count: usize) -> MutexGuard<'s, State>
+    /// Takes its share of what can run, of which `first` is the first, and runs it without the lock.
+    fn run<'s>(&mut self, mut state: MutexGuard<'s, State>, first: Job) -> MutexGuard<'s, State>
     where
         Self: 's,
     {
-        let shared = self.shared;
-        state.rounds += 1;
-        state.looking -= 1;
-        state.running += 1;
-        self.unflushed += 1;
-        if self.unflushed >= ROUNDS || !state.is_small() {
-            state.ledger.flush(&shared.world());
-            self.unflushed = 0;
+        let (shared, own) = (self.shared, self.number);
+        let hand = &shared.hands[own];
+        let base = hand.take();
+        let Job { number, lane, .. } = first;
+        let more = state.share();
+        let State { taken, ledger, .. } = &mut *state;
+        let taken = &mut taken[own];
+        taken.calls.clear();
+        taken.calls.push((number, lane));
+        (taken.base, taken.told) = (base, 0);
+        self.calls.clear();
+        self.core.open_pooled(lane, |lane| ledger.key(lane).clone());
+        while self.calls.len() < more
+            && let Some((number, call)) = ledger.next_call()
+        {
+            self.core.open_pooled(call.stream, |lane| ledger.key(lane).clone());
+            taken.calls.push((number, call.stream));
+            self.calls.push(call);
         }
-        self.unasked += 1;
-        if self.unasked >= PATIENCE {
-            self.unasked = 0;
-            self.take_over(&mut state);
-        }
-        self.leave_to_others(&mut state, count);
+        self.prepare_others(&mut state);
         self.untimed += 1;
         let timed = state.cost >= HANDED || self.untimed >= TIMED;
         drop(state);
 
         let begun = timed.then(Instant::now);
-        let hand = &shared.hands[self.number];
-        let (mut ran, mut last) = (0, None);
-        loop {
-            let next = {
-                let mut hand = lock(hand);
-                hand.ended.extend(last.take());
-                hand.begun += 1;
-                hand.jobs.pop_front()
-            };
-            let Some(job) = next else { break };
-            let which = (job.number, job.lane);
-            last = Some((which, self.core.run_pooled(job)));
+        if let Some(hosted) = self.core.run_pooled(first) {
+            self.host(0, hosted);
+        }
+        let mut ran = 1;
+        for k in 0..self.calls.len() {
+            let is_mine = hand.begin(base + 1 + ran as u64)
+                || ran < lock(&shared.state).taken[own].calls.len();
+            if !is_mine {
+                break;
+            }
+            if let Some(hosted) = self.core.call_pooled(self.calls[k]) {
+                self.host(ran, hosted);
+            }
             ran += 1;
         }
         let time = begun.map(|begun| begun.elapsed());
+        self.ran = self.ran.saturating_add(ran as u32);
 
         let mut state = lock(&shared.state);
         state.running -= 1;
@@ -346,23 +364,54 @@ impl Worker<'_> {
             state.measured(time, ran);
             self.untimed = 0;
         }
-        for (job, hosted) in lock(hand).ended.drain(..) {
-            state.ledger.ran(job, hosted, &mut self.core, &shared.world());
+        if state.cost >= HANDED {
+            self.ran = 0;
         }
+        state.tell(own, ran, &shared.world());
+        state.taken[own].calls.clear();
         state
     }
 
-    /// Sees that somebody looks while this worker runs so many, and wakes one if there is work for
-    /// two.
-    fn leave_to_others(&self, state: &mut State, count: usize) {
+    /// Somebody else completes the call that is number `k` of those taken.
+    #[cold]
+    fn host(&mut self, k: usize, instruction: Instruction) {
+        let mut state = lock(&self.shared.state);
+        let State { taken, ledger, .. } = &mut *state;
+        let which = &mut taken[self.number].calls[k];
+        let call = *which;
+        which.0 = TOLD;
+        ledger.host(call.0, instruction, &mut self.core, &self.shared.world());
+    }
+
+    /// What is seen to before the lock is let go of.
+    fn prepare_others(&mut self, state: &mut State) {
+        state.rounds += 1;
+        state.looking -= 1;
+        state.running += 1;
+        self.unflushed += 1;
+        if self.unflushed >= ROUNDS || !state.is_small() {
+            state.ledger.flush(&self.shared.world());
+            self.unflushed = 0;
+        }
+        self.unasked += 1;
+        if self.unasked >= PATIENCE {
+            self.unasked = 0;
+            self.take_over(state);
+        }
+        self.leave_to_others(state);
+    }
+
+    /// Sees that somebody looks while this worker runs what it has taken, and wakes one if there is
+    /// work for two.
+    fn leave_to_others(&self, state: &mut State) {
         let shared = self.shared;
         shared.ready.store(state.ledger.ready(), Ordering::Relaxed);
         shared.covered.store(state.is_small() && state.cost < HANDED, Ordering::Relaxed);
-        if state.looking > 0 {
+        if state.looking > 0 || shared.hands.len() == 1 {
             return;
         }
         // Any of them may last, although none has of late: somebody must be there for the others.
-        let others = count + state.ledger.ready() > 1;
+        let others = state.taken[self.number].calls.len() > 1 || state.ledger.ready() > 0;
         if state.pays() || (others && !state.sentry) {
             shared.crew.wake_one();
             return;
@@ -379,7 +428,9 @@ impl Worker<'_> {
     }
 
     /// Looks a while without the lock. Returns whether there may be something to do.
-    fn look(&self) -> bool {
+    fn look(&mut self) -> bool {
+        // Where small calls come in a stream, some are let come together.
+        pause(std::mem::take(&mut self.ran), &self.shared.inbox);
         for _ in 0..self.looks {
             if self.shared.is_worth_a_look() {
                 return true;
@@ -434,20 +485,25 @@ impl Worker<'_> {
         }
     }
 
-    /// What those have in hand who have begun nothing since this was last asked, and are held up by
-    /// what they run, can go on without them.
+    /// What those have taken who have begun nothing since this was last asked, and are held up by what
+    /// they run, can go on without them.
     fn take_over(&mut self, state: &mut State) {
-        for (k, hand) in self.shared.hands.iter().enumerate().filter(|(k, _)| *k != self.number) {
-            let mut hand = lock(hand);
-            if std::mem::replace(&mut self.seen[k], hand.begun) != hand.begun {
+        for (k, hand) in self.shared.hands.iter().enumerate() {
+            let begun = hand.begun();
+            if std::mem::replace(&mut self.seen[k], begun) != begun
+                || k == self.number
+                || state.taken[k].calls.len() < 2
+            {
                 continue;
             }
-            for job in hand.jobs.drain(..) {
-                state.ledger.give_back(job);
+            let Some(begun) = hand.stop() else { continue };
+            let State { taken, ledger, .. } = &mut *state;
+            let begun = (begun - taken[k].base) as usize;
+            for (number, _) in taken[k].calls.drain(begun..) {
+                ledger.give_back(number);
             }
-            for (job, hosted) in hand.ended.drain(..) {
-                state.ledger.ran(job, hosted, &mut self.core, &self.shared.world());
-            }
+            // The last one that was begun runs.
+            state.tell(k, begun - 1, &self.shared.world());
         }
     }
 }
