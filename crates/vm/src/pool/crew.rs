@@ -16,19 +16,20 @@ impl Sleeper {
         Sleeper { asleep: AtomicBool::new(false), thread }
     }
 
-    /// Sleeps until woken, or for as long as `limit`.
-    pub(super) fn sleep(&self, limit: Option<Duration>) {
+    /// Sleeps until woken, or for as long as `limit`. Returns whether it was woken.
+    pub(super) fn sleep(&self, limit: Option<Duration>) -> bool {
+        // Acquire: pairs with the store of `wake_one`.
         match limit {
-            // Woken by anything else, it looks again a little early, which does no harm.
+            // Should anything else end it, the worker looks a little early, which does no harm.
             Some(limit) if self.asleep.load(Ordering::Acquire) => park_timeout(limit),
             Some(_) => {}
             None => {
-                // Acquire: pairs with the store of `wake_one`.
                 while self.asleep.load(Ordering::Acquire) {
                     park();
                 }
             }
         }
+        !self.asleep.load(Ordering::Acquire)
     }
 }
 

@@ -44,6 +44,9 @@ const TIMED: u32 = 8;
 /// How often a worker that has nothing looks again before it sleeps: some ten microseconds.
 const LOOKS: u32 = spins(500);
 
+/// How often a worker tries to get the lock before it sleeps.
+const LOCKING: u32 = spins(200);
+
 /// How often the sentry looks.
 const WATCH: Duration = Duration::from_millis(1);
 
@@ -99,6 +102,8 @@ pub(super) struct State {
     rounds: u64,
     /// What a call costs on the average, as far as is known.
     cost: Duration,
+    /// How much others could have done since one was last woken or went to sleep.
+    missed: Duration,
 }
 
 impl Shared {
@@ -125,6 +130,7 @@ impl Shared {
             rounds: 0,
             // As long as nothing is known, every call may be a large one.
             cost: 2 * WAKING,
+            missed: Duration::ZERO,
         };
         Shared {
             engine,
@@ -137,6 +143,17 @@ impl Shared {
             ready: AtomicUsize::new(0),
             covered: AtomicBool::new(false),
         }
+    }
+
+    /// The lock. It is held for less than a microsecond, which is soon looked out.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        for _ in 0..LOCKING {
+            if let Ok(state) = self.state.try_lock() {
+                return state;
+            }
+            spin_loop();
+        }
+        lock(&self.state)
     }
 
     fn world(&self) -> World<'_> {
@@ -206,10 +223,16 @@ impl State {
         fair.min(soon.min(MOST).saturating_sub(1))
     }
 
-    /// Whether the calls that are left are worth a worker's being woken.
-    fn pays(&self) -> bool {
-        let left = self.ledger.ready() as u32;
-        left > 0 && self.cost >= HANDED && self.cost.saturating_mul(left) >= WAKING
+    /// Whether it pays to wake another worker: once it could have done as much, had it been awake, as
+    /// waking it costs. So no more is lost than twice what had to be (A. Karlin et al., "Competitive
+    /// Snoopy Caching", Algorithmica 1988). A worker takes `count` calls now.
+    fn pays(&mut self, count: usize) -> bool {
+        if self.cost < HANDED {
+            return false;
+        }
+        let left = self.ledger.ready();
+        self.missed += self.cost * left.min(count) as u32;
+        left > 0 && (self.missed >= WAKING || self.cost * left as u32 >= WAKING)
     }
 
     /// Whether calls are so small that whoever runs some will look again before anybody else could
@@ -280,7 +303,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn work(&mut self) {
         let shared = self.shared;
-        let mut state = lock(&shared.state);
+        let mut state = shared.lock();
         state.looking += 1;
         loop {
             state.hear(shared, &mut self.core);
@@ -302,7 +325,7 @@ impl Worker<'_> {
             }
             drop(state);
             let seen = self.look();
-            state = lock(&shared.state);
+            state = shared.lock();
             if !seen {
                 state = self.rest(state);
             }
@@ -344,8 +367,8 @@ impl Worker<'_> {
         }
         let mut ran = 1;
         for k in 0..self.calls.len() {
-            let is_mine = hand.begin(base + 1 + ran as u64)
-                || ran < lock(&shared.state).taken[own].calls.len();
+            let is_mine =
+                hand.begin(base + 1 + ran as u64) || ran < shared.lock().taken[own].calls.len();
             if !is_mine {
                 break;
             }
@@ -357,7 +380,7 @@ impl Worker<'_> {
         let time = begun.map(|begun| begun.elapsed());
         self.ran = self.ran.saturating_add(ran as u32);
 
-        let mut state = lock(&shared.state);
+        let mut state = shared.lock();
         state.running -= 1;
         state.looking += 1;
         if let Some(time) = time {
@@ -375,7 +398,7 @@ impl Worker<'_> {
     /// Somebody else completes the call that is number `k` of those taken.
     #[cold]
     fn host(&mut self, k: usize, instruction: Instruction) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.lock();
         let State { taken, ledger, .. } = &mut *state;
         let which = &mut taken[self.number].calls[k];
         let call = *which;
@@ -411,8 +434,10 @@ impl Worker<'_> {
             return;
         }
         // Any of them may last, although none has of late: somebody must be there for the others.
-        let others = state.taken[self.number].calls.len() > 1 || state.ledger.ready() > 0;
-        if state.pays() || (others && !state.sentry) {
+        let count = state.taken[self.number].calls.len();
+        let others = count > 1 || state.ledger.ready() > 0;
+        if state.pays(count) || (others && !state.sentry) {
+            state.missed = Duration::ZERO;
             shared.crew.wake_one();
             return;
         }
@@ -450,17 +475,16 @@ impl Worker<'_> {
         let mut seen = None;
         loop {
             let moved = seen.replace(state.rounds) != Some(state.rounds);
-            let others = state.running > 0 && state.is_small();
-            if others {
-                self.take_over(&mut state);
-            }
+            let others = state.running > 0 && state.cost < HANDED;
             let work = shared.is_given() || state.ledger.ready() > 0;
-            // Those who run small calls see to what is there, as long as they do look.
+            // Those who run calls too small to be handed over see to what is there, as long as they do
+            // look.
             if shared.inbox.has_news() || state.is_done() || (work && !(others && moved)) {
                 return state;
             }
             let sentry = state.running > 0 && state.is_small() && !state.sentry;
             state.looking -= 1;
+            state.missed = Duration::ZERO;
             state.sentry |= sentry;
             shared.crew.enter(&self.sleeper);
             let lone = state.looking == 0 && (state.running == 0 || !state.is_small());
@@ -473,15 +497,18 @@ impl Worker<'_> {
             }
             drop(state);
             let asleep = Instant::now();
-            self.sleeper.sleep(sentry.then_some(WATCH));
-            self.looks = if asleep.elapsed() < WATCH / 20 { LOOKS } else { self.looks / 2 };
+            let woken = self.sleeper.sleep(sentry.then_some(WATCH));
             shared.crew.leave(&self.sleeper);
-            state = lock(&shared.state);
+            state = shared.lock();
             state.looking += 1;
             state.sentry &= !sentry;
-            if !sentry {
+            if woken {
+                // Where calls come seldom, looking is in vain, and there is less of it with each sleep.
+                let short = asleep.elapsed() < WATCH / 20 || sentry;
+                self.looks = if short { LOOKS } else { self.looks / 2 };
                 return state;
             }
+            self.take_over(&mut state);
         }
     }
 
