@@ -58,34 +58,44 @@ pub(crate) struct Job {
 enum What {
     /// Something to run.
     Work,
+    /// Something to run that has a priority.
+    Urgent,
     /// Nothing: it has a place alone.
     Place,
     /// The wait for a point.
-    Until(Point, Mark),
+    Wait,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// What an instruction has noted of a storage, to be taken back when it completes.
-#[derive(Clone, Copy, Debug)]
-enum Noted {
-    /// It is one of these reads.
-    Reads(u32),
-    /// It is the storage's last write.
-    Write(u32),
-}
+/// What an instruction has noted of a storage, to be taken back when it completes: that it is the
+/// last write, or, with this bit, that it is one of these reads.
+const READS: u32 = 1 << 31;
 
+/// An instruction, as others see it that come before or after. One cache line: workers pass it on to
+/// one another all the time.
+#[repr(align(64))]
 struct Node {
-    what: What,
-    task: Option<Task>,
-    lane: u32,
-    /// Its entry in the stream's order, if it has a place.
-    place: Option<u64>,
-    priority: Priority,
     /// How many that it comes after have not completed.
     open: u32,
+    /// Its entry in the stream's order, counted from the stream's beginning as far as a number goes.
+    place: u32,
+    lane: u16,
+    what: What,
+    has_place: bool,
     after: SmallVec<[u32; 4]>,
-    noted: SmallVec<[Noted; 4]>,
+    noted: SmallVec<[u32; 4]>,
+}
+
+const _: () = assert!(size_of::<Node>() == 64);
+
+/// What of an instruction matters to those alone who run it.
+#[derive(Default)]
+struct Content {
+    task: Option<Task>,
+    priority: Priority,
+    /// Of a wait, for what.
+    until: Option<(Point, Mark)>,
     within: Option<Arc<Within>>,
     launcher: Option<Point>,
 }
@@ -110,7 +120,7 @@ struct Lane {
     key: StreamKey,
     /// The places that have not passed, with whether each has completed; the first has this number.
     order: VecDeque<(u64, bool)>,
-    first: u64,
+    first: u32,
     /// What all that comes later comes after.
     gate: u32,
     /// The waits since the last instruction that was none.
@@ -126,6 +136,7 @@ pub(crate) struct Graph {
     /// The place of each stream in `lanes`.
     index: Vec<u32>,
     nodes: Vec<Node>,
+    contents: Vec<Content>,
     free: Vec<u32>,
     uses: Vec<Use>,
     reads: Vec<Reads>,
@@ -173,9 +184,9 @@ impl Graph {
                 self.lane(id).within = within;
                 self.finished += 1;
             }
-            Task::Hold(id, point, mark) => self.gate(id, What::Until(point, mark), around),
+            Task::Hold(id, point, mark) => self.gate(id, (point, mark), around),
             Task::Enter(id, launcher, within) => {
-                self.gate(id, What::Until(launcher, Mark::Launched), around);
+                self.gate(id, (launcher, Mark::Launched), around);
                 let lane = self.lane(id);
                 (lane.launcher, lane.within) = (Some(launcher), within);
             }
@@ -210,23 +221,23 @@ impl Graph {
     #[inline]
     pub(super) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
         let number = self.ready.peek()?;
-        let node = &self.nodes[number as usize];
-        let plain = node.within.is_none() && node.launcher.is_none();
-        let call = node.task.as_ref().filter(|_| plain)?.stored()?;
+        let content = &self.contents[number as usize];
+        let plain = content.within.is_none() && content.launcher.is_none();
+        let call = content.task.as_ref().filter(|_| plain)?.stored()?;
         self.ready.pop();
         Some((number, call))
     }
 
     /// A stored call that was taken, and not begun, can run again.
     pub(super) fn give_back(&mut self, number: u32) {
-        self.ready.push(self.nodes[number as usize].priority, number);
+        self.ready.push(self.contents[number as usize].priority, number);
     }
 
     fn job(&mut self, number: u32) -> Option<Job> {
-        let node = &mut self.nodes[number as usize];
-        let lane = self.lanes[node.lane as usize].id;
-        let (within, launcher) = (node.within.take(), node.launcher);
-        Some(Job { number, lane, task: node.task.take()?, within, launcher })
+        let lane = self.lanes[usize::from(self.nodes[number as usize].lane)].id;
+        let content = &mut self.contents[number as usize];
+        let (within, launcher) = (content.within.take(), content.launcher);
+        Some(Job { number, lane, task: content.task.take()?, within, launcher })
     }
 
     /// A job has completed.
@@ -241,8 +252,8 @@ impl Graph {
         let mut k = 0;
         while k < self.awaited.len() {
             let number = self.awaited[k];
-            let What::Until(point, mark) = self.nodes[number as usize].what else { continue };
-            if around.has_come(point, mark) {
+            let until = self.contents[number as usize].until;
+            if until.is_none_or(|(point, mark)| around.has_come(point, mark)) {
                 self.awaited.swap_remove(k);
                 self.finish(number, around);
             } else {
@@ -294,28 +305,19 @@ impl Graph {
     fn node(&mut self, id: StreamId, seq: Option<u64>, what: What) -> u32 {
         let at = self.index[id.index()];
         let lane = &mut self.lanes[at as usize];
-        let place = seq.map(|seq| {
-            lane.order.push_back((seq, false));
-            lane.first + lane.order.len() as u64 - 1
-        });
+        lane.order.extend(seq.map(|seq| (seq, false)));
+        let place = lane.first.wrapping_add(lane.order.len() as u32).wrapping_sub(1);
         let gate = lane.gate;
         let number = self.free.pop().unwrap_or(self.nodes.len() as u32);
         if number as usize == self.nodes.len() {
-            self.nodes.push(Node {
-                what,
-                task: None,
-                lane: at,
-                place,
-                priority: Priority::default(),
-                open: 0,
-                after: SmallVec::new(),
-                noted: SmallVec::new(),
-                within: None,
-                launcher: None,
-            });
+            let (after, noted) = (SmallVec::new(), SmallVec::new());
+            let (lane, has_place) = (at as u16, seq.is_some());
+            self.nodes.push(Node { open: 1, place, lane, what, has_place, after, noted });
+            self.contents.push(Content::default());
         }
         let node = &mut self.nodes[number as usize];
-        (node.what, node.lane, node.place, node.open) = (what, at, place, 1);
+        (node.open, node.place, node.has_place) = (1, place, seq.is_some());
+        (node.lane, node.what) = (at as u16, what);
         self.live += 1;
         if gate != NONE {
             self.order(gate, number);
@@ -330,18 +332,24 @@ impl Graph {
         self.nodes[later as usize].open += 1;
     }
 
-    fn gate(&mut self, id: StreamId, what: What, around: &impl Around) {
-        let number = self.node(id, None, what);
+    fn gate(&mut self, id: StreamId, until: (Point, Mark), around: &impl Around) {
+        let number = self.until(id, None, until);
         self.lane(id).gate = number;
         self.release(number);
         self.settle(around);
     }
 
     fn wait(&mut self, at: Point, until: Point, around: &impl Around) {
-        let number = self.node(at.stream, Some(at.seq), What::Until(until, Mark::Completed));
+        let number = self.until(at.stream, Some(at.seq), (until, Mark::Completed));
         self.lane(at.stream).waits.push(number);
         self.release(number);
         self.settle(around);
+    }
+
+    fn until(&mut self, id: StreamId, seq: Option<u64>, until: (Point, Mark)) -> u32 {
+        let number = self.node(id, seq, What::Wait);
+        self.contents[number as usize].until = Some(until);
+        number
     }
 
     fn record(&mut self, at: Point, around: &impl Around) {
@@ -369,9 +377,12 @@ impl Graph {
         for &(home, _) in uses.iter().filter(|(_, writes)| !*writes) {
             self.read(home, number);
         }
-        let node = &mut self.nodes[number as usize];
-        node.priority = priority;
-        (node.task, node.launcher, node.within) = (Some(task), launcher, within);
+        if priority != Priority::default() {
+            self.nodes[number as usize].what = What::Urgent;
+        }
+        let content = &mut self.contents[number as usize];
+        content.task = Some(task);
+        (content.priority, content.launcher, content.within) = (priority, launcher, within);
         self.release(number);
     }
 
@@ -399,7 +410,7 @@ impl Graph {
             self.order(writer, number);
         }
         self.uses[home as usize] = Use { writer: number, reads };
-        self.nodes[number as usize].noted.push(Noted::Write(home));
+        self.nodes[number as usize].noted.push(home);
     }
 
     fn read(&mut self, home: u32, number: u32) {
@@ -419,7 +430,7 @@ impl Graph {
             self.uses[home as usize].reads = reads;
         }
         self.reads[reads as usize].open += 1;
-        self.nodes[number as usize].noted.push(Noted::Reads(reads));
+        self.nodes[number as usize].noted.push(READS | reads);
     }
 
     /// One of those that a node comes after has completed.
@@ -429,8 +440,9 @@ impl Graph {
         node.open -= 1;
         if node.open == 0 {
             match node.what {
-                What::Work => self.ready.push(node.priority, number),
-                What::Place | What::Until(..) => self.settled.push(number),
+                What::Work => self.ready.push(Priority::default(), number),
+                What::Urgent => self.ready.push(self.contents[number as usize].priority, number),
+                What::Place | What::Wait => self.settled.push(number),
             }
         }
     }
@@ -440,8 +452,10 @@ impl Graph {
     fn settle(&mut self, around: &impl Around) {
         while let Some(number) = self.settled.pop() {
             let node = &self.nodes[number as usize];
-            if let What::Until(point, mark) = node.what
-                && around.is_awaited(self.lanes[node.lane as usize].id, point, mark)
+            let lane = self.lanes[usize::from(node.lane)].id;
+            if node.what == What::Wait
+                && let Some((point, mark)) = self.contents[number as usize].until
+                && around.is_awaited(lane, point, mark)
             {
                 self.awaited.push(number);
             } else {
@@ -452,7 +466,8 @@ impl Graph {
 
     fn finish(&mut self, number: u32, around: &impl Around) {
         let node = &mut self.nodes[number as usize];
-        let (at, place, what) = (node.lane as usize, node.place, node.what);
+        let (at, what) = (usize::from(node.lane), node.what);
+        let place = node.has_place.then_some(node.place);
         let (mut after, mut noted) =
             (std::mem::take(&mut node.after), std::mem::take(&mut node.noted));
         for noted in noted.drain(..) {
@@ -468,20 +483,20 @@ impl Graph {
         self.live -= 1;
         self.finished += 1;
         let lane = &mut self.lanes[at];
-        if what != What::Work {
+        if what == What::Wait {
             if lane.gate == number {
                 lane.gate = NONE;
             }
             lane.waits.retain(|wait| *wait != number);
         }
         let Some(place) = place else { return };
-        lane.order[(place - lane.first) as usize].1 = true;
+        lane.order[place.wrapping_sub(lane.first) as usize].1 = true;
         if place == lane.first {
             let mut passed = 0;
             while let Some((seq, true)) = lane.order.front() {
                 passed = *seq;
                 lane.order.pop_front();
-                lane.first += 1;
+                lane.first = lane.first.wrapping_add(1);
             }
             around.passed(lane.id, passed);
         }
@@ -489,23 +504,21 @@ impl Graph {
 
     /// A use of a storage has ended.
     #[inline]
-    fn take_back(&mut self, number: u32, noted: Noted) {
-        match noted {
-            Noted::Write(home) => {
-                let uses = &mut self.uses[home as usize];
-                if uses.writer == number {
-                    uses.writer = NONE;
-                }
+    fn take_back(&mut self, number: u32, noted: u32) {
+        if noted & READS == 0 {
+            let uses = &mut self.uses[noted as usize];
+            if uses.writer == number {
+                uses.writer = NONE;
             }
-            Noted::Reads(reads) => {
-                let of = &mut self.reads[reads as usize];
-                of.open -= 1;
-                if of.open == 0 && of.writer != NONE {
-                    let writer = of.writer;
-                    self.free_reads.push(reads);
-                    self.release(writer);
-                }
-            }
+            return;
+        }
+        let reads = noted & !READS;
+        let of = &mut self.reads[reads as usize];
+        of.open -= 1;
+        if of.open == 0 && of.writer != NONE {
+            let writer = of.writer;
+            self.free_reads.push(reads);
+            self.release(writer);
         }
     }
 }
