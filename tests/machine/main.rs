@@ -36,6 +36,7 @@ mod memory_cases;
 mod memory_checks;
 mod memory_limit;
 mod misuse;
+mod on_complete;
 mod placement;
 mod poison;
 mod poison_on_device;

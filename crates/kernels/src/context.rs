@@ -8,6 +8,8 @@ use once_cell::sync::OnceCell;
 
 use millstream_types::{Attrs, DType};
 
+use crate::later::{Later, OnComplete};
+
 /// A tensor's memory, as a kernel sees it.
 #[derive(Clone, Copy)]
 pub struct RawTensor<'a> {
@@ -94,6 +96,7 @@ pub struct KernelCtx<'a> {
     workspace: (*mut u8, usize),
     threads: Option<&'a Threads>,
     native: &'a dyn Any,
+    later: Option<&'a dyn Later>,
 }
 
 impl<'a> KernelCtx<'a> {
@@ -111,7 +114,27 @@ impl<'a> KernelCtx<'a> {
         threads: Option<&'a Threads>,
         native: &'a dyn Any,
     ) -> KernelCtx<'a> {
-        KernelCtx { operands, attrs, workspace, threads, native }
+        KernelCtx { operands, attrs, workspace, threads, native, later: None }
+    }
+
+    /// The same call, which may complete later than its kernel returns.
+    pub fn with_later(self, later: &'a dyn Later) -> KernelCtx<'a> {
+        KernelCtx { later: Some(later), ..self }
+    }
+
+    /// A token that completes the call, from any thread: then it has not completed when the kernel
+    /// returns, but once the token says so. A token that is dropped fails the call, and so does an
+    /// error that the kernel returns; that, too, counts once the token has gone, as its holder may use
+    /// the operands till then.
+    ///
+    /// # Errors
+    /// The token was taken before, or the device runs kernels by itself: there, whatever is to be
+    /// waited for has to be on its stream.
+    pub fn on_complete(&self) -> anyhow::Result<OnComplete> {
+        let later = self.later.ok_or_else(|| {
+            anyhow::anyhow!("a call completes with its kernel where the device runs by itself")
+        })?;
+        later.take().ok_or_else(|| anyhow::anyhow!("the call's token was taken before"))
     }
 
     /// How many operands there are.

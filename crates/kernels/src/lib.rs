@@ -25,8 +25,10 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod group;
+mod later;
 pub mod registry;
 
 pub use context::{KernelCtx, Operands, RawTensor, Threads};
 pub use group::{Group, Parcel};
+pub use later::{Later, OnComplete};
 pub use registry::{Kernel, KernelRegistry, standard};

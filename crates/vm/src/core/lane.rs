@@ -46,6 +46,13 @@ pub(super) struct Flying {
     pub(super) effect: Effect,
 }
 
+/// An instruction that somebody else completes: a function of the host's, or who holds its token.
+pub(crate) struct Hosting {
+    pub(crate) instruction: Instruction,
+    /// What has come of it so far.
+    pub(crate) so_far: WorkResult,
+}
+
 /// A stream of the worker.
 pub(super) struct Lane {
     pub(super) id: StreamId,
@@ -59,8 +66,8 @@ pub(super) struct Lane {
     pub(super) held: bool,
     /// Whether it is a pool's: then nothing waits here, and nothing is published.
     pub(super) pooled: bool,
-    /// The instruction for which a function of the host's runs, or which somebody is to complete.
-    pub(super) hosting: Option<Instruction>,
+    /// The instruction that somebody else completes.
+    pub(super) hosting: Option<Hosting>,
     /// Whether the head waits for all that flies to land.
     pub(super) landing: bool,
     /// Launched and not completed, in order.

@@ -11,8 +11,8 @@ use millstream_types::{Cause, Error, EventId, Failure, Point, Result};
 
 use crate::cancel::{self, Cancelled};
 use crate::core::Core;
-use crate::core::lane::{Effect, Flying, Lane, Native};
-use crate::core::work::{CallWork, ReadWork};
+use crate::core::lane::{Effect, Flying, Hosting, Lane, Native};
+use crate::core::work::{CallWork, ReadWork, Token};
 use crate::engine::Engine;
 use crate::host::Blob;
 use crate::inbox::News;
@@ -198,7 +198,8 @@ impl Core {
             return None;
         }
         let made = self.native(at).map(drop);
-        let Core { engine, lanes, .. } = self;
+        let Core { engine, inbox, lanes, .. } = self;
+        let mut taken = false;
         // Nothing on the way of a call counts references: the engine's count would be written by
         // all threads.
         let lane = &mut lanes[at];
@@ -208,28 +209,35 @@ impl Core {
             (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
                 Some(Some(kernel)) => {
                     let (body, within) = (&instruction.body, lane.within.as_ref());
-                    let mut work = CallWork { engine, body, kernel, within };
-                    native.stream.submit(&mut work).map_err(|e| (Cause::Device, e.to_string()))
+                    let token = Token::new(inbox, *point);
+                    let mut work = CallWork { engine, body, kernel, within, token };
+                    let submitted = native.stream.submit(&mut work);
+                    taken = work.token.is_taken();
+                    submitted.map_err(|e| (Cause::Device, e.to_string()))
                 }
                 _ => Err((Cause::Error, no_kernel(engine, op, native))),
             },
         };
         match progress {
-            Ok(progress) => self.submitted(at, seq, instruction, Ok(progress)),
+            Ok(progress) => self.submitted(at, seq, instruction, Ok(progress), taken),
             Err((cause, message)) => self.refused(at, seq, instruction, cause, message),
         }
         None
     }
 
-    /// A call was given to its device, or was not taken.
+    /// A call was given to its device, or was not taken. If its token was, that completes it.
     pub(super) fn submitted(
         &mut self,
         at: usize,
         seq: u64,
         instruction: Instruction,
         progress: Result<Progress>,
+        token: bool,
     ) {
         match progress {
+            Ok(Progress::Done(so_far)) if token => {
+                self.lanes[at].hosting = Some(Hosting { instruction, so_far });
+            }
             Ok(Progress::Pending(ticket)) => {
                 self.launched(at, seq, Some(ticket), None, Effect::Call(instruction));
             }
@@ -409,7 +417,7 @@ impl Core {
             inbox.post(News::HostDone(point, result));
         }));
         match started {
-            Ok(()) => self.lanes[at].hosting = Some(instruction),
+            Ok(()) => self.lanes[at].hosting = Some(Hosting { instruction, so_far: Ok(()) }),
             Err(error) => {
                 self.fail(at, &instruction, Cause::Error, error.to_string());
                 self.finish_on_host(at, &instruction);
@@ -433,10 +441,12 @@ impl Core {
 
     /// A function of the host's has returned.
     pub(super) fn host_done(&mut self, at: usize, seq: u64, result: WorkResult) {
-        let awaits = |i: &mut Instruction| i.body.at().is_some_and(|at| at.seq == seq);
-        // A token may speak up after its call has failed.
-        let Some(instruction) = self.lanes[at].hosting.take_if(awaits) else { return };
-        self.finish_call(at, &instruction, result);
+        let awaits = |h: &mut Hosting| h.instruction.body.at().is_some_and(|at| at.seq == seq);
+        // A device that refused a call after its kernel had run does not wait for the token.
+        let Some(Hosting { instruction, so_far }) = self.lanes[at].hosting.take_if(awaits) else {
+            return;
+        };
+        self.finish_call(at, &instruction, so_far.and(result));
         self.finish_on_host(at, &instruction);
     }
 

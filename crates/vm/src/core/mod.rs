@@ -37,6 +37,7 @@ use crate::inbox::{Inbox, News};
 use crate::points::{Mark, Waiter};
 use crate::task::{StoredCall, Task};
 
+pub(crate) use lane::Hosting;
 use lane::Lane;
 
 /// How far a stream has come, for the log of a simulated run.
@@ -221,9 +222,9 @@ impl Core {
             let done = self.engine.points.stream(lane.id).completed();
             // Writing to a string does not fail.
             let _ = write!(into, "{} ({}): {done} completed", lane.id, lane.key);
-            if let Some(instruction) = &lane.hosting {
+            if let Some(Hosting { instruction, .. }) = &lane.hosting {
                 let name = instruction.body.kind().name();
-                let _ = write!(into, ", a function of the host's runs for {name}");
+                let _ = write!(into, ", {name} is to be completed by somebody else");
             } else if let Some(first) = lane.flying.front() {
                 let _ = write!(into, ", {} is on the device", first.seq);
             }

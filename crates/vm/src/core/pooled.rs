@@ -1,10 +1,9 @@
 //! Instructions of pools: each is run by itself, as its own.
 
 use millstream_ep::WorkResult;
-use millstream_instructions::Instruction;
 use millstream_types::{StreamId, StreamKey};
 
-use crate::core::{Core, NONE};
+use crate::core::{Core, Hosting, NONE};
 use crate::pool::Job;
 use crate::sync::sleep;
 use crate::task::StoredCall;
@@ -12,10 +11,10 @@ use crate::task::StoredCall;
 use super::POLL;
 
 impl Core {
-    /// Runs an instruction that all has been waited for. Returns it if a function of the host's, or
-    /// whoever holds its token, has yet to complete it; otherwise it has completed. Where its place
+    /// Runs an instruction that all has been waited for. Returns it if somebody else has yet to
+    /// complete it; otherwise it has completed. Where its place
     /// is to be published, the pool knows.
-    pub(crate) fn run_pooled(&mut self, job: Job) -> Option<Instruction> {
+    pub(crate) fn run_pooled(&mut self, job: Job) -> Option<Hosting> {
         let at = self.index[job.lane.index()] as usize;
         let lane = &mut self.lanes[at];
         (lane.within, lane.launcher) = (job.within, job.launcher);
@@ -30,7 +29,7 @@ impl Core {
 
     /// As [`Core::run_pooled`], of a stored call with nothing around it.
     #[inline]
-    pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<Instruction> {
+    pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<Hosting> {
         let at = self.index[call.stream.index()] as usize;
         let lane = &mut self.lanes[at];
         if lane.within.is_some() {
@@ -58,10 +57,10 @@ impl Core {
     }
 
     /// Completes what [`Core::run_pooled`] returned, also on another worker.
-    pub(crate) fn finish_pooled(&mut self, instruction: Instruction, result: WorkResult) {
-        let Some(point) = instruction.body.at() else { return };
+    pub(crate) fn finish_pooled(&mut self, hosting: Hosting, result: WorkResult) {
+        let Some(point) = hosting.instruction.body.at() else { return };
         let at = self.index[point.stream.index()] as usize;
-        self.lanes[at].hosting = Some(instruction);
+        self.lanes[at].hosting = Some(hosting);
         self.host_done(at, point.seq, result);
     }
 

@@ -8,7 +8,7 @@ use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::TensorId;
 
 use crate::core::Core;
-use crate::core::work::{DetachedCall, NO_ATTRS};
+use crate::core::work::{DetachedCall, NO_ATTRS, Token};
 use crate::engine::Engine;
 use crate::slots::CallSlot;
 use crate::task::{StoredCall, Task};
@@ -16,7 +16,7 @@ use crate::task::{StoredCall, Task};
 impl Core {
     /// Makes a stored call. Gives it back, as an instruction, if the lane is held before it.
     pub(super) fn call_stored(&mut self, at: usize, call: StoredCall) -> Option<Task> {
-        let Core { engine, lanes, .. } = self;
+        let Core { engine, inbox, lanes, .. } = self;
         let lane = &mut lanes[at];
         // SAFETY: the lane runs the call, which names the slot; the borrow ends with this function.
         let Some(slot) = (unsafe { engine.calls.get(call.number as usize) }) else {
@@ -32,14 +32,17 @@ impl Core {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
         };
-        let mut work = StoredWork { engine, slot, kernel, call };
-        match native.stream.submit(&mut work) {
-            Ok(Progress::Done(Ok(()))) if !engine.poison.any() => {
+        let token = Token::new(inbox, call.at());
+        let mut work = StoredWork { engine, slot, kernel, call, token };
+        let submitted = native.stream.submit(&mut work);
+        let taken = work.token.is_taken();
+        match submitted {
+            Ok(Progress::Done(Ok(()))) if !taken && !engine.poison.any() => {
                 self.completed(at, call.seq);
             }
             submitted => {
                 let instruction = call.instruction(slot);
-                self.submitted(at, call.seq, instruction, submitted);
+                self.submitted(at, call.seq, instruction, submitted, taken);
             }
         }
         None
@@ -52,6 +55,7 @@ struct StoredWork<'a> {
     slot: &'a CallSlot,
     kernel: &'a Arc<dyn Kernel>,
     call: StoredCall,
+    token: Token<'a>,
 }
 
 impl Work for StoredWork<'_> {
@@ -65,7 +69,7 @@ impl Work for StoredWork<'_> {
         // SAFETY: as for every call: the list orders all conflicting uses before and after it, and
         // places no two live storages on the same bytes; the memory lives as long as the engine.
         let ctx = unsafe { KernelCtx::new(&operands, attrs, none, threads, native) };
-        self.kernel.run(&ctx)
+        self.kernel.run(&ctx.with_later(&self.token))
     }
 
     fn detach(&mut self) -> Box<dyn Work> {

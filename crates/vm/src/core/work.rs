@@ -1,16 +1,18 @@
 //! Work that streams are given: calls and reads, to be run now or when their device gets to them.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Work, WorkResult};
 use millstream_instructions::{Body, Operand};
-use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
-use millstream_types::Attrs;
+use millstream_kernels::{Kernel, KernelCtx, Later, OnComplete, Operands, RawTensor};
+use millstream_types::{Attrs, Point};
 
 use crate::cancel::{self, Within};
 use crate::engine::Engine;
 use crate::host::copy_out;
+use crate::inbox::{Inbox, News};
 
 /// The operands of a call, looked up when the kernel asks.
 struct CallOperands<'a> {
@@ -34,11 +36,38 @@ impl Operands for CallOperands<'_> {
 
 pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
+/// What a token needs to tell a call's worker of its end.
+pub(super) struct Token<'a> {
+    inbox: &'a Arc<Inbox>,
+    at: Point,
+    taken: Cell<bool>,
+}
+
+impl<'a> Token<'a> {
+    pub(super) const fn new(inbox: &'a Arc<Inbox>, at: Point) -> Token<'a> {
+        Token { inbox, at, taken: Cell::new(false) }
+    }
+
+    /// Whether somebody else completes the call.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.get()
+    }
+}
+
+impl Later for Token<'_> {
+    fn take(&self) -> Option<OnComplete> {
+        let (inbox, at) = (self.inbox.clone(), self.at);
+        let token = || OnComplete::new(move |result| inbox.post(News::HostDone(at, result)));
+        (!self.taken.replace(true)).then(token)
+    }
+}
+
 fn run_call(
     engine: &Engine,
     body: &Body,
     kernel: &dyn Kernel,
     within: Option<&Arc<Within>>,
+    token: Option<&Token<'_>>,
     native: &dyn Any,
 ) -> WorkResult {
     let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
@@ -55,7 +84,10 @@ fn run_call(
     // SAFETY: the list orders all conflicting uses before and after this call, and places no two
     // live storages or workspaces on the same bytes; the memory lives as long as the engine.
     let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&engine.threads), native) };
-    kernel.run(&ctx)
+    match token {
+        Some(token) => kernel.run(&ctx.with_later(token)),
+        None => kernel.run(&ctx),
+    }
 }
 
 /// A call that is to run now.
@@ -64,11 +96,12 @@ pub(super) struct CallWork<'a> {
     pub(super) body: &'a Body,
     pub(super) kernel: &'a Arc<dyn Kernel>,
     pub(super) within: Option<&'a Arc<Within>>,
+    pub(super) token: Token<'a>,
 }
 
 impl Work for CallWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        run_call(self.engine, self.body, &**self.kernel, self.within, native)
+        run_call(self.engine, self.body, &**self.kernel, self.within, Some(&self.token), native)
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
@@ -93,7 +126,7 @@ impl Work for DetachedCall {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         let DetachedCall { engine, body, kernel, within } = self;
         crate::guard::within(engine.machine, || {
-            run_call(engine, body, &**kernel, within.as_ref(), native)
+            run_call(engine, body, &**kernel, within.as_ref(), None, native)
         })
     }
 

@@ -323,7 +323,7 @@ impl Worker {
         let world = World { engine, inbox: &self.inbox };
         match self.core.run_pooled(job) {
             None => pools.ran(number, lane, &world),
-            Some(instruction) => pools.host(number, instruction, &mut self.core, &world),
+            Some(hosting) => pools.host(number, hosting, &mut self.core, &world),
         }
     }
 

@@ -372,10 +372,10 @@ impl Graph {
         let priority = around.uses(&task, &mut uses);
         // Writes first: one that also reads its storage comes after everything that a read would.
         for &(home, _) in uses.iter().filter(|(_, writes)| *writes) {
-            self.write(home, number);
+            self.write(home & !READS, number);
         }
         for &(home, _) in uses.iter().filter(|(_, writes)| !*writes) {
-            self.read(home, number);
+            self.read(home & !READS, number);
         }
         if priority != Priority::default() {
             self.nodes[number as usize].what = What::Urgent;

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use millstream_ep::WorkResult;
-use millstream_instructions::Instruction;
 use millstream_types::{Point, StreamId, StreamKey};
 
-use crate::core::Core;
+use crate::core::{Core, Hosting};
 use crate::inbox::News;
 use crate::task::{StoredCall, Task};
 
@@ -18,7 +17,7 @@ use super::graph::{Graph, Job};
 pub(crate) struct Ledger {
     graph: Graph,
     /// Instructions that somebody else completes, with their numbers.
-    hosted: HashMap<Point, (u32, Instruction)>,
+    hosted: HashMap<Point, (u32, Hosting)>,
     /// Results of such that came before the worker had said that it was one.
     early: HashMap<Point, WorkResult>,
     /// Streams with points that were published and not flushed.
@@ -84,14 +83,14 @@ impl Ledger {
     pub(crate) fn host(
         &mut self,
         number: u32,
-        instruction: Instruction,
+        hosting: Hosting,
         core: &mut Core,
         world: &World<'_>,
     ) {
-        let Some(point) = instruction.body.at() else { return };
+        let Some(point) = hosting.instruction.body.at() else { return };
         match self.early.remove(&point) {
-            Some(result) => self.complete(number, instruction, result, core, world),
-            None => drop(self.hosted.insert(point, (number, instruction))),
+            Some(result) => self.complete(number, hosting, result, core, world),
+            None => drop(self.hosted.insert(point, (number, hosting))),
         }
     }
 
@@ -101,8 +100,8 @@ impl Ledger {
             News::Stop => self.stop = true,
             News::Resume(_) => self.graph.look_again(world),
             News::HostDone(point, result) => match self.hosted.remove(&point) {
-                Some((number, instruction)) => {
-                    self.complete(number, instruction, result, core, world);
+                Some((number, hosting)) => {
+                    self.complete(number, hosting, result, core, world);
                 }
                 None => drop(self.early.insert(point, result)),
             },
@@ -114,14 +113,14 @@ impl Ledger {
     fn complete(
         &mut self,
         number: u32,
-        instruction: Instruction,
+        hosting: Hosting,
         result: WorkResult,
         core: &mut Core,
         world: &World<'_>,
     ) {
-        let Some(point) = instruction.body.at() else { return };
+        let Some(point) = hosting.instruction.body.at() else { return };
         core.open_pooled(point.stream, |lane| self.graph.key(lane).clone());
-        core.finish_pooled(instruction, result);
+        core.finish_pooled(hosting, result);
         self.ran(number, point.stream, world);
     }
 

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_instructions::Instruction;
 use millstream_types::{Error, Result, StreamId};
 
-use crate::core::Core;
+use crate::core::{Core, Hosting};
 use crate::driver::pause;
 use crate::engine::Engine;
 use crate::guard;
@@ -397,13 +396,13 @@ impl Worker<'_> {
 
     /// Somebody else completes the call that is number `k` of those taken.
     #[cold]
-    fn host(&mut self, k: usize, instruction: Instruction) {
+    fn host(&mut self, k: usize, hosting: Hosting) {
         let mut state = self.shared.lock();
         let State { taken, ledger, .. } = &mut *state;
         let which = &mut taken[self.number].calls[k];
         let call = *which;
         which.0 = TOLD;
-        ledger.host(call.0, instruction, &mut self.core, &self.shared.world());
+        ledger.host(call.0, hosting, &mut self.core, &self.shared.world());
     }
 
     /// What is seen to before the lock is let go of.
