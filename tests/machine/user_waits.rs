@@ -144,3 +144,45 @@ fn who_gave_up_waits_later() {
     let list = listing(&m.finish_recording().unwrap());
     assert!(list.contains("StreamWaitEvent") && !list.contains("HostObserved"), "{list}");
 }
+
+/// One tensor is waited for up to its last write: reads of it, and what its stream does later, may
+/// still be on their way.
+#[test]
+fn a_tensor_is_waited_for_up_to_its_last_write() {
+    let (m, hand) = by_hand();
+    let (s, t) = (sim(&m, 0), sim(&m, 1));
+    let x = m.empty(&s, f32_spec(&[1])).unwrap();
+    m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
+    let y = call(&m, "relu", &[&x], &t);
+    let later = call(&m, "relu", &[&x], &s);
+    let late = x.synchronize_for(Duration::ZERO).unwrap_err();
+    assert!(matches!(late.without_place(), Error::Timeout { .. }), "{late}");
+    let written = x.completion().unwrap();
+    // One command: the write.
+    let first = || hand.streams().into_iter().find(|stream| !stream.commands.is_empty());
+    while first().is_none_or(|stream| !hand.step(stream.id).unwrap()) {
+        std::thread::yield_now();
+    }
+    written.wait().unwrap();
+    block_on(x.completion().unwrap()).unwrap();
+    assert!(!y.completion().unwrap().query() && !later.completion().unwrap().query());
+    hand.run_until(|| y.completion().unwrap().query());
+    x.release().unwrap();
+    assert!(x.synchronize().is_err());
+}
+
+/// What else has failed on its stream is no matter of the tensor's.
+#[test]
+fn a_tensor_is_as_well_as_its_last_write() {
+    for driver in ALL_DRIVERS {
+        let m = failing(driver);
+        let s = cpu(&m, 0);
+        let x = upload(&s, &m, &[1.0]);
+        let (bad, good) = (call(&m, "fail", &[&x], &s), call(&m, "relu", &[&x], &s));
+        good.synchronize().unwrap();
+        failure(bad.synchronize().unwrap_err());
+        m.call("fill", &[&bad]).attr("value", 2.0).on(&s).unwrap();
+        bad.synchronize().unwrap();
+        s.synchronize().unwrap_err();
+    }
+}

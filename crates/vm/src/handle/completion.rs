@@ -21,13 +21,21 @@ pub struct Completion {
     machine: Machine,
     /// At most one of each stream.
     points: SmallVec<[Point; 1]>,
+    /// The storage that is waited for, if it is one tensor's.
+    storage: Option<u64>,
     /// Who is told already, once which point has completed.
     told: Option<(Point, Waker)>,
 }
 
 impl Completion {
     pub(crate) fn new(machine: Machine, points: impl IntoIterator<Item = Point>) -> Completion {
-        Completion { machine, points: points.into_iter().collect(), told: None }
+        let points = points.into_iter().collect();
+        Completion { machine, points, storage: None, told: None }
+    }
+
+    /// Of the last write of a storage, the number of which is given.
+    pub(crate) fn of_storage(machine: Machine, last: Point, storage: Option<u64>) -> Completion {
+        Completion { storage, ..Completion::new(machine, [last]) }
     }
 
     /// Whether all has completed. Never blocks.
@@ -39,7 +47,7 @@ impl Completion {
     ///
     /// # Errors
     /// Why the first instruction on a stream, up to the one waited for, failed or was skipped since
-    /// failures were last cleared.
+    /// failures were last cleared. Of a tensor: why that is poisoned.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         self.wait_from(None, Origin::caller())
@@ -66,8 +74,11 @@ impl Completion {
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &self.points, origin);
         drop(emission);
-        let failures = &self.machine.shared.engine.failures;
-        let first = self.points.iter().find_map(|&point| failures.up_to(point));
+        let engine = &self.machine.shared.engine;
+        let first = match self.storage {
+            Some(storage) => engine.poison.get(storage),
+            None => self.points.iter().find_map(|&point| engine.failures.up_to(point)),
+        };
         first.map_or(Ok(()), |f| Err(Error::of(f)))
     }
 }

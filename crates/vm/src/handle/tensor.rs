@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
@@ -131,6 +132,45 @@ impl Tensor {
             Some(writer) => Ok(writer),
             None => machine.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
         }
+    }
+
+    /// Blocks until the tensor's last write so far has completed; reads of it are not waited for, nor
+    /// is anything later on its stream. On a pool, which has no order, all that the pool was given
+    /// before the write is.
+    ///
+    /// # Errors
+    /// The failure that poisoned the tensor, or it was released.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let origin = Origin::caller();
+        self.completion().and_then(|done| done.wait_from(None, origin))
+    }
+
+    /// As [`Tensor::synchronize`], for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`](millstream_types::Error::Timeout), or as [`Tensor::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        let origin = Origin::caller();
+        self.completion().and_then(|done| done.wait_from(Some(timeout), origin))
+    }
+
+    /// The tensor's last write so far, to be waited for as a future or later.
+    ///
+    /// # Errors
+    /// The tensor was released. Asked from within the machine's own work, or an earlier emission
+    /// panicked.
+    #[track_caller]
+    pub fn completion(&self) -> Result<Completion> {
+        let (machine, origin) = (&self.0.machine, Origin::caller());
+        let at = |e: millstream_types::Error| e.at(&origin);
+        crate::guard::refuse_within(machine.shared.engine.machine, "waiting").map_err(at)?;
+        let emission = machine.shared.lock().map_err(at)?;
+        let last = emission.builder.last_write(self.0.tensor).map_err(at)?;
+        let storage = emission.router.slot(self.0.tensor.id).map(|slot| slot.storage);
+        drop(emission);
+        Ok(Completion::of_storage(machine.clone(), last, storage))
     }
 
     /// Reads the elements back: in row-major order without gaps, as bytes. Blocks.
