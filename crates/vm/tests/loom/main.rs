@@ -2,6 +2,8 @@
 //! allows. The files under test are the crate's own, compiled on loom's primitives.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each model uses a part of each file")]
 
+#[path = "../../src/pool/hand.rs"]
+mod hand;
 #[path = "../../src/inbox.rs"]
 mod inbox;
 #[path = "../../src/points.rs"]
@@ -33,6 +35,7 @@ mod sync {
 use loom::thread;
 use millstream_types::StreamId;
 
+use hand::Hand;
 use inbox::{Inbox, News};
 use points::{Mark, StreamState, Waiter};
 use sync::Arc;
@@ -105,5 +108,47 @@ fn a_published_point_reaches_its_waiter() {
         // The hint in `publish` may miss a waiter; this must not.
         owner.flush();
         waiter.join().unwrap();
+    });
+}
+
+/// A worker takes three calls, and somebody takes over what it has not begun: each call is run once,
+/// and who takes over sees what was done before.
+#[test]
+fn calls_in_hand_are_run_once() {
+    loom::model(|| {
+        let hand = Arc::new(Hand::default());
+        // How many calls are the worker's: what the crew's lock protects.
+        let left = Arc::new(sync::Mutex::new(3));
+        let ran = Arc::new(loom::cell::UnsafeCell::new(0u64));
+        let base = hand.take();
+        let worker = {
+            let (hand, left, ran) = (hand.clone(), left.clone(), ran.clone());
+            thread::spawn(move || {
+                let mut count = 0;
+                loop {
+                    // A call leaves something behind.
+                    if count == 0 {
+                        ran.with_mut(|ran| unsafe { *ran = 1 });
+                    }
+                    count += 1;
+                    if count == 3
+                        || !(hand.begin(base + 1 + count) || count < *left.lock().unwrap())
+                    {
+                        return count;
+                    }
+                }
+            })
+        };
+        let taken = {
+            let mut left = left.lock().unwrap();
+            let begun = hand.stop().unwrap() - base;
+            if begun > 1 {
+                // The first has been run, and what it did is seen.
+                ran.with(|ran| assert_eq!(unsafe { *ran }, 1));
+            }
+            *left = begun;
+            3 - begun
+        };
+        assert_eq!(worker.join().unwrap() + taken, 3);
     });
 }

@@ -69,6 +69,7 @@ mod watch;
 
 mod device;
 mod host_programs;
+mod pool_programs;
 mod programs;
 mod rig;
 mod sync;
