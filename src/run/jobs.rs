@@ -28,6 +28,7 @@ impl Stage for Recording {
         let into: Option<Vec<JobTensor>> =
             call.into.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
         let (attrs, origin) = (call.attrs.clone(), origin.clone());
+        self.0.prioritize(call.priority);
         self.0.call_from(call.op, &inputs, into.as_deref(), attrs, *stream, origin)
     }
 

@@ -53,7 +53,11 @@ impl Stage for Live<'_> {
         stream: &Stream,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
-        let mut made = self.machine.call(call.op, &call.inputs).attrs(call.attrs.clone());
+        let mut made = self
+            .machine
+            .call(call.op, &call.inputs)
+            .attrs(call.attrs.clone())
+            .priority(call.priority);
         if let Some(targets) = &call.into {
             made = made.into(targets);
         }

@@ -292,7 +292,7 @@ impl Stage for Rehearsal {
             into: into.as_deref(),
             attrs: &attrs,
             stream: *stream,
-            priority: Priority::default(),
+            priority: Priority(call.priority),
             section: self.section(),
             origin,
         };

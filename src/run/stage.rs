@@ -9,6 +9,7 @@ pub(super) struct OpCall<'a, T> {
     pub(super) inputs: Vec<&'a T>,
     pub(super) into: Option<Vec<&'a T>>,
     pub(super) attrs: &'a Attrs,
+    pub(super) priority: i32,
     /// How many results are given names.
     pub(super) named: usize,
 }

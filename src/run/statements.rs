@@ -147,7 +147,14 @@ impl<'a, S: Stage> Walk<'a, S> {
             Results::Into(targets) => (&[][..], Some(tensors(&self.values, targets).map_err(at)?)),
         };
         let inputs = tensors(&self.values, &call.inputs).map_err(at)?;
-        let op = OpCall { op: &call.op, inputs, into, attrs: &call.attrs, named: named.len() };
+        let op = OpCall {
+            op: &call.op,
+            inputs,
+            into,
+            attrs: &call.attrs,
+            priority: call.priority,
+            named: named.len(),
+        };
         let results = self.stage.call(&op, &stream, origin).map_err(at)?;
         if results.len() < named.len() {
             let message = format!(

@@ -1,6 +1,7 @@
 //! Small random programs, each from a seed, as native traces.
 //!
-//! They use what makes order matter: one to four compute streams of a device, in place changes,
+//! They use what makes order matter: one to four compute streams of a device, on the host some of
+//! them pools, in place changes,
 //! views, releases, events, barriers, critical sections, host reads, and on a simulated device the
 //! copies to it and back. Elements are whole numbers, so results are exact.
 
@@ -68,7 +69,10 @@ impl Making {
             "  \"streams\": {{\n    \"host\": {{ \"device\": \"cpu:0\", \"index\": 9 }}"
         ));
         for k in 0..self.streams {
-            self.put(format_args!(",\n    \"s{k}\": {{ \"device\": \"{device}\" }}"));
+            // Elsewhere a pool runs in the order of emission.
+            let is_pool = !self.device && self.below(3) == 0;
+            let mode = if is_pool { ", \"mode\": \"pool\"" } else { "" };
+            self.put(format_args!(",\n    \"s{k}\": {{ \"device\": \"{device}\"{mode} }}"));
         }
         if self.device {
             for (name, ty) in [("in", "host2device"), ("out", "device2host")] {

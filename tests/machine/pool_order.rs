@@ -292,3 +292,29 @@ fn a_machine_that_goes_drains_its_pools() {
     drop((x, p, m));
     assert_eq!(log.taken(), [1.0; 1000]);
 }
+
+/// The streams of a stored list may be pools, too: each run of it comes after the one before.
+#[test]
+fn stored_lists_on_pools() {
+    for driver in ALL_DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let s = cpu(&m, 0);
+        let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[0.0]));
+        let mut list = m.job_recorder();
+        let p = list.stream_with_mode(&StreamKey::compute(CPU, 0), StreamMode::Pool).unwrap();
+        let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
+        let doubled = list.call("add", &[a, a], Attrs::new(), p).unwrap()[0];
+        list.prioritize(3);
+        let squared = list.call("mul", &[a, a], Attrs::new(), p).unwrap()[0];
+        let at = Origin::caller();
+        list.call_from("sub", &[doubled, squared], Some(&[b]), Attrs::new(), p, at).unwrap();
+        list.call("add_", &[a, b], Attrs::new(), p).unwrap();
+        let job = m.store(list).unwrap();
+        // x += 2x - x², three times.
+        for _ in 0..3 {
+            job.launch().unwrap();
+        }
+        assert_eq!((read(&x), read(&y)), (vec![2.0], vec![0.0]), "{driver:?}");
+        m.synchronize().unwrap();
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{OfflineCatalog, OfflineSink, Output};
 use millstream_instructions::{
-    Body, Builder, BuilderConfig, Call, InstructionList, Outcome, SyncPolicy, TensorRef,
+    Body, Builder, BuilderConfig, Call, InstructionList, Outcome, Priority, SyncPolicy, TensorRef,
 };
 use millstream_types::{Attrs, DType, DeviceId, Origin, StreamId, StreamKey, TensorSpec};
 use proptest::prelude::*;
@@ -46,6 +46,7 @@ fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64)
             into: None,
             attrs: &attrs,
             stream,
+            priority: Priority::default(),
             section: None,
             origin: &Origin::Unknown,
         };

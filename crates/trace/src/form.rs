@@ -273,6 +273,8 @@ statements! {
         into "into": Names,
         /// The stream it runs on; the run chooses unless given.
         stream "stream": Name,
+        /// How urgent it is among the calls of a pool; 0 unless given, the highest go first.
+        priority "priority": i32,
         /// Its arguments that are not tensors, by name.
         attrs "attrs": Attributes,
     }

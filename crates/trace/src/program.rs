@@ -256,6 +256,8 @@ pub struct Call {
     pub attrs: Attrs,
     /// The stream, if the file says one.
     pub stream: Option<StreamRef>,
+    /// How urgent it is, on a pool.
+    pub priority: i32,
 }
 
 /// Where the results of a call go.

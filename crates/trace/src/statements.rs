@@ -199,7 +199,10 @@ impl<'r, 'a> Statements<'r, 'a> {
         };
         let attrs = attrs(reader, form.attrs)?;
         let stream = self.optional_stream(form.stream)?;
-        Ok(Call { op, op_place: reader.place(op_at), inputs, results, attrs, stream })
+        let priority =
+            form.priority.map(|at| reader.number(at, "a priority, a whole number of 32 bits"));
+        let (op_place, priority) = (reader.place(op_at), priority.transpose()?.unwrap_or_default());
+        Ok(Call { op, op_place, inputs, results, attrs, stream, priority })
     }
 
     fn critical_section(

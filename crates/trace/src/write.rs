@@ -235,6 +235,9 @@ impl Writer<'_> {
                 if !call.attrs.is_empty() {
                     let _ = write!(text, ", \"attrs\": {}", attrs(&call.attrs));
                 }
+                if call.priority != 0 {
+                    let _ = write!(text, ", \"priority\": {}", call.priority);
+                }
                 format!("{text}{} }}", self.on(call.stream))
             }
             Action::Release(values) => format!("{{ \"release\": {} }}", self.list(values)),

@@ -25,6 +25,7 @@ pub struct JobRecorder {
     builder: Builder,
     sink: OfflineSink,
     bound: Vec<(Tensor, JobTensor)>,
+    priority: Priority,
 }
 
 impl JobRecorder {
@@ -79,6 +80,11 @@ impl JobRecorder {
         Ok(JobTensor(inner))
     }
 
+    /// How urgent the calls that follow are, on streams that are pools. 0 at first.
+    pub fn prioritize(&mut self, priority: i32) {
+        self.priority = Priority(priority);
+    }
+
     /// Calls an op.
     ///
     /// # Errors
@@ -118,7 +124,7 @@ impl JobRecorder {
             into: targets.as_deref(),
             attrs: &attrs,
             stream,
-            priority: Priority::default(),
+            priority: self.priority,
             section: None,
             origin: &origin,
         };
@@ -241,6 +247,7 @@ impl Machine {
             builder,
             sink: OfflineSink::default(),
             bound: Vec::new(),
+            priority: Priority::default(),
         }
     }
 

@@ -119,6 +119,7 @@ impl Import<'_> {
             },
             attrs,
             stream,
+            priority: 0,
         };
         self.push(Action::Call(Box::new(call)));
         Ok(results)

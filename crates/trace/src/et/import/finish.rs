@@ -78,6 +78,7 @@ impl Import<'_> {
                     results: Results::New(vec![number(copy)]),
                     attrs: Attrs::new(),
                     stream: None,
+                    priority: 0,
                 };
                 statements.push(Statement { place, action: Action::Call(Box::new(call)) });
             }
