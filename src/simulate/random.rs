@@ -1,9 +1,8 @@
 //! Small random programs, each from a seed, as native traces.
 //!
 //! They use what makes order matter: one to four compute streams of a device, on the host some of
-//! them pools, in place changes,
-//! views, releases, events, barriers, critical sections, host reads, and on a simulated device the
-//! copies to it and back. Elements are whole numbers, so results are exact.
+//! them pools, in place changes, views, releases, events, barriers, critical sections, host reads, and
+//! on a simulated device the copies to it and back. Elements are whole numbers, so results are exact.
 
 use std::fmt::Write;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use millstream::{Attrs, Tensor};
+use millstream::{Attrs, DType, DeviceId, Machine, MachineConfig, Tensor, TensorSpec};
 
 use super::bed::{Bed, CHECKED, GATE, GRAIN, READS};
 use super::workload::{Workload, workload};
@@ -19,6 +19,7 @@ pub(super) fn run(args: &EngineArgs, test: &str) -> Result<Vec<Row>> {
         "mem" => pending_memory(args),
         "idle" => idle(args),
         "flat" => flat(args),
+        "endless" => endless(args),
         "metg" => metg(args),
         "stencil" => stencil(args),
         name => {
@@ -230,4 +231,28 @@ fn processor_time() -> Result<f64> {
         total += ran.parse::<f64>()? / 1e9;
     }
     Ok(total)
+}
+
+/// Tensors are made, computed and let go of, ten million times unless more is asked for, on a machine as
+/// it comes: the time, and by how much the process has grown since the first hundred thousand.
+fn endless(args: &EngineArgs) -> Result<Vec<Row>> {
+    const FIRST: u32 = 100_000;
+    let count = args.count.max(10_000_000);
+    let machine = Machine::new(MachineConfig::default())?;
+    let stream = machine.compute(&DeviceId::cpu(0), 0)?;
+    let spec = TensorSpec::contiguous(DType::F32, &[256])?;
+    let x = machine.upload(&stream, spec, vec![0; 1024])?;
+    let (mut start, mut before, mut most) = (Instant::now(), 0.0, 0.0f64);
+    for k in 0..count {
+        drop(machine.call("relu", &[&x]).on(&stream)?);
+        if k == FIRST {
+            (start, before) = (Instant::now(), resident()?);
+        } else if k % FIRST == 0 {
+            most = most.max(resident()? - before);
+        }
+    }
+    let ns_per_op = start.elapsed().as_nanos() as f64 / f64::from(count - FIRST);
+    machine.synchronize()?;
+    let args = EngineArgs { count, ..args.clone() };
+    Ok(vec![row(&args, "endless", ns_per_op, ns_per_op, most / 1048576.0, "MiB more at most")])
 }

@@ -38,7 +38,7 @@ pub(crate) use verify::{VerifyArgs, verify_lists};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EngineArgs {
     /// The workload: chain, indep, nodep, random, fan, stencil, metg, lat, latidle, mem, flat, idle,
-    /// verify, or all.
+    /// endless, verify, or all.
     #[arg(long, default_value = "chain")]
     test: String,
     /// On in-order streams, on a pool, or first the one and then the other.

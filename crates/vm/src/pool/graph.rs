@@ -24,6 +24,7 @@ use crate::points::Mark;
 use crate::task::{StoredCall, Task};
 
 use super::ready::Ready;
+use super::storages::{After, Noted, Storages};
 
 /// The storages that a task uses, and whether it writes them.
 pub(super) type Uses = SmallVec<[(u32, bool); 4]>;
@@ -66,11 +67,7 @@ enum What {
     Wait,
 }
 
-const NONE: u32 = u32::MAX;
-
-/// What an instruction has noted of a storage, to be taken back when it completes: that it is the
-/// last write, or, with this bit, that it is one of these reads.
-const READS: u32 = 1 << 31;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// An instruction, as others see it that come before or after. One cache line: workers pass it on to
 /// one another all the time.
@@ -100,21 +97,6 @@ struct Content {
     launcher: Option<Point>,
 }
 
-/// The uses of a storage that have not completed.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    writer: u32,
-    reads: u32,
-}
-
-/// The reads between two writes.
-#[derive(Clone, Copy, Debug)]
-struct Reads {
-    open: u32,
-    /// The write that waits for them.
-    writer: u32,
-}
-
 struct Lane {
     id: StreamId,
     key: StreamKey,
@@ -138,9 +120,7 @@ pub(crate) struct Graph {
     nodes: Vec<Node>,
     contents: Vec<Content>,
     free: Vec<u32>,
-    uses: Vec<Use>,
-    reads: Vec<Reads>,
-    free_reads: Vec<u32>,
+    storages: Storages,
     ready: Ready,
     /// The waits whose points have yet to come.
     awaited: Vec<u32>,
@@ -372,10 +352,12 @@ impl Graph {
         let priority = around.uses(&task, &mut uses);
         // Writes first: one that also reads its storage comes after everything that a read would.
         for &(home, _) in uses.iter().filter(|(_, writes)| *writes) {
-            self.write(home & !READS, number);
+            let noted = self.storages.write(home, number);
+            self.note(number, noted);
         }
         for &(home, _) in uses.iter().filter(|(_, writes)| !*writes) {
-            self.read(home & !READS, number);
+            let noted = self.storages.read(home, number);
+            self.note(number, noted);
         }
         if priority != Priority::default() {
             self.nodes[number as usize].what = What::Urgent;
@@ -386,51 +368,16 @@ impl Graph {
         self.release(number);
     }
 
+    /// A node uses a storage, and comes after what the storage says.
     #[inline]
-    fn uses(&mut self, home: u32) -> Use {
-        let home = home as usize;
-        if self.uses.len() <= home {
-            self.uses.resize(home + 1, Use { writer: NONE, reads: NONE });
+    fn note(&mut self, number: u32, noted: Option<Noted>) {
+        let Some(Noted { entry, after }) = noted else { return };
+        self.nodes[number as usize].noted.push(entry);
+        match after {
+            After::Nothing => {}
+            After::Write(writer) => self.order(writer, number),
+            After::Reads => self.nodes[number as usize].open += 1,
         }
-        self.uses[home]
-    }
-
-    fn write(&mut self, home: u32, number: u32) {
-        let Use { writer, mut reads } = self.uses(home);
-        if writer == number {
-            return;
-        }
-        let reading = reads != NONE && self.reads[reads as usize].open > 0;
-        if reading {
-            // They come after the last write, so this one does, too.
-            self.reads[reads as usize].writer = number;
-            self.nodes[number as usize].open += 1;
-            reads = NONE;
-        } else if writer != NONE {
-            self.order(writer, number);
-        }
-        self.uses[home as usize] = Use { writer: number, reads };
-        self.nodes[number as usize].noted.push(home);
-    }
-
-    fn read(&mut self, home: u32, number: u32) {
-        let Use { writer, mut reads } = self.uses(home);
-        if writer == number {
-            return;
-        }
-        if writer != NONE {
-            self.order(writer, number);
-        }
-        if reads == NONE {
-            reads = self.free_reads.pop().unwrap_or(self.reads.len() as u32);
-            if reads as usize == self.reads.len() {
-                self.reads.push(Reads { open: 0, writer: NONE });
-            }
-            self.reads[reads as usize] = Reads { open: 0, writer: NONE };
-            self.uses[home as usize].reads = reads;
-        }
-        self.reads[reads as usize].open += 1;
-        self.nodes[number as usize].noted.push(READS | reads);
     }
 
     /// One of those that a node comes after has completed.
@@ -470,8 +417,10 @@ impl Graph {
         let place = node.has_place.then_some(node.place);
         let (mut after, mut noted) =
             (std::mem::take(&mut node.after), std::mem::take(&mut node.noted));
-        for noted in noted.drain(..) {
-            self.take_back(number, noted);
+        for entry in noted.drain(..) {
+            if let Some(writer) = self.storages.take_back(number, entry) {
+                self.release(writer);
+            }
         }
         for later in after.drain(..) {
             self.release(later);
@@ -499,26 +448,6 @@ impl Graph {
                 lane.first = lane.first.wrapping_add(1);
             }
             around.passed(lane.id, passed);
-        }
-    }
-
-    /// A use of a storage has ended.
-    #[inline]
-    fn take_back(&mut self, number: u32, noted: u32) {
-        if noted & READS == 0 {
-            let uses = &mut self.uses[noted as usize];
-            if uses.writer == number {
-                uses.writer = NONE;
-            }
-            return;
-        }
-        let reads = noted & !READS;
-        let of = &mut self.reads[reads as usize];
-        of.open -= 1;
-        if of.open == 0 && of.writer != NONE {
-            let writer = of.writer;
-            self.free_reads.push(reads);
-            self.release(writer);
         }
     }
 }

@@ -21,6 +21,8 @@ mod graph;
 mod hand;
 mod ledger;
 mod ready;
+mod state;
+mod storages;
 mod worker;
 
 use std::sync::PoisonError;
@@ -38,7 +40,7 @@ use crate::task::Task;
 pub(crate) use graph::Job;
 use graph::{Around, Uses};
 pub(crate) use ledger::Ledger;
-use worker::Shared;
+use state::Shared;
 
 /// A crew and the way to it.
 pub(crate) struct Pool {

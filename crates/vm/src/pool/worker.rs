@@ -2,49 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_types::{Error, Result, StreamId};
+use millstream_types::{Error, Result};
 
 use crate::core::{Core, Hosting};
 use crate::driver::pause;
-use crate::engine::Engine;
 use crate::guard;
-use crate::inbox::{Inbox, News};
-use crate::ring::{Consumer, Watcher};
-use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Builder, JoinHandle, Mutex, MutexGuard, Ordering,
-    current, spin_loop, spins,
-};
-use crate::task::{StoredCall, Task};
+use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current, spin_loop, spins};
+use crate::task::StoredCall;
 
-use super::crew::{Crew, Sleeper};
+use super::crew::Sleeper;
 use super::graph::Job;
-use super::hand::Hand;
-use super::ledger::Ledger;
-use super::{World, lock};
-
-/// How far ahead a crew looks for something that can run: so many instructions are in the graph, the
-/// others wait in the queue, where they take less memory.
-const WINDOW: usize = 1024;
-
-/// As much work is taken at once, and as many calls at most.
-const SHARE: Duration = Duration::from_micros(2);
-const MOST: usize = 32;
-
-/// What a call costs at least that is worth handing to another worker: less than that and the handing
-/// over is most of the work.
-const HANDED: Duration = Duration::from_nanos(250);
-
-/// What being woken costs, about: work that is done sooner than that is not waited for.
-const WAKING: Duration = Duration::from_micros(20);
+use super::state::{HANDED, MOST, Shared, State, TOLD};
 
 /// How often small calls are timed: every so many rounds.
 const TIMED: u32 = 8;
 
 /// How often a worker that has nothing looks again before it sleeps: some ten microseconds.
 const LOOKS: u32 = spins(500);
-
-/// How often a worker tries to get the lock before it sleeps.
-const LOCKING: u32 = spins(200);
 
 /// How often the sentry looks.
 const WATCH: Duration = Duration::from_millis(1);
@@ -54,209 +28,6 @@ const PATIENCE: u32 = 256;
 
 /// After so many rounds with small calls everyone is told who waits for what has passed.
 const ROUNDS: u32 = 16;
-
-/// What a crew has in common.
-pub(super) struct Shared {
-    engine: Arc<Engine>,
-    inbox: Arc<Inbox>,
-    crew: Arc<Crew>,
-    state: Mutex<State>,
-    /// How far each worker is with what it has taken. Should one be held up, others go on with that.
-    hands: Box<[Hand]>,
-    /// What was ever put into the queue, and how much of it was taken out: for looks without the lock.
-    given: Watcher<Task>,
-    entered: AtomicU64,
-    /// How many can run that nobody has taken.
-    ready: AtomicUsize,
-    /// Whether others run small calls, and will see to all that can run.
-    covered: AtomicBool,
-}
-
-/// What a worker has taken: the calls' numbers and streams, in order.
-#[derive(Default)]
-struct Taken {
-    calls: Vec<(u32, StreamId)>,
-    /// How many the worker had begun before.
-    base: u64,
-    /// How many of these the graph has been told of.
-    told: usize,
-}
-
-/// In place of a number: somebody else is to complete the call, and the ledger knows.
-const TOLD: u32 = u32::MAX;
-
-/// What the lock protects.
-pub(super) struct State {
-    ledger: Ledger,
-    tasks: Consumer<Task>,
-    news: Vec<News>,
-    /// What each worker has taken.
-    taken: Vec<Taken>,
-    /// How many workers are awake and have nothing to run, and how many run something.
-    looking: usize,
-    running: usize,
-    /// Whether a worker that sleeps looks by itself now and then.
-    sentry: bool,
-    /// How often work was taken.
-    rounds: u64,
-    /// What a call costs on the average, as far as is known.
-    cost: Duration,
-    /// How much others could have done since one was last woken or went to sleep.
-    missed: Duration,
-}
-
-impl Shared {
-    pub(super) fn new(
-        engine: Arc<Engine>,
-        inbox: Arc<Inbox>,
-        tasks: Consumer<Task>,
-        workers: usize,
-    ) -> Shared {
-        let crew: Arc<Crew> = Arc::default();
-        let sleepers = crew.clone();
-        inbox.wakes(move || {
-            sleepers.wake_one();
-        });
-        let given = tasks.watcher();
-        let state = State {
-            ledger: Ledger::default(),
-            tasks,
-            news: Vec::new(),
-            taken: (0..workers).map(|_| Taken::default()).collect(),
-            looking: 0,
-            running: 0,
-            sentry: false,
-            rounds: 0,
-            // As long as nothing is known, every call may be a large one.
-            cost: 2 * WAKING,
-            missed: Duration::ZERO,
-        };
-        Shared {
-            engine,
-            inbox,
-            crew,
-            state: Mutex::new(state),
-            hands: (0..workers).map(|_| Hand::default()).collect(),
-            given,
-            entered: AtomicU64::new(0),
-            ready: AtomicUsize::new(0),
-            covered: AtomicBool::new(false),
-        }
-    }
-
-    /// The lock. It is held for less than a microsecond, which is soon looked out.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        for _ in 0..LOCKING {
-            if let Ok(state) = self.state.try_lock() {
-                return state;
-            }
-            spin_loop();
-        }
-        lock(&self.state)
-    }
-
-    fn world(&self) -> World<'_> {
-        World { engine: &self.engine, inbox: &self.inbox }
-    }
-
-    /// Whether the queue holds something that was not taken.
-    fn is_given(&self) -> bool {
-        self.given.pushed() != self.entered.load(Ordering::Relaxed)
-    }
-
-    /// Whether there may be something to do, as far as that is seen without the lock.
-    fn is_worth_a_look(&self) -> bool {
-        self.inbox.has_news()
-            || (!self.covered.load(Ordering::Relaxed)
-                && (self.ready.load(Ordering::Relaxed) > 0 || self.is_given()))
-    }
-}
-
-impl State {
-    /// Puts into the graph what was given, until there is enough to run or no room.
-    fn fill(&mut self, shared: &Shared) {
-        let world = shared.world();
-        let mut taken = 0;
-        // What is urgent may stand far behind.
-        let enough = if shared.engine.urgent.load(Ordering::Relaxed) { WINDOW } else { 2 * MOST };
-        while self.ledger.live() < WINDOW
-            && self.ledger.ready() < enough
-            && let Some(task) = self.tasks.pop()
-        {
-            taken += 1;
-            self.ledger.accept(task, &world);
-        }
-        if taken > 0 {
-            // Relaxed: a hint; what it stands for is under the lock.
-            shared.entered.store(self.tasks.popped(), Ordering::Relaxed);
-        }
-    }
-
-    fn hear(&mut self, shared: &Shared, core: &mut Core) {
-        if !shared.inbox.has_news() {
-            return;
-        }
-        let mut news = std::mem::take(&mut self.news);
-        shared.inbox.take(&mut news);
-        for one in news.drain(..) {
-            self.ledger.heed(one, core, &shared.world());
-        }
-        self.news = news;
-    }
-
-    /// Whether nothing is left, nor will anything come.
-    fn is_done(&self) -> bool {
-        self.ledger.is_done() && self.tasks.is_empty()
-    }
-
-    /// How many calls a worker takes beside one: of those that can run its share, if that is worth
-    /// more than it costs to hand over, and no more than are soon done.
-    fn share(&self) -> usize {
-        let ready = self.ledger.ready();
-        if ready == 0 {
-            return 0;
-        }
-        let cost = self.cost.max(Duration::from_nanos(1));
-        let soon = (SHARE.as_nanos() / cost.as_nanos()) as usize;
-        let fair = if cost < HANDED { ready } else { ready / self.looking.max(1) };
-        fair.min(soon.min(MOST).saturating_sub(1))
-    }
-
-    /// Whether it pays to wake another worker: once it could have done as much, had it been awake, as
-    /// waking it costs. So no more is lost than twice what had to be (A. Karlin et al., "Competitive
-    /// Snoopy Caching", Algorithmica 1988). A worker takes `count` calls now.
-    fn pays(&mut self, count: usize) -> bool {
-        if self.cost < HANDED {
-            return false;
-        }
-        let left = self.ledger.ready();
-        self.missed += self.cost * left.min(count) as u32;
-        left > 0 && (self.missed >= WAKING || self.cost * left as u32 >= WAKING)
-    }
-
-    /// Whether calls are so small that whoever runs some will look again before anybody else could
-    /// have been woken.
-    fn is_small(&self) -> bool {
-        self.cost < WAKING / 4
-    }
-
-    /// The first `ran` calls that a worker has taken have been run.
-    fn tell(&mut self, worker: usize, ran: usize, world: &World<'_>) {
-        let taken = &mut self.taken[worker];
-        for &(number, lane) in taken.calls[..ran].iter().skip(taken.told) {
-            if number != TOLD {
-                self.ledger.ran(number, lane, world);
-            }
-        }
-        taken.told = ran;
-    }
-
-    fn measured(&mut self, time: Duration, calls: usize) {
-        // One that took far longer than usual may have been interrupted: then the next ones tell.
-        let each = (time / calls.max(1) as u32).min(self.cost * 4 + HANDED / 4);
-        self.cost = (self.cost * 3 + each) / 4;
-    }
-}
 
 pub(super) fn start(shared: &Arc<Shared>, number: usize) -> Result<JoinHandle<()>> {
     let shared = shared.clone();

@@ -58,7 +58,7 @@ mod pool;
 mod prepared;
 #[path = "../../src/ring.rs"]
 mod ring;
-#[path = "../../src/router.rs"]
+#[path = "../../src/router/mod.rs"]
 mod router;
 #[path = "../../src/slots.rs"]
 mod slots;

@@ -1,0 +1,149 @@
+//! What the pieces of the engine cost, one by one: `cargo bench --bench pieces`.
+//!
+//! The files that are measured are the crate's own, as in the loom models.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each bench uses a part of each file")]
+#![allow(unused_imports, reason = "as above")]
+
+#[path = "../src/barrier.rs"]
+mod barrier;
+#[path = "../src/pool/hand.rs"]
+mod hand;
+#[path = "../src/inbox.rs"]
+mod inbox;
+#[path = "../src/points.rs"]
+mod points;
+#[path = "../src/pool/ready.rs"]
+mod ready;
+#[path = "../src/ring.rs"]
+mod ring;
+#[path = "../src/slots.rs"]
+mod slots;
+#[path = "../src/sync.rs"]
+mod sync;
+
+use std::sync::Arc;
+
+use divan::{Bencher, black_box};
+use millstream_ep::sim::SimBackend;
+use millstream_ep::{Backend, EventPool};
+use millstream_instructions::{Frontier, Priority};
+use millstream_types::{Point, StreamId};
+
+use hand::Hand;
+use inbox::Inbox;
+use points::{Mark, StreamState, Waiter};
+use ready::Ready;
+use slots::Slots;
+
+fn main() {
+    divan::main();
+}
+
+/// As large as a task.
+type Line = [u64; 8];
+
+/// A task through a worker's queue, both ends on one core.
+#[divan::bench]
+fn queue_push_and_pop(bencher: Bencher<'_, '_>) {
+    let (mut producer, mut consumer) = ring::queue::<Line>();
+    bencher.bench_local(|| {
+        producer.push_with(|| black_box([1; 8]));
+        consumer.pop()
+    });
+}
+
+/// Whether a worker sleeps, asked by whoever gives it something.
+#[divan::bench]
+fn inbox_wake(bencher: Bencher<'_, '_>) {
+    let inbox = Inbox::default();
+    bencher.bench_local(|| inbox.wake());
+}
+
+#[divan::bench]
+fn point_publish(bencher: Bencher<'_, '_>) {
+    let (state, mut seq) = (StreamState::new(), 0);
+    bencher.bench_local(|| {
+        seq += 1;
+        state.publish(seq, Mark::Completed);
+    });
+}
+
+#[divan::bench]
+fn point_flush(bencher: Bencher<'_, '_>) {
+    let state = StreamState::new();
+    bencher.bench_local(|| state.flush());
+}
+
+/// A stream is held for a point, and told when it comes.
+#[divan::bench]
+fn point_park_and_tell(bencher: Bencher<'_, '_>) {
+    let (state, inbox, mut seq) = (StreamState::new(), Arc::new(Inbox::default()), 0);
+    let mut news = Vec::new();
+    bencher.bench_local(|| {
+        seq += 1;
+        state.park(seq, Mark::Completed, Waiter::Lane(inbox.clone(), StreamId(0)));
+        state.publish(seq, Mark::Completed);
+        inbox.take(&mut news);
+        news.clear();
+    });
+}
+
+#[divan::bench]
+fn slot_look_up(bencher: Bencher<'_, '_>) {
+    let slots = Slots::new();
+    // SAFETY: nobody else has the table.
+    (0..1000).for_each(|k| unsafe { slots.set(k, k as u64) });
+    // SAFETY: nothing is set any more.
+    bencher.bench_local(|| unsafe { slots.get(black_box(700)) }.copied());
+}
+
+/// A call of several in hand is begun.
+#[divan::bench]
+fn pool_begin(bencher: Bencher<'_, '_>) {
+    let hand = Hand::default();
+    let mut count = hand.take();
+    bencher.bench_local(|| {
+        count += 1;
+        hand.begin(count)
+    });
+}
+
+#[divan::bench(args = [0, 3])]
+fn pool_ready(bencher: Bencher<'_, '_>, levels: i32) {
+    let mut ready = Ready::default();
+    (0..=levels).for_each(|level| ready.push(Priority(level), 0));
+    bencher.bench_local(|| {
+        ready.push(Priority(levels), 1);
+        ready.pop()
+    });
+}
+
+fn frontier(streams: u16, seq: u64) -> Frontier {
+    let mut frontier = Frontier::new();
+    for s in 0..streams {
+        frontier.add(Point::new(StreamId(s), seq + u64::from(s)));
+    }
+    frontier
+}
+
+#[divan::bench(args = [1, 4, 16])]
+fn frontier_covers(bencher: Bencher<'_, '_>, streams: u16) {
+    let (frontier, point) = (frontier(streams, 10), Point::new(StreamId(streams - 1), 7));
+    bencher.bench_local(|| black_box(&frontier).covers(black_box(point)));
+}
+
+/// A frontier learns from one of the same streams.
+#[divan::bench(args = [1, 4, 16])]
+fn frontier_join(bencher: Bencher<'_, '_>, streams: u16) {
+    let (mut known, news) = (frontier(streams, 10), frontier(streams, 11));
+    bencher.bench_local(|| known.join(black_box(&news)));
+}
+
+/// An event is taken from its pool and comes back.
+#[divan::bench]
+fn event_take_and_drop(bencher: Bencher<'_, '_>) {
+    let device = SimBackend::new(Default::default()).open(0).expect("a simulated device");
+    let pool = EventPool::new(device);
+    drop(pool.take());
+    bencher.bench_local(|| pool.take().map(drop));
+}

@@ -1,0 +1,160 @@
+//! Who uses which storage, of the instructions that have not completed.
+
+use super::graph::NONE;
+
+/// The uses of a storage.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    /// The last write.
+    writer: u32,
+    /// The reads since.
+    reads: u32,
+}
+
+/// The reads between two writes.
+#[derive(Clone, Copy, Debug)]
+struct Reads {
+    open: u32,
+    /// The write that waits for them.
+    writer: u32,
+}
+
+/// Of a use that is noted: this bit says that it is one of these reads, otherwise it is the last write
+/// of this storage.
+const READS: u32 = 1 << 31;
+
+/// A use that was noted: what the instruction keeps of it, and what it comes after.
+pub(super) struct Noted {
+    pub(super) entry: u32,
+    pub(super) after: After,
+}
+
+/// What a use comes after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Nothing,
+    /// This write.
+    Write(u32),
+    /// Reads, the last of which says so ([`Storages::take_back`]).
+    Reads,
+}
+
+/// The storages, by numbers of which several storages may share one: then more is ordered than has to
+/// be.
+#[derive(Default)]
+pub(super) struct Storages {
+    uses: Vec<Use>,
+    reads: Vec<Reads>,
+    free: Vec<u32>,
+}
+
+impl Storages {
+    #[inline]
+    fn at(&mut self, home: u32) -> (usize, Use) {
+        let home = (home & !READS) as usize;
+        if self.uses.len() <= home {
+            self.uses.resize(home + 1, Use { writer: NONE, reads: NONE });
+        }
+        (home, self.uses[home])
+    }
+
+    /// An instruction writes a storage. None if it is noted already.
+    #[inline]
+    pub(super) fn write(&mut self, home: u32, number: u32) -> Option<Noted> {
+        let (home, Use { writer, mut reads }) = self.at(home);
+        if writer == number {
+            return None;
+        }
+        let reading = reads != NONE && self.reads[reads as usize].open > 0;
+        let after = if reading {
+            // They come after the last write, so this one does, too.
+            self.reads[reads as usize].writer = number;
+            reads = NONE;
+            After::Reads
+        } else if writer != NONE {
+            After::Write(writer)
+        } else {
+            After::Nothing
+        };
+        self.uses[home] = Use { writer: number, reads };
+        Some(Noted { entry: home as u32, after })
+    }
+
+    /// An instruction reads a storage. None if it writes it, too, which is noted already.
+    #[inline]
+    pub(super) fn read(&mut self, home: u32, number: u32) -> Option<Noted> {
+        let (home, Use { writer, mut reads }) = self.at(home);
+        if writer == number {
+            return None;
+        }
+        if reads == NONE {
+            reads = self.free.pop().unwrap_or(self.reads.len() as u32);
+            if reads as usize == self.reads.len() {
+                self.reads.push(Reads { open: 0, writer: NONE });
+            }
+            self.reads[reads as usize] = Reads { open: 0, writer: NONE };
+            self.uses[home].reads = reads;
+        }
+        self.reads[reads as usize].open += 1;
+        let after = if writer == NONE { After::Nothing } else { After::Write(writer) };
+        Some(Noted { entry: READS | reads, after })
+    }
+
+    /// A use has ended. Returns the write that waited for the last of its reads, if this was it.
+    #[inline]
+    pub(super) fn take_back(&mut self, number: u32, entry: u32) -> Option<u32> {
+        if entry & READS == 0 {
+            let uses = &mut self.uses[entry as usize];
+            if uses.writer == number {
+                uses.writer = NONE;
+            }
+            return None;
+        }
+        let reads = entry & !READS;
+        let of = &mut self.reads[reads as usize];
+        of.open -= 1;
+        if of.open > 0 || of.writer == NONE {
+            return None;
+        }
+        self.free.push(reads);
+        Some(of.writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(noted: Option<Noted>) -> Option<After> {
+        noted.map(|noted| noted.after)
+    }
+
+    /// Reads overlap, a write comes after all of them, and what comes later after the write.
+    #[test]
+    fn reads_between_writes() {
+        let mut storages = Storages::default();
+        let first = storages.write(7, 0).unwrap();
+        assert_eq!(first.after, After::Nothing);
+        let reads = [1, 2].map(|number| storages.read(7, number).unwrap());
+        assert!(reads.iter().all(|read| read.after == After::Write(0)));
+        let second = storages.write(7, 3).unwrap();
+        assert_eq!(second.after, After::Reads);
+        assert_eq!(after(storages.read(7, 4)), Some(After::Write(3)));
+        assert_eq!(storages.take_back(0, first.entry), None);
+        assert_eq!(storages.take_back(2, reads[1].entry), None);
+        assert_eq!(storages.take_back(1, reads[0].entry), Some(3));
+        // The write has begun a time of its own, whose read is still open.
+        assert_eq!(storages.take_back(3, second.entry), None);
+        assert_eq!(after(storages.read(7, 5)), Some(After::Nothing));
+        assert_eq!(after(storages.write(7, 6)), Some(After::Reads));
+    }
+
+    #[test]
+    fn an_instruction_does_not_come_after_itself() {
+        let mut storages = Storages::default();
+        let write = storages.write(1, 0).unwrap();
+        assert!(storages.write(1, 0).is_none() && storages.read(1, 0).is_none());
+        assert_eq!(storages.take_back(0, write.entry), None);
+        assert_eq!(after(storages.write(1, 1)), Some(After::Nothing));
+    }
+}
