@@ -36,6 +36,7 @@ use run::JobRun;
 #[derive(Clone, Debug)]
 struct Stream {
     id: StreamId,
+    is_pool: bool,
     worker: usize,
     /// What is added to the list's sequence numbers.
     base: u64,
@@ -52,7 +53,15 @@ const UNOPENED: usize = usize::MAX;
 
 impl Stream {
     fn unopened(id: StreamId) -> Stream {
-        Stream { id, worker: UNOPENED, base: 0, tail: 0, gates: SmallVec::new(), within: None }
+        Stream {
+            id,
+            is_pool: false,
+            worker: UNOPENED,
+            base: 0,
+            tail: 0,
+            gates: SmallVec::new(),
+            within: None,
+        }
     }
 }
 
@@ -164,7 +173,8 @@ impl Router {
             watch.note(&open);
         }
         self.driver.push(worker, open);
-        Ok(Stream { worker, ..Stream::unopened(id) })
+        let is_pool = decl.mode == StreamMode::Pool;
+        Ok(Stream { worker, is_pool, ..Stream::unopened(id) })
     }
 
     /// Private streams for a stored list.

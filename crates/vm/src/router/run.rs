@@ -53,7 +53,9 @@ impl JobRun<'_> {
             let points: SmallVec<[Point; 4]> =
                 points.iter().map(|p| self.job.scope.point(*p)).collect();
             for stream in &mut self.job.scope.streams {
-                stream.gates.extend(points.iter().copied().filter(|p| p.stream != stream.id));
+                // On a pool an earlier place is not passed because a later one runs.
+                let unknown = |p: &Point| p.stream != stream.id || stream.is_pool;
+                stream.gates.extend(points.iter().copied().filter(unknown));
             }
             return;
         }
