@@ -1,14 +1,12 @@
-//! Kernels by name: those of the host, in the device's place.
+//! The host's kernels by name, in place of the device's.
 
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result};
 
-use millstream_kernels::cuda::{self, call::Call as DeviceCall};
 use millstream_kernels::{Kernel, KernelCtx, KernelRegistry, Operands, RawTensor};
-use millstream_types::{Attrs, DType};
 
-use crate::call::{Call, Operand};
+use crate::call::Call;
 use crate::code;
 use crate::memory::Range;
 use crate::state::{Answer, State};
@@ -27,41 +25,6 @@ fn registry() -> &'static KernelRegistry {
 /// Whether the host has a kernel of this name.
 pub(crate) fn is_there(name: &str) -> bool {
     registry().get("cpu", name).is_some()
-}
-
-/// The names of a source's kernels.
-pub(crate) fn named(source: &str) -> Vec<String> {
-    let after = source.split("extern \"C\" __global__ void ").skip(1);
-    after.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())).collect()
-}
-
-/// What a kernel of ours in CUDA C does, as a call of one of the host's. A kernel whose result is
-/// its first operand is the host's that works in place.
-pub(crate) fn on_host(name: &str, call: &DeviceCall) -> Option<(String, Call)> {
-    let (rank, count) = (call.rank as usize, call.operands as usize);
-    let shape: Vec<usize> = call.shape.get(..rank)?.iter().map(|&d| d as usize).collect();
-    let (op, dtype, names) = match cuda::copied(name) {
-        Some(1) => ("copy", DType::U8, Vec::new()),
-        Some(2) => ("copy", DType::I16, Vec::new()),
-        Some(4) => ("copy", DType::I32, Vec::new()),
-        Some(8) => ("copy", DType::I64, Vec::new()),
-        _ => cuda::meaning(name)?,
-    };
-    let mut operands = Vec::new();
-    for operand in call.operand.get(..count)? {
-        let strides = operand.strides[..rank].iter().map(|&s| s as usize).collect();
-        operands.push(Operand { address: operand.data, dtype, shape: shape.clone(), strides });
-    }
-    let mut attrs = Attrs::new();
-    for (name, number) in names.into_iter().zip(call.numbers) {
-        attrs.set(name, number);
-    }
-    let in_place = op != "copy" && call.operand[0] == call.operand[count.checked_sub(1)?];
-    if in_place {
-        operands.pop();
-    }
-    let op = if in_place { format!("{op}_") } else { op.to_owned() };
-    Some((op, Call { operands, attrs, workspace: (0, 0) }))
 }
 
 /// The host's kernel `name` with a call.

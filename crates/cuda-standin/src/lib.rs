@@ -2,9 +2,10 @@
 //!
 //! **This is no GPU and no emulation of one.** It is a library of the driver's name with those of the
 //! driver's functions that Millstream calls. What they are to do they do on the host: a stream is a
-//! thread, device memory is host memory under addresses that no host has, and a kernel is one of
-//! Millstream's own for the host, found by its name. The device calls itself [`DEVICE_NAME`].
-//! Nothing is ever measured on it.
+//! thread, device memory is host memory under addresses that no host has, and a kernel's source is
+//! compiled for the host, by a C++ compiler if one is there (`MILLSTREAM_CXX` names it). Ops that have
+//! no kernel for the device are run by the host's, found by name; so are all without a C++ compiler.
+//! The device calls itself [`DEVICE_NAME`]. Nothing is ever measured on it.
 //!
 //! # What it is strict about
 //! What a real driver leaves undefined is refused and written down as a *violation*, which a test
@@ -29,7 +30,8 @@
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
 //! | `faults` | calls that are to fail |
-//! | `kernels` | kernels by name |
+//! | `compiled` | kernels compiled for the host |
+//! | `kernels` | the host's kernels by name |
 //! | `launcher` | the kernels that tests register, which launch those |
 //! | [`call`] | how a call of a host kernel is written into a kernel's arguments |
 //! | [`control`] | what tests see and steer |
@@ -39,6 +41,7 @@
 mod api;
 pub mod call;
 pub mod code;
+mod compiled;
 pub mod control;
 mod faults;
 mod kernels;
@@ -61,9 +64,15 @@ pub const DEVICES: u32 = 2;
 /// The memory of each in bytes.
 pub const DEVICE_BYTES: u64 = 1 << 30;
 
-/// What the stand-in's compiler gives starts with, before the source. No real driver loads it.
-pub const COMPILED: &str = "millstream stand-in: not compiled, the source is\n";
+/// What the stand-in's compiler gives starts with, before the place of what it compiled. No real driver
+/// loads it.
+pub const COMPILED: &str = "millstream stand-in: compiled for the host: ";
 
 /// What the image of a module starts with whose kernels are Millstream's own for the host. No real
 /// driver loads it.
 pub const HOST_KERNELS: &CStr = c"millstream stand-in: kernels of the host";
+
+/// Whether there is a C++ compiler, without which no kernel's own code runs.
+pub fn compiles() -> bool {
+    compiled::compiler::is_there()
+}

@@ -11,8 +11,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use crate::compiled::Library;
 use crate::faults::Faults;
 use crate::memory::Memory;
 use crate::stream::StreamState;
@@ -44,7 +45,7 @@ pub(crate) struct EventState {
 pub(crate) struct Module {
     pub(crate) name: String,
     /// The kernels of a source; none if the module's are the host's.
-    pub(crate) compiled: Option<Vec<String>>,
+    pub(crate) compiled: Option<Arc<Library>>,
 }
 
 #[derive(Default)]

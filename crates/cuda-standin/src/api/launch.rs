@@ -1,13 +1,17 @@
 //! Modules and kernels.
 
 use std::ffi::{c_char, c_uint, c_void};
+use std::path::Path;
+use std::sync::Arc;
 
-use millstream_kernels::cuda::call::Call as DeviceCall;
+use millstream_kernels::cuda::call::Place;
 
 use super::memory::range;
 use super::streams::known;
 use super::{put, text};
-use crate::state::{Module, State, answer_in_context};
+use crate::compiled::{Argument, Grid, Library};
+use crate::kernels::Launch;
+use crate::state::{Answer, Module, State, answer_in_context};
 use crate::stream::{Command, hand_over};
 use crate::{COMPILED, HOST_KERNELS, call, code, kernels};
 
@@ -25,6 +29,12 @@ unsafe fn is_ours(image: *const u8) -> bool {
     !image.is_null() && ours.all(|(k, byte)| unsafe { *image.add(k) } == *byte)
 }
 
+/// The library that the compiler made: its file and, each in a line, its kernels.
+fn library(compiled: &str) -> Option<Arc<Library>> {
+    let (file, names) = compiled.split_once('\n')?;
+    Library::load(Path::new(file), names.lines()).ok()
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) -> u32 {
     answer_in_context("cuModuleLoadData", |state, _| {
@@ -33,7 +43,7 @@ unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) ->
             true => None,
             // SAFETY: as above: what is no image of the host's kernels is text.
             false => match unsafe { text(image.cast())? }.strip_prefix(COMPILED) {
-                Some(source) => Some(kernels::named(source)),
+                Some(compiled) => Some(library(compiled).ok_or(code::INVALID_IMAGE)?),
                 None => return Err(code::INVALID_IMAGE),
             },
         };
@@ -73,7 +83,7 @@ unsafe extern "C" fn cuModuleGetFunction(
         };
         let module_name = found.name.clone();
         let there = match &found.compiled {
-            Some(names) => names.contains(&name),
+            Some(library) => library.kernel(&name).is_some(),
             None => kernels::is_there(&name),
         };
         if !there {
@@ -129,22 +139,55 @@ unsafe extern "C" fn cuLaunchKernel(
         if grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024 {
             return Err(state.violation(CALL, "a grid of no threads, or too many", 1));
         }
-        let compiled = state.modules.get(&module).is_some_and(|m| m.compiled.is_some());
-        let (op, call) = if compiled {
-            if arguments.is_null() {
-                return Err(code::INVALID_VALUE);
-            }
-            // SAFETY: as above; our kernels in CUDA C have this one argument.
-            let call = unsafe { **arguments.cast::<*const DeviceCall>() };
-            kernels::on_host(&name, &call).ok_or(code::INVALID_VALUE)?
+        let library = state.modules.get(&module).and_then(|module| module.compiled.clone());
+        let launch = if let Some(library) = library {
+            let grid =
+                Grid { blocks: [grid_x, grid_y, grid_z], threads: [block_x, block_y, block_z] };
+            // SAFETY: as above.
+            unsafe { compiled(state, &library, &name, arguments, grid)? }
         } else {
             // SAFETY: as above; the kernels of the host have these arguments.
             let bytes = unsafe { bytes_of(arguments) }.ok_or(code::INVALID_VALUE)?;
-            (name.clone(), call::read(&bytes).map_err(|_| code::INVALID_VALUE)?)
+            let call = call::read(&bytes).map_err(|_| code::INVALID_VALUE)?;
+            kernels::launch(state, &name, call, |s, a, n| range(CALL, s, a, n))?
         };
-        let launch = kernels::launch(state, &op, call, |s, a, n| range(CALL, s, a, n))?;
         let command = Command::Kernel { name: name.clone(), run: launch.run };
         hand_over(state, stream, command, &launch.ranges);
         Ok(format!("({name}, {stream_name})"))
     })
+}
+
+/// A kernel that was compiled for the host, with its argument.
+///
+/// # Safety
+/// `arguments` holds the address of the kernel's argument, if it has one.
+unsafe fn compiled(
+    state: &mut State,
+    library: &Arc<Library>,
+    name: &str,
+    arguments: *const *const c_void,
+    grid: Grid,
+) -> Answer<Launch> {
+    const CALL: &str = "cuLaunchKernel";
+    let kernel = library.kernel(name).ok_or(code::NOT_FOUND)?;
+    let from = match kernel.size {
+        0 => std::ptr::null(),
+        _ if arguments.is_null() => return Err(code::INVALID_VALUE),
+        // SAFETY: the caller's promise.
+        _ => unsafe { *arguments },
+    };
+    let found = |place: Place| range(CALL, state, place.data, place.bytes);
+    // SAFETY: the kernel says how large its argument is.
+    let (argument, ranges) = match unsafe { Argument::read(from, kernel.size, found)? } {
+        Ok(read) => read,
+        Err(what) => return Err(state.violation(CALL, &what, code::INVALID_VALUE)),
+    };
+    let library = library.clone();
+    let run = move || {
+        // SAFETY: every operand was found to lie within one allocation when the kernel was launched,
+        // allocations with users are not freed, and who launched the kernel has ordered it against all
+        // other uses of its operands.
+        unsafe { library.run(kernel, &argument, grid) }
+    };
+    Ok(Launch { run: Box::new(run), ranges })
 }

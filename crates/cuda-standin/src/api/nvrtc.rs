@@ -1,6 +1,6 @@
-//! The compiler of kernels, which compiles nothing: what it gives is the source with a mark, and the
-//! driver here finds the kernels' names in it. It does not say its version (`nvrtcVersion` is not
-//! there), so that nobody keeps what it gives on disk.
+//! The compiler of kernels, which compiles for the host: what it gives is a mark and the name of a
+//! library, which the driver here loads. It does not say its version (`nvrtcVersion` is not there), so
+//! that nobody keeps what it gives on disk.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
@@ -8,16 +8,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::text;
 use crate::COMPILED;
+use crate::compiled::compiler;
 
 const SUCCESS: c_int = 0;
 const INVALID_INPUT: c_int = 3;
 const INVALID_PROGRAM: c_int = 4;
 const INVALID_OPTION: c_int = 5;
+const COMPILATION: c_int = 6;
 
-/// Programs by handle: the source, and whether it was compiled.
-static PROGRAMS: Mutex<BTreeMap<usize, (String, bool)>> = Mutex::new(BTreeMap::new());
+/// A program: its source, and what came of it once it was compiled.
+struct Program {
+    source: String,
+    code: Option<String>,
+    log: String,
+}
 
-fn programs() -> MutexGuard<'static, BTreeMap<usize, (String, bool)>> {
+/// Programs by handle.
+static PROGRAMS: Mutex<BTreeMap<usize, Program>> = Mutex::new(BTreeMap::new());
+
+fn programs() -> MutexGuard<'static, BTreeMap<usize, Program>> {
     PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -37,7 +46,7 @@ unsafe extern "C" fn nvrtcCreateProgram(
     }
     let mut programs = programs();
     let handle = programs.last_key_value().map_or(16, |(last, _)| last + 16);
-    programs.insert(handle, (source, false));
+    programs.insert(handle, Program { source, code: None, log: String::new() });
     // SAFETY: as above; it is not null.
     unsafe { program.write(handle) };
     SUCCESS
@@ -55,21 +64,38 @@ unsafe extern "C" fn nvrtcCompileProgram(
         let Ok(option) = (unsafe { text(*options.add(k)) }) else { return INVALID_INPUT };
         architecture |= option.starts_with("--gpu-architecture=compute_");
     }
-    match programs().get_mut(&program) {
-        None => INVALID_PROGRAM,
-        Some(_) if !architecture => INVALID_OPTION,
-        Some((_, compiled)) => {
-            *compiled = true;
+    let Some(source) = programs().get(&program).map(|p| p.source.clone()) else {
+        return INVALID_PROGRAM;
+    };
+    if !architecture {
+        return INVALID_OPTION;
+    }
+    // Without the lock: others compile meanwhile.
+    let compiled = compiler::compile(&source);
+    let mut programs = programs();
+    let Some(program) = programs.get_mut(&program) else { return INVALID_PROGRAM };
+    match compiled {
+        Ok(file) => {
+            // The driver takes the kernels' names from what follows the file's.
+            let names: Vec<&str> = compiler::kernels(&source).collect();
+            program.code = Some(format!("{COMPILED}{}\n{}", file.display(), names.join("\n")));
             SUCCESS
+        }
+        Err(error) => {
+            program.log = format!("{error:#}");
+            COMPILATION
         }
     }
 }
 
 /// What the compiler gives for a program.
 fn code(program: usize) -> Option<String> {
-    let programs = programs();
-    let (source, compiled) = programs.get(&program)?;
-    compiled.then(|| format!("{COMPILED}{source}"))
+    programs().get(&program)?.code.clone()
+}
+
+/// What it had to say.
+fn log(program: usize) -> Option<String> {
+    programs().get(&program).map(|program| program.log.clone())
 }
 
 /// # Safety
@@ -106,15 +132,15 @@ unsafe extern "C" fn nvrtcGetPTX(program: usize, to: *mut c_char) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nvrtcGetProgramLogSize(_program: usize, size: *mut usize) -> c_int {
+unsafe extern "C" fn nvrtcGetProgramLogSize(program: usize, size: *mut usize) -> c_int {
     // SAFETY: as above.
-    unsafe { tell_size(Some(String::new()), size) }
+    unsafe { tell_size(log(program), size) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nvrtcGetProgramLog(_program: usize, to: *mut c_char) -> c_int {
+unsafe extern "C" fn nvrtcGetProgramLog(program: usize, to: *mut c_char) -> c_int {
     // SAFETY: as above.
-    unsafe { tell(Some(String::new()), to) }
+    unsafe { tell(log(program), to) }
 }
 
 #[unsafe(no_mangle)]
@@ -136,6 +162,7 @@ unsafe extern "C" fn nvrtcGetErrorString(code: c_int) -> *const c_char {
         INVALID_INPUT => c"NVRTC_ERROR_INVALID_INPUT",
         INVALID_PROGRAM => c"NVRTC_ERROR_INVALID_PROGRAM",
         INVALID_OPTION => c"NVRTC_ERROR_INVALID_OPTION",
+        COMPILATION => c"NVRTC_ERROR_COMPILATION",
         _ => c"NVRTC_ERROR unknown",
     };
     words.as_ptr()

@@ -17,9 +17,14 @@ fn streams<const N: usize>(m: &Machine) -> [Stream; N] {
     std::array::from_fn(|k| m.compute(&CUDA, k as u32).unwrap())
 }
 
-/// The calls that `program` makes. `program` submits, and gives what checks the results.
+/// The calls that `program` makes. `program` submits, and gives what checks the results. None without
+/// a C++ compiler, where other kernels are launched.
 #[track_caller]
-fn calls<C: FnOnce()>(program: impl FnOnce(&Machine) -> C) -> String {
+fn calls<C: FnOnce()>(program: impl FnOnce(&Machine) -> C) -> Option<String> {
+    if !millstream_cuda_standin::compiles() {
+        println!("skipped: no C++ compiler");
+        return None;
+    }
     let turn = stand_in().turn();
     let m = machine(DriverKind::Inline, CudaConfig::default());
     let hold = turn.hold();
@@ -31,7 +36,7 @@ fn calls<C: FnOnce()>(program: impl FnOnce(&Machine) -> C) -> String {
     drop(m);
     no_violations();
     nothing_is_left();
-    shown(&made)
+    Some(shown(&made))
 }
 
 /// The calls without questions and markers, with the events numbered anew.
@@ -66,13 +71,15 @@ fn shown(calls: &[String]) -> String {
 
 #[test]
 fn chain_on_one_stream() {
-    let calls = calls(|m| {
+    let Some(calls) = calls(|m| {
         let [s] = streams(m);
         let x = upload(m, &s, &[1.0, -2.0]);
         let y = call(m, "relu", &[&x], &s);
         let z = call(m, "add", &[&y, &x], &s);
         move || assert_eq!(read(&z).unwrap(), [2.0, -2.0])
-    });
+    }) else {
+        return;
+    };
     insta::assert_snapshot!(calls, @r"
     cuMemAlloc_v2(512) = m0
     cuMemHostAlloc(512, 1) = h0
@@ -97,7 +104,7 @@ fn chain_on_one_stream() {
 
 #[test]
 fn diamond() {
-    let calls = calls(|m| {
+    let Some(calls) = calls(|m| {
         let s: [Stream; 4] = streams(m);
         let x = upload(m, &s[0], &[1.0, -2.0]);
         let a = call(m, "mul", &[&x, &x], &s[0]);
@@ -105,7 +112,9 @@ fn diamond() {
         let c = call(m, "add", &[&a, &a], &s[2]);
         let d = call(m, "sub", &[&c, &b], &s[3]);
         move || assert_eq!(read(&d).unwrap(), [1.0, 4.0])
-    });
+    }) else {
+        return;
+    };
     insta::assert_snapshot!(calls, @r"
     cuMemAlloc_v2(512) = m0
     cuMemHostAlloc(512, 1) = h0
@@ -148,13 +157,15 @@ fn diamond() {
 
 #[test]
 fn fan_out() {
-    let calls = calls(|m| {
+    let Some(calls) = calls(|m| {
         let s: [Stream; 4] = streams(m);
         let x = upload(m, &s[0], &[1.0, -2.0]);
         let y = call(m, "relu", &[&x], &s[0]);
         let out = [1, 2, 3].map(|k| call(m, "add", &[&y, &y], &s[k]));
         move || out.iter().for_each(|z| assert_eq!(read(z).unwrap(), [2.0, 0.0]))
-    });
+    }) else {
+        return;
+    };
     insta::assert_snapshot!(calls, @r"
     cuMemAlloc_v2(512) = m0
     cuMemHostAlloc(512, 1) = h0
@@ -190,7 +201,7 @@ fn fan_out() {
 
 #[test]
 fn write_after_reads() {
-    let calls = calls(|m| {
+    let Some(calls) = calls(|m| {
         let s: [Stream; 3] = streams(m);
         let x = upload(m, &s[0], &[1.0, -2.0]);
         let [y, z] = [1, 2].map(|k| call(m, "relu", &[&x], &s[k]));
@@ -199,7 +210,9 @@ fn write_after_reads() {
             assert_eq!(read(&x).unwrap(), [2.0, -4.0]);
             assert_eq!((read(&y).unwrap(), read(&z).unwrap()), (vec![1.0, 0.0], vec![1.0, 0.0]));
         }
-    });
+    }) else {
+        return;
+    };
     insta::assert_snapshot!(calls, @r"
     cuMemAlloc_v2(512) = m0
     cuMemHostAlloc(512, 1) = h0
@@ -232,13 +245,15 @@ fn write_after_reads() {
 
 #[test]
 fn record_and_wait_back() {
-    let calls = calls(|m| {
+    let Some(calls) = calls(|m| {
         let s: [Stream; 2] = streams(m);
         let x = upload(m, &s[0], &[1.0, -2.0]);
         let y = call(m, "relu", &[&x], &s[1]);
         let z = call(m, "add", &[&y, &x], &s[0]);
         move || assert_eq!(read(&z).unwrap(), [2.0, -2.0])
-    });
+    }) else {
+        return;
+    };
     insta::assert_snapshot!(calls, @r"
     cuMemAlloc_v2(512) = m0
     cuMemHostAlloc(512, 1) = h0
@@ -266,7 +281,7 @@ fn record_and_wait_back() {
 
 #[test]
 fn host_to_device_and_back() {
-    let calls = calls(|m| {
+    let Some(calls) = calls(|m| {
         let to = m.stream(&StreamKey::new(CUDA, StreamType::Host2Device, 0)).unwrap();
         let [on] = streams(m);
         let from = m.stream(&StreamKey::new(CUDA, StreamType::Device2Host, 0)).unwrap();
@@ -278,7 +293,9 @@ fn host_to_device_and_back() {
         let back = call(m, "copy", &[&y], &from);
         let z = call(m, "add", &[&back, &x], &host);
         move || assert_eq!(read(&z).unwrap(), [3.0, -2.0])
-    });
+    }) else {
+        return;
+    };
     insta::assert_snapshot!(calls, @r"
     cuMemAlloc_v2(512) = m0
     cuStreamCreateWithPriority(-5) = s0

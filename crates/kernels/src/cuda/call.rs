@@ -1,5 +1,7 @@
 //! The one argument of our kernels: where the operands are and how they are walked.
 
+use std::mem::offset_of;
+
 use anyhow::Result;
 
 use super::Unsupported;
@@ -14,33 +16,94 @@ pub const OPERANDS: usize = 4;
 /// The most numbers.
 pub const NUMBERS: usize = 4;
 
-/// An operand: the address of its first element, and how far the next one is in each dimension, in
-/// elements.
+/// What the argument of every kernel of ours begins with, so that whoever runs kernels for a device,
+/// as the tests' stand-in does, finds the memory that one uses without knowing the kernel.
+///
+/// A kernel takes one argument by value, or none. Its operands lie `at` bytes from its start, `step`
+/// bytes from one to the next, and each begins with a [`Place`]. No other address is in an argument.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The bytes of the whole argument.
+    pub size: u32,
+    /// How many operands there are.
+    pub operands: u32,
+    /// Where the first lies.
+    pub at: u32,
+    /// How far it is to the next.
+    pub step: u32,
+}
+
+/// Where an operand lies.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The address of its first element.
+    pub data: u64,
+    /// The bytes from there to the end of its last; none if it has no elements.
+    pub bytes: u64,
+}
+
+impl Place {
+    /// Where a tensor lies.
+    pub fn of(tensor: &RawTensor<'_>) -> Place {
+        let data = tensor.data.addr() as u64;
+        if tensor.shape.contains(&0) {
+            return Place { data, bytes: 0 };
+        }
+        let steps = tensor.shape.iter().zip(tensor.strides);
+        let last: usize = steps.map(|(&length, &stride)| (length - 1) * stride).sum();
+        Place { data, bytes: ((last + 1) * tensor.dtype.size()) as u64 }
+    }
+}
+
+/// The argument of a kernel.
+///
+/// # Safety
+/// The type is `repr(C)` without padding and begins with a [`Head`], and the kernels that are launched
+/// with it are written for it.
+pub unsafe trait Argument: Copy {
+    /// Its beginning.
+    fn head(&self) -> Head;
+}
+
+/// An operand: where it is, and how far the next element is in each dimension, in elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operand {
-    /// The address.
-    pub data: u64,
+    /// Where it is.
+    pub place: Place,
     /// The strides; zero where the operand is broadcast.
     pub strides: [u64; RANK],
 }
 
-/// What a kernel is given, by value. The same lies in `source`, in CUDA C.
+/// What an elementwise kernel is given, by value. The same lies in `source`, in CUDA C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Call {
+    /// Where the operands are.
+    pub head: Head,
     /// How many elements there are.
     pub count: u64,
     /// How many dimensions.
     pub rank: u32,
-    /// How many operands.
-    pub operands: u32,
+    /// Whether each operand's elements lie one behind the other, or are one element.
+    pub dense: u32,
     /// Their lengths, the last varying fastest.
     pub shape: [u64; RANK],
     /// The operands; the last is written.
     pub operand: [Operand; OPERANDS],
     /// Numbers, as the kernel means them.
     pub numbers: [f64; NUMBERS],
+    /// The same of kernels that compute in integers.
+    pub integers: [i64; NUMBERS],
+}
+
+// SAFETY: `repr(C)`, and the sizes of its parts leave no gaps (see the tests).
+unsafe impl Argument for Call {
+    fn head(&self) -> Head {
+        self.head
+    }
 }
 
 impl Call {
@@ -53,11 +116,16 @@ impl Call {
         if operands.len() > OPERANDS || numbers.len() > NUMBERS {
             return Err(Unsupported::of("too many operands"));
         }
-        let mut call =
-            Call { count: out.numel() as u64, operands: operands.len() as u32, ..Call::default() };
+        let head = Head {
+            size: size_of::<Call>() as u32,
+            operands: operands.len() as u32,
+            at: offset_of!(Call, operand) as u32,
+            step: size_of::<Operand>() as u32,
+        };
+        let mut call = Call { head, count: out.numel() as u64, ..Call::default() };
         call.numbers[..numbers.len()].copy_from_slice(numbers);
         for (to, from) in call.operand.iter_mut().zip(operands) {
-            to.data = from.data.addr() as u64;
+            to.place = Place::of(from);
         }
         for dim in 0..out.shape.len() {
             let length = out.shape[dim] as u64;
@@ -67,6 +135,8 @@ impl Call {
             let strides = operands.iter().map(|tensor| stride(tensor, out.shape, dim));
             call.push(length, &strides.collect::<Vec<u64>>())?;
         }
+        let mut strides = call.operand.iter().take(operands.len()).map(|o| o.strides[0]);
+        call.dense = u32::from(call.rank == 0 || (call.rank == 1 && strides.all(|s| s <= 1)));
         Ok(call)
     }
 
@@ -137,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_kernels_see_the_same_bytes() {
-        assert_eq!((size_of::<Operand>(), size_of::<Call>()), (72, 400));
+        assert_eq!((size_of::<Operand>(), size_of::<Call>()), (80, 488));
     }
 
     #[test]

@@ -38,11 +38,6 @@ fn name(bytes: usize) -> String {
     format!("ms_copy__{bytes}")
 }
 
-/// The size of the elements that a kernel of this name copies, in bytes.
-pub fn copied(name: &str) -> Option<usize> {
-    name.strip_prefix("ms_copy__")?.parse().ok()
-}
-
 /// Every source there is, by name.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let of = |bytes| Some((name(bytes), source::copy(&name(bytes), bytes).ok()?));

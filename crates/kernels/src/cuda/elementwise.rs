@@ -178,14 +178,3 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
         }
     }
 }
-
-/// What a kernel's name says, for who runs the host's kernels in their place: the op, the dtype,
-/// whether the second operand is a number, and what the numbers are called.
-pub fn meaning(name: &str) -> Option<(&'static str, DType, Vec<&'static str>)> {
-    let (op, dtype) = name.strip_prefix("ms_")?.split_once("__")?;
-    let (op, number) = op.strip_suffix("_number").map_or((op, false), |op| (op, true));
-    let function = FUNCTIONS.iter().find(|function| function.op == op)?;
-    let numbers = function.numbers.iter().map(|n| n.0);
-    let other = number.then_some("other");
-    Some((function.op, dtype.parse().ok()?, other.into_iter().chain(numbers).collect()))
-}

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use millstream_ep::cuda::{Compiler, Native};
 
 use super::cache::{self, Key};
-use super::call::Call;
+use super::call::{Argument, Call};
 
 /// Threads of a block: enough to fill a multiprocessor with few blocks, on every device.
 const THREADS: u64 = 256;
@@ -37,29 +37,48 @@ fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CStrin
     }
 }
 
-/// Launches the kernel `name` of `source` on a call's operands.
+/// Launches the kernel `name` of `source` on a call's elements, some to each thread.
 ///
 /// # Errors
 /// The compiler's, which may not be there, or the driver's.
 ///
 /// # Safety
-/// The kernel reads and writes the elements of the call's operands and nothing else. Those are valid
-/// until it has run, and it is ordered against all other uses of them.
+/// As for [`blocks`].
 pub(super) unsafe fn launch(
     native: &Native,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
-    mut call: Call,
+    call: Call,
 ) -> Result<()> {
-    if call.count == 0 {
+    let most = BLOCKS * native.properties().multiprocessors.max(1) as u64;
+    let number = call.count.div_ceil(THREADS).min(most) as u32;
+    // SAFETY: the caller's promise.
+    unsafe { blocks(native, name, source, number, call) }
+}
+
+/// Launches so many blocks of [`THREADS`] threads of the kernel `name` of `source`; with none, nothing.
+///
+/// # Errors
+/// The compiler's, which may not be there, or the driver's.
+///
+/// # Safety
+/// The kernel has this one argument. It reads and writes the argument's operands and nothing else. Those
+/// are valid until it has run, and it is ordered against all other uses of them.
+pub(super) unsafe fn blocks<A: Argument>(
+    native: &Native,
+    name: &str,
+    source: impl FnOnce() -> Result<CString>,
+    blocks: u32,
+    mut argument: A,
+) -> Result<()> {
+    if blocks == 0 {
         return Ok(());
     }
+    debug_assert_eq!(argument.head().size as usize, size_of::<A>(), "{name}");
     let properties = native.properties();
     let compile = || compiled(&source()?, properties.driver, properties.capability);
     let kernel = native.kernel(name, &CString::new(name)?, compile)?;
-    let most = BLOCKS * properties.multiprocessors.max(1) as u64;
-    let blocks = call.count.div_ceil(THREADS).min(most) as u32;
-    let mut arguments: [*mut c_void; 1] = [(&raw mut call).cast()];
-    // SAFETY: our kernels have this one argument. The caller answers for the operands.
+    let mut arguments: [*mut c_void; 1] = [(&raw mut argument).cast()];
+    // SAFETY: the caller answers for the argument and the operands.
     unsafe { native.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments) }
 }

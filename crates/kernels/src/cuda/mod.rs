@@ -31,8 +31,7 @@ use millstream_ep::cuda::Native;
 use crate::context::KernelCtx;
 use crate::registry::KernelRegistry;
 
-pub use copy::{copied, copy_dense};
-pub use elementwise::meaning;
+pub use copy::copy_dense;
 
 /// The kind under which these kernels are registered.
 pub const KIND: &str = "cuda";

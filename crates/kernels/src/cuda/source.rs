@@ -15,28 +15,57 @@ use super::call::{NUMBERS, OPERANDS, RANK};
 fn prelude() -> String {
     format!(
         r#"typedef unsigned long long u64;
-struct Operand {{ u64 data; u64 strides[{RANK}]; }};
+struct Head {{ unsigned size, operands, at, step; }};
+struct Operand {{ u64 data; u64 bytes; u64 strides[{RANK}]; }};
 struct Call {{
-    u64 count; unsigned rank; unsigned operands; u64 shape[{RANK}];
-    Operand operand[{OPERANDS}]; double numbers[{NUMBERS}];
+    Head head; u64 count; unsigned rank, dense; u64 shape[{RANK}];
+    Operand operand[{OPERANDS}]; double numbers[{NUMBERS}]; long long integers[{NUMBERS}];
 }};
 struct f16 {{ unsigned short bits; }};
 struct bf16 {{ unsigned short bits; }};
 __device__ inline float load(const float* at) {{ return *at; }}
 __device__ inline double load(const double* at) {{ return *at; }}
-__device__ inline float load(const f16* at) {{
+#ifdef MS_HOST
+// For the tests' stand-in: half in plain integers.
+inline float widened(unsigned short bits) {{
+    unsigned sign = (unsigned)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, part = bits & 1023u;
+    if (exponent == 31u) return __uint_as_float(sign | 0x7f800000u | part << 13);
+    if (exponent != 0) return __uint_as_float(sign | (exponent + 112u) << 23 | part << 13);
+    float small = (float)part * 5.9604644775390625e-8f;
+    return sign ? -small : small;
+}}
+inline unsigned short narrowed(float value) {{
+    unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u) return (unsigned short)(sign | 0x7fffu);
+    if (size >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
+    // A sum whose last bit is a half's last: the addition rounds to the nearest, ties to even.
+    if (size < 0x38800000u) {{
+        float sum = __uint_as_float(size) + 0.5f;
+        return (unsigned short)(sign | (__float_as_uint(sum) - 0x3f000000u));
+    }}
+    size += 0xfffu + (size >> 13 & 1u);
+    return (unsigned short)(sign | (size - 0x38000000u) >> 13);
+}}
+#else
+#define MS_TOUCH(at, size)
+__device__ inline float widened(unsigned short bits) {{
     float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(at->bits));
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }}
+__device__ inline unsigned short narrowed(float value) {{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}}
+#endif
+__device__ inline float load(const f16* at) {{ return widened(at->bits); }}
 __device__ inline float load(const bf16* at) {{
     return __uint_as_float((unsigned)at->bits << 16);
 }}
 __device__ inline void store(float* at, float value) {{ *at = value; }}
 __device__ inline void store(double* at, double value) {{ *at = value; }}
-__device__ inline void store(f16* at, float value) {{
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(at->bits) : "f"(value));
-}}
+__device__ inline void store(f16* at, float value) {{ at->bits = narrowed(value); }}
 __device__ inline void store(bf16* at, float value) {{
     unsigned bits = __float_as_uint(value);
     // To the nearest, of two as near to the even one; what is no number stays none.

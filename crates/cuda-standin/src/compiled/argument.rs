@@ -1,0 +1,62 @@
+//! A kernel's argument with the operands that it names.
+
+use std::ffi::c_void;
+
+use millstream_kernels::cuda::call::{Head, Place};
+
+use crate::memory::Range;
+use crate::state::Answer;
+
+/// A copy of the bytes, in words so that it is aligned, with the operands' addresses on the host.
+pub(crate) struct Argument {
+    pub(super) words: Vec<u64>,
+    /// Where the operands lie on the host, from and to.
+    pub(super) operands: Vec<[u64; 2]>,
+}
+
+impl Argument {
+    /// Copies an argument of `size` bytes. `range` says where an operand lies on the host.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the error of `range`.
+    ///
+    /// # Safety
+    /// So many bytes lie at `from`.
+    pub(crate) unsafe fn read(
+        from: *const c_void,
+        size: u32,
+        mut range: impl FnMut(Place) -> Answer<Range>,
+    ) -> Answer<Result<(Argument, Vec<Range>), String>> {
+        let size = size as usize;
+        let mut words = vec![0u64; size.div_ceil(8)];
+        if size == 0 {
+            return Ok(Ok((Argument { words, operands: Vec::new() }, Vec::new())));
+        }
+        // SAFETY: the caller's promise; the words have room.
+        unsafe { words.as_mut_ptr().cast::<u8>().copy_from(from.cast(), size) };
+        let half = |k: usize| [words[k / 2] as u32, (words[k / 2] >> 32) as u32][k % 2];
+        if size < size_of::<Head>() {
+            return Ok(Err(format!("an argument of {size} bytes, without a head")));
+        }
+        let head = Head { size: half(0), operands: half(1), at: half(2), step: half(3) };
+        let end = head.at as usize + head.step as usize * head.operands as usize;
+        let aligned = head.at.is_multiple_of(8) && head.step.is_multiple_of(8);
+        let fits = end <= size && (head.operands == 0 || head.step as usize >= size_of::<Place>());
+        if head.size as usize != size || !aligned || !fits {
+            return Ok(Err(format!("the kernel's argument has {size} bytes, and {head:?}")));
+        }
+        let (mut operands, mut ranges) = (Vec::new(), Vec::new());
+        for k in 0..head.operands as usize {
+            let at = (head.at as usize + k * head.step as usize) / 8;
+            let place = Place { data: words[at], bytes: words[at + 1] };
+            // An operand without elements may lie anywhere.
+            if place.bytes > 0 {
+                let found = range(place)?;
+                words[at] = found.host as u64;
+                operands.push([words[at], words[at] + place.bytes]);
+                ranges.push(found);
+            }
+        }
+        Ok(Ok((Argument { words, operands }, ranges)))
+    }
+}
