@@ -2,6 +2,8 @@
 //! and no GPU; without it this is a visible skip, unless [`REQUIRE`] is set.
 #![cfg(feature = "cuda")]
 
+use std::ffi::CString;
+
 use millstream_ep::cuda::Compiler;
 
 /// The environment variable that makes a missing compiler a failure.
@@ -21,6 +23,15 @@ fn compiler() -> Result<Compiler, String> {
     }
 }
 
+fn compiles(compiler: &Compiler, architecture: (i32, i32), (name, source): &(String, CString)) {
+    let ptx = compiler.compile(source, architecture);
+    let ptx = ptx.unwrap_or_else(|e| panic!("{name} for {architecture:?}: {e:#}"));
+    let ptx = ptx.to_string_lossy();
+    assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}: {ptx:.500}");
+    let target = format!(".target sm_{}{}", architecture.0, architecture.1);
+    assert!(ptx.contains(&target), "{name}: {ptx:.500}");
+}
+
 #[test]
 fn every_source_compiles() {
     let compiler = match compiler() {
@@ -35,16 +46,13 @@ fn every_source_compiles() {
     assert!(compiler.version().is_some_and(|version| version >= (12, 0)), "{compiler:?}");
     let sources = millstream_kernels::cuda::sources();
     assert!(sources.len() > 100, "{}", sources.len());
-    for architecture in ARCHITECTURES {
-        for (name, source) in &sources {
-            let ptx = compiler.compile(source, architecture);
-            let ptx = ptx.unwrap_or_else(|e| panic!("{name} for {architecture:?}: {e:#}"));
-            let ptx = ptx.to_string_lossy();
-            assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}: {ptx:.500}");
-            let target = format!(".target sm_{}{}", architecture.0, architecture.1);
-            assert!(ptx.contains(&target), "{name}: {ptx:.500}");
+    // Each architecture has a thread.
+    std::thread::scope(|scope| {
+        for architecture in ARCHITECTURES {
+            let (compiler, sources) = (&compiler, &sources);
+            scope.spawn(move || sources.iter().for_each(|s| compiles(compiler, architecture, s)));
         }
-    }
+    });
     println!("{} kernels for {} architectures", sources.len(), ARCHITECTURES.len());
 }
 

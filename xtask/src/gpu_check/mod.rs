@@ -128,7 +128,7 @@ fn check(arguments: &Arguments, properties: Properties) -> Result<bool> {
         driver: properties.driver,
         seconds: 0.0,
         conformance: conformance(),
-        ops: ops::check(arguments.device, seed)?,
+        ops: ops::check(arguments.device, seed, true)?,
         programs: programs::check(arguments.device, &arguments.programs)?,
         not_checked_yet: NOT_YET,
     };

@@ -38,7 +38,7 @@ mod conv;
 mod copy;
 mod create;
 pub(crate) mod element;
-mod elementwise;
+pub(crate) mod elementwise;
 mod embed;
 mod extremum;
 mod index;

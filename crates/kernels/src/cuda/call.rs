@@ -13,8 +13,11 @@ pub const RANK: usize = 8;
 /// The most operands.
 pub const OPERANDS: usize = 4;
 
-/// The most numbers.
-pub const NUMBERS: usize = 4;
+/// The most numbers: three arguments, and three in place of tensors.
+pub const NUMBERS: usize = 6;
+
+/// The bytes that a thread moves at once: the most that a device does.
+pub const PACK: usize = 16;
 
 /// What the argument of every kernel of ours begins with, so that whoever runs kernels for a device,
 /// as the tests' stand-in does, finds the memory that one uses without knowing the kernel.
@@ -77,7 +80,7 @@ pub struct Operand {
     pub strides: [u64; RANK],
 }
 
-/// What an elementwise kernel is given, by value. The same lies in `source`, in CUDA C.
+/// What an elementwise kernel is given, by value. The same lies in `prelude.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Call {
@@ -87,7 +90,8 @@ pub struct Call {
     pub count: u64,
     /// How many dimensions.
     pub rank: u32,
-    /// Whether each operand's elements lie one behind the other, or are one element.
+    /// Whether each operand's elements lie one behind the other, so aligned that as many as fill
+    /// [`PACK`] bytes in the largest dtype can be moved at once, or are one element.
     pub dense: u32,
     /// Their lengths, the last varying fastest.
     pub shape: [u64; RANK],
@@ -135,9 +139,31 @@ impl Call {
             let strides = operands.iter().map(|tensor| stride(tensor, out.shape, dim));
             call.push(length, &strides.collect::<Vec<u64>>())?;
         }
-        let mut strides = call.operand.iter().take(operands.len()).map(|o| o.strides[0]);
-        call.dense = u32::from(call.rank == 0 || (call.rank == 1 && strides.all(|s| s <= 1)));
+        call.dense = u32::from(call.is_dense(operands));
         Ok(call)
+    }
+
+    fn is_dense(&self, operands: &[RawTensor<'_>]) -> bool {
+        let largest = operands.iter().map(|x| x.dtype.size()).max().unwrap_or(1);
+        let fits = |(call, x): (&Operand, &RawTensor<'_>)| match call.strides[0] {
+            0 => true,
+            1 => x.data.addr().is_multiple_of(PACK / largest * x.dtype.size()),
+            _ => false,
+        };
+        // What has one element is walked as such.
+        self.rank == 1 && self.operand.iter().zip(operands).all(fits)
+    }
+
+    /// Whether numbers of elements, and the distances between any two, fit into 32 bits.
+    pub fn is_narrow(&self) -> bool {
+        let most = u64::from(u32::MAX);
+        let span = |operand: &Operand| {
+            let steps = self.shape.iter().zip(operand.strides).take(self.rank as usize);
+            steps.map(|(&length, stride)| (length - 1).saturating_mul(stride)).max().unwrap_or(0)
+        };
+        let fits = |operand: &Operand| span(operand).saturating_mul(u64::from(self.rank)) <= most;
+        // A thread's number is increased by that of all threads.
+        self.count <= most / 2 && self.operand.iter().take(self.head.operands as usize).all(fits)
     }
 
     /// Adds a dimension that varies faster than all so far, to the last one if both can be walked
@@ -207,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_kernels_see_the_same_bytes() {
-        assert_eq!((size_of::<Operand>(), size_of::<Call>()), (80, 488));
+        assert_eq!((size_of::<Operand>(), size_of::<Call>()), (80, 520));
     }
 
     #[test]

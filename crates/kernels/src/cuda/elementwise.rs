@@ -1,180 +1,284 @@
-//! Elementwise ops of floats: each a function in CUDA C, of elements of one dtype.
+//! The kernels of elementwise ops: which function of an op a call means, on which dtypes, and with
+//! which numbers. Dtypes and numbers are treated as the host's kernels treat them.
 //!
-//! Whatever else an op can do (other dtypes, dtypes that differ, arguments that no row knows) is
-//! [`Unsupported`]: an error, never another result.
+//! Where the host's kernel refuses to divide an integer by zero, this gives 0: a device cannot say.
 
 use std::ffi::CString;
 use std::sync::Arc;
 
 use anyhow::Result;
 
-use millstream_types::{AttrValue, DType};
+use millstream_ops::args::{Scalar, choice};
+use millstream_ops::promote::floating;
+use millstream_types::DType;
 
 use super::call::Call;
-use super::{Unsupported, launch, native, source};
+use super::functions::{ALONE, Function, Kind, TWINS};
+use super::source::{Elementwise, computed};
+use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
+use crate::cpu::element::from_scalar;
+use crate::cpu::elementwise::{Input, common_of};
 use crate::cpu::memory::{is_same, may_overlap};
 use crate::registry::{Kernel, KernelRegistry};
 
-/// An op: what it takes, and what it does.
-pub(super) struct Function {
-    op: &'static str,
-    /// How many tensors. One less where the second is a number, the argument `other`.
-    inputs: usize,
-    /// The arguments that are numbers, `a` and then `b`, with their defaults.
-    numbers: &'static [(&'static str, f64)],
-    /// Of `x`, `y`, `a`, `b`, in CUDA C.
-    function: &'static str,
-    /// Whether there is an op that works in place, of the same name with a `_`.
-    twin: bool,
-}
+/// The kernel of an op. Without an output of its own, a call's output is its first input.
+struct Op(&'static Function);
 
-const fn row(
-    op: &'static str,
-    inputs: usize,
-    numbers: &'static [(&'static str, f64)],
-    function: &'static str,
-    twin: bool,
-) -> Function {
-    Function { op, inputs, numbers, function, twin }
-}
-
-const SIGMOID: &str = "1 / (1 + exp(-x))";
-
-/// The ops. The functions are those of the host's kernels.
-pub(super) const FUNCTIONS: &[Function] = &[
-    row("add", 2, &[("alpha", 1.0)], "x + a * y", true),
-    row("sub", 2, &[("alpha", 1.0)], "x - a * y", true),
-    row("mul", 2, &[], "x * y", true),
-    row("div", 2, &[], "x / y", true),
-    row("maximum", 2, &[], "x != x ? x : y != y ? y : x > y ? x : y", false),
-    row("minimum", 2, &[], "x != x ? x : y != y ? y : x < y ? x : y", false),
-    row("neg", 1, &[], "-x", true),
-    row("abs", 1, &[], "fabs(x)", true),
-    row("relu", 1, &[], "x < 0 ? (T)0 : x", true),
-    row("exp", 1, &[], "exp(x)", true),
-    row("log", 1, &[], "log(x)", true),
-    row("sqrt", 1, &[], "sqrt(x)", true),
-    row("rsqrt", 1, &[], "1 / sqrt(x)", true),
-    row("reciprocal", 1, &[], "1 / x", true),
-    row("sin", 1, &[], "sin(x)", true),
-    row("cos", 1, &[], "cos(x)", true),
-    row("tanh", 1, &[], "tanh(x)", true),
-    row("erf", 1, &[], "erf(x)", true),
-    row("floor", 1, &[], "floor(x)", true),
-    row("ceil", 1, &[], "ceil(x)", true),
-    row("trunc", 1, &[], "trunc(x)", true),
-    row("sigmoid", 1, &[], SIGMOID, true),
-    row("silu", 1, &[], "x / (1 + exp(-x))", true),
-    row("gelu", 1, &[], "(T)0.5 * x * (1 + erf(x * (T)0.70710678118654752440))", true),
-    row("leaky_relu", 1, &[("negative_slope", 0.01)], "x > 0 ? x : x * a", true),
-    row("threshold_backward", 2, &[("threshold", 0.0)], "y <= a ? (T)0 : x", false),
-    row("tanh_backward", 2, &[], "x * (1 - y * y)", false),
-    row("sigmoid_backward", 2, &[], "x * (1 - y) * y", false),
-];
-
-/// An op's kernel. In place, the first operand is also the last.
-struct Elementwise {
-    function: &'static Function,
-    in_place: bool,
+/// Which of an op's functions a call means, and the numbers that it takes.
+struct Choice {
+    variant: &'static str,
+    numbers: Vec<Scalar>,
 }
 
 impl Function {
-    /// The kernel's name, for tensors of a dtype; `number` says that `y` is one.
-    fn name(&self, dtype: DType, number: bool) -> String {
-        let form = if number { "_number" } else { "" };
-        format!("ms_{}{form}__{}", self.op, dtype.name())
+    fn text(&self, variant: &str) -> Result<(&'static str, &'static str)> {
+        let found = self.texts.iter().find(|(name, _)| *name == variant);
+        found.copied().ok_or_else(|| Unsupported::of(variant))
     }
 
-    /// The kernel, if there is one for the dtype. A number in place of `y` takes the place of `a`,
-    /// which then is not asked for.
-    fn source(&self, dtype: DType, number: bool) -> Result<CString> {
-        let types = source::types(dtype).ok_or_else(|| Unsupported::of(dtype.name()))?;
-        let inputs = self.inputs - usize::from(number);
-        // With a number for y, the call's first number is y, and the second what the row calls a.
-        let function = match number {
-            true => format!("([](T x, T y, T a) {{ return (T)({}); }})(x, a, b)", self.function),
-            false => self.function.to_owned(),
-        };
-        source::elementwise(&self.name(dtype, number), inputs, types, &function)
-    }
-}
-
-/// Every source there is, by name: what can be compiled without a device.
-pub(super) fn sources() -> Vec<(String, CString)> {
-    let mut all = Vec::new();
-    for function in FUNCTIONS {
-        for dtype in DType::ALL {
-            for number in [false, true] {
-                if (function.inputs == 2 || !number)
-                    && let Ok(source) = function.source(dtype, number)
-                {
-                    all.push((function.name(dtype, number), source));
-                }
-            }
+    /// The dtype that a call is computed in.
+    fn common(&self, inputs: &[Input<'_>], out: DType) -> DType {
+        match self.kind {
+            Kind::Any | Kind::Rounded => common_of(inputs),
+            Kind::Float => floating(common_of(inputs)),
+            Kind::Of(from, to) => common_of(&inputs[from..to]),
+            Kind::Out => out,
         }
     }
-    all
-}
 
-impl Kernel for Elementwise {
-    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        let function = self.function;
-        let count = ctx.operands() - usize::from(!self.in_place);
-        let number = function.inputs == 2 && count == 1;
-        let mut operands: Vec<RawTensor<'_>> =
-            (0..ctx.operands()).map(|k| ctx.operand(k)).collect::<Result<_>>()?;
-        if self.in_place {
-            operands.extend(operands.first().copied());
-        }
-        if count + usize::from(number) != function.inputs {
-            return Err(Unsupported::of("another number of operands"));
-        }
-        let Some(dtype) = operands.first().map(|x| x.dtype) else { return Ok(()) };
-        if operands.iter().any(|x| x.dtype != dtype) || source::types(dtype).is_none() {
-            return Err(Unsupported::of("dtypes that are no floats, or that differ"));
-        }
+    /// What a call of the op means beside its inputs.
+    fn choose(
+        &self,
+        ctx: &KernelCtx<'_>,
+        inputs: &[Input<'_>],
+        common: &mut DType,
+    ) -> Result<Choice> {
+        let attrs = ctx.attrs();
         let mut numbers = Vec::new();
-        let mut known: Vec<&str> = function.numbers.iter().map(|n| n.0).collect();
-        if number {
-            known.push("other");
-            numbers.push(ctx.attrs().float("other")?.unwrap_or_default());
+        for (name, default) in self.numbers {
+            numbers.push(Scalar::of(attrs, name)?.unwrap_or(Scalar::Float(*default)));
         }
-        let plain = |value: &AttrValue| matches!(value, AttrValue::Int(_) | AttrValue::Float(_));
-        let usual = |name: &str, value: &AttrValue| {
-            name == "approximate" && *value == AttrValue::Str("none".to_owned())
-        };
-        for (name, value) in ctx.attrs().iter() {
-            let told = known.contains(&name) && plain(value);
-            if !told && !usual(name, value) {
-                return Err(Unsupported::of(name));
+        let variant = match self.op {
+            "div" => match choice(attrs, "rounding_mode", millstream_ops::arith::ROUNDING_MODES)? {
+                Some("floor") => "floor",
+                Some(_) => "trunc",
+                None => {
+                    *common = floating(*common);
+                    ""
+                }
+            },
+            "pow" => power(inputs, *common),
+            "gelu" | "gelu_backward" => {
+                let choices = millstream_ops::pointwise::APPROXIMATIONS;
+                choice(attrs, "approximate", choices)?
+                    .map_or("none", |name| if name == "tanh" { "tanh" } else { "none" })
             }
-        }
-        for (name, default) in function.numbers {
-            numbers.push(ctx.attrs().float(name)?.unwrap_or(*default));
-        }
-        let Some((out, inputs)) = operands.split_last() else { return Ok(()) };
-        if inputs.iter().any(|x| may_overlap(x, out) && !is_same(x, out)) {
-            return Err(Unsupported::of("an operand that shares memory with the result"));
-        }
-        let call = Call::new(&operands, &numbers)?;
-        // SAFETY: the kernel touches the elements of the operands alone, for which the context's
-        // maker answers. An operand that shares memory with the result is the result: each thread
-        // reads an element before it writes the same one.
-        unsafe {
-            let name = function.name(dtype, number);
-            launch::launch(native(ctx)?, &name, || function.source(dtype, number), call)
-        }
+            "elu_backward" => match attrs.bool("is_result")? {
+                Some(true) => "of_result",
+                _ => "of_input",
+            },
+            "nan_to_num" if !common.is_float() => "whole",
+            "nan_to_num" => {
+                let most = most(*common);
+                let number = |name, default| {
+                    anyhow::Ok(Scalar::Float(attrs.float(name)?.unwrap_or(default)))
+                };
+                numbers =
+                    vec![number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?];
+                ""
+            }
+            "clamp" => {
+                let bounds = [Scalar::of(attrs, "min")?, Scalar::of(attrs, "max")?];
+                let given = bounds.into_iter().flatten().map(Input::Number);
+                let all: Vec<Input<'_>> = inputs.iter().copied().chain(given).collect();
+                *common = common_of(&all);
+                let ends = match common.is_float() {
+                    true => [f64::NEG_INFINITY, f64::INFINITY].map(Scalar::Float),
+                    false => [i64::MIN, i64::MAX].map(Scalar::Int),
+                };
+                let bound = |k: usize| bounds[k].unwrap_or(ends[k]);
+                numbers = vec![bound(0), bound(1)];
+                ""
+            }
+            "bitwise_not" if *common == DType::Bool => "truth",
+            _ => "",
+        };
+        Ok(Choice { variant, numbers })
     }
+}
+
+/// The greatest finite number of a dtype.
+fn most(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// A common exponent has a function of its own, as on the host.
+fn power(inputs: &[Input<'_>], common: DType) -> &'static str {
+    let exponent = match inputs[1] {
+        Input::Number(v) if common.is_float() => from_scalar::<f64>(v),
+        Input::Number(Scalar::Int(2)) => 2.0,
+        _ => return "",
+    };
+    let known = [(2.0, "two"), (3.0, "three"), (0.5, "root"), (-0.5, "by_root"), (-1.0, "by")];
+    known.iter().find(|(value, _)| *value == exponent).map_or("", |(_, variant)| variant)
+}
+
+impl Kernel for Op {
+    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
+        let function = self.0;
+        let mut inputs = Vec::new();
+        let mut next = 0;
+        for name in function.inputs {
+            inputs.push(match Scalar::of(ctx.attrs(), name)? {
+                Some(number) => Input::Number(number),
+                None => {
+                    next += 1;
+                    Input::Tensor(ctx.operand(next - 1)?)
+                }
+            });
+        }
+        let out = ctx.operand(if ctx.operands() > next { next } else { 0 })?;
+        let mut common = function.common(&inputs, out.dtype);
+        let chosen = function.choose(ctx, &inputs, &mut common)?;
+        let (variant, text) = function.text(chosen.variant)?;
+        let kernel = Elementwise {
+            op: function.op,
+            variant,
+            inputs: Vec::new(),
+            common,
+            rounded: function.kind == Kind::Rounded,
+            out: out.dtype,
+            computed: computed(common),
+            function: text,
+            wide: false,
+        };
+        run(ctx, kernel, &inputs, out, &chosen.numbers)
+    }
+}
+
+/// Launches a kernel on inputs, whose dtypes are put into it, and an output.
+///
+/// # Errors
+/// [`Unsupported`], the compiler's, or the driver's.
+pub(super) fn run(
+    ctx: &KernelCtx<'_>,
+    mut kernel: Elementwise<'_>,
+    inputs: &[Input<'_>],
+    out: RawTensor<'_>,
+    numbers: &[Scalar],
+) -> Result<()> {
+    let mut operands = Vec::new();
+    for input in inputs {
+        kernel.inputs.push(match input {
+            Input::Tensor(x) if may_overlap(x, &out) && !is_same(x, &out) => {
+                return Err(Unsupported::of("an operand that shares memory with the result"));
+            }
+            Input::Tensor(x) => {
+                operands.push(*x);
+                Some(x.dtype)
+            }
+            Input::Number(_) => None,
+        });
+    }
+    operands.push(out);
+    let mut call = Call::new(&operands, &[])?;
+    let instead = inputs.iter().enumerate().filter_map(|(k, input)| match input {
+        Input::Number(v) => Some((3 + k, *v)),
+        Input::Tensor(_) => None,
+    });
+    for (place, number) in numbers.iter().copied().enumerate().chain(instead) {
+        call.integers[place] = from_scalar(number);
+        call.numbers[place] = match kernel.computed {
+            DType::F32 => f64::from(from_scalar::<f32>(number)),
+            _ => from_scalar(number),
+        };
+    }
+    kernel.wide = !call.is_narrow();
+    // SAFETY: the kernel touches the elements of the operands alone, for which the context's maker
+    // answers. An operand that shares memory with the result is the result: each thread reads an
+    // element before it writes the same one.
+    unsafe { launch::launch(native(ctx)?, &kernel.name(), || kernel.source(), call) }
 }
 
 /// Adds the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
-    for function in FUNCTIONS {
-        let kernel = |in_place| Arc::new(Elementwise { function, in_place });
-        kernels.register(super::KIND, function.op, kernel(false));
-        if function.twin {
-            kernels.register(super::KIND, &format!("{}_", function.op), kernel(true));
+    for function in TWINS {
+        kernels.register(super::KIND, &format!("{}_", function.op), Arc::new(Op(function)));
+    }
+    // These are called with the output's dtype or with an index, and by kernels of their own.
+    let others = ["full", "arange", "cast"];
+    for function in TWINS.iter().chain(ALONE).filter(|function| !others.contains(&function.op)) {
+        kernels.register(super::KIND, function.op, Arc::new(Op(function)));
+    }
+    let clamp = TWINS.iter().find(|function| function.op == "clamp");
+    for (name, function) in ["clamp_min", "clamp_max"].into_iter().flat_map(|n| Some((n, clamp?))) {
+        kernels.register(super::KIND, name, Arc::new(Op(function)));
+        kernels.register(super::KIND, &format!("{name}_"), Arc::new(Op(function)));
+    }
+}
+
+/// The function of an op.
+pub(super) fn function(op: &str) -> Result<&'static Function> {
+    let found = TWINS.iter().chain(ALONE).find(|function| function.op == op);
+    found.ok_or_else(|| Unsupported::of(op))
+}
+
+/// Every function in a dtype or two, by turns, so that all dtypes are read, computed and written; some
+/// with numbers in place of tensors; and one of dtypes that differ, with wide indices.
+pub(super) fn sources() -> Vec<(String, CString)> {
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
+    let mut all = Vec::new();
+    let mut add = |kernel: Elementwise<'_>| {
+        if let Ok(source) = kernel.source() {
+            all.push((kernel.name(), source));
+        }
+    };
+    let texts = TWINS.iter().chain(ALONE).flat_map(|f| f.texts.iter().map(move |text| (f, text)));
+    for (turn, (function, (variant, text))) in texts.enumerate() {
+        let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+        let whole = has(&["x & ", "x | ", " ^ ", "~", "shifted"]);
+        let float = function.kind == Kind::Float || has(&["sqrt", "/", "fabs", "x * x", "isnan"]);
+        let dtypes: &[DType] = match (whole, float) {
+            (true, _) => &[I32, Bool, U8, I64],
+            (_, true) => &[F32, F16, F64, BF16],
+            _ => &[F32, I64, F16, U8, F64, I16, BF16, I8, I32, Bool],
+        };
+        let inputs = function.inputs.len();
+        let number = function.inputs.last().is_some_and(|name| !name.is_empty());
+        for number in [false, true].into_iter().take(1 + usize::from(number)) {
+            let dtype = dtypes[(turn + usize::from(number)) % dtypes.len()];
+            let input = |k| (!(number && k + 1 == inputs)).then_some(dtype);
+            add(Elementwise {
+                op: function.op,
+                variant,
+                inputs: (0..inputs).map(input).collect(),
+                common: dtype,
+                rounded: function.kind == Kind::Rounded,
+                out: dtype,
+                computed: computed(dtype),
+                function: text,
+                wide: false,
+            });
         }
     }
+    if let Ok(sum) = function("add") {
+        add(Elementwise {
+            op: "add",
+            variant: "",
+            inputs: vec![Some(I32), Some(F16)],
+            common: F16,
+            rounded: false,
+            out: F16,
+            computed: F32,
+            function: sum.texts[0].1,
+            wide: true,
+        });
+    }
+    all
 }

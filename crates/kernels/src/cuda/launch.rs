@@ -56,7 +56,7 @@ pub(super) unsafe fn launch(
     unsafe { blocks(native, name, source, number, call) }
 }
 
-/// Launches so many blocks of [`THREADS`] threads of the kernel `name` of `source`; with none, nothing.
+/// Launches so many blocks of [`THREADS`] threads of the kernel of a source of its name; with none, nothing.
 ///
 /// # Errors
 /// The compiler's, which may not be there, or the driver's.
@@ -69,6 +69,24 @@ pub(super) unsafe fn blocks<A: Argument>(
     name: &str,
     source: impl FnOnce() -> Result<CString>,
     blocks: u32,
+    argument: A,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { blocks_of(native, (name, name), source, blocks, argument) }
+}
+
+/// As [`blocks`], of a source that has several kernels: its name, and the kernel's.
+///
+/// # Errors
+/// As for [`blocks`].
+///
+/// # Safety
+/// As for [`blocks`].
+pub(super) unsafe fn blocks_of<A: Argument>(
+    native: &Native,
+    (module, name): (&str, &str),
+    source: impl FnOnce() -> Result<CString>,
+    blocks: u32,
     mut argument: A,
 ) -> Result<()> {
     if blocks == 0 {
@@ -77,7 +95,7 @@ pub(super) unsafe fn blocks<A: Argument>(
     debug_assert_eq!(argument.head().size as usize, size_of::<A>(), "{name}");
     let properties = native.properties();
     let compile = || compiled(&source()?, properties.driver, properties.capability);
-    let kernel = native.kernel(name, &CString::new(name)?, compile)?;
+    let kernel = native.kernel(module, &CString::new(name)?, compile)?;
     let mut arguments: [*mut c_void; 1] = [(&raw mut argument).cast()];
     // SAFETY: the caller answers for the argument and the operands.
     unsafe { native.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments) }

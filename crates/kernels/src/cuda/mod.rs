@@ -2,7 +2,8 @@
 //!
 //! Our own are written in CUDA C ([`sources`]) and compiled when they are first used. What a kernel
 //! cannot do is [`Unsupported`], an error that says so. **None of them has run on a real device
-//! yet**: they are compiled for several architectures, and the stand-in checks what they are given.
+//! yet**: they are compiled for several architectures, and compared with the host's kernels on the
+//! stand-in, which compiles them for the host.
 //!
 //! # Map
 //! | module | holds |
@@ -11,19 +12,20 @@
 //! | `source` | their CUDA C |
 //! | `launch` | compilation and launch |
 //! | `cache` | compiled kernels on disk |
-//! | `elementwise` | functions of elements |
-//! | `copy` | copies of tensors |
+//! | `functions`, `elementwise` | functions of elements |
+//! | `copy`, `create` | copies and casts; tensors from numbers |
 
 mod cache;
 pub mod call;
 mod copy;
+mod create;
 mod elementwise;
+mod functions;
 mod launch;
 mod source;
 
 use std::ffi::CString;
 use std::fmt;
-use std::sync::Arc;
 
 use anyhow::Context;
 use millstream_ep::cuda::Native;
@@ -56,9 +58,8 @@ impl std::error::Error for Unsupported {}
 
 /// Adds all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
-    for op in ["copy", "clone", "cast"] {
-        kernels.register(KIND, op, Arc::new(copy::copy));
-    }
+    copy::register(kernels);
+    create::register(kernels);
     elementwise::register(kernels);
 }
 

@@ -4,145 +4,196 @@
 //! toolkit's is needed. Half and bfloat16 are converted here, and computed in float as on the host.
 
 use std::ffi::CString;
+use std::fmt::Write as _;
 
 use anyhow::Result;
 
 use millstream_types::DType;
 
-use super::call::{NUMBERS, OPERANDS, RANK};
+use super::call::{OPERANDS, PACK};
 
-/// What all kernels start with: the argument, the walk, loads and stores.
-fn prelude() -> String {
-    format!(
-        r#"typedef unsigned long long u64;
-struct Head {{ unsigned size, operands, at, step; }};
-struct Operand {{ u64 data; u64 bytes; u64 strides[{RANK}]; }};
-struct Call {{
-    Head head; u64 count; unsigned rank, dense; u64 shape[{RANK}];
-    Operand operand[{OPERANDS}]; double numbers[{NUMBERS}]; long long integers[{NUMBERS}];
-}};
-struct f16 {{ unsigned short bits; }};
-struct bf16 {{ unsigned short bits; }};
-__device__ inline float load(const float* at) {{ return *at; }}
-__device__ inline double load(const double* at) {{ return *at; }}
-#ifdef MS_HOST
-// For the tests' stand-in: half in plain integers.
-inline float widened(unsigned short bits) {{
-    unsigned sign = (unsigned)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, part = bits & 1023u;
-    if (exponent == 31u) return __uint_as_float(sign | 0x7f800000u | part << 13);
-    if (exponent != 0) return __uint_as_float(sign | (exponent + 112u) << 23 | part << 13);
-    float small = (float)part * 5.9604644775390625e-8f;
-    return sign ? -small : small;
-}}
-inline unsigned short narrowed(float value) {{
-    unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u) return (unsigned short)(sign | 0x7fffu);
-    if (size >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
-    // A sum whose last bit is a half's last: the addition rounds to the nearest, ties to even.
-    if (size < 0x38800000u) {{
-        float sum = __uint_as_float(size) + 0.5f;
-        return (unsigned short)(sign | (__float_as_uint(sum) - 0x3f000000u));
-    }}
-    size += 0xfffu + (size >> 13 & 1u);
-    return (unsigned short)(sign | (size - 0x38000000u) >> 13);
-}}
-#else
-#define MS_TOUCH(at, size)
-__device__ inline float widened(unsigned short bits) {{
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}}
-__device__ inline unsigned short narrowed(float value) {{
-    unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-}}
-#endif
-__device__ inline float load(const f16* at) {{ return widened(at->bits); }}
-__device__ inline float load(const bf16* at) {{
-    return __uint_as_float((unsigned)at->bits << 16);
-}}
-__device__ inline void store(float* at, float value) {{ *at = value; }}
-__device__ inline void store(double* at, double value) {{ *at = value; }}
-__device__ inline void store(f16* at, float value) {{ at->bits = narrowed(value); }}
-__device__ inline void store(bf16* at, float value) {{
-    unsigned bits = __float_as_uint(value);
-    // To the nearest, of two as near to the even one; what is no number stays none.
-    unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    at->bits = value != value ? (unsigned short)((bits >> 16) | 0x40u) : (unsigned short)rounded;
-}}
-template <int N> __device__ inline void place(const Call& call, u64 index, u64 (&at)[N]) {{
-    for (int k = 0; k < N; ++k) at[k] = 0;
-    for (int dim = (int)call.rank - 1; dim >= 0; --dim) {{
-        u64 length = call.shape[dim], within = index % length;
-        index /= length;
-        for (int k = 0; k < N; ++k) at[k] += within * call.operand[k].strides[dim];
-    }}
-}}
-"#
-    )
+/// What all kernels start with: elements, conversions, loads and stores, the argument, the walk.
+fn prelude() -> &'static str {
+    include_str!("prelude.cu")
 }
 
-/// The type of elements in a kernel, and the one that they are computed in.
-pub(super) fn types(dtype: DType) -> Option<(&'static str, &'static str)> {
-    Some(match dtype {
-        DType::F32 => ("float", "float"),
-        DType::F64 => ("double", "double"),
-        DType::F16 => ("f16", "float"),
-        DType::BF16 => ("bf16", "float"),
-        _ => return None,
-    })
+/// A source of what all kernels start with and of `body`.
+///
+/// # Errors
+/// None for text without zeros.
+pub(super) fn with_prelude(body: &str) -> Result<CString> {
+    Ok(CString::new([prelude(), body].concat())?)
 }
 
-/// The kernel `name`: each element of the last operand becomes `function` of those of the others,
-/// `x` and `y`, and of the numbers `a`, `b`, all of type `T`.
-pub(super) fn elementwise(
-    name: &str,
-    inputs: usize,
-    (element, computed): (&str, &str),
-    function: &str,
-) -> Result<CString> {
-    let operands = inputs + 1;
-    let load = |k: usize| format!("load((const {element}*)call.operand[{k}].data + at[{k}])");
-    let x = if inputs > 0 { load(0) } else { "0".to_owned() };
-    let y = if inputs > 1 { load(1) } else { "a".to_owned() };
-    let body = format!(
-        r#"typedef {computed} T;
+/// Functions of elements.
+pub(super) const MATH: &str = include_str!("math.cu");
+
+/// A dtype's elements in a kernel.
+pub(super) fn element(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::I64 => "i64",
+        DType::I32 => "int",
+        DType::I16 => "short",
+        DType::I8 => "signed char",
+        DType::U8 => "unsigned char",
+        DType::Bool => "boolean",
+    }
+}
+
+/// The one of f32, f64 and i64 that a dtype is computed in, as on the host.
+pub(super) fn computed(dtype: DType) -> DType {
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+        DType::F64 => DType::F64,
+        _ => DType::I64,
+    }
+}
+
+/// A kernel that makes each element of the last operand from those of the others.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Elementwise<'a> {
+    pub(super) op: &'a str,
+    /// Which of the op's functions.
+    pub(super) variant: &'a str,
+    /// The dtypes of tensors; none for a number.
+    pub(super) inputs: Vec<Option<DType>>,
+    /// The dtype that all inputs are converted to first.
+    pub(super) common: DType,
+    /// Whether numbers are so too, if that is a float.
+    pub(super) rounded: bool,
+    pub(super) out: DType,
+    /// What it is computed in: f32, f64 or i64.
+    pub(super) computed: DType,
+    /// Of the inputs `x`, `y`, `z`, the numbers `a`, `b`, `c`, the `index` of the element and the
+    /// `width` of the common dtype in bits.
+    pub(super) function: &'a str,
+    /// Whether indices take 64 bits.
+    pub(super) wide: bool,
+}
+
+impl Elementwise<'_> {
+    /// The kernel's name: the op, whether the last input is a number or which ones are, and the dtypes.
+    pub(super) fn name(&self) -> String {
+        let mut name = format!("ms_{}", self.op);
+        if !self.variant.is_empty() {
+            name += "_";
+            name += self.variant;
+        }
+        let numbers: Vec<usize> =
+            (0..self.inputs.len()).filter(|&k| self.inputs[k].is_none()).collect();
+        if !numbers.is_empty() {
+            name += "_number";
+            if numbers != [self.inputs.len() - 1] {
+                numbers.iter().for_each(|k| name += &k.to_string());
+            }
+        }
+        name += "__";
+        let tensors: Vec<DType> = self.inputs.iter().copied().flatten().collect();
+        if tensors.iter().all(|&dtype| dtype == self.out) && self.common == self.out {
+            name += self.out.name();
+        } else {
+            for dtype in tensors {
+                name += dtype.name();
+                name += "_";
+            }
+            name += &format!("to_{}_in_{}", self.out.name(), self.common.name());
+        }
+        if self.wide { name + "_wide" } else { name }
+    }
+
+    /// The kernel in CUDA C.
+    ///
+    /// # Errors
+    /// None for text without zeros.
+    pub(super) fn source(&self) -> Result<CString> {
+        let count = self.inputs.len();
+        let (out, computed, common) =
+            (element(self.out), element(self.computed), element(self.common));
+        let dtypes = self.inputs.iter().copied().flatten().chain([self.out]);
+        let pack = PACK / dtypes.map(DType::size).max().unwrap_or(1);
+        let index = if self.wide { "u64" } else { "unsigned" };
+        let width = self.common.size() * 8;
+        // Of each input: what is done once, for a pack, and for an element of it; and one by one.
+        let [mut once, mut packed, mut of_pack, mut single] = [const { String::new() }; 4];
+        let mut operand = 0;
+        for (k, input) in self.inputs.iter().enumerate() {
+            let v = ["x", "y", "z"][k];
+            let Some(dtype) = *input else {
+                let exact = self.common.is_float() && !self.rounded;
+                let via = if exact { computed } else { common };
+                write!(
+                    once,
+                    "    T {v}0; number(call, {}, {v}0); {v}0 = read<T, {via}>({v}0);\n",
+                    3 + k
+                )?;
+                write!(of_pack, "                T {v} = {v}0;\n")?;
+                write!(single, "        T {v} = {v}0;\n")?;
+                continue;
+            };
+            let e = element(dtype);
+            let via = if dtype == self.common { computed } else { common };
+            write!(
+                once,
+                "    const {e}* {v}s = (const {e}*)call.operand[{operand}].data;\n    bool {v}one = call.operand[{operand}].strides[0] == 0;\n"
+            )?;
+            write!(
+                packed,
+                "            Pack<{e}, {pack}> {v}p;\n            if ({v}one) {{ for (int k = 0; k < {pack}; ++k) {v}p.at[k] = *{v}s; }} else {v}p = load_pack<{pack}>({v}s + from);\n"
+            )?;
+            write!(of_pack, "                T {v} = read<T, {via}>({v}p.at[k]);\n")?;
+            write!(
+                single,
+                "        MS_TOUCH({v}s + at[{operand}], sizeof({e}));\n        T {v} = read<T, {via}>({v}s[at[{operand}]]);\n"
+            )?;
+            operand += 1;
+        }
+        let unused: String =
+            (count..3).map(|k| format!(", (T)0 /* {} */", ["x", "y", "z"][k])).collect();
+        let given = ["x", "y", "z"][..count].join(", ");
+        let given = format!("{given}{unused}");
+        let given = given.trim_start_matches(", ");
+        let operands = operand + 1;
+        assert!(operands <= OPERANDS);
+        let name = self.name();
+        let body = format!(
+            r#"typedef {computed} T;
+typedef {index} Index;
+__device__ inline T apply(T x, T y, T z, T a, T b, T c, Index index) {{
+    const int width = {width};
+    (void)x; (void)y; (void)z; (void)a; (void)b; (void)c; (void)index; (void)width;
+    return (T)({function});
+}}
 extern "C" __global__ void {name}(const Call call) {{
-    T a = (T)call.numbers[0], b = (T)call.numbers[1];
-    u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x; index < call.count; index += step) {{
-        u64 at[{operands}];
+    T a, b, c;
+    number(call, 0, a); number(call, 1, b); number(call, 2, c);
+{once}    {out}* out = ({out}*)call.operand[{operand}].data;
+    const Index count = (Index)call.count, step = (Index)gridDim.x * blockDim.x;
+    Index first = (Index)blockIdx.x * blockDim.x + threadIdx.x;
+    if (call.dense) {{
+        for (Index pack = first; pack < count / {pack}; pack += step) {{
+            Index from = pack * {pack};
+{packed}            Pack<{out}, {pack}> made;
+#pragma unroll
+            for (int k = 0; k < {pack}; ++k) {{
+{of_pack}                made.at[k] = Cast<{out}>::of(apply({given}, a, b, c, from + k));
+            }}
+            store_pack<{out}, {pack}>(out + from, made);
+        }}
+        first += count / {pack} * {pack};
+    }}
+    for (Index index = first; index < count; index += step) {{
+        Index at[{operands}];
         place(call, index, at);
-        T x = {x}, y = {y};
-        (void)x; (void)y; (void)b;
-        store(({element}*)call.operand[{inputs}].data + at[{inputs}], (T)({function}));
+{single}        store(out + at[{operand}], apply({given}, a, b, c, index));
     }}
 }}
-"#
-    );
-    Ok(CString::new(prelude() + &body)?)
-}
-
-/// The kernel `name`, which copies elements of `bytes` bytes as they are.
-pub(super) fn copy(name: &str, bytes: usize) -> Result<CString> {
-    let element = match bytes {
-        1 => "unsigned char",
-        2 => "unsigned short",
-        4 => "unsigned",
-        _ => "u64",
-    };
-    let body = format!(
-        r#"extern "C" __global__ void {name}(const Call call) {{
-    u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x; index < call.count; index += step) {{
-        u64 at[2];
-        place(call, index, at);
-        (({element}*)call.operand[1].data)[at[1]] = ((const {element}*)call.operand[0].data)[at[0]];
-    }}
-}}
-"#
-    );
-    Ok(CString::new(prelude() + &body)?)
+"#,
+            function = self.function
+        );
+        with_prelude(&[MATH, &body].concat())
+    }
 }

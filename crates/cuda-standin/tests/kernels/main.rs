@@ -1,0 +1,31 @@
+//! Every kernel's own code, compiled for the host, against the host's kernel of the same op: the cases
+//! of `cargo xtask gpu-check`, with fewer dtypes.
+
+use millstream_cuda_standin::StandIn;
+
+#[path = "../../../../xtask/src/gpu_check/ops/mod.rs"]
+mod ops;
+
+/// What the comparison gives.
+#[derive(Default)]
+pub(crate) struct Section {
+    pub(crate) passed: usize,
+    pub(crate) skipped: Vec<String>,
+    pub(crate) failed: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+#[test]
+fn the_hosts_results() {
+    if !millstream_cuda_standin::compiles() {
+        return println!("skipped: no C++ compiler");
+    }
+    let stand_in = StandIn::load().unwrap_or_else(|error| panic!("{error:#}"));
+    let section = ops::check(0, 7, false).unwrap();
+    println!("{} passed\n{}", section.passed, section.notes.join("\n"));
+    let (failed, skipped) = (section.failed, section.skipped);
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+    assert!(skipped.is_empty(), "{}", skipped.join("\n"));
+    let violations = stand_in.violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+}

@@ -1,0 +1,151 @@
+//! The elementwise ops: what each takes, and its functions in CUDA C, which are those of the host's
+//! kernels.
+
+/// What an op computes in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// The dtype that all inputs promote to.
+    Any,
+    /// The same, and numbers are rounded to it.
+    Rounded,
+    /// The same, or f32 if that is no float.
+    Float,
+    /// The dtype that the inputs from this number up to that one promote to.
+    Of(usize, usize),
+    /// The result's dtype.
+    Out,
+}
+
+/// An op.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) op: &'static str,
+    /// The inputs: under which name a number may stand in for a tensor.
+    pub(super) inputs: &'static [&'static str],
+    pub(super) kind: Kind,
+    /// The arguments that are numbers, `a`, `b` and `c`, with their defaults.
+    pub(super) numbers: &'static [(&'static str, f64)],
+    /// The functions of `x`, `y`, `z`, `a`, `b`, `c`, with the names that tell them apart.
+    pub(super) texts: &'static [(&'static str, &'static str)],
+}
+
+const ONE: &[&str] = &[""];
+const TWO: &[&str] = &["", ""];
+const PAIR: &[&str] = &["", "other"];
+const THREE: &[&str] = &["", "", ""];
+
+/// No numbers.
+const NONE: &[(&str, f64)] = &[];
+
+/// A table of ops, one a row: name, inputs, kind, numbers, functions.
+macro_rules! functions {
+    ($table:ident; $($op:literal $inputs:expr, $kind:expr, $numbers:expr,
+     $([$variant:literal])? $text:literal $(, [$more:literal] $other:literal)*;)*) => {
+        pub(super) const $table: &[Function] = &[$(Function {
+            op: $op,
+            inputs: $inputs,
+            kind: $kind,
+            numbers: $numbers,
+            texts: &[(functions!(@ $($variant)?), $text) $(, ($more, $other))*],
+        }),*];
+    };
+    (@) => { "" };
+    (@ $variant:literal) => { $variant };
+}
+
+use Kind::{Any, Float, Of, Out, Rounded};
+
+// Ops that have one that works in place, of the same name with a `_`.
+functions! {
+    TWINS;
+    "add" PAIR, Any, &[("alpha", 1.0)], "plus(x, times(a, y))";
+    "sub" PAIR, Any, &[("alpha", 1.0)], "plus(x, times(negative(a), y))";
+    "mul" PAIR, Any, NONE, "times(x, y)";
+    "div" PAIR, Any, NONE, "x / y", ["floor"] "floor_quotient(x, y)", ["trunc"] "quotient(x, y)";
+    "remainder" PAIR, Rounded, NONE, "remainder_of(x, y)";
+    "fmod" PAIR, Rounded, NONE, "rest_of(x, y)";
+    "pow" &["", "exponent"], Any, NONE, "power(x, y)", ["two"] "times(x, x)", ["three"] "x * x * x",
+        ["root"] "sqrt(x)", ["by_root"] "1 / sqrt(x)", ["by"] "1 / x";
+    "neg" ONE, Any, NONE, "negative(x)";
+    "abs" ONE, Any, NONE, "magnitude(x)";
+    "sign" ONE, Any, NONE, "sign_of(x)";
+    "round" ONE, Any, NONE, "nearest_even(x)";
+    "trunc" ONE, Any, NONE, "cut(x)";
+    "floor" ONE, Any, NONE, "below(x)";
+    "ceil" ONE, Any, NONE, "above(x)";
+    "relu" ONE, Any, NONE, "x < 0 ? (T)0 : x";
+    "hardtanh" ONE, Any, &[("min_val", -1.0), ("max_val", 1.0)],
+        "(x < a ? a : x) > b ? b : (x < a ? a : x)";
+    "exp" ONE, Float, NONE, "exp(x)";
+    "expm1" ONE, Float, NONE, "expm1(x)";
+    "log" ONE, Float, NONE, "log(x)";
+    "log2" ONE, Float, NONE, "log2(x)";
+    "log1p" ONE, Float, NONE, "log1p(x)";
+    "sqrt" ONE, Float, NONE, "sqrt(x)";
+    "rsqrt" ONE, Float, NONE, "1 / sqrt(x)";
+    "reciprocal" ONE, Float, NONE, "1 / x";
+    "sin" ONE, Float, NONE, "sin(x)";
+    "cos" ONE, Float, NONE, "cos(x)";
+    "tanh" ONE, Float, NONE, "tanh(x)";
+    "sigmoid" ONE, Float, NONE, "share(x)";
+    "erf" ONE, Float, NONE, "erf(x)";
+    "silu" ONE, Float, NONE, "x * share(x)";
+    "elu" ONE, Float, &[("alpha", 1.0), ("scale", 1.0), ("input_scale", 1.0)],
+        "x > 0 ? x * b : expm1(x * c) * (a * b)";
+    "leaky_relu" ONE, Float, &[("negative_slope", 0.01)], "x > 0 ? x : x * a";
+    "gelu" ONE, Float, NONE,
+        ["none"] "(T)0.5 * x * (1 + erf(x * (T)0.70710678118654752440))",
+        // The factor of x³: Hendrycks and Gimpel, see the host's kernel.
+        ["tanh"] "(T)0.5 * x * (1 + tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)))";
+    "nan_to_num" ONE, Any, &[("nan", 0.0), ("posinf", 0.0), ("neginf", 0.0)],
+        "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x", ["whole"] "x";
+    "logical_and" TWO, Rounded, NONE, "x != 0 && y != 0";
+    "logical_or" TWO, Rounded, NONE, "x != 0 || y != 0";
+    "logical_not" ONE, Any, NONE, "x == 0";
+    "bitwise_and" PAIR, Any, NONE, "x & y";
+    "bitwise_or" PAIR, Any, NONE, "x | y";
+    "bitwise_xor" PAIR, Any, NONE, "x ^ y";
+    "bitwise_not" ONE, Any, NONE, "~x", ["truth"] "x == 0";
+    "masked_fill" &["", "", "value"], Out, NONE, "y != 0 ? z : x";
+    "clamp" ONE, Any, &[("min", 0.0), ("max", 0.0)], "lesser(greater(x, a), b)";
+    "lerp" &["", "", "weight"], Of(0, 2), NONE,
+        "fabs(z) < (T)0.5 ? x + z * (y - x) : y - (y - x) * (1 - z)";
+    "addcmul" THREE, Any, &[("value", 1.0)], "plus(x, times(times(a, y), z))";
+    "addcdiv" THREE, Any, &[("value", 1.0)], "x + a * y / z";
+}
+
+functions! {
+    ALONE;
+    "maximum" TWO, Any, NONE, "greater(x, y)";
+    "minimum" TWO, Any, NONE, "lesser(x, y)";
+    "softplus" ONE, Float, &[("beta", 1.0), ("threshold", 20.0)],
+        "x * a > b ? x : log1p(exp(x * a)) / a";
+    "isnan" ONE, Float, NONE, "isnan(x)";
+    "isinf" ONE, Float, NONE, "isinf(x)";
+    "threshold_backward" TWO, Any, &[("threshold", 0.0)], "y <= a ? (T)0 : x";
+    "tanh_backward" TWO, Float, NONE, "x * (1 - y * y)";
+    "sigmoid_backward" TWO, Float, NONE, "x * (1 - y) * y";
+    "silu_backward" TWO, Float, NONE, "x * share(y) * (1 + y * (1 - share(y)))";
+    "softplus_backward" TWO, Float, &[("beta", 1.0), ("threshold", 20.0)],
+        "y * a > b ? x : x * share(y * a)";
+    "gelu_backward" TWO, Float, NONE,
+        ["none"] "x * ((T)0.5 * (1 + erf(y * (T)0.70710678118654752440)) + y * (T)0.39894228040143267794 * exp((T)-0.5 * y * y))",
+        ["tanh"] "gelu_slope(x, y, tanh((T)0.79788456080286535588 * (y + (T)0.044715 * y * y * y)))";
+    "elu_backward" TWO, Float, &[("alpha", 1.0), ("scale", 1.0), ("input_scale", 1.0)],
+        ["of_input"] "y > 0 ? x * b : x * c * (a * b) * exp(y * c)",
+        ["of_result"] "y > 0 ? x * b : x * c * (y + a * b)";
+    "leaky_relu_backward" TWO, Float, &[("negative_slope", 0.01)], "y > 0 ? x : x * a";
+    "eq" PAIR, Rounded, NONE, "x == y";
+    "ne" PAIR, Rounded, NONE, "x != y";
+    "lt" PAIR, Rounded, NONE, "x < y";
+    "le" PAIR, Rounded, NONE, "x <= y";
+    "gt" PAIR, Rounded, NONE, "x > y";
+    "ge" PAIR, Rounded, NONE, "x >= y";
+    "__lshift__" PAIR, Any, NONE, "shifted_up(x, y, width)";
+    "__rshift__" PAIR, Any, NONE, "shifted_down(x, y)";
+    "where" &["", "self", "other"], Of(1, 3), NONE, "x != 0 ? y : z";
+    "native_dropout_backward" TWO, Out, &[("scale", 1.0)], "x * y * a";
+    "full" &["value"], Out, NONE, "x";
+    "arange" &[], Out, &[("start", 0.0), ("step", 1.0)], "plus(a, times((T)index, b))";
+    "cast" ONE, Out, NONE, "x";
+}

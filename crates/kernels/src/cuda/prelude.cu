@@ -1,0 +1,145 @@
+// What all kernels start with: elements, conversions, loads and stores, the argument and its walk.
+typedef unsigned long long u64;
+typedef long long i64;
+struct boolean { unsigned char bits; };
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+
+// The same as in `call.rs`.
+struct Head { unsigned size, operands, at, step; };
+struct Operand { u64 data; u64 bytes; u64 strides[8]; };
+struct Call {
+    Head head; u64 count; unsigned rank, dense; u64 shape[8];
+    Operand operand[4]; double numbers[6]; i64 integers[6];
+};
+
+#ifdef MS_HOST
+// For the tests' stand-in: half in plain integers.
+inline float widened(unsigned short bits) {
+    unsigned sign = (unsigned)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, part = bits & 1023u;
+    if (exponent == 31u) return __uint_as_float(sign | 0x7f800000u | part << 13);
+    if (exponent != 0) return __uint_as_float(sign | (exponent + 112u) << 23 | part << 13);
+    float small = (float)part * 5.9604644775390625e-8f;
+    return sign ? -small : small;
+}
+inline unsigned short narrowed(float value) {
+    unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u) return (unsigned short)(sign | 0x7fffu);
+    if (size >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
+    // A sum whose last bit is the least half's: the addition rounds to the nearest, ties to even.
+    if (size < 0x38800000u) {
+        float sum = __uint_as_float(size) + 0.5f;
+        return (unsigned short)(sign | (__float_as_uint(sum) - 0x3f000000u));
+    }
+    size += 0xfffu + (size >> 13 & 1u);
+    return (unsigned short)(sign | (size - 0x38000000u) >> 13);
+}
+#else
+#define MS_TOUCH(at, size)
+__device__ inline float widened(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+__device__ inline unsigned short narrowed(float value) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif
+
+// An element as one of the three types that hold all of its values.
+__device__ inline float carry(float v) { return v; }
+__device__ inline double carry(double v) { return v; }
+__device__ inline i64 carry(i64 v) { return v; }
+__device__ inline i64 carry(int v) { return v; }
+__device__ inline i64 carry(short v) { return v; }
+__device__ inline i64 carry(signed char v) { return v; }
+__device__ inline i64 carry(unsigned char v) { return v; }
+__device__ inline i64 carry(boolean v) { return v.bits != 0; }
+__device__ inline float carry(f16 v) { return widened(v.bits); }
+__device__ inline float carry(bf16 v) { return __uint_as_float((unsigned)v.bits << 16); }
+
+// Cut towards zero, to the nearest that there is; what is no number becomes 0.
+template <class F> __device__ inline i64 whole(F v, i64 least, i64 most) {
+    if (v != v) return 0;
+    if (v >= (F)9223372036854775808.0) return most;
+    if (v < (F)-9223372036854775808.0) return least;
+    i64 cut = (i64)v;
+    return cut < least ? least : cut > most ? most : cut;
+}
+
+// One of those three types as an element: the low bits of integers, the nearest float.
+template <class E> struct Cast;
+template <> struct Cast<float> {
+    template <class V> __device__ static float of(V v) { return (float)v; }
+};
+template <> struct Cast<double> {
+    template <class V> __device__ static double of(V v) { return (double)v; }
+};
+template <> struct Cast<boolean> {
+    template <class V> __device__ static boolean of(V v) { return {(unsigned char)(v != 0)}; }
+};
+template <> struct Cast<f16> {
+    template <class V> __device__ static f16 of(V v) { return {narrowed((float)v)}; }
+};
+template <> struct Cast<bf16> {
+    template <class V> __device__ static bf16 of(V v) {
+        float value = (float)v;
+        unsigned bits = __float_as_uint(value);
+        // To the nearest, of two as near to the even one; what is no number stays none.
+        unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        return {(unsigned short)(value != value ? (bits >> 16) | 0x40u : rounded)};
+    }
+};
+template <class E> struct Whole {
+    template <class V> __device__ static E of(V v) { return (E)v; }
+    __device__ static E of(float v) { return (E)whole(v, least(), most()); }
+    __device__ static E of(double v) { return (E)whole(v, least(), most()); }
+    __device__ static i64 most() { return (E)-1 < (E)0 ? ((i64)1 << (sizeof(E) * 8 - 2)) - 1 + ((i64)1 << (sizeof(E) * 8 - 2)) : 255; }
+    __device__ static i64 least() { return (E)-1 < (E)0 ? -most() - 1 : 0; }
+};
+template <> struct Cast<i64> : Whole<i64> {};
+template <> struct Cast<int> : Whole<int> {};
+template <> struct Cast<short> : Whole<short> {};
+template <> struct Cast<signed char> : Whole<signed char> {};
+template <> struct Cast<unsigned char> : Whole<unsigned char> {};
+
+// An element as `T`, converted to `Via` first.
+template <class T, class Via, class E> __device__ inline T read(E element) {
+    return Cast<T>::of(carry(Cast<Via>::of(carry(element))));
+}
+
+template <class E> __device__ inline auto load(const E* at) {
+    MS_TOUCH(at, sizeof(E));
+    return carry(*at);
+}
+template <class E, class V> __device__ inline void store(E* at, V value) {
+    MS_TOUCH(at, sizeof(E));
+    *at = Cast<E>::of(value);
+}
+
+// Elements that are moved at once.
+template <class E, int N> struct alignas(sizeof(E) * N) Pack { E at[N]; };
+template <int N, class E> __device__ inline Pack<E, N> load_pack(const E* at) {
+    MS_TOUCH(at, sizeof(Pack<E, N>));
+    return *(const Pack<E, N>*)at;
+}
+template <class E, int N> __device__ inline void store_pack(E* at, const Pack<E, N>& pack) {
+    MS_TOUCH(at, sizeof(pack));
+    *(Pack<E, N>*)at = pack;
+}
+
+// Where the operands' elements of a number are, in elements from their first.
+template <class I, int N> __device__ inline void place(const Call& call, I index, I (&at)[N]) {
+    for (int k = 0; k < N; ++k) at[k] = 0;
+    for (int dim = (int)call.rank - 1; dim >= 0; --dim) {
+        I length = (I)call.shape[dim], rest = index / length, within = index - rest * length;
+        index = rest;
+        for (int k = 0; k < N; ++k) at[k] += within * (I)call.operand[k].strides[dim];
+    }
+}
+
+__device__ inline void number(const Call& call, int k, float& v) { v = (float)call.numbers[k]; }
+__device__ inline void number(const Call& call, int k, double& v) { v = call.numbers[k]; }
+__device__ inline void number(const Call& call, int k, i64& v) { v = call.integers[k]; }

@@ -1,0 +1,262 @@
+//! Cases of elementwise ops, of casts and of tensors from numbers.
+
+use millstream::DType;
+
+use super::case::{Case, Given, Lie, Values};
+
+/// Shapes of the first operand: one element, less and more than a thread moves at once or than a block
+/// has, dimensions that cannot be walked as one.
+const SHAPES: &[&[usize]] = &[&[], &[17], &[1023], &[3, 5, 7], &[33, 65]];
+
+/// Of one tensor.
+const ONE: &[&str] = &[
+    "neg",
+    "abs",
+    "sign",
+    "round",
+    "trunc",
+    "floor",
+    "ceil",
+    "relu",
+    "hardtanh",
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "silu",
+    "elu",
+    "leaky_relu",
+    "gelu",
+    "nan_to_num",
+    "logical_not",
+    "bitwise_not",
+    "softplus",
+    "isnan",
+    "isinf",
+];
+
+/// Of two.
+const TWO: &[&str] = &[
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "remainder",
+    "fmod",
+    "pow",
+    "maximum",
+    "minimum",
+    "logical_and",
+    "logical_or",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "__lshift__",
+    "__rshift__",
+    "tanh_backward",
+    "sigmoid_backward",
+    "silu_backward",
+    "softplus_backward",
+    "gelu_backward",
+    "elu_backward",
+    "leaky_relu_backward",
+];
+
+/// Ops that have one in place.
+const ALONE: &[&str] = &[
+    "softplus",
+    "isnan",
+    "isinf",
+    "maximum",
+    "minimum",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "__lshift__",
+    "__rshift__",
+    "where",
+];
+
+/// The second operand of an op: none where the host would refuse a zero, or powers would be many.
+fn second(op: &str, dtype: DType, shape: &[usize]) -> Given {
+    let given = Given::new(dtype, shape);
+    match op {
+        "div" | "remainder" | "fmod" if !dtype.is_float() => {
+            given.values(Values::Between(1.0, 9.9))
+        }
+        "pow" if !dtype.is_float() => given.values(Values::Between(0.0, 5.9)),
+        "__lshift__" | "__rshift__" => given.values(Values::Between(0.0, 70.0)),
+        _ => given,
+    }
+}
+
+/// The cases in these dtypes; what a schema refuses is none.
+pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
+    let mut all = Vec::new();
+    for (turn, op) in ONE.iter().enumerate() {
+        for dtype in dtypes(turn) {
+            for shape in SHAPES {
+                all.push(Case::new(op, vec![Given::new(dtype, shape)]));
+            }
+            all.push(Case::new(op, vec![Given::new(dtype, &[9, 31]).lie(Lie::Gaps)]));
+            all.push(Case::new(op, vec![Given::new(dtype, &[5, 9, 31]).lie(Lie::Turned)]));
+            all.push(Case::new(op, vec![Given::new(dtype, &[70]).values(Values::Wild)]));
+        }
+    }
+    for (turn, op) in TWO.iter().enumerate() {
+        for dtype in dtypes(turn) {
+            let pair = |a: &[usize], b: &[usize]| vec![Given::new(dtype, a), second(op, dtype, b)];
+            for shape in SHAPES {
+                all.push(Case::new(op, pair(shape, shape)));
+            }
+            all.push(Case::new(op, pair(&[33, 65], &[65])));
+            all.push(Case::new(op, pair(&[33, 1], &[1, 65])));
+            all.push(Case::new(op, pair(&[1000], &[])));
+            let [x, y] = [Given::new(dtype, &[9, 31]), second(op, dtype, &[9, 31])];
+            all.push(Case::new(op, vec![x.clone().lie(Lie::Gaps), y.clone()]));
+            all.push(Case::new(op, vec![x.lie(Lie::Turned), y.lie(Lie::Gaps)]));
+        }
+    }
+    for case in all.clone() {
+        let fits = case
+            .given
+            .iter()
+            .all(|g| g.dtype == case.given[0].dtype && g.shape.len() <= case.given[0].shape.len());
+        if !ALONE.contains(&case.op.as_str()) && !case.op.ends_with("_backward") && fits {
+            all.push(Case { op: format!("{}_", case.op), ..case });
+        }
+    }
+    for dtype in dtypes(0) {
+        all.extend(choices(dtype));
+        all.extend(of_three(dtype));
+    }
+    all.extend(mixed());
+    all.extend(moves());
+    all
+}
+
+/// Numbers in place of tensors, and arguments that choose.
+fn choices(dtype: DType) -> Vec<Case> {
+    let x = || Given::new(dtype, &[3, 341]);
+    let two = |op: &str| Case::new(op, vec![x(), second(op, dtype, &[3, 341])]);
+    let one = |op: &str| Case::new(op, vec![x()]);
+    let mut all = vec![
+        two("add").attr("alpha", 3),
+        two("sub").attr("alpha", 2),
+        two("div").attr("rounding_mode", "floor"),
+        two("div").attr("rounding_mode", "trunc"),
+        one("gelu").attr("approximate", "tanh"),
+        two("gelu_backward").attr("approximate", "tanh"),
+        two("elu_backward").attr("is_result", true).attr("alpha", 1.5).attr("scale", 1.1),
+        two("threshold_backward").attr("threshold", 0.5),
+        one("elu").attr("alpha", 0.7).attr("scale", 1.3).attr("input_scale", 0.9),
+        one("softplus").attr("beta", 2.0).attr("threshold", 3.0),
+        two("softplus_backward").attr("beta", 2.0).attr("threshold", 3.0),
+        one("hardtanh").attr("min_val", -2.0).attr("max_val", 1.0),
+        one("leaky_relu").attr("negative_slope", 0.2),
+        one("nan_to_num").attr("nan", 1.0).attr("posinf", 2.0),
+        one("clamp").attr("min", -1).attr("max", 2),
+        one("clamp").attr("max", 1.5),
+        one("clamp_").attr("min", 1),
+        one("clamp_min").attr("min", 0),
+        one("clamp_max").attr("max", 0),
+        one("clamp_min_").attr("min", 0),
+        one("clamp_max_").attr("max", 0),
+    ];
+    for op in ["add", "mul", "div", "remainder", "fmod", "eq", "lt", "ge", "sub"] {
+        all.push(one(op).attr("other", 3));
+        all.push(one(op).attr("other", 1.7));
+    }
+    for op in ["bitwise_and", "bitwise_or", "__lshift__", "__rshift__", "add_", "mul_"] {
+        all.push(one(op).attr("other", 5));
+    }
+    for exponent in [2.0, 3.0, 0.5, -0.5, -1.0, 1.7] {
+        all.push(one("pow").attr("exponent", exponent));
+    }
+    all.push(one("pow").attr("exponent", 2));
+    all
+}
+
+fn of_three(dtype: DType) -> Vec<Case> {
+    let x = |shape: &[usize]| Given::new(dtype, shape);
+    let mask = |shape: &[usize]| Given::new(DType::Bool, shape);
+    vec![
+        Case::new("where", vec![mask(&[33, 65]), x(&[33, 65]), x(&[65])]),
+        Case::new("where", vec![mask(&[3, 341]), x(&[3, 341])]).attr("other", 2),
+        Case::new("where", vec![mask(&[3, 341]), x(&[3, 341])]).attr("self", 0.5),
+        Case::new("masked_fill", vec![x(&[33, 65]), mask(&[65])]).attr("value", 1),
+        Case::new("masked_fill_", vec![x(&[33, 65]), mask(&[33, 1])]).attr("value", 0),
+        Case::new("masked_fill", vec![x(&[16, 64]), mask(&[16, 64]), x(&[])]),
+        Case::new("lerp", vec![x(&[3, 341]), x(&[3, 341]), x(&[3, 341])]),
+        Case::new("lerp", vec![x(&[3, 341]), x(&[3, 341])]).attr("weight", 0.3),
+        Case::new("addcmul", vec![x(&[3, 341]), x(&[3, 341]), x(&[341])]).attr("value", 2),
+        Case::new("addcmul_", vec![x(&[3, 341]), x(&[3, 341]), x(&[3, 341])]),
+        Case::new("lerp_", vec![x(&[3, 341]), x(&[3, 341])]).attr("weight", 0.7),
+        Case::new("addcdiv_", vec![x(&[3, 341]), x(&[3, 341]), x(&[3, 341])]),
+        Case::new("addcdiv", vec![x(&[3, 341]), x(&[3, 341]), x(&[3, 341])]).attr("value", 0.5),
+        Case::new("native_dropout", vec![x(&[3, 341])]).attr("p", 0.0).attr("train", true),
+        Case::new("native_dropout_backward", vec![x(&[3, 341]), mask(&[3, 341])])
+            .attr("scale", 1.25),
+    ]
+}
+
+/// Operands whose dtypes differ.
+fn mixed() -> Vec<Case> {
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
+    let mut all = Vec::new();
+    for (a, b) in
+        [(I32, F16), (U8, I8), (Bool, F32), (I64, BF16), (F64, F32), (I16, Bool), (F16, BF16)]
+    {
+        for (x, y) in [(a, b), (b, a)] {
+            for op in ["add", "maximum", "lt"] {
+                all.push(Case::new(op, vec![Given::new(x, &[3, 341]), Given::new(y, &[3, 341])]));
+            }
+            all.push(Case::new("mul", vec![Given::new(x, &[333]), Given::new(y, &[])]));
+            let mask = Given::new(Bool, &[333]);
+            all.push(Case::new("where", vec![mask, Given::new(x, &[333]), Given::new(y, &[333])]));
+        }
+    }
+    all
+}
+
+/// Casts between all dtypes, copies, and tensors from numbers.
+fn moves() -> Vec<Case> {
+    let mut all = Vec::new();
+    for from in DType::ALL {
+        let x = || Given::new(from, &[9, 31]);
+        for to in DType::ALL {
+            let wild = Given::new(from, &[77]).values(Values::Wild);
+            all.push(Case::new("cast", vec![wild]).attr("dtype", to));
+        }
+        all.push(Case::new("cast", vec![x().lie(Lie::Gaps)]).attr("dtype", DType::F32));
+        all.push(Case::new("copy", vec![x().lie(Lie::Turned)]));
+        all.push(Case::new("clone", vec![x().lie(Lie::Gaps)]));
+        all.push(Case::new("copy_", vec![x(), Given::new(from, &[31])]));
+        all.push(Case::new("copy_", vec![x().lie(Lie::Turned), Given::new(DType::I32, &[9, 31])]));
+        all.push(Case::new("reshape", vec![x().lie(Lie::Turned)]).attr("shape", vec![31, 9]));
+        all.push(Case::new("fill", vec![x().lie(Lie::Gaps)]).attr("value", 1));
+        let full = Case::new("full", vec![]).attr("shape", vec![3, 341]).attr("value", 1);
+        all.push(full.attr("dtype", from));
+        let range = Case::new("arange", vec![]).attr("start", -3).attr("end", 90).attr("step", 2);
+        all.push(range.attr("dtype", from));
+    }
+    all
+}
