@@ -51,7 +51,7 @@ pub(crate) mod memory;
 mod nll;
 mod norm;
 mod number;
-mod optional;
+pub(crate) mod optional;
 mod order;
 mod pairwise;
 mod picked;

@@ -97,7 +97,7 @@ pub fn copy_dense(ctx: &KernelCtx<'_>) -> Result<bool> {
 }
 
 /// Whether the elements lie one behind the other.
-fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
+pub(super) fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
     let dense = contiguous_strides(tensor.shape)?;
     let same = |(k, &length): (usize, &usize)| length == 1 || tensor.strides[k] == dense[k];
     Ok(tensor.shape.contains(&0) || tensor.shape.iter().enumerate().all(same))

@@ -14,6 +14,8 @@
 //! | `cache` | compiled kernels on disk |
 //! | `functions`, `elementwise` | functions of elements |
 //! | `copy`, `create` | copies and casts; tensors from numbers |
+//! | `rows` | what kernels that go over rows are given |
+//! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 
 mod cache;
 pub mod call;
@@ -22,6 +24,10 @@ mod create;
 mod elementwise;
 mod functions;
 mod launch;
+mod norm;
+mod reduce;
+mod rows;
+mod softmax;
 mod source;
 
 use std::ffi::CString;
@@ -61,11 +67,21 @@ pub fn register(kernels: &mut KernelRegistry) {
     copy::register(kernels);
     create::register(kernels);
     elementwise::register(kernels);
+    reduce::register(kernels);
+    softmax::register(kernels);
+    norm::register(kernels);
 }
 
 /// Every kernel's source, by the kernel's name.
 pub fn sources() -> Vec<(String, CString)> {
-    [elementwise::sources(), copy::sources()].concat()
+    [
+        elementwise::sources(),
+        copy::sources(),
+        reduce::sources(),
+        softmax::sources(),
+        norm::sources(),
+    ]
+    .concat()
 }
 
 /// The stream that a call is to launch on.

@@ -125,13 +125,13 @@ impl Elementwise<'_> {
             let Some(dtype) = *input else {
                 let exact = self.common.is_float() && !self.rounded;
                 let via = if exact { computed } else { common };
-                write!(
+                writeln!(
                     once,
-                    "    T {v}0; number(call, {}, {v}0); {v}0 = read<T, {via}>({v}0);\n",
+                    "    T {v}0; number(call, {}, {v}0); {v}0 = read<T, {via}>({v}0);",
                     3 + k
                 )?;
-                write!(of_pack, "                T {v} = {v}0;\n")?;
-                write!(single, "        T {v} = {v}0;\n")?;
+                writeln!(of_pack, "                T {v} = {v}0;")?;
+                writeln!(single, "        T {v} = {v}0;")?;
                 continue;
             };
             let e = element(dtype);
@@ -144,7 +144,7 @@ impl Elementwise<'_> {
                 packed,
                 "            Pack<{e}, {pack}> {v}p;\n            if ({v}one) {{ for (int k = 0; k < {pack}; ++k) {v}p.at[k] = *{v}s; }} else {v}p = load_pack<{pack}>({v}s + from);\n"
             )?;
-            write!(of_pack, "                T {v} = read<T, {via}>({v}p.at[k]);\n")?;
+            writeln!(of_pack, "                T {v} = read<T, {via}>({v}p.at[k]);")?;
             write!(
                 single,
                 "        MS_TOUCH({v}s + at[{operand}], sizeof({e}));\n        T {v} = read<T, {via}>({v}s[at[{operand}]]);\n"

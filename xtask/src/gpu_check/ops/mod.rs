@@ -3,6 +3,7 @@
 
 mod case;
 mod elementwise;
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -84,7 +85,7 @@ pub(crate) fn check(device: u32, seed: u64, thorough: bool) -> Result<Section> {
     };
     let mut worst: BTreeMap<(String, DType), (f64, f64)> = BTreeMap::new();
     let mut compared = BTreeSet::new();
-    for case in elementwise::cases(&turns) {
+    for case in elementwise::cases(&turns).into_iter().chain(rows::cases(&turns)) {
         match pair.compare(&case) {
             Err(error) => section.failed.push(format!("{case}: {error:#}")),
             Ok(Outcome::Refused) => {}
@@ -131,7 +132,7 @@ impl Pair {
         let wild = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, -1e30, 300.0, -70000.0, 3e9];
         let number = |k: usize| match given.values {
             Values::Between(least, most) => least + (most - least) * self.numbers.next(),
-            Values::Wild if k % 3 == 0 => wild[k / 3 % wild.len()],
+            Values::Wild if k.is_multiple_of(3) => wild[k / 3 % wild.len()],
             Values::Wild => 1000.0 * (self.numbers.next() - 0.5),
         };
         let bytes = (0..spec.numel()).map(number).flat_map(f64::to_ne_bytes).collect();
@@ -160,10 +161,13 @@ impl Pair {
     fn read(&self, tensor: &Tensor) -> Result<Vec<f64>> {
         let home = tensor.copy_to(&self.host)?;
         let dtype = tensor.spec().dtype;
-        // Integers of 64 bits do not all fit: their bits are compared.
+        // Integers of 64 bits do not all fit: their halves do.
         if dtype == DType::I64 {
-            let number = |c: &[u8]| i64::from_ne_bytes(c.try_into().unwrap_or_default());
-            return Ok(home.read()?.chunks_exact(8).map(|c| number(c) as f64).collect());
+            let halves = |c: &[u8]| {
+                let v = i64::from_ne_bytes(c.try_into().unwrap_or_default());
+                [(v >> 32) as f64, (v & 0xffff_ffff) as f64]
+            };
+            return Ok(home.read()?.chunks_exact(8).flat_map(halves).collect());
         }
         let wide = self.machine.call("cast", &[&home]).attr("dtype", DType::F64);
         let bytes = wide.on(&self.host)?.remove(0).read()?;
