@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-/// The libraries that the one library stands in for: the driver, and the compiler of kernels.
-const NAMES: &[&str] = &["libcuda.so", "libcuda.so.1", "libnvrtc.so.12"];
+/// The libraries that the one library stands in for: the driver, the compiler of kernels, and that of
+/// matrix products.
+const NAMES: &[&str] = &["libcuda.so", "libcuda.so.1", "libnvrtc.so.12", "libcublas.so.12"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -80,6 +80,8 @@ pub struct RunOptions {
     /// How long an instruction may take before the run ends with a report of what waits for what;
     /// on worker threads only.
     pub watchdog: Option<Duration>,
+    /// Whether a CUDA device may compute matrix products of f32 in TF32.
+    pub tf32: bool,
     /// What is to fail on the devices, from the first statement on.
     pub faults: Option<FaultPlan>,
     /// What the program's statements belong to, or the launch of its list. Its tensors are made, and
@@ -110,6 +112,7 @@ impl Default for RunOptions {
             memory_limit: None,
             check_memory: false,
             watchdog: None,
+            tf32: false,
             faults: None,
             cancellation: None,
             ops: Arc::new(millstream_ops::standard()),
@@ -142,7 +145,7 @@ impl RunOptions {
     /// # Errors
     /// There is no such device.
     pub fn probe(&self) -> Result<()> {
-        registry(Completion::IssueOrder, None, &self.device).0.probe(&self.device)
+        self.registry(Completion::IssueOrder, None).0.probe(&self.device)
     }
 
     /// A machine for one rank of a run.
@@ -153,7 +156,7 @@ impl RunOptions {
             let message = format!("{} completes when it will: no seed can choose", self.device);
             return Err(Error::Invalid { what: "simulation", message });
         }
-        let (devices, control) = registry(completion, self.faults.as_ref(), &self.device);
+        let (devices, control) = self.registry(completion, self.faults.as_ref());
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
@@ -195,36 +198,38 @@ impl RunOptions {
     }
 }
 
-/// The backends that traces may name, and the hand on the simulated devices among them. Pinned
-/// memory is there for runs on a device that copies from it: to look for it is to look for a driver.
-fn registry(
-    completion: Completion,
-    faults: Option<&FaultPlan>,
-    device: &DeviceId,
-) -> (Registry, SimControl) {
-    let devices = Registry::new();
-    let sim = SimConfig { devices: SIM_DEVICES, completion, ..SimConfig::default() };
-    let sim = SimBackend::new(sim);
-    let control = sim.control();
-    let host: [Arc<dyn Backend>; 2] = [Arc::new(CpuBackend::new()), Arc::new(sim)];
-    for backend in host.into_iter().chain(of_cuda(device)) {
-        devices.register(match faults {
-            Some(plan) => Arc::new(FaultyBackend::new(backend, plan.clone())),
-            None => backend,
-        });
+impl RunOptions {
+    /// The backends that traces may name, and the hand on the simulated devices among them. Pinned
+    /// memory is there for runs on a device that copies from it: to look for it is to look for a driver.
+    fn registry(
+        &self,
+        completion: Completion,
+        faults: Option<&FaultPlan>,
+    ) -> (Registry, SimControl) {
+        let devices = Registry::new();
+        let sim = SimConfig { devices: SIM_DEVICES, completion, ..SimConfig::default() };
+        let sim = SimBackend::new(sim);
+        let control = sim.control();
+        let host: [Arc<dyn Backend>; 2] = [Arc::new(CpuBackend::new()), Arc::new(sim)];
+        for backend in host.into_iter().chain(of_cuda(self)) {
+            devices.register(match faults {
+                Some(plan) => Arc::new(FaultyBackend::new(backend, plan.clone())),
+                None => backend,
+            });
+        }
+        (devices, control)
     }
-    (devices, control)
 }
 
 /// NVIDIA's devices, and pinned memory if the run is on one of them.
 #[cfg(feature = "cuda")]
-fn of_cuda(device: &DeviceId) -> Vec<Arc<dyn Backend>> {
-    let cuda = CudaBackend::new(CudaConfig::default());
-    let pinned = (device.kind() == cuda.kind()).then(|| Arc::new(cuda.pinned()) as _);
+fn of_cuda(options: &RunOptions) -> Vec<Arc<dyn Backend>> {
+    let cuda = CudaBackend::new(CudaConfig { tf32: options.tf32, ..CudaConfig::default() });
+    let pinned = (options.device.kind() == cuda.kind()).then(|| Arc::new(cuda.pinned()) as _);
     pinned.into_iter().chain([Arc::new(cuda) as _]).collect()
 }
 
 #[cfg(not(feature = "cuda"))]
-fn of_cuda(_: &DeviceId) -> Vec<Arc<dyn Backend>> {
+fn of_cuda(_: &RunOptions) -> Vec<Arc<dyn Backend>> {
     Vec::new()
 }

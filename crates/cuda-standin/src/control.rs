@@ -38,7 +38,7 @@ pub struct Failure {
     pub call: &'static str,
     /// How many calls of it still go well.
     pub after: u64,
-    /// What it answers then, a number of [`code`].
+    /// What it answers then, a number of [`code`], or of [`status`](crate::status) for cuBLAS.
     pub code: u32,
     /// How often.
     pub times: u64,
@@ -124,8 +124,8 @@ impl StandIn {
         self.number("standin_count", call)
     }
 
-    /// How many there are of `what`: `streams`, `events`, `modules`, `device bytes`,
-    /// `pinned bytes`, `contexts`.
+    /// How many there are of `what`: `streams`, `events`, `modules`, `products` (handles of cuBLAS),
+    /// `device bytes`, `pinned bytes`, `contexts`.
     pub fn open(&self, what: &str) -> u64 {
         self.number("standin_open", what)
     }
@@ -234,6 +234,7 @@ extern "C" fn standin_open(what: *const c_char) -> u64 {
         "streams" => state.streams.values().filter(|s| !s.closed).count() as u64,
         "events" => state.events.values().filter(|e| !e.gone).count() as u64,
         "modules" => state.modules.len() as u64,
+        "products" => state.products.len() as u64,
         "device bytes" => devices.sum(),
         "pinned bytes" => state.memory.in_use(Kind::Pinned),
         "contexts" => state.retained.iter().sum(),

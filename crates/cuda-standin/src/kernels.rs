@@ -17,7 +17,7 @@ pub(crate) struct Launch {
     pub(crate) ranges: Vec<Range>,
 }
 
-fn registry() -> &'static KernelRegistry {
+pub(crate) fn registry() -> &'static KernelRegistry {
     static KERNELS: LazyLock<KernelRegistry> = LazyLock::new(millstream_kernels::standard);
     &KERNELS
 }
@@ -80,7 +80,7 @@ impl Operands for Host<'_> {
     }
 }
 
-fn run(
+pub(crate) fn run(
     kernel: &Arc<dyn Kernel>,
     call: &Call,
     addresses: &[usize],

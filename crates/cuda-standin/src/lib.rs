@@ -25,7 +25,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `api` | the driver's functions, and the compiler's |
+//! | `api` | the driver's functions, the compiler's, and those of cuBLAS |
 //! | `state` | all that the driver knows, behind one lock |
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
@@ -35,7 +35,8 @@
 //! | `launcher` | the kernels that tests register, which launch those |
 //! | [`call`] | how a call of a host kernel is written into a kernel's arguments |
 //! | [`control`] | what tests see and steer |
-//! | [`code`] | the driver's errors |
+//! | `product` | matrix products |
+//! | [`code`], [`status`] | the driver's errors, and those of cuBLAS |
 #![deny(missing_docs)]
 
 mod api;
@@ -47,7 +48,9 @@ mod faults;
 mod kernels;
 mod launcher;
 mod memory;
+mod product;
 mod state;
+pub mod status;
 mod stream;
 
 use std::ffi::CStr;

@@ -48,6 +48,16 @@ pub(crate) struct Module {
     pub(crate) compiled: Option<Arc<Library>>,
 }
 
+/// A handle of cuBLAS.
+pub(crate) struct Products {
+    pub(crate) name: String,
+    pub(crate) device: u32,
+    /// The stream, if it was given one.
+    pub(crate) stream: Option<u64>,
+    /// The workspace's address and bytes, if it was given one since the stream.
+    pub(crate) workspace: Option<(u64, u64)>,
+}
+
 #[derive(Default)]
 pub(crate) struct Held {
     /// All streams, also those to come.
@@ -67,6 +77,8 @@ pub(crate) struct State {
     pub(crate) streams: BTreeMap<u64, StreamState>,
     pub(crate) events: BTreeMap<u64, EventState>,
     pub(crate) modules: BTreeMap<u64, Module>,
+    /// Handles of cuBLAS.
+    pub(crate) products: BTreeMap<u64, Products>,
     /// Kernels by handle, with the module that they are from.
     pub(crate) functions: BTreeMap<u64, (u64, String)>,
     pub(crate) faults: Faults,
@@ -77,8 +89,8 @@ pub(crate) struct State {
     pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) violations: Vec<String>,
     handles: u64,
-    /// How many streams, events and modules were named.
-    named: [u64; 3],
+    /// How many streams, events, modules and handles were named.
+    named: [u64; 4],
 }
 
 /// The driver of this process.
@@ -116,20 +128,28 @@ pub(crate) fn set_current(device: Option<u32>) {
 
 /// Answers a call of the driver. `body` gives what the call was, for the list.
 pub(crate) fn answer(name: &'static str, body: impl FnOnce(&mut State) -> Answer<String>) -> u32 {
+    answer_by(name, code::words, |state| match state.faults.strike(name) {
+        Some(code) => Err(code),
+        None if !state.initialised && name != "cuInit" && name != "cuDriverGetVersion" => {
+            Err(code::NOT_INITIALIZED)
+        }
+        None => body(state),
+    })
+}
+
+/// Answers a call of a library whose numbers have these words.
+pub(crate) fn answer_by(
+    name: &'static str,
+    words: fn(u32) -> Option<(&'static str, &'static str)>,
+    body: impl FnOnce(&mut State) -> Answer<String>,
+) -> u32 {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut state = driver().lock();
         *state.counts.entry(name).or_default() += 1;
-        let result = match state.faults.strike(name) {
-            Some(code) => Err(code),
-            None if !state.initialised && name != "cuInit" && name != "cuDriverGetVersion" => {
-                Err(code::NOT_INITIALIZED)
-            }
-            None => body(&mut state),
-        };
-        let (line, answer) = match result {
+        let (line, answer) = match body(&mut state) {
             Ok(line) => (format!("{name}{line}"), code::SUCCESS),
             Err(code) => {
-                let words = code::words(code).map_or("?", |w| w.0.trim_end_matches('\0'));
+                let words = words(code).map_or("?", |w| w.0.trim_end_matches('\0'));
                 (format!("{name}: {words}"), code)
             }
         };
@@ -167,6 +187,7 @@ impl State {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
+            products: BTreeMap::new(),
             functions: BTreeMap::new(),
             faults: Faults::default(),
             held: Held::default(),
@@ -175,7 +196,7 @@ impl State {
             counts: BTreeMap::new(),
             violations: Vec::new(),
             handles: 0,
-            named: [0; 3],
+            named: [0; 4],
         }
     }
 
@@ -186,9 +207,9 @@ impl State {
         (1 << 61) + self.handles * 16
     }
 
-    /// A new name: `s0`, `e0`, `k0`.
+    /// A new name: `s0`, `e0`, `k0`, `b0`.
     pub(crate) fn name(&mut self, letter: char) -> String {
-        let count = &mut self.named["sek".find(letter).unwrap_or(0)];
+        let count = &mut self.named["sekb".find(letter).unwrap_or(0)];
         *count += 1;
         format!("{letter}{}", *count - 1)
     }
@@ -208,6 +229,7 @@ impl State {
             self.streams.clear();
             self.events.clear();
             self.modules.clear();
+            self.products.clear();
             self.functions.clear();
         }
         self.faults = Faults::default();
@@ -216,7 +238,7 @@ impl State {
         self.calls.clear();
         self.counts.clear();
         self.violations.clear();
-        self.named = [0; 3];
+        self.named = [0; 4];
         self.memory.rename();
     }
 }

@@ -45,6 +45,9 @@ pub(crate) struct Arguments {
     /// what waits for what.
     #[arg(long, value_name = "TIME", value_parser = time)]
     watchdog: Option<Duration>,
+    /// Let a CUDA device compute matrix products of f32 in TF32.
+    #[arg(long)]
+    tf32: bool,
     /// Take VALUE for every number that an execution trace lost and consts.json does not have.
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
@@ -113,6 +116,7 @@ impl Arguments {
             memory_limit: self.memory_limit,
             check_memory: self.check_memory,
             watchdog: self.watchdog,
+            tf32: self.tf32,
             ..RunOptions::default()
         })
     }

@@ -1,4 +1,5 @@
-//! The driver's functions, under their names in `libcuda`, and those of the compiler, in `libnvrtc`.
+//! The driver's functions, under their names in `libcuda`, those of the compiler, in `libnvrtc`, and
+//! those of `libcublas`.
 //!
 //! Only those that Millstream calls. Each answers with a number of [`crate::code`].
 //!
@@ -8,6 +9,7 @@
 //! run.
 #![allow(non_snake_case, clippy::missing_safety_doc, missing_docs)]
 
+mod cublas;
 mod device;
 mod events;
 mod launch;

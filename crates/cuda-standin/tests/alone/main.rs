@@ -3,6 +3,7 @@
 mod calls;
 mod conformance;
 mod failures;
+mod products;
 mod refusals;
 
 use std::collections::HashMap;
@@ -31,7 +32,9 @@ pub(crate) fn no_violations() {
 /// Whatever was made has been destroyed.
 #[track_caller]
 pub(crate) fn nothing_is_left() {
-    for what in ["streams", "events", "modules", "device bytes", "pinned bytes", "contexts"] {
+    const KINDS: [&str; 7] =
+        ["streams", "events", "modules", "products", "device bytes", "pinned bytes", "contexts"];
+    for what in KINDS {
         assert_eq!(stand_in().open(what), 0, "{what}");
     }
 }

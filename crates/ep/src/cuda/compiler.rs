@@ -1,16 +1,8 @@
-//! The compiler of kernels, NVRTC, from whichever library of it is here.
+//! The compiler of kernels, NVRTC, from whichever library of it is here: `toolkit` says where it is
+//! looked for.
 //!
-//! # Where it is looked for
-//! | # | where |
-//! |---:|---|
-//! | 1 | the file that `MILLSTREAM_NVRTC` names; if that is set, nowhere else |
-//! | 2 | by the loader: `libnvrtc.so.13`, then `libnvrtc.so.12` |
-//! | 3 | `lib64` of `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, by the same names |
-//! | 4 | Python's packages (`nvidia-cuda-nvrtc`, `nvidia-cuda-nvrtc-cu12`): `nvidia/*/lib` of the `site-packages` and `dist-packages` of `VIRTUAL_ENV`, `CONDA_PREFIX`, `/usr/local` and `/usr` |
-//!
-//! A driver takes no code from a compiler of a later CUDA than its own, so with a driver for CUDA 12
-//! the library of CUDA 13 is passed over. The binding would look for one of the two alone, which is
-//! why the few functions are looked up here.
+//! The binding would look for the library of one version of CUDA alone, which is why the few
+//! functions are looked up here.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -19,8 +11,14 @@ use std::ptr::null;
 use anyhow::{Context, Result, bail, ensure};
 use libloading::{Library, Symbol};
 
-/// Names the library, if none other is to be taken.
-pub const LIBRARY: &str = "MILLSTREAM_NVRTC";
+use super::toolkit::Wanted;
+
+const WANTED: Wanted = Wanted {
+    what: "the compiler of kernels",
+    name: "libnvrtc.so",
+    variable: "MILLSTREAM_NVRTC",
+    package: "nvidia-cuda-nvrtc-cu12",
+};
 
 type Program = *mut std::ffi::c_void;
 type Create = unsafe extern "C" fn(
@@ -44,39 +42,6 @@ pub struct Compiler {
     place: PathBuf,
 }
 
-/// The libraries' names, for a driver of this version of its interface.
-fn names(driver: i32) -> &'static [&'static str] {
-    match driver {
-        13_000.. => &["libnvrtc.so.13", "libnvrtc.so.12"],
-        _ => &["libnvrtc.so.12"],
-    }
-}
-
-/// The folders of step 3 and 4.
-fn folders() -> Vec<PathBuf> {
-    let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let mut folders = Vec::new();
-    for home in [from("CUDA_HOME"), from("CUDA_PATH"), Some("/usr/local/cuda".into())] {
-        folders.extend(home.map(|home| home.join("lib64")));
-    }
-    let below = |folder: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        found.sort();
-        found
-    };
-    let prefixes =
-        [from("VIRTUAL_ENV"), from("CONDA_PREFIX"), Some("/usr/local".into()), Some("/usr".into())];
-    for library in prefixes.into_iter().flatten().flat_map(|prefix| below(&prefix.join("lib"))) {
-        for packages in ["site-packages", "dist-packages"] {
-            for package in below(&library.join(packages).join("nvidia")) {
-                folders.push(package.join("lib"));
-            }
-        }
-    }
-    folders
-}
-
 impl Compiler {
     /// What it is told beside the architecture.
     pub const OPTIONS: &str = "--std=c++17";
@@ -86,30 +51,8 @@ impl Compiler {
     /// # Errors
     /// There is none, with where it was looked for.
     pub fn find(driver: i32) -> Result<Compiler> {
-        let names = names(driver);
-        let mut places: Vec<PathBuf> = Vec::new();
-        match std::env::var_os(LIBRARY) {
-            Some(file) => places.push(file.into()),
-            None => {
-                places.extend(names.iter().map(PathBuf::from));
-                let folders = folders();
-                let files = names.iter().flat_map(|n| folders.iter().map(move |f| f.join(n)));
-                places.extend(files.filter(|file| file.exists()));
-            }
-        }
-        for place in &places {
-            // SAFETY: loading the compiler runs its constructors, which ask nothing of their
-            // caller.
-            if let Ok(library) = unsafe { Library::new(place) } {
-                return Ok(Compiler { library, place: place.clone() });
-            }
-        }
-        bail!(
-            "the compiler of kernels, {}, is not here: looked for {places:?}, in the loader's \
-             folders, lib64 of CUDA_HOME, CUDA_PATH and /usr/local/cuda, and Python's packages. \
-             Install the package nvidia-cuda-nvrtc-cu12, or name the file in {LIBRARY}",
-            names.join(" or ")
-        )
+        let (library, place) = WANTED.open(driver)?;
+        Ok(Compiler { library, place })
     }
 
     /// Where it was found: a file, or a name that the loader knows.

@@ -48,6 +48,8 @@ struct Modules {
 pub(super) struct Opened {
     pub(super) id: DeviceId,
     pub(super) properties: Properties,
+    /// Whether products of f32 may be computed in TF32.
+    pub(super) tf32: bool,
     // Before the context: what is loaded in it goes first.
     modules: Mutex<Modules>,
     pub(super) context: Arc<Context>,
@@ -88,7 +90,8 @@ impl CudaDevice {
         };
         let opened: Answer<_> = open();
         let (properties, context, default_limit) = opened.map_err(|e| device_error(&id, &e))?;
-        let opened = Opened { id, properties, modules: Mutex::default(), context };
+        let tf32 = config.tf32;
+        let opened = Opened { id, properties, tf32, modules: Mutex::default(), context };
         Ok(CudaDevice { opened: Arc::new(opened), config: config.clone(), default_limit })
     }
 

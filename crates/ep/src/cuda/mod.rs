@@ -26,10 +26,13 @@
 //! | `driver` | its interface: the only files that call it |
 //! | `device`, `stream`, `event`, `memory` | the device traits |
 //! | `markers` | how far a stream has come |
-//! | `native` | what kernels launch with |
-//! | [`compiler`] | NVRTC, and where it is looked for |
+//! | `native`, `scratch` | what kernels launch with, and their scratch memory |
+//! | `toolkit` | where the libraries are looked for that the driver does not bring |
+//! | [`compiler`] | NVRTC |
+//! | [`blas`] | matrix products by cuBLAS |
 //! | `pinned` | pinned host memory, as a device of memory alone |
 
+pub mod blas;
 pub mod compiler;
 mod device;
 mod driver;
@@ -39,7 +42,9 @@ mod markers;
 mod memory;
 mod native;
 mod pinned;
+mod scratch;
 mod stream;
+mod toolkit;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -50,11 +55,13 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::device::{Backend, Capabilities, Device};
 use crate::registry::Registry;
 
+pub use blas::{Gemm, Matrices};
 pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
 pub use driver::{DriverError, Report};
 pub use native::{Kernel, Native};
 pub use pinned::CudaPinnedBackend;
+pub use scratch::Scratch;
 
 /// The kind of these devices.
 pub const KIND: &str = "cuda";
@@ -74,6 +81,9 @@ pub enum Completion {
 pub struct CudaConfig {
     /// How workers learn of completions.
     pub completion: Completion,
+    /// Whether matrix products of f32 may be computed in TF32: faster, with ten bits of each factor's
+    /// fraction. No unless asked for.
+    pub tf32: bool,
     /// Told of errors when something is destroyed, which nobody else could be told of. Unless given
     /// it writes a line to the standard error.
     pub report: Report,
@@ -82,13 +92,16 @@ pub struct CudaConfig {
 impl Default for CudaConfig {
     fn default() -> CudaConfig {
         let report = |error: &DriverError| eprintln!("millstream: cuda, at an end: {error}");
-        CudaConfig { completion: Completion::default(), report: Arc::new(report) }
+        CudaConfig { completion: Completion::default(), tf32: false, report: Arc::new(report) }
     }
 }
 
 impl fmt::Debug for CudaConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaConfig").field("completion", &self.completion).finish_non_exhaustive()
+        f.debug_struct("CudaConfig")
+            .field("completion", &self.completion)
+            .field("tf32", &self.tf32)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,18 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::DeviceId;
 
+use crate::cuda::blas::{Gemm, Handle};
 use crate::cuda::device::{Opened, Properties};
-use crate::cuda::driver::{Answer, Function, PinnedBlock, RawStream, is_known};
+use crate::cuda::driver::{Answer, DeviceBlock, Function, PinnedBlock, RawStream, is_known};
+use crate::cuda::scratch::Scratch;
 
 /// The buffer by which memory that the driver does not know is copied, in bytes.
 const BOUNCE: usize = 4 << 20;
 
 /// A stream, as kernels see it: the `native` of a kernel's context.
 pub struct Native {
+    /// Made at the first matrix product. Before the stream, which it launches on.
+    blas: Mutex<Option<Handle>>,
     raw: RawStream,
     device: Arc<Opened>,
     /// Made at the first copy that needs it. All its uses are on this stream, in its order.
     bounce: Mutex<Option<Arc<PinnedBlock>>>,
+    /// Scratch memory, kept for the stream's life.
+    scratch: Mutex<Vec<DeviceBlock>>,
 }
 
 /// A kernel of a module that was loaded.
@@ -39,7 +45,8 @@ impl At {
 
 impl Native {
     pub(super) fn new(raw: RawStream, device: Arc<Opened>) -> Native {
-        Native { raw, device, bounce: Mutex::new(None) }
+        let (blas, bounce, scratch) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Native { blas, raw, device, bounce, scratch }
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -49,6 +56,9 @@ impl Native {
     /// The stream is dropped while something is on its way: what that uses is kept for good.
     pub(super) fn abandon(&mut self) {
         std::mem::forget(self.bounce.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        std::mem::forget(self.blas.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget(std::mem::take(scratch));
     }
 
     /// The device.
@@ -162,6 +172,31 @@ impl Native {
             unsafe { self.raw.fill(to, value, bytes)? };
         }
         Ok(())
+    }
+
+    /// Scratch memory for one call of a kernel.
+    pub fn scratch(&self) -> Scratch<'_> {
+        let blocks = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        Scratch::new(blocks, &self.device.context)
+    }
+
+    /// Launches a product of matrices in the stream's order.
+    ///
+    /// # Errors
+    /// There is no cuBLAS, it refuses, or the matrices are none that it multiplies.
+    ///
+    /// # Safety
+    /// The matrices are valid until the product has run, and it is ordered against all other uses of
+    /// them. No element of `out` is named twice or is one of `x` or `y`.
+    pub unsafe fn gemm(&self, gemm: &Gemm) -> anyhow::Result<()> {
+        let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        let Properties { driver, capability, .. } = *self.properties();
+        let handle = match &mut *blas {
+            Some(handle) => handle,
+            none => none.insert(Handle::new(&self.raw, driver, capability)?),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { handle.gemm(gemm, self.device.tf32) }
     }
 
     /// The kernel `name` of the module of this `key`, which is loaded from `image` if it is not

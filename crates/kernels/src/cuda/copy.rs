@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
+use millstream_ep::cuda::Native;
 use millstream_types::DType;
 use millstream_types::layout::contiguous_strides;
 
@@ -59,6 +60,23 @@ pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_
     if !native.reaches(from.data)? || !native.reaches(to.data)? {
         return Err(Unsupported::of("a tensor with gaps in host memory that is not pinned"));
     }
+    // SAFETY: the context's maker answers for the operands.
+    unsafe { strided(native, from, to) }
+}
+
+/// As [`convert`], of memory that the device reaches.
+///
+/// # Errors
+/// As for [`convert`].
+///
+/// # Safety
+/// The elements of both are valid until the copy has run, which is ordered against all other uses of
+/// them. `to` names no element twice.
+pub(super) unsafe fn strided(
+    native: &Native,
+    from: RawTensor<'_>,
+    to: RawTensor<'_>,
+) -> Result<()> {
     let (from, to) = match from.dtype == to.dtype {
         true => (bits(&from), bits(&to)),
         false => (from, to),
@@ -75,7 +93,8 @@ pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_
         function: function.texts[0].1,
         wide: false,
     };
-    elementwise::run(ctx, kernel, &[Input::Tensor(from)], to, &[])
+    // SAFETY: the caller's promise.
+    unsafe { elementwise::run_on(native, kernel, &[Input::Tensor(from)], to, &[]) }
 }
 
 /// Copies the call's first operand into its second if both lie without gaps, in row-major order and

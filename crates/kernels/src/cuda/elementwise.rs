@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
+use millstream_ep::cuda::Native;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::promote::floating;
 use millstream_types::DType;
@@ -168,6 +169,25 @@ impl Kernel for Op {
 /// [`Unsupported`], the compiler's, or the driver's.
 pub(super) fn run(
     ctx: &KernelCtx<'_>,
+    kernel: Elementwise<'_>,
+    inputs: &[Input<'_>],
+    out: RawTensor<'_>,
+    numbers: &[Scalar],
+) -> Result<()> {
+    // SAFETY: the context's maker answers for the operands.
+    unsafe { run_on(native(ctx)?, kernel, inputs, out, numbers) }
+}
+
+/// As [`run`], of tensors that need not be the operands of a call.
+///
+/// # Errors
+/// As for [`run`].
+///
+/// # Safety
+/// The tensors are valid until the kernel has run, which is ordered against all other uses of them; `out`
+/// names no element twice.
+pub(super) unsafe fn run_on(
+    native: &Native,
     mut kernel: Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,
@@ -200,10 +220,10 @@ pub(super) fn run(
         };
     }
     kernel.wide = !call.is_narrow();
-    // SAFETY: the kernel touches the elements of the operands alone, for which the context's maker
-    // answers. An operand that shares memory with the result is the result: each thread reads an
-    // element before it writes the same one.
-    unsafe { launch::launch(native(ctx)?, &kernel.name(), || kernel.source(), call) }
+    // SAFETY: the kernel touches the elements of the tensors alone, for which the caller answers. A tensor
+    // that shares memory with the result is the result: each thread reads an element before it writes the
+    // same one.
+    unsafe { launch::launch(native, &kernel.name(), || kernel.source(), call) }
 }
 
 /// Adds the kernels.

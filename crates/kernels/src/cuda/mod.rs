@@ -16,6 +16,7 @@
 //! | `copy`, `create` | copies and casts; tensors from numbers |
 //! | `rows` | what kernels that go over rows are given |
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
+//! | `matrices`, `matmul` | matrix products by cuBLAS |
 
 mod cache;
 pub mod call;
@@ -28,6 +29,8 @@ mod norm;
 mod reduce;
 mod rows;
 mod softmax;
+mod matmul;
+mod matrices;
 mod source;
 
 use std::ffi::CString;
@@ -70,6 +73,7 @@ pub fn register(kernels: &mut KernelRegistry) {
     reduce::register(kernels);
     softmax::register(kernels);
     norm::register(kernels);
+    matmul::register(kernels);
 }
 
 /// Every kernel's source, by the kernel's name.
@@ -80,6 +84,7 @@ pub fn sources() -> Vec<(String, CString)> {
         reduce::sources(),
         softmax::sources(),
         norm::sources(),
+        matmul::sources(),
     ]
     .concat()
 }

@@ -4,6 +4,7 @@
 mod case;
 mod elementwise;
 mod rows;
+mod products;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,6 +99,16 @@ pub(crate) fn check(device: u32, seed: u64, thorough: bool) -> Result<Section> {
             }
         }
     }
+    let Pair { machine, host, device, numbers } = &mut pair;
+    let numbers = &mut || numbers.next();
+    products::check(
+        products::Pair { machine, host, device, numbers },
+        |what, outcome| match outcome {
+            Ok(()) => section.passed += 1,
+            Err(error) => section.failed.push(format!("{what}: {error:#}")),
+        },
+    );
+    compared.extend(products::OPS.iter().map(|op| (*op).to_owned()));
     for ((op, dtype), (abs, rel)) in worst.iter().filter(|(_, v)| v.0 > 0.0) {
         section.notes.push(format!("{op} {dtype}: at most {abs:.1e} abs, {rel:.1e} rel"));
     }

@@ -69,7 +69,7 @@ impl Context {
     }
 
     /// Destroys something of the context's, from any thread.
-    pub(super) fn destroy(&self, destroy: impl FnOnce() -> Answer<()>) {
+    pub(in crate::cuda) fn destroy(&self, destroy: impl FnOnce() -> Answer<()>) {
         self.complain(self.enter().and_then(|()| destroy()));
     }
 

@@ -14,6 +14,7 @@ const PORTABLE: u32 = 1;
 /// A block of a device's memory.
 pub(in crate::cuda) struct DeviceBlock {
     raw: u64,
+    bytes: usize,
     context: Arc<Context>,
 }
 
@@ -24,12 +25,17 @@ impl DeviceBlock {
         let mut raw = 0;
         // SAFETY: the context is the thread's; the driver writes an address.
         check("cuMemAlloc_v2", unsafe { sys::cuMemAlloc_v2(&raw mut raw, bytes.max(1)) })?;
-        Ok(DeviceBlock { raw, context })
+        Ok(DeviceBlock { raw, bytes, context })
     }
 
     /// Its first byte, in the device's address space.
     pub(in crate::cuda) fn address(&self) -> usize {
         self.raw as usize
+    }
+
+    /// How long it is, in bytes.
+    pub(in crate::cuda) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -34,14 +34,15 @@ pub type Report = Arc<dyn Fn(&DriverError) + Send + Sync>;
 /// The oldest driver that is served, as its interface counts: CUDA 12.0.
 const OLDEST: c_int = 12_000;
 
-/// The driver's answer to a call, if it was not success. "Not ready" is never one of these.
+/// The driver's answer to a call, or that of a library that works on it, if it was not success. "Not
+/// ready" is never one of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverError {
-    /// The driver's function.
+    /// The function.
     pub call: &'static str,
-    /// The error's name in `cuda.h`.
+    /// The error's name in `cuda.h`, or in the library's header.
     pub name: String,
-    /// What the driver says it means.
+    /// What it is said to mean.
     pub meaning: String,
     code: CUresult,
 }
@@ -60,6 +61,11 @@ impl DriverError {
         let code = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         let name = "CUDA_ERROR_OUT_OF_MEMORY".to_owned();
         DriverError { call, name, meaning: "out of memory".to_owned(), code }
+    }
+
+    /// An error of a library's that works on the driver, by the library's own words.
+    pub(super) fn of_library(call: &'static str, name: String, meaning: String) -> DriverError {
+        DriverError { call, name, meaning, code: CUresult::CUDA_ERROR_UNKNOWN }
     }
 
     /// Whether the device has no memory left.

@@ -40,6 +40,11 @@ impl RawStream {
         &self.context
     }
 
+    /// The driver's handle, for a library that launches on the stream.
+    pub(in crate::cuda) fn raw(&self) -> CUstream {
+        self.raw
+    }
+
     pub(in crate::cuda) fn record(&self, event: &RawEvent) -> Answer<()> {
         self.context.enter()?;
         // SAFETY: both are alive.
