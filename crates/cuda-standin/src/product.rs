@@ -153,8 +153,11 @@ impl Product {
                 return Some(format!("matrix {which} is not aligned"));
             }
         }
-        let one = (self.n as i64 - 1) * self.c.leading + self.m as i64;
-        if self.batch > 1 && self.c.step < one {
+        // One behind the other, or side by side within their common rows.
+        let (m, step, leading) = (self.m as i64, self.c.step, self.c.leading);
+        let behind = step >= (self.n as i64 - 1) * leading + m;
+        let beside = step >= m && (self.batch as i64 - 1) * step + m <= leading;
+        if self.batch > 1 && !behind && !beside {
             return Some("results that lie over one another".to_owned());
         }
         let (to, bytes) = self.span(2);

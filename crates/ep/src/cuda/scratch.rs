@@ -59,6 +59,23 @@ impl<'a> Scratch<'a> {
     }
 }
 
+/// How far scratch memory has been taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(usize, usize);
+
+impl Scratch<'_> {
+    /// What has been taken so far.
+    pub fn mark(&self) -> Mark {
+        Mark(self.block, self.used)
+    }
+
+    /// Gives back what was taken since: what the call launches from here on may use it again, as it runs
+    /// after what was launched before.
+    pub fn back(&mut self, to: Mark) {
+        (self.block, self.used) = (to.0, to.1);
+    }
+}
+
 impl std::fmt::Debug for Scratch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "scratch memory in {} blocks", self.blocks.len())

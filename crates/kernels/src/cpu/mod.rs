@@ -67,7 +67,7 @@ mod select;
 mod selection;
 mod shift;
 mod softmax;
-mod strided;
+pub(crate) mod strided;
 mod walk;
 
 /// The kind under which these kernels are registered.

@@ -50,10 +50,28 @@ pub(super) unsafe fn launch(
     source: impl FnOnce() -> Result<CString>,
     call: Call,
 ) -> Result<()> {
-    let most = BLOCKS * native.properties().multiprocessors.max(1) as u64;
-    let number = call.count.div_ceil(THREADS).min(most) as u32;
     // SAFETY: the caller's promise.
-    unsafe { blocks(native, name, source, number, call) }
+    unsafe { each(native, name, source, call.count, call) }
+}
+
+/// Launches threads for `count` pieces of work, some for each.
+///
+/// # Errors
+/// The compiler's, which may not be there, or the driver's.
+///
+/// # Safety
+/// As for [`blocks`].
+pub(super) unsafe fn each<A: Argument>(
+    native: &Native,
+    name: &str,
+    source: impl FnOnce() -> Result<CString>,
+    count: u64,
+    argument: A,
+) -> Result<()> {
+    let most = BLOCKS * native.properties().multiprocessors.max(1) as u64;
+    let number = count.div_ceil(THREADS).min(most) as u32;
+    // SAFETY: the caller's promise.
+    unsafe { blocks(native, name, source, number, argument) }
 }
 
 /// Launches so many blocks of [`THREADS`] threads of the kernel of a source of its name; with none, nothing.

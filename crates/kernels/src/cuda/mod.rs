@@ -17,9 +17,14 @@
 //! | `rows` | what kernels that go over rows are given |
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 //! | `matrices`, `matmul` | matrix products by cuBLAS |
+//! | `windows`, `conv` | windows of images as columns, convolutions |
+//! | `weights`, `attention` | attention |
+//! | `sums` | sums for each channel |
 
+mod attention;
 mod cache;
 pub mod call;
+mod conv;
 mod copy;
 mod create;
 mod elementwise;
@@ -32,6 +37,9 @@ mod softmax;
 mod matmul;
 mod matrices;
 mod source;
+mod sums;
+mod weights;
+mod windows;
 
 use std::ffi::CString;
 use std::fmt;
@@ -74,19 +82,24 @@ pub fn register(kernels: &mut KernelRegistry) {
     softmax::register(kernels);
     norm::register(kernels);
     matmul::register(kernels);
+    conv::register(kernels);
+    attention::register(kernels);
 }
 
 /// Every kernel's source, by the kernel's name.
 pub fn sources() -> Vec<(String, CString)> {
-    [
+    let families = [
         elementwise::sources(),
         copy::sources(),
         reduce::sources(),
         softmax::sources(),
         norm::sources(),
         matmul::sources(),
-    ]
-    .concat()
+        windows::sources(),
+        sums::sources(),
+        weights::sources(),
+    ];
+    families.concat()
 }
 
 /// The stream that a call is to launch on.

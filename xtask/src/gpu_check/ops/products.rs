@@ -1,5 +1,5 @@
-//! Matrix products against the host's kernels: over dtypes, odd sizes, and ways in which operands lie
-//! that cuBLAS can walk, and that it cannot.
+//! Matrix products, convolutions and attention against the host's kernels: over dtypes, odd sizes, and
+//! ways in which operands lie that cuBLAS can walk, and that it cannot.
 //!
 //! An operand is made on both sides, and laid out by views, so that both compute from the same elements.
 
@@ -8,7 +8,18 @@ use anyhow::{Context, Result};
 use millstream::{AttrValue, DType, Machine, Stream, Tensor, TensorSpec};
 
 /// The ops that are compared here.
-pub(crate) const OPS: &[&str] = &["matmul", "addmm", "baddbmm"];
+pub(crate) const OPS: &[&str] = &[
+    "matmul",
+    "addmm",
+    "baddbmm",
+    "convolution",
+    "convolution_backward",
+    ATTENTION,
+    ATTENTION_BACKWARD,
+];
+
+const ATTENTION: &str = "_scaled_dot_product_flash_attention_for_cpu";
+const ATTENTION_BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";
 
 /// How an operand lies.
 #[derive(Clone, Copy, Debug)]
@@ -25,21 +36,63 @@ enum Lie {
     Heads,
     /// One matrix for the whole first dimension.
     Expanded,
+    /// The second dimension innermost, as channels lie in images by places.
+    Inside,
 }
 
-use Lie::{Columns, Expanded, Gaps, Heads, Rows, Within};
+use Lie::{Columns, Expanded, Gaps, Heads, Inside, Rows, Within};
 
 type Operand = (&'static [usize], Lie);
+
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Number(f64),
+    Whole(&'static [i64]),
+    Flag(bool),
+}
+
+use Value::{Flag, Number, Whole};
 
 struct Case {
     op: &'static str,
     operands: &'static [Operand],
-    numbers: &'static [(&'static str, f64)],
+    attrs: &'static [(&'static str, Value)],
+    /// How many products of numbers below 3 are added up for an element of a result.
+    terms: usize,
+    /// How large what is rounded on the way may be: weights of attention, and the scores' gradients.
+    rounded: f64,
 }
 
 const fn case(op: &'static str, operands: &'static [Operand]) -> Case {
-    Case { op, operands, numbers: &[] }
+    Case { op, operands, attrs: &[], terms: 130, rounded: 0.0 }
 }
+
+const fn scaled(operands: &'static [Operand], attrs: &'static [(&'static str, Value)]) -> Case {
+    let op = if operands[1].0.len() == 2 { "addmm" } else { "baddbmm" };
+    Case { attrs, ..case(op, operands) }
+}
+
+const fn conv(operands: &'static [Operand], attrs: &'static [(&'static str, Value)]) -> Case {
+    Case { attrs, terms: 300, ..case("convolution", operands) }
+}
+
+const fn conv_back(operands: &'static [Operand], attrs: &'static [(&'static str, Value)]) -> Case {
+    Case { attrs, terms: 3000, ..case("convolution_backward", operands) }
+}
+
+const fn attend(operands: &'static [Operand], attrs: &'static [(&'static str, Value)]) -> Case {
+    Case { attrs, rounded: 3.0, ..case(ATTENTION, operands) }
+}
+
+const fn attend_back(
+    operands: &'static [Operand],
+    attrs: &'static [(&'static str, Value)],
+) -> Case {
+    Case { attrs, terms: 3000, rounded: 500.0, ..case(ATTENTION_BACKWARD, operands) }
+}
+
+/// What every gradient of a convolution is asked with.
+const ALL: (&str, Value) = ("output_mask", Whole(&[1, 1, 1]));
 
 const CASES: &[Case] = &[
     case("matmul", &[(&[7], Rows), (&[7], Rows)]),
@@ -70,27 +123,121 @@ const CASES: &[Case] = &[
     case("matmul", &[(&[19, 20, 3, 5], Heads), (&[19, 20, 5, 2], Heads)]),
     case("addmm", &[(&[31], Rows), (&[17, 29], Rows), (&[29, 31], Columns)]),
     case("addmm", &[(&[17, 1], Rows), (&[17, 29], Columns), (&[29, 31], Rows)]),
-    Case {
-        op: "addmm",
-        operands: &[(&[17, 31], Columns), (&[17, 29], Rows), (&[29, 31], Rows)],
-        numbers: &[("alpha", -0.5), ("beta", 2.0)],
-    },
-    Case {
-        op: "addmm",
-        operands: &[(&[17, 31], Rows), (&[17, 29], Rows), (&[29, 31], Rows)],
-        numbers: &[("beta", 0.0)],
-    },
-    Case {
-        op: "addmm",
-        operands: &[(&[3], Rows), (&[5, 0], Rows), (&[0, 3], Rows)],
-        numbers: &[("beta", 3.0)],
-    },
+    scaled(
+        &[(&[17, 31], Columns), (&[17, 29], Rows), (&[29, 31], Rows)],
+        &[("alpha", Number(-0.5)), ("beta", Number(2.0))],
+    ),
+    scaled(&[(&[17, 31], Rows), (&[17, 29], Rows), (&[29, 31], Rows)], &[("beta", Number(0.0))]),
+    scaled(&[(&[3], Rows), (&[5, 0], Rows), (&[0, 3], Rows)], &[("beta", Number(3.0))]),
     case("baddbmm", &[(&[6, 5, 4], Rows), (&[6, 5, 7], Rows), (&[6, 7, 4], Columns)]),
-    Case {
-        op: "baddbmm",
-        operands: &[(&[5, 1], Rows), (&[6, 5, 7], Columns), (&[6, 7, 4], Gaps)],
-        numbers: &[("alpha", 3.0), ("beta", -1.0)],
-    },
+    scaled(
+        &[(&[5, 1], Rows), (&[6, 5, 7], Columns), (&[6, 7, 4], Gaps)],
+        &[("alpha", Number(3.0)), ("beta", Number(-1.0))],
+    ),
+    conv(&[(&[2, 3, 9], Rows), (&[4, 3, 3], Rows), (&[4], Rows)], &[]),
+    conv(
+        &[(&[2, 3, 9, 7], Rows), (&[4, 3, 3, 2], Rows), (&[4], Gaps)],
+        &[("padding", Whole(&[1, 0]))],
+    ),
+    conv(&[(&[1, 5, 9, 7], Gaps), (&[4, 5, 1, 1], Rows)], &[]),
+    conv(&[(&[3, 5, 9, 7], Rows), (&[4, 5, 1, 1], Columns), (&[4], Rows)], &[]),
+    conv(
+        &[(&[3, 4, 9, 7], Inside), (&[6, 2, 3, 3], Inside), (&[6], Rows)],
+        &[("groups", Whole(&[2])), ("padding", Whole(&[1])), ("stride", Whole(&[2, 1]))],
+    ),
+    conv(
+        &[(&[2, 4, 5, 6, 7], Rows), (&[4, 1, 2, 3, 2], Rows)],
+        &[("groups", Whole(&[4])), ("dilation", Whole(&[2, 1, 3])), ("padding", Whole(&[0, 2, 1]))],
+    ),
+    conv(&[(&[0, 3, 9, 7], Rows), (&[4, 3, 3, 3], Rows)], &[]),
+    conv(
+        &[(&[2, 4, 5, 6], Rows), (&[4, 3, 3, 2], Rows), (&[6], Gaps)],
+        &[
+            ("transposed", Flag(true)),
+            ("groups", Whole(&[2])),
+            ("stride", Whole(&[2, 3])),
+            ("padding", Whole(&[1])),
+            ("output_padding", Whole(&[1, 2])),
+        ],
+    ),
+    conv(
+        &[(&[2, 4, 5, 6], Inside), (&[4, 3, 3, 2], Gaps), (&[3], Rows)],
+        &[("transposed", Flag(true)), ("dilation", Whole(&[2]))],
+    ),
+    // More columns than are made at once: several parts of an image, several times some images.
+    conv(&[(&[2, 8, 160, 150], Rows), (&[3, 8, 5, 5], Rows)], &[("padding", Whole(&[2]))]),
+    conv(&[(&[30, 4, 100, 90], Rows), (&[3, 4, 3, 3], Rows), (&[3], Rows)], &[]),
+    conv_back(&[(&[2, 4, 7], Rows), (&[2, 3, 9], Rows), (&[4, 3, 3], Rows)], &[ALL]),
+    conv_back(
+        &[(&[3, 6, 5, 7], Inside), (&[3, 4, 9, 7], Inside), (&[6, 2, 3, 3], Inside)],
+        &[ALL, ("groups", Whole(&[2])), ("padding", Whole(&[1])), ("stride", Whole(&[2, 1]))],
+    ),
+    conv_back(
+        &[(&[1, 4, 9, 7], Gaps), (&[1, 5, 9, 7], Gaps), (&[4, 5, 1, 1], Rows)],
+        &[("output_mask", Whole(&[1, 1, 0]))],
+    ),
+    conv_back(
+        &[(&[2, 6, 10, 17], Rows), (&[2, 4, 5, 6], Rows), (&[4, 3, 3, 2], Rows)],
+        &[
+            ALL,
+            ("transposed", Flag(true)),
+            ("groups", Whole(&[2])),
+            ("stride", Whole(&[2, 3])),
+            ("padding", Whole(&[1, 0])),
+            ("output_padding", Whole(&[1, 0])),
+        ],
+    ),
+    conv_back(&[(&[0, 4, 7, 5], Rows), (&[0, 3, 9, 7], Rows), (&[4, 3, 3, 3], Rows)], &[ALL]),
+    conv_back(
+        &[(&[1, 3, 160, 150], Rows), (&[1, 8, 160, 150], Rows), (&[3, 8, 5, 5], Rows)],
+        &[ALL, ("padding", Whole(&[2]))],
+    ),
+    conv_back(
+        &[(&[30, 3, 98, 88], Rows), (&[30, 4, 100, 90], Rows), (&[3, 4, 3, 3], Rows)],
+        &[ALL],
+    ),
+    attend(&[(&[2, 3, 5, 8], Rows), (&[2, 3, 7, 8], Rows), (&[2, 3, 7, 8], Rows)], &[]),
+    attend(
+        &[(&[2, 3, 9, 8], Heads), (&[2, 3, 9, 8], Heads), (&[2, 3, 9, 8], Heads)],
+        &[("is_causal", Flag(true))],
+    ),
+    attend(
+        &[
+            (&[2, 6, 5, 8], Heads),
+            (&[2, 2, 300, 8], Rows),
+            (&[2, 2, 300, 8], Gaps),
+            (&[5, 300], Rows),
+        ],
+        &[("scale", Number(0.125))],
+    ),
+    attend(
+        &[
+            (&[1, 2, 5, 3], Rows),
+            (&[1, 1, 4, 3], Rows),
+            (&[1, 1, 4, 3], Rows),
+            (&[1, 2, 1, 4], Rows),
+        ],
+        &[],
+    ),
+    attend_back(
+        &[
+            (&[2, 3, 5, 8], Rows),
+            (&[2, 3, 5, 8], Rows),
+            (&[2, 3, 7, 8], Rows),
+            (&[2, 3, 7, 8], Rows),
+        ],
+        &[],
+    ),
+    attend_back(
+        &[
+            (&[2, 6, 9, 8], Heads),
+            (&[2, 6, 9, 8], Heads),
+            (&[2, 2, 9, 8], Heads),
+            (&[2, 2, 9, 8], Gaps),
+            (&[9, 9], Rows),
+        ],
+        &[("is_causal", Flag(true)), ("scale", Number(0.25))],
+    ),
 ];
 
 /// A dtype; the unit in the last place of what it is computed in; the same of what is stored.
@@ -119,14 +266,16 @@ pub(crate) struct Pair<'a> {
 pub(crate) fn check(mut pair: Pair<'_>, mut outcome: impl FnMut(String, Result<()>)) {
     for case in CASES {
         for &(dtype, unit, stored) in DTYPES {
-            let whole = case.numbers.iter().all(|(_, number)| number.fract() == 0.0);
-            if !dtype.is_float() && !whole {
+            let whole = |value: &Value| matches!(value, Number(v) if v.fract() == 0.0);
+            let integers = ["matmul", "addmm", "baddbmm"].contains(&case.op)
+                && case.attrs.iter().all(|(_, value)| whole(value));
+            if !dtype.is_float() && !integers {
                 continue;
             }
             let lies = case.operands.iter().map(|(shape, lie)| format!("{shape:?} {lie:?}"));
             let what = format!("{} {dtype} {}", case.op, lies.collect::<Vec<_>>().join(", "));
             let result = pair.compare(case, dtype, unit, stored);
-            outcome(format!("{what} {:?}", case.numbers), result);
+            outcome(format!("{what} {:?}", case.attrs), result);
         }
     }
 }
@@ -137,36 +286,67 @@ impl Pair<'_> {
         for operand in case.operands {
             operands.push(self.operand(dtype, operand)?);
         }
-        let mut results = Vec::new();
+        if case.op == ATTENTION_BACKWARD {
+            // The result and its logarithms, as the host computes them.
+            let given: Vec<&Tensor> = operands[1..].iter().map(|both| &both[0]).collect();
+            let made = self.call(ATTENTION, case, dtype, &given, self.host)?;
+            let both =
+                |host: Tensor| Ok::<_, anyhow::Error>([host.clone(), host.copy_to(self.device)?]);
+            let both = made.into_iter().map(both).collect::<Result<Vec<_>>>()?;
+            operands.splice(4..4, both);
+        }
+        let mut sides = Vec::new();
         for (side, stream) in [self.host, self.device].into_iter().enumerate() {
             let given: Vec<&Tensor> =
                 operands.iter().map(|both: &[Tensor; 2]| &both[side]).collect();
-            let mut call = self.machine.call(case.op, &given);
-            for (name, number) in case.numbers {
-                call = match dtype.is_float() {
-                    true => call.attr(name, *number),
-                    false => call.attr(name, *number as i64),
-                };
-            }
-            let result = call.on(stream)?.remove(0).copy_to(self.host)?;
-            results.push(self.values(&result)?);
+            let results = self.call(case.op, case, dtype, &given, stream)?;
+            let home = |result: Tensor| self.values(&result.copy_to(self.host)?);
+            sides.push(results.into_iter().map(home).collect::<Result<Vec<_>>>()?);
         }
-        let (device, host) = (results.pop().unwrap_or_default(), results.pop().unwrap_or_default());
-        anyhow::ensure!(device.len() == host.len(), "{} of {} elements", device.len(), host.len());
-        // Sums of so many products of numbers below 3, in any order; and one rounding of each side.
-        let terms =
-            case.operands[case.operands.len() - 2].0.last().copied().unwrap_or(1) as f64 + 1.0;
-        let sums = 3.0 * 9.0 * terms * unit * 3.0;
-        let off = device
-            .iter()
-            .zip(&host)
-            .filter(|(d, h)| d != h && !(*d - *h).abs().le(&(sums + 2.0 * stored * h.abs())));
-        match off.clone().next() {
-            None => Ok(()),
-            Some((d, h)) => {
-                anyhow::bail!("{} of {} differ: {d} and not {h}", off.count(), host.len())
+        let (device, host) = (sides.pop().unwrap_or_default(), sides.pop().unwrap_or_default());
+        anyhow::ensure!(device.len() == host.len(), "{} of {} results", device.len(), host.len());
+        // Sums of so many terms, in any order; what is rounded on the way; one rounding of each side.
+        let sums = 81.0 * (case.terms as f64 + 1.0) * unit + case.rounded * stored;
+        for (number, (device, host)) in device.iter().zip(&host).enumerate() {
+            anyhow::ensure!(
+                device.len() == host.len(),
+                "{} of {} elements",
+                device.len(),
+                host.len()
+            );
+            let off = device
+                .iter()
+                .zip(host)
+                .filter(|(d, h)| d != h && !(*d - *h).abs().le(&(sums + 2.0 * stored * h.abs())));
+            if let Some((d, h)) = off.clone().next() {
+                let (off, all) = (off.count(), host.len());
+                anyhow::bail!("result {number}: {off} of {all} differ: {d} and not {h}");
             }
         }
+        Ok(())
+    }
+
+    fn call(
+        &self,
+        op: &str,
+        case: &Case,
+        dtype: DType,
+        given: &[&Tensor],
+        on: &Stream,
+    ) -> Result<Vec<Tensor>> {
+        let mut call = self.machine.call(op, given);
+        for (name, value) in case.attrs {
+            let value = match *value {
+                Number(v) if dtype.is_float() => AttrValue::Float(v),
+                Number(v) => AttrValue::Int(v as i64),
+                // `groups` is one number, all else may be several.
+                Whole(&[v]) if *name == "groups" => AttrValue::Int(v),
+                Whole(v) => AttrValue::Ints(v.to_vec()),
+                Flag(v) => AttrValue::Bool(v),
+            };
+            call = call.attr(name, value);
+        }
+        Ok(call.on(on)?)
     }
 
     /// The elements, on the host.
@@ -188,6 +368,7 @@ impl Pair<'_> {
             Gaps => whole[last] *= 2,
             Heads => whole.swap(rank - 3, rank - 2),
             Expanded => whole[0] = 1,
+            Inside => whole[1..].rotate_left(1),
         }
         let spec = TensorSpec::contiguous(DType::F64, &whole)?;
         let numbers = (0..spec.numel()).flat_map(|_| ((self.numbers)() * 6.0 - 3.0).to_ne_bytes());
@@ -215,6 +396,10 @@ impl Pair<'_> {
                 Within => part(1, shape[last]),
                 Gaps => part(2, 2 * shape[last]),
                 Heads => view("transpose", &[("dim0", int(rank - 3)), ("dim1", int(rank - 2))]),
+                Inside => {
+                    let dims = [0, last as i64].into_iter().chain(1..last as i64).collect();
+                    view("permute", &[("dims", AttrValue::Ints(dims))])
+                }
                 Expanded => {
                     let size = shape.iter().map(|&length| length as i64).collect();
                     view("expand", &[("size", AttrValue::Ints(size))])
