@@ -30,6 +30,7 @@
 //! | `toolkit` | where the libraries are looked for that the driver does not bring |
 //! | [`compiler`] | NVRTC |
 //! | [`blas`] | matrix products by cuBLAS |
+//! | `verdict` | how a kernel says that its call has failed |
 //! | `pinned` | pinned host memory, as a device of memory alone |
 
 pub mod blas;
@@ -45,6 +46,7 @@ mod pinned;
 mod scratch;
 mod stream;
 mod toolkit;
+mod verdict;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -10,6 +10,7 @@ use crate::cuda::blas::{Gemm, Handle};
 use crate::cuda::device::{Opened, Properties};
 use crate::cuda::driver::{Answer, DeviceBlock, Function, PinnedBlock, RawStream, is_known};
 use crate::cuda::scratch::Scratch;
+use crate::cuda::verdict::{Verdict, Verdicts};
 
 /// The buffer by which memory that the driver does not know is copied, in bytes.
 const BOUNCE: usize = 4 << 20;
@@ -24,6 +25,7 @@ pub struct Native {
     bounce: Mutex<Option<Arc<PinnedBlock>>>,
     /// Scratch memory, kept for the stream's life.
     scratch: Mutex<Vec<DeviceBlock>>,
+    verdicts: Mutex<Verdicts>,
 }
 
 /// A kernel of a module that was loaded.
@@ -46,7 +48,7 @@ impl At {
 impl Native {
     pub(super) fn new(raw: RawStream, device: Arc<Opened>) -> Native {
         let (blas, bounce, scratch) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Native { blas, raw, device, bounce, scratch }
+        Native { blas, raw, device, bounce, scratch, verdicts: Mutex::default() }
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -59,6 +61,18 @@ impl Native {
         std::mem::forget(self.blas.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
         std::mem::forget(std::mem::take(scratch));
+        let verdicts = self.verdicts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget(std::mem::take(verdicts));
+    }
+
+    /// What the work that was just run has asked by [`Native::fails_with`].
+    pub(super) fn asked(&self) -> Vec<Verdict> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether work that has completed has failed by what it asked.
+    pub(super) fn judge(&self, asked: Vec<Verdict>) -> anyhow::Result<()> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).judge(asked)
     }
 
     /// The device.
@@ -211,6 +225,17 @@ impl Native {
         image: impl FnOnce() -> anyhow::Result<CString>,
     ) -> anyhow::Result<Kernel> {
         Ok(Kernel(self.device.function(key, name, image)?))
+    }
+
+    /// The address of a word, zero, that kernels of the work that is being launched may set: if it is
+    /// not zero when they have run, the work has failed with `error`. No other work is given the word
+    /// before that.
+    ///
+    /// # Errors
+    /// The driver's: there is no pinned memory.
+    pub fn fails_with(&self, error: anyhow::Error) -> anyhow::Result<*mut u64> {
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(verdicts.ask(&self.device.context, error)?.as_ptr())
     }
 
     /// Launches a kernel in the stream's order: `grid` blocks of `block` threads, with `shared`

@@ -9,6 +9,7 @@ use crate::cuda::driver::{Answer, DriverError};
 use crate::cuda::event::CudaEvent;
 use crate::cuda::markers::Markers;
 use crate::cuda::native::Native;
+use crate::cuda::verdict::Verdict;
 use crate::cuda::{Completion, device_error};
 use crate::device::{Event, Notify, Progress, Stream, Ticket, Work, WorkResult};
 use crate::run::run_caught;
@@ -17,6 +18,8 @@ use crate::run::run_caught;
 enum Outcome {
     /// Known since it was launched.
     Known(WorkResult),
+    /// Said by kernels that have run; unless it was known before.
+    Judged(WorkResult, Vec<Verdict>),
     /// The host's work, which writes it down when the stream gets there.
     Host(Arc<Mutex<Option<WorkResult>>>),
 }
@@ -91,6 +94,10 @@ impl CudaStream {
             let Some(outcome) = self.commands.pop_front() else { return };
             let result = match outcome {
                 Outcome::Known(result) => result,
+                Outcome::Judged(known, asked) => {
+                    let judged = self.native.judge(asked);
+                    known.and(judged)
+                }
                 Outcome::Host(result) => {
                     let result = result.lock().unwrap_or_else(PoisonError::into_inner).take();
                     result.unwrap_or_else(|| Err(anyhow::anyhow!("the driver never called it")))
@@ -106,7 +113,14 @@ impl Stream for CudaStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
         let outcome = match work.runs_on_host() {
             true => self.host(work)?,
-            false => Outcome::Known(run_caught(work, &self.native)),
+            false => {
+                let result = run_caught(work, &self.native);
+                let asked = self.native.asked();
+                match asked.is_empty() {
+                    true => Outcome::Known(result),
+                    false => Outcome::Judged(result, asked),
+                }
+            }
         };
         Ok(self.pending(outcome))
     }
