@@ -16,6 +16,7 @@
 //! | [`context`] | what a kernel is given |
 //! | [`registry`] | kernels by device kind and op |
 //! | [`group`] | how ranks reach one another |
+//! | `parts` | ops that copy parts and set values |
 //! | [`cpu`] | the kernels of devices that compute on the host |
 //! | `cuda` | those of NVIDIA devices (feature `cuda`) |
 #![deny(missing_docs)]
@@ -26,6 +27,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod group;
 mod later;
+mod parts;
 pub mod registry;
 
 pub use context::{KernelCtx, Operands, RawTensor, Threads};

@@ -12,7 +12,8 @@
 //! | `memory`, `optional` | the workspace, heap temporaries, overlap; operands left out |
 //! | `copy` | copy, cast, fill, reshape |
 //! | `arith`, `pointwise`, `compare`, `blend` | elementwise ops |
-//! | `create`, `join`, `index`, `select`, `order`, `selection`, `shift` | making, joining, picking, sorting |
+//! | `join` | copies and fills for the ops that do nothing else |
+//! | `create`, `index`, `select`, `order`, `selection`, `shift` | making, joining, picking, sorting |
 //! | `product`, `columns` | products of slices, windows of images |
 //! | `pairwise` | values joined pairwise |
 //! | `reduction`, `reduce`, `extremum`, `scan` | reductions, running sums |
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use crate::context::KernelCtx;
 use crate::group::{Group, Single};
+use crate::parts;
 use crate::registry::KernelRegistry;
 
 mod arith;
@@ -79,7 +81,6 @@ type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
 const FAMILIES: &[&[Kernel]] = &[
     create::KERNELS,
     copy::KERNELS,
-    join::KERNELS,
     arith::EXTREMES,
     pointwise::NEW,
     pointwise::GRADIENTS,
@@ -113,6 +114,10 @@ const TWINS: &[&[Kernel]] =
 
 /// Adds all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
+    for (op, kernel) in parts::KERNELS {
+        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &join::HANDS);
+        kernels.register(KIND, op, Arc::new(kernel));
+    }
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }

@@ -1,14 +1,12 @@
 //! Kernels of the ops that put elements in another place.
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::args::{Scalar, dimension};
-use millstream_ops::shift::{pads, rolled};
-use millstream_ops::views::part;
+use millstream_ops::args::dimension;
+use millstream_ops::shift::rolled;
 
 use super::Kernel;
-use super::copy::{convert, set};
 use super::element::{Element, moved};
-use super::memory::{bits, layout, view};
+use super::memory::bits;
 use super::picked::{Axis, even, in_chunks, pick, step};
 use super::strided::{CHUNK, Sequence};
 use crate::context::KernelCtx;
@@ -20,7 +18,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("tril", tril),
     ("triu_", triu),
     ("tril_", tril),
-    ("constant_pad_nd", pad),
 ];
 
 /// The result's element `i` of dimension `k` is x's element `source(k, i)`.
@@ -126,26 +123,4 @@ fn triangle(ctx: &KernelCtx<'_>, keeps: impl Fn(i64, i64) -> bool + Sync + Send)
         });
     });
     Ok(())
-}
-
-/// `constant_pad_nd(x; pad, value)`: all is set to the value, then what stays is copied.
-fn pad(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    let pad = ctx.attrs().ints("pad")?.context("pad: expected, and not given")?;
-    let value = Scalar::of(ctx.attrs(), "value")?.unwrap_or(Scalar::Int(0));
-    let pads = pads("constant_pad_nd", x.shape, &pad)?;
-    let agree = pads.iter().map(|p| p.shape).eq(out.shape.iter().copied());
-    ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
-    let (mut from, mut to) = (layout(&x)?, layout(&out)?);
-    for (k, p) in pads.iter().enumerate() {
-        from = part(&from, k, p.start, p.kept)?;
-        to = part(&to, k, p.before, p.kept)?;
-    }
-    // SAFETY: operands of the call, of which the second is its output.
-    unsafe {
-        if to.numel() < out.numel() {
-            set(ctx, out, value)?;
-        }
-        convert(ctx, view(&x, &from), view(&out, &to))
-    }
 }

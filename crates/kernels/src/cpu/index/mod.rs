@@ -8,7 +8,6 @@
 //! | `along` | `gather`, `scatter` and their like |
 //! | `slices` | `index_select`, `index_add` |
 //! | `advanced` | `index`, `index_put` |
-//! | `backward` | gradients of views |
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +21,6 @@ use crate::context::{KernelCtx, RawTensor};
 
 mod advanced;
 mod along;
-mod backward;
 mod slices;
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -37,9 +35,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("index", advanced::index),
     ("index_put", advanced::index_put),
     ("index_put_", advanced::index_put_in_place),
-    ("select_backward", backward::select_backward),
-    ("slice_backward", backward::slice_backward),
-    ("diagonal_backward", backward::diagonal_backward),
 ];
 
 /// Checks that all of an index lies in a dimension of `length`, for which numbers below zero may
