@@ -40,7 +40,13 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     // Its tests run machines on it.
     (
         "millstream-cuda-standin",
-        &["millstream-types", "millstream-ep", "millstream-kernels", "millstream"],
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-ep",
+            "millstream-kernels",
+            "millstream",
+        ],
     ),
     ("xtask", &["millstream"]),
 ];

@@ -9,3 +9,4 @@ mod common;
 #[path = "../../../../tests/machine/memory_cases.rs"]
 mod memory_cases;
 mod programs;
+mod verdicts;

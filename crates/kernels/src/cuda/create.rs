@@ -38,7 +38,7 @@ fn kernel(op: &'static str, out: DType, computed: DType) -> Result<Elementwise<'
 }
 
 /// Sets every element of `x` to a value.
-fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
+pub(super) fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
     // An element that x names more than once need be set but once.
     let shape: Vec<usize> =
         x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();

@@ -11,10 +11,10 @@ use super::cache::{self, Key};
 use super::call::{Argument, Call};
 
 /// Threads of a block: enough to fill a multiprocessor with few blocks, on every device.
-const THREADS: u64 = 256;
+pub(super) const THREADS: u64 = 256;
 
 /// The most blocks per multiprocessor that are launched; each thread then takes several elements.
-const BLOCKS: u64 = 32;
+pub(super) const BLOCKS: u64 = 32;
 
 /// The compiler of this process, looked for at the first kernel.
 fn compiler(driver: i32) -> Result<&'static Compiler> {

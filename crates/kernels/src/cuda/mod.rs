@@ -20,6 +20,11 @@
 //! | `windows`, `conv` | windows of images as columns, convolutions |
 //! | `weights`, `attention` | attention |
 //! | `sums` | sums for each channel |
+//! | `walk` | the argument of kernels whose operands go their own ways, and the texts they are made of |
+//! | `moved`, `shift` | elements in another place |
+//! | `pick`, `put`, `masks` | elements that indices and masks name |
+//! | `scan`, `order` | running sums, sorting |
+//! | `pool`, `loss`, `nll` | of neural networks |
 
 mod attention;
 mod cache;
@@ -30,24 +35,38 @@ mod create;
 mod elementwise;
 mod functions;
 mod launch;
-mod norm;
-mod reduce;
-mod rows;
-mod softmax;
+mod loss;
+mod masks;
 mod matmul;
 mod matrices;
+mod moved;
+mod nll;
+mod norm;
+mod order;
+mod pick;
+mod pool;
+mod put;
+mod reduce;
+mod rows;
+mod scan;
+mod shift;
+mod softmax;
 mod source;
 mod sums;
+mod walk;
 mod weights;
 mod windows;
 
 use std::ffi::CString;
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::Context;
 use millstream_ep::cuda::Native;
+use millstream_types::DType;
 
 use crate::context::KernelCtx;
+use crate::parts;
 use crate::registry::KernelRegistry;
 
 pub use copy::copy_dense;
@@ -73,8 +92,33 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
+/// An op's name and its kernel.
+type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
+
+/// The dtypes of floats.
+const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::F16, DType::BF16];
+
+const FAMILIES: &[&[Kernel]] = &[
+    masks::KERNELS,
+    nll::KERNELS,
+    order::KERNELS,
+    pick::KERNELS,
+    pool::KERNELS,
+    put::KERNELS,
+    scan::KERNELS,
+    shift::KERNELS,
+];
+
 /// Adds all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
+    for (op, kernel) in FAMILIES.iter().copied().flatten() {
+        kernels.register(KIND, op, Arc::new(*kernel));
+    }
+    for (op, kernel) in parts::KERNELS {
+        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &moved::HANDS);
+        kernels.register(KIND, op, Arc::new(kernel));
+    }
+    loss::register(kernels);
     copy::register(kernels);
     create::register(kernels);
     elementwise::register(kernels);
@@ -89,15 +133,24 @@ pub fn register(kernels: &mut KernelRegistry) {
 /// Every kernel's source, by the kernel's name.
 pub fn sources() -> Vec<(String, CString)> {
     let families = [
-        elementwise::sources(),
         copy::sources(),
-        reduce::sources(),
-        softmax::sources(),
-        norm::sources(),
+        elementwise::sources(),
+        loss::sources(),
+        masks::sources(),
         matmul::sources(),
-        windows::sources(),
+        nll::sources(),
+        norm::sources(),
+        order::sources(),
+        pick::sources(),
+        pool::sources(),
+        put::sources(),
+        reduce::sources(),
+        scan::sources(),
+        shift::sources(),
+        softmax::sources(),
         sums::sources(),
         weights::sources(),
+        windows::sources(),
     ];
     families.concat()
 }

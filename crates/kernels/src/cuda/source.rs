@@ -13,7 +13,7 @@ use millstream_types::DType;
 use super::call::{OPERANDS, PACK};
 
 /// What all kernels start with: elements, conversions, loads and stores, the argument, the walk.
-fn prelude() -> &'static str {
+pub(super) fn prelude() -> &'static str {
     include_str!("prelude.cu")
 }
 

@@ -13,3 +13,13 @@ mod selects;
 mod sums;
 mod support;
 mod views;
+
+use millstream_kernels::{KernelCtx, KernelRegistry};
+
+/// Where the values made with PyTorch lie.
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference");
+
+/// Runs an op's kernel.
+fn run(kernels: &KernelRegistry, op: &str, ctx: &KernelCtx<'_>) -> anyhow::Result<()> {
+    kernels.get("cpu", op).expect("a kernel").run(ctx)
+}

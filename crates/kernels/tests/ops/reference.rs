@@ -191,8 +191,7 @@ fn check(case: &Case, data: &[u8]) -> Result<(), String> {
 
 /// Checks all cases of a family.
 fn family(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
-    let path = path.join(name).with_extension("safetensors");
+    let path = Path::new(crate::REFERENCE).join(name).with_extension("safetensors");
     let content = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&content).unwrap();
     let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
@@ -268,9 +267,9 @@ families! {
 /// Files nobody reads, and ops nobody checks, are both mistakes.
 #[test]
 fn every_file_is_read_and_every_op_has_a_case() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
+    let folder = Path::new(crate::REFERENCE);
     let mut ops: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(&folder).unwrap() {
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         assert!(FAMILIES.contains(&name.as_str()), "{} is not read", path.display());

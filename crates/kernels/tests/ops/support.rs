@@ -319,7 +319,7 @@ pub(crate) fn launch_from(
         let workspace = (scratch.as_mut_ptr().add(1), workspace);
         KernelCtx::new(operands, attrs, workspace, pool.as_ref(), &())
     };
-    kernels.get("cpu", op).expect("a kernel").run(&ctx).map_err(|e| format!("{e:#}"))
+    crate::run(kernels, op, &ctx).map_err(|e| format!("{e:#}"))
 }
 
 struct RawOperands<'a>(&'a [RawTensor<'a>]);

@@ -3,8 +3,9 @@
 
 mod case;
 mod elementwise;
-mod rows;
+mod families;
 mod products;
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -101,19 +102,19 @@ pub(crate) fn check(device: u32, seed: u64, thorough: bool) -> Result<Section> {
     }
     let Pair { machine, host, device, numbers } = &mut pair;
     let numbers = &mut || numbers.next();
-    products::check(
-        products::Pair { machine, host, device, numbers },
-        |what, outcome| match outcome {
-            Ok(()) => section.passed += 1,
-            Err(error) => section.failed.push(format!("{what}: {error:#}")),
-        },
-    );
+    let mut note = |what: String, outcome: Result<()>| match outcome {
+        Ok(()) => section.passed += 1,
+        Err(error) => section.failed.push(format!("{what}: {error:#}")),
+    };
+    products::check(products::Pair { machine, host, device, numbers: &mut *numbers }, &mut note);
+    families::check(families::Pair { machine, host, device, numbers }, thorough, note);
     compared.extend(products::OPS.iter().map(|op| (*op).to_owned()));
     for ((op, dtype), (abs, rel)) in worst.iter().filter(|(_, v)| v.0 > 0.0) {
         section.notes.push(format!("{op} {dtype}: at most {abs:.1e} abs, {rel:.1e} rel"));
     }
     // It has no result.
-    for op in served.difference(&compared).filter(|op| *op != "scrub") {
+    let alone = |op: &&String| *op != "scrub" && !families::has(op);
+    for op in served.difference(&compared).filter(alone) {
         section.skipped.push(format!("{op}: no case was compared"));
     }
     Ok(section)

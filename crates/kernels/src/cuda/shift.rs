@@ -1,0 +1,84 @@
+//! Elements in another place: `flip`, `roll`, `triu`, `tril`.
+
+use std::ffi::CString;
+
+use anyhow::{Context, Result, ensure};
+use millstream_ops::args::dimension;
+use millstream_ops::shift::rolled;
+
+use super::native;
+use super::walk::{Step, Text, Walk};
+use crate::context::KernelCtx;
+
+pub(super) const KERNELS: &[super::Kernel] = &[
+    ("flip", flip),
+    ("roll", roll),
+    ("triu", |ctx| triangle(ctx, true)),
+    ("triu_", |ctx| triangle(ctx, true)),
+    ("tril", |ctx| triangle(ctx, false)),
+    ("tril_", |ctx| triangle(ctx, false)),
+];
+
+const REARRANGE: Text = Text { name: "rearrange", text: include_str!("rearrange.cu") };
+const TRIANGLE: Text = Text { name: "triangle", text: include_str!("triangle.cu") };
+
+pub(super) fn sources() -> Vec<(String, CString)> {
+    [REARRANGE.sized(), TRIANGLE.sized()].concat()
+}
+
+/// Along dimension k the result's first element is x's element `starts[k]`, or x is read backwards if
+/// that is below zero; before that all are moved by `shift` as if they were one row.
+fn rearrange(ctx: &KernelCtx<'_>, shift: usize, starts: &[i64]) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
+    let agree = x.shape == out.shape && x.dtype == out.dtype;
+    ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
+    let integers: Vec<i64> = [shift as i64].into_iter().chain(starts.iter().copied()).collect();
+    let walk = Walk::new(out.shape, Walk::WHOLE, &[Step::own(x), Step::own(out)])?;
+    // SAFETY: the kernel writes the elements of the call's output and reads those of its input.
+    unsafe { REARRANGE.of_size(native(ctx)?, out.dtype, walk.integers(&integers)?) }
+}
+
+/// `flip(x; dims)`.
+fn flip(ctx: &KernelCtx<'_>) -> Result<()> {
+    let rank = ctx.operand(0)?.shape.len();
+    let mut starts = vec![0; rank];
+    for dim in ctx.attrs().ints("dims")?.unwrap_or_default() {
+        if let Some(start) = starts.get_mut(dimension(dim, rank)?) {
+            *start = -1;
+        }
+    }
+    rearrange(ctx, 0, &starts)
+}
+
+/// `roll(x; shifts, dims)`.
+fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
+    let x = ctx.operand(0)?;
+    let shifts = ctx.attrs().ints("shifts")?.context("shifts: expected, and not given")?;
+    let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
+    let mut starts = vec![0; x.shape.len()];
+    if dims.is_empty() {
+        let shift = shifts.first().map_or(0, |&shift| rolled(x.numel(), shift));
+        return rearrange(ctx, shift, &starts);
+    }
+    for (&dim, &shift) in dims.iter().zip(&shifts) {
+        let dim = dimension(dim, x.shape.len())?;
+        let length = x.shape[dim];
+        starts[dim] = ((starts[dim] as usize + rolled(length, shift)) % length.max(1)) as i64;
+    }
+    rearrange(ctx, 0, &starts)
+}
+
+/// `triu(x; diagonal)`, `tril` and both in place. The result is the last operand, perhaps x itself.
+fn triangle(ctx: &KernelCtx<'_>, above: bool) -> Result<()> {
+    let (x, out) = (ctx.operand(0)?, ctx.operand(ctx.operands() - 1)?);
+    let diagonal = ctx.attrs().int("diagonal")?.unwrap_or(0);
+    let &[.., rows, columns] = x.shape else {
+        anyhow::bail!("{x:?}: no matrix: schema and kernel disagree");
+    };
+    ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
+    let integers = [rows as i64, columns as i64, diagonal, i64::from(above)];
+    let walk = Walk::new(out.shape, 0, &[Step::own(x), Step::own(out)])?.integers(&integers)?;
+    // SAFETY: the kernel writes the elements of the call's output, and each thread reads the element
+    // of its input of the same index before, should both be one.
+    unsafe { TRIANGLE.of_size(native(ctx)?, out.dtype, walk) }
+}
