@@ -11,7 +11,7 @@ use millstream_ops::reduce::SUM_PART;
 use millstream_types::{DType, Dims};
 
 use super::walk::{Failed, Step, Text, Walk};
-use super::{FLOATS, native};
+use super::{SOME_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::Workspace;
 use crate::cpu::optional::{operands, required};
@@ -123,7 +123,7 @@ const TOTAL: Text = Text {
 pub(super) fn sources() -> Vec<(String, CString)> {
     let of = |loss: &Loss| [Some(loss.each), loss.parts];
     let texts = LOSSES.iter().flat_map(of).flatten().chain([TOTAL]);
-    texts.flat_map(|text| text.typed(FLOATS)).collect()
+    texts.flat_map(|text| text.typed(SOME_FLOATS)).collect()
 }
 
 /// Adds the kernels.

@@ -32,7 +32,7 @@ const MASKED: Text = chosen!("masked", "masked.cu");
 const PUT: Text = chosen!("put_masked", "put_masked.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    [NONZERO.typed(&DType::ALL), MASKED.sized(), PUT.sized()].concat()
+    [NONZERO.typed(super::SOME), MASKED.sized(), PUT.sized()].concat()
 }
 
 /// `nonzero(x)`.

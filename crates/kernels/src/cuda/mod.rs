@@ -95,8 +95,11 @@ impl std::error::Error for Unsupported {}
 /// An op's name and its kernel.
 type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
 
-/// The dtypes of floats.
-const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::F16, DType::BF16];
+/// Dtypes of which sources are given: each type that is computed in, and elements that are converted.
+const SOME: &[DType] = &[DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8, DType::Bool];
+
+/// Those of floats.
+const SOME_FLOATS: &[DType] = &[DType::F64, DType::F16];
 
 const FAMILIES: &[&[Kernel]] = &[
     masks::KERNELS,
@@ -130,7 +133,7 @@ pub fn register(kernels: &mut KernelRegistry) {
     attention::register(kernels);
 }
 
-/// Every kernel's source, by the kernel's name.
+/// Every kernel's source, by the kernel's name, in a few dtypes each.
 pub fn sources() -> Vec<(String, CString)> {
     let families = [
         copy::sources(),

@@ -10,7 +10,7 @@ use millstream_types::Dims;
 
 use super::create::set;
 use super::walk::{Failed, Step, Text, Walk};
-use super::{FLOATS, native};
+use super::{SOME_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional::{operands, required};
 
@@ -33,7 +33,7 @@ const BACKWARD: Text = Text {
 };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    [EACH, SUM, BACKWARD].map(|text| text.typed(FLOATS)).concat()
+    [EACH, SUM, BACKWARD].map(|text| text.typed(SOME_FLOATS)).concat()
 }
 
 /// Puts a walk over the targets together, with x or the gradient for it first.

@@ -28,7 +28,7 @@ const TOPK: Text = Text { name: "topk", text: include_str!("topk.cu") };
 const TOPK_SHORT: Text = Text { name: "topk_short", text: include_str!("topk_short.cu") };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    [LINES, STEP, TOPK, TOPK_SHORT].map(|text| text.typed(&DType::ALL)).concat()
+    [LINES, STEP, TOPK, TOPK_SHORT].map(|text| text.typed(super::SOME)).concat()
 }
 
 /// The longest line that one block sorts by itself.

@@ -8,7 +8,7 @@ use millstream_ops::pool::{Windows, windows};
 use millstream_types::{DType, Dims};
 
 use super::walk::{Failed, Step, Text, Walk};
-use super::{FLOATS, native};
+use super::{SOME_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -36,7 +36,7 @@ const MEAN: Text = windows!("mean_pool");
 const MEAN_BACKWARD: Text = windows!("mean_pool_backward");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let texts = [MAX, MAX_BACKWARD, MEAN, MEAN_BACKWARD].map(|text| text.typed(FLOATS));
+    let texts = [MAX, MAX_BACKWARD, MEAN, MEAN_BACKWARD].map(|text| text.typed(SOME_FLOATS));
     [texts.concat(), MAX_CHECK.typed(&[DType::I64])].concat()
 }
 

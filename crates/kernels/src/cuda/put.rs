@@ -45,8 +45,8 @@ const ADD: Text = put!(
 const TABLE: Text = Text { name: "table", text: include_str!("table.cu") };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let added = ADD.typed(&DType::ALL);
-    [SET.sized(), SET_ONE.sized(), added, TABLE.typed(super::FLOATS)].concat()
+    let added = ADD.typed(super::SOME);
+    [SET.sized(), SET_ONE.sized(), added, TABLE.typed(super::SOME_FLOATS)].concat()
 }
 
 /// Threads of a line, and of all lines together, beyond which more do not help.
