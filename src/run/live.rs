@@ -4,6 +4,7 @@ use millstream_trace::JobRef;
 use millstream_types::{Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor};
 
+use crate::run::collective;
 use crate::run::stage::{OpCall, Stage};
 
 /// Statements on their way into a machine.
@@ -53,6 +54,9 @@ impl Stage for Live<'_> {
         stream: &Stream,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
+        if self.sections.is_empty() && collective::is_staged(self.machine, call, stream) {
+            return collective::on_host(self.machine, call, origin);
+        }
         let mut made = self
             .machine
             .call(call.op, &call.inputs)

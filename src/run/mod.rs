@@ -19,6 +19,7 @@
 //! | `stage` | what statements act on |
 //! | `rehearsal` | the stage without a device |
 //! | `live` | the stage that is a machine |
+//! | `collective` | collectives of devices that the host cannot reach |
 //! | `jobs` | the stage that is a list to be stored |
 //! | `program`, `list` | running statements; running a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
@@ -26,6 +27,7 @@
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
 
 pub mod certificate;
+mod collective;
 pub mod error;
 mod jobs;
 mod list;

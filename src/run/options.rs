@@ -148,6 +148,19 @@ impl RunOptions {
         self.registry(Completion::IssueOrder, None).0.probe(&self.device)
     }
 
+    /// The options of one rank: on CUDA, those of the next device for each, beginning with
+    /// [`RunOptions::device`] and again with the first one where there are no more.
+    pub(crate) fn of_rank(&self, rank: u32) -> RunOptions {
+        let mut options = self.clone();
+        if self.device.kind() == "cuda" {
+            let devices = registry(Completion::IssueOrder, None, &self.device).0;
+            let is_there = |index: &u32| devices.probe(&DeviceId::cuda(*index)).is_ok();
+            let count = (0..).take_while(is_there).count().max(1) as u32;
+            options.device = DeviceId::cuda((self.device.index() + rank) % count);
+        }
+        options
+    }
+
     /// A machine for one rank of a run.
     pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
         let simulated = self.driver == DriverKind::Simulated;

@@ -1,5 +1,6 @@
 //! Programs of several ranks: one machine for each, on a thread of its own, that meet at every
-//! GlobalSync and at their collectives.
+//! GlobalSync and at their collectives. Where the run is on a CUDA device, each has one of its own, as
+//! far as there are as many.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,8 +23,10 @@ pub fn run_ranks(
     programs: Vec<Arc<Program>>,
     options: &RunOptions,
 ) -> Result<Vec<RunReport>, RunError> {
-    let prepared: Vec<Prepared> =
-        programs.into_iter().map(|p| prepare(p, options)).collect::<Result<_, _>>()?;
+    let prepared: Vec<Prepared> = (0..)
+        .zip(programs)
+        .map(|(rank, p)| prepare(p, &options.of_rank(rank)))
+        .collect::<Result<_, _>>()?;
     let meeting = Arc::new(Meeting::new(prepared.len()));
     let results: Vec<Result<RunReport, RunError>> = thread::scope(|scope| {
         let mut threads = Vec::new();

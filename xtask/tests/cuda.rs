@@ -75,7 +75,7 @@ fn with_a_device() {
     let output = xtask(&examples(), &["run-trace", "add.json", "--device", "cuda:7"]);
     let errors = text(&output.stderr);
     assert_eq!(status(&output), 2, "{errors}");
-    assert!(errors.contains("cuda:7: there are 2 devices of this kind"), "{errors}");
+    assert!(errors.contains("cuda:7: there are 4 devices of this kind"), "{errors}");
 }
 
 /// The check of a GPU does not take the stand-in for one. Told to, it finds nothing wrong, and says

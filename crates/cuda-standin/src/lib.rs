@@ -62,7 +62,7 @@ pub use launcher::register;
 pub const DEVICE_NAME: &str = "Millstream stand-in (no GPU)";
 
 /// How many devices there are.
-pub const DEVICES: u32 = 2;
+pub const DEVICES: u32 = 4;
 
 /// The memory of each in bytes.
 pub const DEVICE_BYTES: u64 = 1 << 30;

@@ -25,6 +25,11 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 pub(crate) const OPS: &[Def] =
     &[ALLREDUCE, BROADCAST, ALLGATHER, REDUCE_SCATTER, ALLTOALL, SEND, RECV];
 
+/// Whether an op is one of these.
+pub fn is(op: &str) -> bool {
+    OPS.iter().any(|def| def.name == op)
+}
+
 const ROUND: ArgDoc = arg("round", "which operation of all ranks this is, from 0 in program order");
 const REDUCTION: ArgDoc = arg("op", "sum, product, min, max or mean; sum unless given");
 const EACH: &[ArgDoc] = &[arg("x", "any shape, no element twice; overwritten; any number of them")];

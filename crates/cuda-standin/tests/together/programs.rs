@@ -1,31 +1,43 @@
-//! Every recorded program on `cuda:0`: PyTorch's numbers, and the same bytes however it is run.
+//! Every recorded program: PyTorch's numbers, and the same bytes however it is run. One of several ranks
+//! has a device for each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream::DriverKind;
-use millstream::run::{RunOptions, RunReport, prepare};
+use millstream::run::{RunOptions, RunReport, prepare, run_ranks};
 use millstream::trace::{Entry, LoadOptions, Program, expand, load};
 use millstream_cuda_standin::StandIn;
 
 use crate::common::{SIM, kernels, must_be_there};
 
-/// The repository's programs of one rank. The operations of several have no kernels for this device.
-fn programs() -> Vec<PathBuf> {
+/// A program's name, and its ranks.
+type Recorded = (String, Vec<Arc<Program>>);
+
+/// The repository's programs.
+fn programs() -> Vec<Recorded> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["tests/traces", "examples/pytorch"].map(|folder| root.join(folder));
-    let alone = |entry| match entry {
-        Entry::Trace(path) => Some(path),
-        _ => None,
+    let read = |path: &PathBuf| Arc::new(load(path, &LoadOptions::default()).unwrap());
+    let all = |entry| match entry {
+        Entry::Trace(path) => Some((path.display().to_string(), vec![read(&path)])),
+        Entry::Ranks { folder, ranks } => {
+            Some((folder.display().to_string(), ranks.iter().map(read).collect()))
+        }
+        Entry::Skipped { .. } => None,
     };
-    let found: Vec<PathBuf> = expand(folders).unwrap().into_iter().filter_map(alone).collect();
-    assert!(found.len() >= 10, "{found:?}");
+    let found: Vec<Recorded> = expand(folders).unwrap().into_iter().filter_map(all).collect();
+    let several = found.iter().filter(|(_, ranks)| ranks.len() > 1).count();
+    assert!(found.len() >= 10 && several >= 3, "{found:?}");
     found
 }
 
-fn run(program: &Arc<Program>, options: &RunOptions) -> RunReport {
-    let report = prepare(program.clone(), options).and_then(|p| p.run());
-    report.unwrap_or_else(|e| panic!("{} with {options:?}: {e}", program.source.name()))
+fn run(name: &str, ranks: &[Arc<Program>], options: &RunOptions) -> Vec<RunReport> {
+    let reports = match ranks {
+        [alone] => prepare(alone.clone(), options).and_then(|p| p.run()).map(|report| vec![report]),
+        ranks => run_ranks(ranks.to_vec(), options),
+    };
+    reports.unwrap_or_else(|e| panic!("{name} with {options:?}: {e}"))
 }
 
 #[test]
@@ -33,9 +45,8 @@ fn every_recorded_program() {
     must_be_there();
     let kernels = Arc::new(kernels());
     let mut wrong = Vec::new();
-    for path in programs() {
-        let program = Arc::new(load(&path, &LoadOptions::default()).unwrap());
-        let mut first: Option<RunReport> = None;
+    for (name, ranks) in programs() {
+        let mut first: Option<Vec<RunReport>> = None;
         for (driver, compute_streams) in
             [(DriverKind::Inline, 1), (DriverKind::Threaded, 1), (DriverKind::Threaded, 4)]
         {
@@ -47,17 +58,19 @@ fn every_recorded_program() {
                 repeat: 2,
                 ..RunOptions::default()
             };
-            let report = run(&program, &options);
-            let what = format!("{} on {compute_streams} streams, {driver:?}", path.display());
-            wrong.extend(report.failures.iter().map(|failure| format!("{what}: {failure}")));
-            let same = first.as_ref().unwrap_or(&report).outputs.iter();
-            for (output, same) in report.outputs.iter().zip(same) {
-                if !output.ok() || output.bytes != same.bytes {
-                    let (name, comparison) = (&output.name, &output.comparison);
-                    wrong.push(format!("{what}: {name}: {comparison:?}"));
+            let reports = run(&name, &ranks, &options);
+            for (rank, report) in reports.iter().enumerate() {
+                let what = format!("{name}, rank {rank}, {compute_streams} streams, {driver:?}");
+                wrong.extend(report.failures.iter().map(|failure| format!("{what}: {failure}")));
+                let same = first.as_ref().map_or(report, |first| &first[rank]).outputs.iter();
+                for (output, same) in report.outputs.iter().zip(same) {
+                    if !output.ok() || output.bytes != same.bytes {
+                        let (name, comparison) = (&output.name, &output.comparison);
+                        wrong.push(format!("{what}: {name}: {comparison:?}"));
+                    }
                 }
             }
-            first.get_or_insert(report);
+            first.get_or_insert(reports);
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -69,7 +82,7 @@ fn every_recorded_program() {
 #[test]
 fn no_seed_can_choose() {
     must_be_there();
-    let program = Arc::new(load(&programs()[0], &LoadOptions::default()).unwrap());
+    let program = programs().remove(0).1.remove(0);
     let driver = DriverKind::Simulated;
     let options = RunOptions { device: SIM, driver, ..RunOptions::default() };
     let error = prepare(program, &options).and_then(|p| p.run()).err().map(|e| e.to_string());
