@@ -5,13 +5,13 @@ use std::sync::Arc;
 use millstream::types::origin::SourceFile;
 use millstream::*;
 
-/// Streams, by number.
+/// Streams, by number: the host's, the device's, and the device's two for copies.
 pub(crate) const HOST: usize = 0;
 pub(crate) const HOST1: usize = 1;
 pub(crate) const HOST2: usize = 2;
-pub(crate) const SIM: usize = 3;
-pub(crate) const SIM1: usize = 4;
-pub(crate) const SIM2: usize = 5;
+pub(crate) const DEVICE: usize = 3;
+pub(crate) const DEVICE1: usize = 4;
+pub(crate) const DEVICE2: usize = 5;
 pub(crate) const IN: usize = 6;
 pub(crate) const OUT: usize = 7;
 
@@ -44,10 +44,13 @@ pub(crate) enum Step {
 }
 
 /// A program, and the tensors that are read at its end.
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) steps: Vec<Step>,
     pub(crate) outputs: Vec<usize>,
+    /// The device beside the host.
+    pub(crate) device: DeviceId,
     /// The memory of each device in bytes.
     pub(crate) memory: Option<u64>,
 }
@@ -77,13 +80,13 @@ pub(crate) fn spec(elements: usize) -> TensorSpec {
     TensorSpec::contiguous(DType::F32, &[elements]).unwrap()
 }
 
-fn stream(machine: &Machine, number: usize) -> Result<Stream> {
-    let (cpu, sim) = (DeviceId::cpu(0), DeviceId::sim(0));
+fn stream(machine: &Machine, device: &DeviceId, number: usize) -> Result<Stream> {
+    let copies = |ty| machine.stream(&StreamKey::new(device.clone(), ty, 0));
     match number {
-        HOST..=HOST2 => machine.compute(&cpu, number as u32),
-        SIM..=SIM2 => machine.compute(&sim, (number - SIM) as u32),
-        IN => machine.stream(&StreamKey::new(sim, StreamType::Host2Device, 0)),
-        _ => machine.stream(&StreamKey::new(sim, StreamType::Device2Host, 0)),
+        HOST..=HOST2 => machine.compute(&DeviceId::cpu(0), number as u32),
+        DEVICE..=DEVICE2 => machine.compute(device, (number - DEVICE) as u32),
+        IN => copies(StreamType::Host2Device),
+        _ => copies(StreamType::Device2Host),
     }
 }
 
@@ -99,8 +102,14 @@ impl Step {
         }
     }
 
-    fn run(&self, machine: &Machine, held: &mut Held, at: &Origin) -> Result<()> {
-        let s = |number| stream(machine, number);
+    fn run(
+        &self,
+        machine: &Machine,
+        device: &DeviceId,
+        held: &mut Held,
+        at: &Origin,
+    ) -> Result<()> {
+        let s = |number| stream(machine, device, number);
         let t = |k: usize| held.tensors[k].as_ref().unwrap();
         let (made, tensor) = match *self {
             Step::Upload(out, on, values) => {
@@ -176,7 +185,7 @@ impl Case {
             before(k);
             let able = wanted(k) && step.needs().iter().all(|&t| held.tensors[t].is_some());
             let done = match able {
-                true => step.run(machine, held, &place(k)).map_err(Some),
+                true => step.run(machine, &self.device, held, &place(k)).map_err(Some),
                 false => Err(None),
             };
             held.emitted.push(done);
@@ -190,22 +199,29 @@ impl Case {
     }
 }
 
-pub(crate) fn all() -> Vec<Case> {
+/// The cases on a device. If the host cannot follow its addresses, no function of the host's is given
+/// its tensors.
+pub(crate) fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
     let x = [1.0, -2.0, 3.0, -4.0];
+    let access = |tensor, on| match host_memory {
+        true => Step::Access(tensor),
+        false => Step::AddTo(tensor, tensor, on),
+    };
     let of = |name, steps: &[Step], outputs: &[usize]| Case {
         name,
         steps: steps.to_vec(),
         outputs: outputs.to_vec(),
+        device: device.clone(),
         memory: None,
     };
     vec![
         of(
             "a chain",
             &[
-                Step::Upload(0, SIM, x),
-                Step::Call("relu", 0, None, 1, SIM),
-                Step::AddTo(1, 0, SIM),
-                Step::Call("add", 1, Some(0), 2, SIM),
+                Step::Upload(0, DEVICE, x),
+                Step::Call("relu", 0, None, 1, DEVICE),
+                Step::AddTo(1, 0, DEVICE),
+                Step::Call("add", 1, Some(0), 2, DEVICE),
                 Step::Upload(3, HOST, x),
                 Step::Call("relu", 3, None, 4, HOST),
             ],
@@ -215,46 +231,46 @@ pub(crate) fn all() -> Vec<Case> {
             "a diamond over three streams, to the device and back",
             &[
                 Step::Upload(0, HOST, x),
-                Step::Empty(1, SIM),
+                Step::Empty(1, DEVICE),
                 Step::Into("copy", 0, 1, IN),
-                Step::Call("relu", 1, None, 2, SIM1),
-                Step::Call("add", 1, Some(1), 3, SIM2),
-                Step::Call("add", 2, Some(3), 4, SIM),
+                Step::Call("relu", 1, None, 2, DEVICE1),
+                Step::Call("add", 1, Some(1), 3, DEVICE2),
+                Step::Call("add", 2, Some(3), 4, DEVICE),
                 Step::Empty(5, HOST),
                 Step::Into("copy", 4, 5, OUT),
                 Step::Call("relu", 5, None, 6, HOST1),
-                Step::Fill(3, 5.0, SIM1),
+                Step::Fill(3, 5.0, DEVICE1),
             ],
             &[0, 2, 3, 4, 6],
         ),
         of(
             "views and changes in place",
             &[
-                Step::Upload(0, SIM, x),
-                Step::Slice(0, 1, 0, 2, SIM),
-                Step::Slice(0, 2, 2, 4, SIM1),
-                Step::AddTo(1, 2, SIM1),
-                Step::Fill(2, 9.0, SIM),
-                Step::Call("relu", 0, None, 3, SIM2),
-                Step::Fill(0, 2.0, SIM1),
-                Step::Call("add", 1, Some(2), 4, SIM),
+                Step::Upload(0, DEVICE, x),
+                Step::Slice(0, 1, 0, 2, DEVICE),
+                Step::Slice(0, 2, 2, 4, DEVICE1),
+                Step::AddTo(1, 2, DEVICE1),
+                Step::Fill(2, 9.0, DEVICE),
+                Step::Call("relu", 0, None, 3, DEVICE2),
+                Step::Fill(0, 2.0, DEVICE1),
+                Step::Call("add", 1, Some(2), 4, DEVICE),
             ],
             &[0, 1, 3, 4],
         ),
         of(
             "events by hand and a function of the host's",
             &[
-                Step::Upload(0, SIM, x),
-                Step::Call("relu", 0, None, 1, SIM),
-                Step::Event(SIM, SIM1),
-                Step::Call("add", 0, Some(0), 2, SIM1),
-                Step::Access(2),
-                Step::Event(SIM1, HOST),
+                Step::Upload(0, DEVICE, x),
+                Step::Call("relu", 0, None, 1, DEVICE),
+                Step::Event(DEVICE, DEVICE1),
+                Step::Call("add", 0, Some(0), 2, DEVICE1),
+                access(2, DEVICE1),
+                Step::Event(DEVICE1, HOST),
                 Step::Upload(3, HOST, x),
                 Step::Access(3),
                 Step::Call("relu", 3, None, 4, HOST1),
-                Step::Event(HOST1, SIM),
-                Step::AddTo(1, 2, SIM),
+                Step::Event(HOST1, DEVICE),
+                Step::AddTo(1, 2, DEVICE),
             ],
             &[0, 1, 2, 4],
         ),
@@ -264,18 +280,18 @@ pub(crate) fn all() -> Vec<Case> {
             ..of(
                 "memory given out again",
                 &[
-                    Step::Upload(0, SIM, x),
-                    Step::Call("relu", 0, None, 1, SIM),
-                    Step::Call("add", 0, Some(1), 2, SIM1),
+                    Step::Upload(0, DEVICE, x),
+                    Step::Call("relu", 0, None, 1, DEVICE),
+                    Step::Call("add", 0, Some(1), 2, DEVICE1),
                     Step::Drop(1),
-                    Step::Call("relu", 2, None, 3, SIM2),
-                    Step::Call("add", 3, Some(2), 4, SIM),
+                    Step::Call("relu", 2, None, 3, DEVICE2),
+                    Step::Call("add", 3, Some(2), 4, DEVICE),
                     Step::Drop(2),
-                    Step::Call("add", 4, Some(0), 5, SIM1),
+                    Step::Call("add", 4, Some(0), 5, DEVICE1),
                     Step::Drop(3),
-                    Step::Call("relu", 5, None, 6, SIM2),
+                    Step::Call("relu", 5, None, 6, DEVICE2),
                     Step::Drop(4),
-                    Step::Call("add", 6, Some(5), 7, SIM),
+                    Step::Call("add", 6, Some(5), 7, DEVICE),
                 ],
                 &[0, 5, 6, 7],
             )

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::case::{Case, Step};
+use super::case::{Case, Step};
 
 /// For each tensor the failed steps from which its content, or lack of it, comes.
 type Tainted = Vec<BTreeSet<usize>>;

@@ -24,6 +24,34 @@ pub(crate) enum Kind {
     Cancel,
 }
 
+/// The device beside the host.
+pub(crate) const DEVICE: DeviceId = DeviceId::sim(0);
+
+impl Kind {
+    /// The kind of a run that counts positions and meets nothing wrong.
+    pub(crate) fn quiet(self) -> Kind {
+        match self {
+            Kind::Cancel | Kind::HalfCopy => self,
+            _ => Kind::None,
+        }
+    }
+
+    /// Whether the device is lost by it.
+    pub(crate) fn loses_device(self) -> bool {
+        self == Kind::Once(Fault::DeviceLost)
+    }
+
+    /// Whether a call may be refused in the device's name.
+    pub(crate) fn refuses(self) -> bool {
+        self.loses_device()
+    }
+
+    /// Whether nothing is lost by it, and somebody is told all the same.
+    pub(crate) fn is_told_late(self) -> bool {
+        matches!(self, Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate))
+    }
+}
+
 /// A machine, and what is known of its devices from outside.
 pub(crate) struct Rig {
     pub(crate) machine: Option<Machine>,
@@ -157,6 +185,15 @@ impl Rig {
                 None => self.calls.load(Ordering::Relaxed),
             },
         }
+    }
+
+    pub(crate) fn has_struck(&self) -> bool {
+        self.plan.struck() > 0
+    }
+
+    /// Nothing more fails; what has failed stays so.
+    pub(crate) fn disarm(&self) {
+        self.plan.disarm();
     }
 
     pub(crate) fn machine(&self) -> &Machine {

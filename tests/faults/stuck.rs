@@ -7,8 +7,8 @@ use millstream::ep::faults::Fault;
 use millstream::*;
 
 use crate::case::{self, Case, Held};
-use crate::rig::{Kind, LONG, Rig};
-use crate::{check_outputs, healthy, positions, reference};
+use crate::check::{check_outputs, healthy, positions, reference};
+use crate::rig::{DEVICE, Kind, LONG, Rig};
 
 const KIND: Kind = Kind::Once(Fault::NeverCompletes);
 
@@ -17,7 +17,7 @@ const KIND: Kind = Kind::Once(Fault::NeverCompletes);
 #[test]
 fn a_stream_never_completes_simulated() {
     let mut stuck = 0;
-    for case in case::all() {
+    for case in case::all(&DEVICE, true) {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for seed in 0..4 {
             let driver = (DriverKind::Simulated, seed);
@@ -57,7 +57,7 @@ fn a_stream_never_completes_simulated() {
 #[test]
 fn a_stream_never_completes_threaded() {
     let driver = (DriverKind::Threaded, 0);
-    for case in case::all() {
+    for case in case::all(&DEVICE, true) {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for device in ["sim", "cpu"] {
             for at in 1..=positions(&case, driver, KIND, device) {
@@ -106,16 +106,11 @@ fn a_stream_never_completes_threaded() {
 /// A thread that dies before any step leaves the others' results alone, and nothing behind.
 #[test]
 fn a_submitting_thread_dies() {
-    for case in case::all() {
+    for case in case::all(&DEVICE, true) {
         for driver in [DriverKind::Threaded, DriverKind::Inline] {
             for at in 0..case.steps.len() {
                 let what = format!("{}, {driver:?}, a thread dies before step {at}", case.name);
-                let plenty = Case {
-                    memory: None,
-                    steps: case.steps.clone(),
-                    outputs: case.outputs.clone(),
-                    ..case
-                };
+                let plenty = Case { memory: None, ..case.clone() };
                 let rig = Rig::new(&plenty, (driver, 0), Kind::None, "sim", 0);
                 let mut held = Held::default();
                 std::thread::scope(|scope| {
@@ -130,9 +125,9 @@ fn a_submitting_thread_dies() {
                     plenty.submit(rig.machine(), &mut held, |_| true, |_| ());
                     assert!(dying.join().unwrap(), "{what}");
                 });
-                check_outputs(&plenty, &rig, &held, &what);
+                check_outputs(&plenty, &rig, &held, Kind::None, &what);
                 drop(held);
-                healthy(rig.machine(), true, &what);
+                healthy(rig.machine(), Some(&DEVICE), &what);
                 rig.machine().synchronize_for(LONG).unwrap();
                 rig.end(&what);
             }

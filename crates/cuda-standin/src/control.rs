@@ -140,13 +140,18 @@ impl Turn<'_> {
         plan(call.as_ptr(), failure.after, failure.code, failure.times, failure.keeps);
     }
 
+    /// Calls that were to fail and have not been made yet do not. A device that is lost stays so.
+    pub fn heal(&self) {
+        self.number("standin_heal", "");
+    }
+
     /// Holds all streams, those to come included: nothing runs but by [`Turn::step`].
     pub fn hold(&self) -> Hold<'_> {
         self.number("standin_hold", "*");
         Hold(self)
     }
 
-    /// Holds one stream, by its name in the list of calls.
+    /// Holds one stream, by its name in the list of calls, also one that is yet to be opened.
     pub fn stall(&self, stream: &str) -> Hold<'_> {
         self.number("standin_hold", stream);
         Hold(self)
@@ -249,6 +254,12 @@ extern "C" fn standin_fail(call: *const c_char, after: u64, code: u32, times: u6
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn standin_heal(_: *const c_char) -> u64 {
+    driver().lock().faults.planned.clear();
+    0
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn standin_hold(stream: *const c_char) -> u64 {
     let name = name_of(stream);
     let mut state = driver().lock();
@@ -256,9 +267,7 @@ extern "C" fn standin_hold(stream: *const c_char) -> u64 {
         state.held.all = true;
         return 1;
     }
-    // The newest of that name: names begin again with every turn.
-    let found = state.streams.iter().rev().find(|s| s.1.name == name).map(|s| *s.0);
-    found.is_some_and(|handle| state.held.streams.insert(handle)).into()
+    state.held.streams.insert(name).into()
 }
 
 #[unsafe(no_mangle)]

@@ -62,8 +62,8 @@ pub(crate) struct Products {
 pub(crate) struct Held {
     /// All streams, also those to come.
     pub(crate) all: bool,
-    /// Streams by number.
-    pub(crate) streams: BTreeSet<u64>,
+    /// Streams by name, also those to come.
+    pub(crate) streams: BTreeSet<String>,
     /// Commands that a held stream may run all the same.
     pub(crate) permits: BTreeMap<u64, u64>,
 }
@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub(crate) calls: VecDeque<String>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) violations: Vec<String>,
+    /// Whether a call has changed what streams wait for. Most calls are questions.
+    pub(crate) stirred: bool,
     handles: u64,
     /// How many streams, events, modules and handles were named.
     named: [u64; 4],
@@ -143,6 +145,7 @@ pub(crate) fn answer_by(
     words: fn(u32) -> Option<(&'static str, &'static str)>,
     body: impl FnOnce(&mut State) -> Answer<String>,
 ) -> u32 {
+    let mut stirred = true;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut state = driver().lock();
         *state.counts.entry(name).or_default() += 1;
@@ -157,9 +160,12 @@ pub(crate) fn answer_by(
             state.calls.pop_front();
         }
         state.calls.push_back(line);
+        stirred = std::mem::take(&mut state.stirred) || state.faults.lost.is_some();
         answer
     }));
-    driver().moved.notify_all();
+    if stirred {
+        driver().moved.notify_all();
+    }
     outcome.unwrap_or(code::UNKNOWN)
 }
 
@@ -195,6 +201,7 @@ impl State {
             calls: VecDeque::new(),
             counts: BTreeMap::new(),
             violations: Vec::new(),
+            stirred: false,
             handles: 0,
             named: [0; 4],
         }

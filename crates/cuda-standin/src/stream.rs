@@ -64,6 +64,7 @@ pub(crate) fn hand_over(state: &mut State, stream: u64, command: Command, ranges
             block.users += 1;
         }
     }
+    state.stirred = true;
     if let Some(stream) = state.streams.get_mut(&stream) {
         stream.queue.push_back((command, blocks));
     }
@@ -84,8 +85,8 @@ pub(crate) fn is_runnable(state: &State, handle: u64) -> bool {
 }
 
 fn is_allowed(state: &mut State, handle: u64) -> bool {
-    let held = state.held.all || state.held.streams.contains(&handle);
-    if !held {
+    let named = |stream: &StreamState| state.held.streams.contains(&stream.name);
+    if !state.held.all && !state.streams.get(&handle).is_some_and(named) {
         return true;
     }
     match state.held.permits.get_mut(&handle) {

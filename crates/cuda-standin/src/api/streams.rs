@@ -42,6 +42,7 @@ unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
         if let Some(open) = state.streams.get_mut(&stream) {
             open.closed = true;
         }
+        state.stirred = true;
         Ok(format!("({name})"))
     })
 }

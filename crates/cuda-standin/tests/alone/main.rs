@@ -3,6 +3,7 @@
 mod calls;
 mod conformance;
 mod failures;
+mod faults;
 mod products;
 mod refusals;
 

@@ -4,7 +4,9 @@
 //! 1. A marker is recorded by a poll, behind all commands that were handed over so far, if some are
 //!    behind the newest marker and fewer than [`MOST`] markers are outstanding.
 //! 2. A stream runs in order, so a marker that has completed says so of every command before it.
-//! 3. A stream's events are made with it and used again and again: learning never needs a new one.
+//! 3. A marker that the driver refuses is tried again by the next poll. The stream goes on: to call it
+//!    lost would give away memory that it still uses.
+//! 4. A stream's events are made with it and used again and again: learning never needs a new one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +38,7 @@ impl Markers {
     /// # Errors
     /// The device is lost.
     pub(super) fn poll(&mut self, stream: &RawStream, last: Ticket) -> Answer<Polled> {
-        let mut polled = Polled { completed: None, recorded: false };
+        let mut polled = Polled { completed: None, recorded: false, refused: false };
         while let Some((ticket, event)) = self.outstanding.front() {
             if !event.query()? {
                 break;
@@ -47,9 +49,18 @@ impl Markers {
         if self.covered < last
             && let Some(event) = self.spare.pop()
         {
-            stream.record(&event)?;
-            self.outstanding.push_back((last, event));
-            (self.covered, polled.recorded) = (last, true);
+            match stream.record(&event) {
+                Ok(()) => {
+                    self.outstanding.push_back((last, event));
+                    (self.covered, polled.recorded) = (last, true);
+                }
+                Err(error) => {
+                    self.spare.push(event);
+                    // A driver that still answers for the stream has refused this record alone.
+                    stream.query().map_err(|_| error)?;
+                    polled.refused = true;
+                }
+            }
         }
         Ok(polled)
     }
@@ -61,4 +72,6 @@ pub(super) struct Polled {
     pub(super) completed: Option<Ticket>,
     /// Whether a marker was recorded.
     pub(super) recorded: bool,
+    /// Whether the driver refused a marker, which the next poll tries again.
+    pub(super) refused: bool,
 }

@@ -7,7 +7,7 @@ use millstream_types::{DeviceId, Error, Result};
 
 use crate::cuda::driver::{Answer, DriverError};
 use crate::cuda::event::CudaEvent;
-use crate::cuda::markers::Markers;
+use crate::cuda::markers::{Markers, Polled};
 use crate::cuda::native::Native;
 use crate::cuda::verdict::Verdict;
 use crate::cuda::{Completion, device_error};
@@ -33,6 +33,8 @@ pub(super) struct CudaStream {
     /// Handed over and not reported, in order; the last has the ticket `last`.
     commands: VecDeque<Outcome>,
     markers: Markers,
+    /// Whether nobody calls when the newest marker has completed.
+    unannounced: bool,
 }
 
 impl CudaStream {
@@ -48,6 +50,7 @@ impl CudaStream {
             notify,
             last: 0,
             commands: VecDeque::new(),
+            unannounced: false,
         })
     }
 
@@ -85,6 +88,25 @@ impl CudaStream {
         };
         self.native.raw().host(Box::new(run)).map_err(|e| self.error(&e))?;
         Ok(Outcome::Host(result))
+    }
+
+    /// Has the driver call behind a new marker. If it refuses, or has refused the marker, the worker
+    /// is told at once to poll again, for as long as nothing has come of it.
+    fn announce(&mut self, polled: &Polled) -> Result<()> {
+        if polled.completed.is_some() {
+            self.unannounced = false;
+        }
+        if polled.recorded {
+            let notify = self.notify.clone();
+            if let Err(error) = self.native.raw().host(Box::new(move || notify())) {
+                self.native.raw().query().map_err(|_| self.error(&error))?;
+                self.unannounced = true;
+            }
+        }
+        if self.unannounced || polled.refused {
+            (self.notify)();
+        }
+        Ok(())
     }
 
     /// Reports all commands up to `ticket`.
@@ -153,10 +175,8 @@ impl Stream for CudaStream {
             return Ok(());
         }
         let polled = self.markers.poll(self.native.raw(), self.last).map_err(|e| self.error(&e))?;
-        if polled.recorded && self.completion == Completion::Called {
-            let notify = self.notify.clone();
-            let called = self.native.raw().host(Box::new(move || notify()));
-            called.map_err(|e| self.error(&e))?;
+        if self.completion == Completion::Called {
+            self.announce(&polled)?;
         }
         if let Some(ticket) = polled.completed {
             self.report(ticket, done);

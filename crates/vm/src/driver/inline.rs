@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::core::POLL;
 use crate::engine::Engine;
 use crate::inbox::Inbox;
 use crate::task::Task;
@@ -48,7 +49,9 @@ impl Inline {
     /// whether there may be something to do.
     pub(super) fn wait_for_news(&mut self, timeout: Duration) -> (bool, bool) {
         let polled = self.core.as_ref().is_some_and(Core::must_poll);
-        let came = self.inbox.wait_for_news(timeout);
+        // A device that does not tell by itself is asked as often as a worker asks it.
+        let patience = if polled { timeout.min(POLL) } else { timeout };
+        let came = self.inbox.wait_for_news(patience);
         (came, came || polled)
     }
 }

@@ -1,0 +1,100 @@
+//! Each stream in turn stalls: what does not wait for it goes on, waits with a limit end, and nothing is
+//! lost when it comes back.
+
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use millstream::{DriverKind, Error, Machine};
+use millstream_cuda_standin::control::Turn;
+
+use super::case::{self, Case};
+use super::check::{healthy, positions, reference};
+use super::rig::{DEVICE, Kind, Rig};
+use crate::no_violations;
+
+const DRIVER: (DriverKind, u64) = (DriverKind::Threaded, 0);
+
+const OPENED: &str = "cuStreamCreateWithPriority";
+
+/// Calls `check` for each stream of each case.
+fn each(check: impl Fn(&Case, u64, &str)) {
+    for case in case::all(&DEVICE, false) {
+        let streams = positions(&case, DRIVER, Kind::Call(OPENED, 0), "cuda");
+        assert!(streams > 1);
+        for stream in 0..streams {
+            check(&case, stream, &format!("{}, s{stream} stalls", case.name));
+        }
+    }
+}
+
+/// Waits until the stream that stalls has been opened, which is when something is put on it. A program
+/// may end without it: which number a stream gets depends on who comes first.
+fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>) -> bool {
+    while turn.count(OPENED) <= stream {
+        if running.is_finished() {
+            return turn.count(OPENED) > stream;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+#[test]
+fn a_stream_stalls_and_comes_back() {
+    each(|case, stream, what| {
+        let rig = Rig::new(case, DRIVER, Kind::None, "cuda", 1);
+        let hold = rig.turn.stall(&format!("s{stream}"));
+        let expected = reference(case, &vec![true; case.steps.len()]);
+        let held = std::thread::scope(|scope| {
+            let (machine, outputs) = (rig.machine(), &case.outputs);
+            let running = scope.spawn(move || {
+                let mut held = case::Held::default();
+                case.submit(machine, &mut held, |_| true, |_| ());
+                let read: Vec<_> = outputs.iter().map(|&o| case.read(&held, o)).collect();
+                (held, read)
+            });
+            if is_opened(&rig.turn, stream, &running) {
+                let waited = rig.machine().synchronize_for(Duration::from_millis(1)).unwrap_err();
+                assert!(
+                    matches!(waited.without_place(), Error::Timeout { .. }),
+                    "{what}: {waited}"
+                );
+            }
+            drop(hold);
+            let (held, read) = running.join().unwrap();
+            for (read, expected) in read.into_iter().zip(&expected) {
+                assert_eq!(read.map(Result::unwrap), *expected, "{what}");
+            }
+            held
+        });
+        drop(held);
+        healthy(rig.machine(), Some(&DEVICE), what);
+        rig.end(what);
+    });
+}
+
+#[test]
+fn a_stream_stalls_and_is_left_behind() {
+    each(|case, stream, what| {
+        let rig = Rig::new(case, DRIVER, Kind::None, "cuda", 1);
+        let hold = rig.turn.stall(&format!("s{stream}"));
+        std::thread::scope(|scope| {
+            let machine: Machine = rig.machine().clone();
+            let running = scope.spawn(move || {
+                let mut held = case::Held::default();
+                case.submit(&machine, &mut held, |_| true, |_| ());
+                machine.synchronize()
+            });
+            if !is_opened(&rig.turn, stream, &running) {
+                return;
+            }
+            let report = rig.machine().clone().shutdown(Duration::from_millis(1));
+            assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
+            let closed = running.join().unwrap().unwrap_err();
+            assert!(matches!(closed.without_place(), Error::Closed), "{what}: {closed}");
+        });
+        drop(hold);
+        rig.left_behind();
+        no_violations();
+    });
+}
