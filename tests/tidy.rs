@@ -55,6 +55,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("tests/machine/on_complete.rs", "a kernel that writes its result"),
     ("tests/machine/pool_order.rs", "kernels that read their operands"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
+    ("xtask/src/gpu_check/launches.rs", "launches an empty kernel"),
     ("xtask/src/bench/memory.rs", "calls allocators of the host's, to compare with"),
     (
         "tests/needless_waits.rs",

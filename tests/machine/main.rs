@@ -35,6 +35,7 @@ mod lazy_job;
 mod memory_cases;
 mod memory_checks;
 mod memory_limit;
+mod memory_tests;
 mod misuse;
 mod on_complete;
 mod placement;

@@ -1,10 +1,11 @@
 //! Rules 3, 5 and 6 for memory: when a released block is free, for whom, and what a full memory
 //! costs. Each case runs under both drivers, on the host and on a device; where it says so, with a
-//! pool in the place of a stream.
+//! pool in the place of a stream. `memory_tests` makes tests of them; `cargo xtask gpu-check` runs them on a
+//! real device.
 
 use std::collections::HashMap;
 
-use crate::common::*;
+use super::common::*;
 use millstream::instructions::Body;
 use millstream::instructions::planner::ArenaUse;
 use millstream::*;
@@ -87,8 +88,7 @@ impl Case {
 const KINDS: [[StreamMode; 2]; 3] = [[InOrder, InOrder], [InOrder, Pool], [Pool, InOrder]];
 
 /// T1. A block that another stream used last is not for the stream that it came from.
-#[test]
-fn used_elsewhere_it_is_pending() {
+pub(crate) fn used_elsewhere_it_is_pending() {
     for kinds in KINDS {
         each(kinds, None, |t| {
             let x = t.new_on(&t.a);
@@ -105,8 +105,7 @@ fn used_elsewhere_it_is_pending() {
 
 /// T2. Once the stream has waited for that use, it is. A pool learns nothing by a wait, and all by
 /// a fence.
-#[test]
-fn waited_for_it_is_free() {
+pub(crate) fn waited_for_it_is_free() {
     for kinds in KINDS {
         each(kinds, None, |t| {
             let x = t.new_on(&t.a);
@@ -128,8 +127,7 @@ fn waited_for_it_is_free() {
 }
 
 /// T3. A record from before the last use says nothing of it.
-#[test]
-fn an_earlier_record_does_not_free_it() {
+pub(crate) fn an_earlier_record_does_not_free_it() {
     for kinds in KINDS {
         each(kinds, None, |t| {
             let x = t.new_on(&t.a);
@@ -148,8 +146,7 @@ fn an_earlier_record_does_not_free_it() {
 
 /// T4. A memory of two blocks, both pending: the third allocation waits once. A stream waits by
 /// itself, for a pool the host does.
-#[test]
-fn a_full_memory_costs_one_wait() {
+pub(crate) fn a_full_memory_costs_one_wait() {
     for kinds in KINDS {
         each(kinds, Some(2), |t| {
             let [x, y] = [(); 2].map(|()| t.new_on(&t.a));
@@ -175,8 +172,7 @@ fn a_full_memory_costs_one_wait() {
 }
 
 /// T5. Every stream that used it has to come back.
-#[test]
-fn one_of_two_users_is_not_enough() {
+pub(crate) fn one_of_two_users_is_not_enough() {
     for kinds in KINDS {
         each(kinds, None, |t| {
             let x = t.new_on(&t.a);
@@ -193,8 +189,7 @@ fn one_of_two_users_is_not_enough() {
 }
 
 /// T6. What one stream knows of another, it may know through a third.
-#[test]
-fn knowledge_comes_through_others() {
+pub(crate) fn knowledge_comes_through_others() {
     for kinds in KINDS {
         each(kinds, None, |t| {
             let x = t.new_on(&t.a);
@@ -216,8 +211,7 @@ fn knowledge_comes_through_others() {
 }
 
 /// T7. Uses across streams need no event of their own.
-#[test]
-fn ten_thousand_uses_elsewhere_make_a_few_events() {
+pub(crate) fn ten_thousand_uses_elsewhere_make_a_few_events() {
     each([InOrder, InOrder], None, |t| {
         t.m.finish_recording().unwrap();
         let mut created = Vec::new();
@@ -240,8 +234,7 @@ fn ten_thousand_uses_elsewhere_make_a_few_events() {
 }
 
 /// A stream whose own blocks are used up takes those of others whose last use it knows.
-#[test]
-fn blocks_of_other_streams_are_taken() {
+pub(crate) fn blocks_of_other_streams_are_taken() {
     each([InOrder, InOrder], Some(1), |t| {
         drop(t.new_on(&t.a));
         t.b.wait_stream(&t.a).unwrap();
@@ -252,8 +245,7 @@ fn blocks_of_other_streams_are_taken() {
 }
 
 /// Free memory in pieces goes back to the device for one large piece.
-#[test]
-fn pieces_are_given_back_for_a_large_one() {
+pub(crate) fn pieces_are_given_back_for_a_large_one() {
     let large = |n: usize| f32_spec(&[n << 18]);
     each([InOrder, InOrder], Some(3 << 11), |t| {
         for stream in [&t.a, &t.b] {
@@ -272,8 +264,7 @@ fn pieces_are_given_back_for_a_large_one() {
 }
 
 /// Failing and panicking kernels, and waits that are given up, keep no memory.
-#[test]
-fn failures_and_waits_given_up_keep_nothing() {
+pub(crate) fn failures_and_waits_given_up_keep_nothing() {
     for driver in DRIVERS {
         let m = failing(driver);
         for (round, op) in ["fail", "panic", "fail", "relu"].into_iter().enumerate() {
@@ -297,8 +288,7 @@ fn failures_and_waits_given_up_keep_nothing() {
 
 /// What a host function holds comes back when it has run: a request that fits nowhere waits for
 /// that before it is refused.
-#[test]
-fn what_a_host_function_holds_comes_back() {
+pub(crate) fn what_a_host_function_holds_comes_back() {
     let config = MachineConfig {
         memory_limits: HashMap::from([(CPU, 2 * BLOCK)]),
         ..config(DriverKind::Threaded, SyncPolicy::Frontier)

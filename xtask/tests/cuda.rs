@@ -1,6 +1,7 @@
 //! Devices of kind `cuda` by the command line: where there is no driver, and on the stand-in.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -92,13 +93,52 @@ fn the_check_of_a_gpu() {
     assert!(errors.contains("stand-in and no GPU"), "{errors}");
     let program = examples().join("../pytorch").canonicalize().unwrap();
     let program = program.to_str().unwrap();
-    let output = xtask(folder.path(), &["gpu-check", "--on-stand-in", "--seed", "1", program]);
+    let output = xtask(folder.path(), &["gpu-check", "--on-stand-in", "--only", "ops,sums"]);
+    let errors = text(&output.stderr);
+    assert_eq!(status(&output), 2, "{errors}");
+    assert!(errors.contains("there is no part 'sums'"), "{errors}");
+    // A sanitizer that finds nothing, in place of NVIDIA's: it runs what it is given.
+    let sanitizer = folder.path().join("compute-sanitizer");
+    fs::write(&sanitizer, "#!/bin/sh\nshift 6\nexec \"$@\"\n").unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    fs::set_permissions(&sanitizer, PermissionsExt::from_mode(0o755)).unwrap();
+    let arguments = ["gpu-check", "--on-stand-in", "--seed", "1", program];
+    let output = command(folder.path(), &arguments).env("PATH", &path).output().unwrap();
     let (shown, errors) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(status(&output), 0, "{shown}{errors}");
     assert!(shown.starts_with("NOT A GPU"), "{shown}");
-    let report = fs::read_to_string(folder.path().join("gpu-check/report.json")).unwrap();
+    let out = folder.path().join("gpu-check");
+    assert_eq!(fs::read_to_string(out.join("report.txt")).unwrap(), shown);
+    let report = fs::read_to_string(out.join("report.json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["stand_in"], json!(true));
-    assert!(report["ops"]["passed"].as_u64().unwrap() > 2500, "{}", report["ops"]);
-    assert_eq!(fs::read_to_string(folder.path().join("gpu-check/report.txt")).unwrap(), shown);
+    assert_eq!((&report["stand_in"], &report["not_asked_for"]), (&json!(true), &json!([])));
+    let parts = report["parts"].as_array().unwrap();
+    let names: Vec<&str> = parts.iter().map(|part| part["name"].as_str().unwrap()).collect();
+    let all = [
+        "conformance",
+        "ops",
+        "programs",
+        "memory",
+        "soak",
+        "launches",
+        "pipeline",
+        "bandwidth",
+        "sanitizer",
+    ];
+    assert_eq!(names, all);
+    for part in parts {
+        assert_eq!(part["failed"], json!([]), "{part}");
+        let skips = part["skipped"].as_array().unwrap().len() as u64;
+        assert!(part["passed"].as_u64().unwrap() + skips > 0, "{part}");
+        for measured in part["measured"].as_array().unwrap() {
+            assert_eq!(measured["value"], json!(null), "something was measured: {part}");
+        }
+    }
+    assert!(parts[1]["passed"].as_u64().unwrap() > 2500, "{}", parts[1]);
+    assert_eq!(parts[8]["passed"], json!(1), "{}", parts[8]);
+    // Narrow, each line of its tables fits.
+    let arguments = ["gpu-check", "--on-stand-in", "--only", "launches", "--quick", program];
+    let output = command(folder.path(), &arguments).env("COLUMNS", "60").output().unwrap();
+    let lines: Vec<&str> = text(&output.stdout).lines().filter(|l| l.starts_with('│')).collect();
+    assert!(lines.len() > 4 && lines.iter().all(|l| l.chars().count() <= 60), "{lines:#?}");
 }

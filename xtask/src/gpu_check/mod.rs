@@ -1,35 +1,63 @@
 //! `gpu-check`: what a real GPU is needed for, in one go. Needs no toolchain, once built.
 //!
-//! It refuses the tests' stand-in, unless asked to try itself out on it; the report then says so.
+//! It refuses the tests' stand-in, unless asked to try itself out on it; the report then says so, and
+//! nothing is measured.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `section`, `report` | what was found, and how it is written |
+//! | `bed` | a machine on the device |
+//! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks beside the conformance suite |
+//! | `launches`, `pipeline`, `bandwidth` | the measurements |
 
+mod bandwidth;
+mod bed;
+mod launches;
+mod memory;
 mod ops;
+mod pipeline;
 mod programs;
+mod report;
+mod sanitizer;
+mod section;
+mod soak;
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde::Serialize;
 
 use millstream::ep::conformance::{self, HostHarness};
 use millstream::ep::cuda::{CudaBackend, CudaConfig, CudaDevice, Properties};
 use millstream::ep::{Backend, Device};
 
 use crate::BAD_INPUT;
+use report::Report;
+use section::{Section, Time};
 
 /// What the stand-in's device is called, as it says itself.
 const STAND_IN: &str = "Millstream stand-in (no GPU)";
 
-/// What is not checked yet, so that nobody takes its absence for success.
-const NOT_YET: &[&str] = &[
-    "memory cases",
-    "soak of a million instructions",
-    "compute-sanitizer",
-    "benchmarks: launches, pipeline, bandwidths, PyTorch",
+/// A part of the check: takes note of what it finds. What it cannot go on after is its error.
+type Part = fn(&Setting, &Time, &mut Section) -> Result<()>;
+
+/// The parts with the seconds that each may take. What a part leaves is no other's; together they keep
+/// within eight minutes.
+const PARTS: &[(&str, u64, Part)] = &[
+    ("conformance", 30, conformance),
+    ("ops", 100, ops),
+    ("programs", 90, programs::check),
+    ("memory", 45, memory::check),
+    ("soak", 45, soak::check),
+    ("launches", 40, launches::measure),
+    ("pipeline", 20, pipeline::measure),
+    ("bandwidth", 30, bandwidth::measure),
+    ("sanitizer", 60, sanitizer::check),
 ];
 
 #[derive(Args)]
@@ -43,6 +71,16 @@ pub(crate) struct Arguments {
     /// The seed of the ops' inputs; the time unless given.
     #[arg(long)]
     seed: Option<u64>,
+    /// The most seconds that all of it may take. What is cut is said in the report.
+    #[arg(long, default_value_t = 470)]
+    seconds: u64,
+    /// Only these parts: conformance, ops, programs, memory, soak, launches, pipeline, bandwidth,
+    /// sanitizer.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// A small part of each check, as under a sanitizer.
+    #[arg(long)]
+    quick: bool,
     /// Recorded programs, and folders of them.
     #[arg(default_values = ["examples/pytorch", "tests/traces"])]
     programs: Vec<PathBuf>,
@@ -51,42 +89,21 @@ pub(crate) struct Arguments {
     on_stand_in: bool,
 }
 
-/// All that was found.
-#[derive(Serialize)]
-struct Report {
-    /// Whether this is the tests' stand-in, of which nothing can be learned about GPUs.
-    stand_in: bool,
-    /// Seconds since 1970.
-    time: u64,
-    version: &'static str,
+/// What the parts are told.
+struct Setting {
+    device: u32,
     seed: u64,
-    device: String,
-    capability: (i32, i32),
-    memory: u64,
-    driver: i32,
-    seconds: f64,
-    conformance: Section,
-    ops: Section,
-    programs: Section,
-    not_checked_yet: &'static [&'static str],
-}
-
-/// One part of it.
-#[derive(Default, Serialize)]
-pub(crate) struct Section {
-    /// How many checks passed.
-    pub(crate) passed: usize,
-    /// What was not checked, and why.
-    pub(crate) skipped: Vec<String>,
-    /// What failed, and how.
-    pub(crate) failed: Vec<String>,
-    /// What else there is to say.
-    pub(crate) notes: Vec<String>,
+    programs: Vec<PathBuf>,
+    /// Whether this is a GPU.
+    real: bool,
+    quick: bool,
+    out: PathBuf,
 }
 
 /// Runs the checks and writes the reports.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match device(arguments) {
+    let ready = known(&arguments.only).and_then(|()| device(arguments));
+    match ready {
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(BAD_INPUT)
@@ -99,6 +116,16 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+    }
+}
+
+fn known(only: &[String]) -> Result<()> {
+    let names: Vec<&str> = PARTS.iter().map(|part| part.0).collect();
+    match only.iter().find(|name| !names.contains(&name.as_str())) {
+        Some(name) => {
+            bail!("--only: there is no part '{name}'; the parts are {}", names.join(", "))
+        }
+        None => Ok(()),
     }
 }
 
@@ -115,77 +142,63 @@ fn device(arguments: &Arguments) -> Result<Properties> {
 
 fn check(arguments: &Arguments, properties: Properties) -> Result<bool> {
     let start = Instant::now();
+    let end = start + Duration::from_secs(arguments.seconds);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let seed = arguments.seed.unwrap_or(time);
-    let mut report = Report {
-        stand_in: properties.name == STAND_IN,
+    let setting = Setting {
+        device: arguments.device,
+        seed: arguments.seed.unwrap_or(time),
+        programs: arguments.programs.clone(),
+        real: properties.name != STAND_IN,
+        quick: arguments.quick,
+        out: arguments.out.clone(),
+    };
+    let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|o| o == name);
+    let (mut parts, mut not_asked_for) = (Vec::new(), Vec::new());
+    for &(name, share, part) in PARTS {
+        if !wanted(name) {
+            not_asked_for.push(name);
+            continue;
+        }
+        eprintln!("{name} ...");
+        let begun = Instant::now();
+        let mut section = Section { name, ..Section::default() };
+        let time = Time::new(Duration::from_secs(share), end);
+        if let Err(error) = part(&setting, &time, &mut section) {
+            section.check("the whole part", Some(format!("{error:#}")));
+        }
+        section.seconds = begun.elapsed().as_secs_f64();
+        parts.push(section);
+    }
+    let report = Report {
+        stand_in: !setting.real,
         time,
         version: env!("CARGO_PKG_VERSION"),
-        seed,
+        seed: setting.seed,
         device: properties.name,
         capability: properties.capability,
         memory: properties.memory,
         driver: properties.driver,
-        seconds: 0.0,
-        conformance: conformance(),
-        ops: ops::check(arguments.device, seed, true)?,
-        programs: programs::check(arguments.device, &arguments.programs)?,
-        not_checked_yet: NOT_YET,
+        seconds: start.elapsed().as_secs_f64(),
+        not_asked_for,
+        parts,
     };
-    report.seconds = start.elapsed().as_secs_f64();
-    let text = report.text();
-    print!("{text}");
-    write(&arguments.out, &report, &text)?;
-    let sections = [&report.conformance, &report.ops, &report.programs];
-    Ok(sections.iter().all(|section| section.failed.is_empty()))
+    print!("{}", report.text(std::io::stdout().is_terminal()));
+    report.write(&arguments.out)?;
+    Ok(report.ok())
 }
 
-fn write(folder: &Path, report: &Report, text: &str) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let json = serde_json::to_string_pretty(report)? + "\n";
-    for (name, content) in [("report.json", json.as_str()), ("report.txt", text)] {
-        let file = folder.join(name);
-        std::fs::write(&file, content).with_context(|| file.display().to_string())?;
-    }
+/// Every op that has a kernel. It is not cut short: what is late goes off what comes after it.
+fn ops(setting: &Setting, _: &Time, section: &mut Section) -> Result<()> {
+    let found = ops::check(setting.device, setting.seed, true)?;
+    *section = Section { name: section.name, ..found };
     Ok(())
 }
 
 /// The conformance suite, whose checks are of the first device.
-fn conformance() -> Section {
+fn conformance(_: &Setting, _: &Time, section: &mut Section) -> Result<()> {
     let report = conformance::run(Arc::new(CudaBackend::new(CudaConfig::default())), &HostHarness);
-    let skipped = report.skipped().into_iter().map(str::to_owned).collect();
-    let passed = report.passed();
-    let failed = report.into_result().err().map(|error| format!("{error:#}"));
-    Section { passed, skipped, failed: failed.into_iter().collect(), notes: Vec::new() }
-}
-
-impl Report {
-    fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let mut line = |line: String| {
-            let _ = writeln!(text, "{line}");
-        };
-        if self.stand_in {
-            line(
-                "NOT A GPU: this is the tests' stand-in, and nothing here is evidence.".to_owned(),
-            );
-        }
-        let (major, minor) = self.capability;
-        line(format!("{}, compute capability {major}.{minor}", self.device));
-        line(format!("{} bytes of memory, driver for {}", self.memory, self.driver));
-        line(format!("seed {}, {:.1} s, at {} s since 1970", self.seed, self.seconds, self.time));
-        for (name, section) in
-            [("conformance", &self.conformance), ("ops", &self.ops), ("programs", &self.programs)]
-        {
-            let (passed, skipped) = (section.passed, section.skipped.len());
-            let failed = section.failed.len();
-            line(format!("{name}: {passed} passed, {skipped} skipped, {failed} failed"));
-            section.failed.iter().for_each(|what| line(format!("  FAILED {what}")));
-            section.skipped.iter().for_each(|what| line(format!("  skipped {what}")));
-            section.notes.iter().for_each(|what| line(format!("  {what}")));
-        }
-        line(format!("not checked yet: {}", self.not_checked_yet.join("; ")));
-        text
-    }
+    section.skipped = report.skipped().into_iter().map(str::to_owned).collect();
+    section.passed = report.passed();
+    section.failed.extend(report.into_result().err().map(|error| format!("{error:#}")));
+    Ok(())
 }

@@ -1,57 +1,68 @@
 //! Recorded programs on the device, with one compute stream and with four.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
 
 use millstream::DeviceId;
-use millstream::run::{RunOptions, prepare};
-use millstream::trace::{Entry, LoadOptions, expand, load};
+use millstream::run::{RunError, RunOptions, RunReport, prepare, run_ranks};
+use millstream::trace::{Entry, LoadOptions, Program, expand, load};
 
-use super::Section;
+use super::Setting;
+use super::section::{Section, Time};
 
-/// What a failure says for want of a kernel; that is no failure of the device's.
-const LACKS: [&str; 2] = ["has no kernel on", "does not serve this yet"];
-
-pub(super) fn check(device: u32, places: &[PathBuf]) -> Result<Section> {
-    let mut section = Section::default();
-    let there = places.iter().filter(|place| place.exists());
-    for entry in expand(there)? {
-        let path = match entry {
-            Entry::Trace(path) => path,
-            Entry::Ranks { folder, .. } => {
-                section.skipped.push(format!("{}: a program of several ranks", folder.display()));
-                continue;
+pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let there: Vec<_> = setting.programs.iter().filter(|place| place.exists()).collect();
+    if there.is_empty() {
+        section.skipped.push(format!("{:?}: there are none here", setting.programs));
+        return Ok(());
+    }
+    let entries = expand(there)?;
+    for (done, entry) in entries.iter().enumerate() {
+        if time.is_up() {
+            section.cut = Some(format!(
+                "{} of {} programs were not run",
+                entries.len() - done,
+                entries.len()
+            ));
+            break;
+        }
+        let (name, ranks) = match entry {
+            Entry::Trace(path) => (path.display().to_string(), vec![path]),
+            Entry::Ranks { folder, ranks } => {
+                (folder.display().to_string(), ranks.iter().collect())
             }
             Entry::Skipped { .. } => continue,
         };
-        let program = Arc::new(load(&path, &LoadOptions::default())?);
+        let read = |path: &&std::path::PathBuf| Ok(Arc::new(load(path, &LoadOptions::default())?));
+        let ranks: Vec<Arc<Program>> = ranks.iter().map(read).collect::<Result<_>>()?;
         for compute_streams in [1, 4] {
-            let what = format!("{} on {compute_streams} streams", path.display());
-            let device = DeviceId::cuda(device);
+            let device = DeviceId::cuda(setting.device);
             let options = RunOptions { device, compute_streams, ..RunOptions::default() };
-            let report = match prepare(program.clone(), &options).and_then(|ready| ready.run()) {
-                Ok(report) => report,
-                Err(error) => {
-                    section.failed.push(format!("{what}: {error}"));
-                    continue;
-                }
-            };
-            let failure = report.failures.first().map(ToString::to_string);
-            let wrong = report.outputs.iter().find(|output| !output.ok());
-            match (failure, wrong) {
-                (Some(why), _) if LACKS.iter().any(|lacks| why.contains(lacks)) => {
-                    section.skipped.push(format!("{what}: {why}"));
-                }
-                (Some(why), _) => section.failed.push(format!("{what}: {why}")),
-                (None, Some(output)) => {
-                    let (name, comparison) = (&output.name, &output.comparison);
-                    section.failed.push(format!("{what}: {name}: {comparison:?}"));
-                }
-                (None, None) => section.passed += 1,
-            }
+            let what = format!("{name} on {compute_streams} streams");
+            section.check(&what, failure(run(&ranks, &options)));
         }
     }
-    Ok(section)
+    Ok(())
+}
+
+fn run(ranks: &[Arc<Program>], options: &RunOptions) -> Result<Vec<RunReport>, RunError> {
+    match ranks {
+        [alone] => Ok(vec![prepare(alone.clone(), options)?.run()?]),
+        ranks => run_ranks(ranks.to_vec(), options),
+    }
+}
+
+/// What is wrong with a run.
+fn failure(reports: Result<Vec<RunReport>, RunError>) -> Option<String> {
+    let reports = match reports {
+        Ok(reports) => reports,
+        Err(error) => return Some(error.to_string()),
+    };
+    if let Some(failure) = reports.iter().flat_map(|report| &report.failures).next() {
+        return Some(failure.to_string());
+    }
+    let mut outputs = reports.iter().flat_map(|report| &report.outputs);
+    let wrong = outputs.find(|output| !output.ok())?;
+    Some(format!("{}: {:?}", wrong.name, wrong.comparison))
 }

@@ -8,5 +8,7 @@ mod base;
 mod common;
 #[path = "../../../../tests/machine/memory_cases.rs"]
 mod memory_cases;
+#[path = "../../../../tests/machine/memory_tests.rs"]
+mod memory_tests;
 mod programs;
 mod verdicts;

@@ -10,7 +10,9 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 
 use millstream_types::{DeviceId, Error, Result};
 
-use crate::cuda::driver::{Answer, Context, DriverError, Function, Module, RawStream, version};
+use crate::cuda::driver::{
+    Answer, Context, Counts, DriverError, Function, Module, RawStream, version,
+};
 use crate::cuda::event::CudaEvent;
 use crate::cuda::memory::CudaMemory;
 use crate::cuda::native::Native;
@@ -106,6 +108,11 @@ impl CudaDevice {
     /// The device is lost.
     pub fn memory_info(&self) -> Result<(u64, u64)> {
         self.context().memory().map_err(|e| self.error(&e))
+    }
+
+    /// What was made and destroyed on it so far.
+    pub fn counts(&self) -> Counts {
+        self.context().counts()
     }
 
     /// Whether it can use `other`'s memory by its addresses. Copies between devices go by way of

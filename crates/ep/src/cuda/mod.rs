@@ -60,7 +60,7 @@ use crate::registry::Registry;
 pub use blas::{Gemm, Matrices};
 pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
-pub use driver::{DriverError, Report};
+pub use driver::{Counts, DriverError, Report};
 pub use native::{Kernel, Native};
 pub use pinned::CudaPinnedBackend;
 pub use scratch::Scratch;

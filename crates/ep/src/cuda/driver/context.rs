@@ -9,6 +9,29 @@ use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute_enum as 
 
 use super::{Answer, Report, check};
 
+/// What was made and destroyed on a device so far, by this process's use of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events made.
+    pub events_created: u64,
+    /// Events destroyed.
+    pub events_destroyed: u64,
+    /// Allocations of device memory and pinned memory.
+    pub allocations: u64,
+    /// What of them was freed. The driver waits for the whole device to do so, and nothing else here
+    /// makes it wait.
+    pub frees: u64,
+}
+
+/// As [`Counts`]. Relaxed throughout: each is a number by itself.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) events_created: AtomicU64,
+    pub(super) events_destroyed: AtomicU64,
+    pub(super) allocations: AtomicU64,
+    pub(super) frees: AtomicU64,
+}
+
 /// A context that is held for as long as this lives.
 pub(in crate::cuda) struct Context {
     /// A number that no other context of this process ever has.
@@ -16,6 +39,7 @@ pub(in crate::cuda) struct Context {
     device: CUdevice,
     raw: CUcontext,
     report: Report,
+    pub(super) tally: Tally,
 }
 
 // SAFETY: a context may be used from any thread; the driver locks by itself.
@@ -40,7 +64,18 @@ impl Context {
         check("cuDevicePrimaryCtxRetain", code)?;
         // Relaxed: only uniqueness is wanted.
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Context { id, device, raw, report }))
+        Ok(Arc::new(Context { id, device, raw, report, tally: Tally::default() }))
+    }
+
+    pub(in crate::cuda) fn counts(&self) -> Counts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Tally { events_created, events_destroyed, allocations, frees } = &self.tally;
+        Counts {
+            events_created: of(events_created),
+            events_destroyed: of(events_destroyed),
+            allocations: of(allocations),
+            frees: of(frees),
+        }
     }
 
     /// Whether two are the same.
@@ -124,6 +159,11 @@ impl Drop for Context {
         let code = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
         self.complain(check("cuDevicePrimaryCtxRelease_v2", code));
     }
+}
+
+/// Counts one more.
+pub(super) fn count(tally: &AtomicU64) {
+    tally.fetch_add(1, Ordering::Relaxed);
 }
 
 /// An address as the driver writes it.

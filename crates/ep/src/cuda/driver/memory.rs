@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUpointer_attribute_enum as PointerAttribute, CUresult};
 
-use super::context::address;
+use super::context::{address, count};
 use super::{Answer, Context, DriverError, check};
 
 /// Pinned memory that every context may use.
@@ -25,6 +25,7 @@ impl DeviceBlock {
         let mut raw = 0;
         // SAFETY: the context is the thread's; the driver writes an address.
         check("cuMemAlloc_v2", unsafe { sys::cuMemAlloc_v2(&raw mut raw, bytes.max(1)) })?;
+        count(&context.tally.allocations);
         Ok(DeviceBlock { raw, bytes, context })
     }
 
@@ -43,6 +44,7 @@ impl Drop for DeviceBlock {
     fn drop(&mut self) {
         // SAFETY: allocated by this value, freed once, and by contract when no stream uses it.
         let destroy = || check("cuMemFree_v2", unsafe { sys::cuMemFree_v2(self.raw) });
+        count(&self.context.tally.frees);
         self.context.destroy(destroy);
     }
 }
@@ -67,6 +69,7 @@ impl PinnedBlock {
         // SAFETY: the context is the thread's; the driver writes an address.
         let code = unsafe { sys::cuMemHostAlloc(&raw mut raw, bytes.max(1), PORTABLE) };
         check("cuMemHostAlloc", code)?;
+        count(&context.tally.allocations);
         let Some(raw) = NonNull::new(raw.cast()) else {
             return Err(DriverError::out_of_memory("cuMemHostAlloc"));
         };
@@ -83,6 +86,7 @@ impl Drop for PinnedBlock {
         // SAFETY: allocated by this value, freed once, and by contract when no stream uses it.
         let destroy =
             || check("cuMemFreeHost", unsafe { sys::cuMemFreeHost(self.raw.as_ptr().cast()) });
+        count(&self.context.tally.frees);
         self.context.destroy(destroy);
     }
 }

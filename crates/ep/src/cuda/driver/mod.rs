@@ -24,6 +24,7 @@ use cudarc::driver::sys::{self, CUresult};
 use super::library;
 
 pub(super) use context::Context;
+pub use context::Counts;
 pub(super) use memory::{DeviceBlock, PinnedBlock, is_known};
 pub(super) use modules::{Function, Module};
 pub(super) use objects::{RawEvent, RawStream};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUevent, CUstream};
 
-use super::context::address;
+use super::context::{address, count};
 use super::{Answer, Context, Function, check, ready};
 
 /// A stream that waits for no other by itself.
@@ -56,6 +56,13 @@ impl RawStream {
         self.context.enter()?;
         // SAFETY: both are alive.
         check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(self.raw, event.raw, 0) })
+    }
+
+    /// Whether all that was handed over has completed.
+    pub(in crate::cuda) fn query(&self) -> Answer<bool> {
+        self.context.enter()?;
+        // SAFETY: the stream is alive.
+        ready("cuStreamQuery", unsafe { sys::cuStreamQuery(self.raw) })
     }
 
     /// Copies between memories that the driver knows, in the stream's order.
@@ -156,6 +163,7 @@ impl RawEvent {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the context is the thread's; the driver writes a handle.
         check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut raw, DISABLE_TIMING) })?;
+        count(&context.tally.events_created);
         Ok(RawEvent { raw, context })
     }
 
@@ -173,6 +181,7 @@ impl RawEvent {
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
+        count(&self.context.tally.events_destroyed);
         // SAFETY: made by this value and destroyed once. The driver keeps it for its records.
         let destroy = || check("cuEventDestroy_v2", unsafe { sys::cuEventDestroy_v2(self.raw) });
         self.context.destroy(destroy);

@@ -1,0 +1,57 @@
+//! A machine on the device.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use millstream::ep::cpu::CpuBackend;
+use millstream::ep::cuda::{Completion, Counts, CudaBackend, CudaConfig, CudaDevice};
+use millstream::ep::{Device, Registry};
+use millstream::{
+    DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamType, Tensor, TensorSpec,
+};
+
+pub(super) struct Bed {
+    pub(super) machine: Machine,
+    pub(super) device: Arc<dyn Device>,
+    id: DeviceId,
+}
+
+impl Bed {
+    /// A machine whose configuration `change` has had its hands on.
+    pub(super) fn new(
+        index: u32,
+        completion: Completion,
+        change: impl FnOnce(&mut MachineConfig),
+    ) -> Result<Bed> {
+        let devices = Arc::new(Registry::new());
+        devices.register(Arc::new(CpuBackend::new()));
+        CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }).register(&devices);
+        let id = DeviceId::cuda(index);
+        let device = devices.device(&id)?;
+        let mut config = MachineConfig { devices, ..MachineConfig::default() };
+        change(&mut config);
+        Ok(Bed { machine: Machine::new(config)?, device, id })
+    }
+
+    pub(super) fn compute(&self, index: u32) -> Result<Stream> {
+        Ok(self.machine.compute(&self.id, index)?)
+    }
+
+    pub(super) fn stream(&self, ty: StreamType) -> Result<Stream> {
+        Ok(self.machine.any_stream(&StreamKey::new(self.id.clone(), ty, 0))?)
+    }
+
+    /// A tensor of these floats in the device's memory.
+    pub(super) fn tensor(&self, values: &[f32]) -> Result<Tensor> {
+        let spec = TensorSpec::contiguous(DType::F32, &[values.len()])?;
+        let bytes = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        Ok(self.machine.upload(&self.compute(0)?, spec, bytes)?)
+    }
+
+    /// What was made and destroyed on the device.
+    pub(super) fn counts(&self) -> Result<Counts> {
+        let device = self.device.as_any().downcast_ref::<CudaDevice>();
+        Ok(device.context("another device")?.counts())
+    }
+}

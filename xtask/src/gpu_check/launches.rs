@@ -1,0 +1,151 @@
+//! Launches of an empty kernel through the machine, against a bare loop of the driver's launches in the
+//! same process, and how soon the host hears of an end; both for either way to learn of completion.
+
+use std::any::Any;
+use std::ffi::CString;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use millstream::ep::cuda::{Compiler, Completion, Native};
+use millstream::ep::{Work, WorkResult};
+use millstream::kernels::KernelCtx;
+use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
+use millstream::{Access, Attrs};
+
+use super::Setting;
+use super::bed::Bed;
+use super::section::{Section, Time, median};
+
+const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
+
+/// The least share of the bare loop's rate.
+const TARGET: f64 = 0.95;
+
+/// Launches in a round, and round trips, on a GPU and where the check only tries itself out.
+const LAUNCHES: [usize; 2] = [200_000, 500];
+const TRIPS: [usize; 2] = [2000, 20];
+
+const ROUNDS: usize = 5;
+
+/// An op that does nothing to its one tensor.
+struct Nothing;
+
+impl Op for Nothing {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+    fn summary(&self) -> &str {
+        "an empty kernel"
+    }
+    fn inputs(&self) -> &[ArgDoc] {
+        &[ArgDoc { name: "x", doc: "any shape" }]
+    }
+    fn signature(&self, _: CallSpec<'_>) -> millstream::Result<Signature> {
+        Ok(Signature {
+            accesses: [Access::ReadWrite].into_iter().collect(),
+            outputs: [OutputSpec::Same(0)].into_iter().collect(),
+            workspace: 0,
+        })
+    }
+}
+
+/// Launches the empty kernel so often.
+fn launch(native: &Native, times: usize) -> Result<()> {
+    let properties = native.properties();
+    let compile = || {
+        let source = CString::new(SOURCE)?;
+        Compiler::find(properties.driver)?.compile(&source, properties.capability)
+    };
+    let kernel = native.kernel("nothing", c"ms_nothing", compile)?;
+    for _ in 0..times {
+        // SAFETY: the kernel has no arguments and touches no memory.
+        unsafe { native.launch(&kernel, [1; 3], [32, 1, 1], 0, &mut [])? };
+    }
+    Ok(())
+}
+
+/// The bare loop: one piece of work that launches again and again.
+struct Loop(usize);
+
+impl Work for Loop {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        launch(native.downcast_ref().context("no stream of CUDA")?, self.0)
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(Loop(self.0))
+    }
+}
+
+pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let (small, real) = (usize::from(!setting.real || setting.quick), setting.real);
+    for completion in [Completion::Asked, Completion::Called] {
+        let name = format!("{completion:?}").to_lowercase();
+        let bed = Bed::new(setting.device, completion, |config| {
+            config.ops.register(Arc::new(Nothing));
+            let kernel = |ctx: &KernelCtx<'_>| launch(millstream::kernels::cuda::native(ctx)?, 1);
+            config.kernels.register("cuda", "nothing", Arc::new(kernel));
+        })?;
+        let (mut shares, mut rates, mut trips) = (Vec::new(), Vec::new(), Vec::new());
+        // The first round warms up.
+        for round in 0..=ROUNDS {
+            if time.is_up() {
+                section.cut = Some(format!("{round} of {} rounds, completion {name}", ROUNDS + 1));
+                break;
+            }
+            let (bare, through) = (bare(&bed, LAUNCHES[small])?, through(&bed, LAUNCHES[small])?);
+            if round > 0 {
+                shares.push(bare / through);
+                rates.push(LAUNCHES[small] as f64 / through);
+            }
+        }
+        let (stream, x) = (bed.compute(0)?, bed.tensor(&[0.0])?);
+        for _ in 0..TRIPS[small] {
+            let start = Instant::now();
+            bed.machine.call("nothing", &[&x]).on(&stream)?;
+            stream.synchronize()?;
+            trips.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        bed.machine.synchronize()?;
+        section.passed += 1;
+        let (share, rate) = (median(&mut shares), median(&mut rates));
+        let how = format!("rate against a bare loop's; medians of {ROUNDS} rounds");
+        let what = format!("empty kernels through the machine, completion {name}");
+        section.measure(real, &what, (share, ""), Some(TARGET), how);
+        section.measure(real, what, (rate, "/s"), None, "one thread, prepared calls in a batch");
+        let what = format!("an empty kernel and a wait for it, completion {name}");
+        section.measure(real, what, (median(&mut trips), "us"), None, "median");
+    }
+    Ok(())
+}
+
+/// Seconds of the bare loop, to the end of its last kernel.
+fn bare(bed: &Bed, times: usize) -> Result<f64> {
+    let mut stream = bed.device.create_stream(Arc::new(|| ()))?;
+    let start = Instant::now();
+    stream.submit(&mut Loop(times))?;
+    let mut ended = None;
+    while ended.is_none() {
+        stream.poll(&mut |_, result| ended = Some(result))?;
+        std::thread::yield_now();
+    }
+    ended.context("it has ended")??;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Seconds of as many through the machine.
+fn through(bed: &Bed, times: usize) -> Result<f64> {
+    let (stream, x) = (bed.compute(0)?, bed.tensor(&[0.0])?);
+    let call = bed.machine.prepare("nothing", &[&x], Attrs::new())?;
+    stream.synchronize()?;
+    let start = Instant::now();
+    let mut batch = bed.machine.batch();
+    for _ in 0..times {
+        batch.call(&call, &stream)?;
+    }
+    drop(batch);
+    stream.synchronize()?;
+    Ok(start.elapsed().as_secs_f64())
+}

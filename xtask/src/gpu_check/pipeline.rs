@@ -1,0 +1,91 @@
+//! Host to device, kernel, device to host, in chunks over three streams, against the slowest of the three
+//! by itself: that is what a pipeline without gaps would take.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use millstream::ep::cuda::Completion;
+use millstream::{DType, Stream, StreamType, Tensor, TensorSpec};
+
+use super::Setting;
+use super::bed::Bed;
+use super::section::{Section, Time, median};
+
+/// The least share of the ideal.
+const TARGET: f64 = 0.95;
+
+/// Elements of a chunk, and chunks, on a GPU and where the check only tries itself out.
+const SIZES: [(usize, usize); 2] = [(4 << 20, 64), (1 << 10, 4)];
+
+/// How many chunks are on their way at once.
+const BUFFERS: usize = 4;
+
+const ROUNDS: usize = 3;
+
+/// Which of the three run.
+type Stages = [bool; 3];
+
+struct Pipeline {
+    bed: Bed,
+    streams: [Stream; 3],
+    /// For each buffer: on the host, on the device, its result there, and back on the host.
+    buffers: Vec<[Tensor; 4]>,
+    chunks: usize,
+}
+
+pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let (elements, chunks) = SIZES[usize::from(!setting.real || setting.quick)];
+    let bed = Bed::new(setting.device, Completion::default(), |_| ())?;
+    let streams = [
+        bed.stream(StreamType::Host2Device)?,
+        bed.compute(0)?,
+        bed.stream(StreamType::Device2Host)?,
+    ];
+    let pinned = bed.stream(StreamType::PinnedCompute)?;
+    let spec = TensorSpec::contiguous(DType::F32, &[elements])?;
+    let on = |stream: &Stream| bed.machine.empty(stream, spec.clone());
+    let buffer = |_| Ok([on(&pinned)?, on(&streams[1])?, on(&streams[1])?, on(&pinned)?]);
+    let buffers = (0..BUFFERS).map(buffer).collect::<Result<_>>()?;
+    let pipeline = Pipeline { bed, streams, buffers, chunks };
+    let mut shares = Vec::new();
+    for round in 0..=ROUNDS {
+        if time.is_up() {
+            section.cut = Some(format!("{round} of {} rounds", ROUNDS + 1));
+            break;
+        }
+        let alone = |k| pipeline.run(std::array::from_fn(|j| j == k));
+        let ideal = alone(0)?.max(alone(1)?).max(alone(2)?);
+        let all = pipeline.run([true; 3])?;
+        if round > 0 {
+            shares.push(ideal / all);
+        }
+    }
+    section.passed += 1;
+    let what = "host to device, kernel, device to host over three streams";
+    let how = format!(
+        "of the ideal, the slowest of the three alone; {chunks} chunks of {} bytes; median of {ROUNDS}",
+        elements * 4
+    );
+    section.measure(setting.real, what, (median(&mut shares), ""), Some(TARGET), how);
+    Ok(())
+}
+
+impl Pipeline {
+    /// Seconds for all chunks, of those stages that are to run.
+    fn run(&self, stages: Stages) -> Result<f64> {
+        self.bed.machine.synchronize()?;
+        let start = Instant::now();
+        for chunk in 0..self.chunks {
+            let buffer = &self.buffers[chunk % BUFFERS];
+            for (stage, op) in ["copy", "relu", "copy"].into_iter().enumerate() {
+                if stages[stage] {
+                    let call = self.bed.machine.call(op, &[&buffer[stage]]);
+                    call.into(&[&buffer[stage + 1]]).on(&self.streams[stage])?;
+                }
+            }
+        }
+        self.bed.machine.synchronize()?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+}

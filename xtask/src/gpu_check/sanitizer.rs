@@ -1,0 +1,72 @@
+//! A small part of the check once more, under NVIDIA's compute-sanitizer, where there is one.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::Setting;
+use super::section::{Section, Time};
+
+const NAME: &str = "compute-sanitizer";
+
+/// What it ends with if it has found something.
+const FOUND: i32 = 99;
+
+/// The parts that run under it: it makes all of them many times slower.
+const PARTS: &str = "conformance,memory,soak,bandwidth";
+
+/// Where it may be: the search path, and the toolkit's folders.
+fn places() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
+    let toolkits = homes.map(PathBuf::from).chain(["/usr/local/cuda".into()]);
+    let bins = toolkits.map(|home| home.join("bin"));
+    std::env::split_paths(&path).chain(bins).collect()
+}
+
+pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let places = places();
+    let found = places.iter().map(|place| place.join(NAME)).find(|file| file.is_file());
+    let Some(file) = found else {
+        section.skipped.push(format!("{NAME} is not here: looked in {places:?}"));
+        return Ok(());
+    };
+    let out = setting.out.join("sanitizer");
+    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    let log = out.join("log.txt");
+    let to = || std::fs::File::create(&log).with_context(|| log.display().to_string());
+    let mut command = Command::new(&file);
+    command.args(["--tool", "memcheck", "--error-exitcode", &FOUND.to_string(), "--log-file"]);
+    command.arg(out.join("memcheck.txt")).arg(std::env::current_exe()?);
+    command.args(["gpu-check", "--quick", "--only", PARTS, "--out"]).arg(&out);
+    command.args(["--device", &setting.device.to_string(), "--seed", &setting.seed.to_string()]);
+    if !setting.real {
+        command.arg("--on-stand-in");
+    }
+    let child = command.stdin(Stdio::null()).stdout(to()?).stderr(Stdio::null()).spawn();
+    let mut child = child.with_context(|| file.display().to_string())?;
+    match wait(&mut child, time)? {
+        None => section.cut = Some(format!("{} was ended", file.display())),
+        Some(0) => section.passed += 1,
+        Some(FOUND) => section.failed.push(format!("it found something, see {}", out.display())),
+        Some(code) => section.failed.push(format!("ended with {code}, see {}", out.display())),
+    }
+    Ok(())
+}
+
+/// How it ended; none if it had to be ended.
+fn wait(child: &mut Child, time: &Time) -> Result<Option<i32>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.code().unwrap_or(-1)));
+        }
+        if time.is_up() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(time.left().min(Duration::from_millis(50)));
+    }
+}

@@ -1,0 +1,106 @@
+//! A million instructions over four streams: events and memory at the end are what they were after the
+//! first tenth, and the sums are right.
+
+use anyhow::Result;
+
+use millstream::ep::cuda::{Completion, Counts};
+use millstream::instructions::Kind;
+use millstream::{Attrs, Stream, Tensor};
+
+use super::Setting;
+use super::bed::Bed;
+use super::section::{Section, Time};
+
+/// Instructions, on a GPU and where the check only tries itself out.
+const INSTRUCTIONS: [u64; 2] = [1_000_000, 20_000];
+
+/// How many tensors are counted up, and on how many streams.
+const TENSORS: usize = 8;
+const STREAMS: usize = 4;
+
+/// What is counted.
+#[derive(Debug, PartialEq)]
+struct State {
+    counts: Counts,
+    slots: u64,
+    /// Taken from each device, and held, in bytes.
+    memory: Vec<(String, u64, u64)>,
+}
+
+struct Soak {
+    bed: Bed,
+    streams: Vec<Stream>,
+    tensors: Vec<Tensor>,
+    one: Tensor,
+    /// How often each was counted up.
+    sums: [u32; TENSORS],
+}
+
+pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let all = INSTRUCTIONS[usize::from(!setting.real || setting.quick)];
+    let bed = Bed::new(setting.device, Completion::default(), |_| ())?;
+    let streams = (0..STREAMS as u32).map(|k| bed.compute(k)).collect::<Result<_>>()?;
+    let tensors = (0..TENSORS).map(|_| bed.tensor(&[0.0; 256])).collect::<Result<_>>()?;
+    let one = bed.tensor(&[1.0; 256])?;
+    let mut soak = Soak { bed, streams, tensors, one, sums: [0; TENSORS] };
+    soak.until(all / 10, time)?;
+    let before = soak.state()?;
+    let ended = soak.until(all, time)?;
+    let after = soak.state()?;
+    let made = soak.instructions()?;
+    section.notes.push(format!("{made} instructions, {after:?}"));
+    if !ended {
+        section.cut = Some(format!("{made} of {all} instructions"));
+    }
+    let differs = (before != after).then(|| format!("{before:?} became {after:?}"));
+    section.check("events, memory, waits for the whole device: none in the steady state", differs);
+    for (tensor, sum) in soak.tensors.iter().zip(soak.sums) {
+        let bytes = tensor.read()?;
+        let expected = (sum as f32).to_ne_bytes();
+        let wrong = bytes.chunks_exact(4).filter(|c| *c != expected).count();
+        let failure = (wrong > 0).then(|| format!("{wrong} elements are not {sum}"));
+        section.check("a tensor that was counted up", failure);
+    }
+    Ok(())
+}
+
+impl Soak {
+    /// Goes on until there are so many instructions; returns whether the time sufficed.
+    fn until(&mut self, instructions: u64, time: &Time) -> Result<bool> {
+        let machine = self.bed.machine.clone();
+        let calls: Vec<_> = self
+            .tensors
+            .iter()
+            .map(|x| machine.prepare("add_", &[x, &self.one], Attrs::new()))
+            .collect::<millstream::Result<_>>()?;
+        while self.instructions()? < instructions {
+            if time.is_up() {
+                return Ok(false);
+            }
+            for k in 0..64 {
+                // Each tensor goes from stream to stream.
+                let (at, on) = (k % TENSORS, (k / TENSORS + k) % STREAMS);
+                calls[at].on(&self.streams[on])?;
+                self.sums[at] += 1;
+            }
+            // Something that comes and goes, used elsewhere than it was made.
+            let x = machine.call("relu", &[&self.tensors[0]]).on(&self.streams[1])?.remove(0);
+            machine.call("add_", &[&x, &self.one]).on(&self.streams[2])?;
+        }
+        Ok(true)
+    }
+
+    fn instructions(&self) -> Result<u64> {
+        let stats = self.bed.machine.stats()?;
+        Ok(Kind::ALL.iter().map(|&kind| stats.of(kind)).sum())
+    }
+
+    /// When nothing is on its way.
+    fn state(&self) -> Result<State> {
+        self.bed.machine.synchronize()?;
+        let memory = self.bed.machine.memory()?;
+        let memory = memory.into_iter().map(|m| (m.device.to_string(), m.reserved, m.in_use));
+        let (counts, slots) = (self.bed.counts()?, self.bed.machine.stats()?.events_created);
+        Ok(State { counts, slots, memory: memory.collect() })
+    }
+}
