@@ -153,7 +153,7 @@ impl RunOptions {
     pub(crate) fn of_rank(&self, rank: u32) -> RunOptions {
         let mut options = self.clone();
         if self.device.kind() == "cuda" {
-            let devices = registry(Completion::IssueOrder, None, &self.device).0;
+            let devices = self.registry(Completion::IssueOrder, None).0;
             let is_there = |index: &u32| devices.probe(&DeviceId::cuda(*index)).is_ok();
             let count = (0..).take_while(is_there).count().max(1) as u32;
             options.device = DeviceId::cuda((self.device.index() + rank) % count);
