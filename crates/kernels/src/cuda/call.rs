@@ -159,7 +159,10 @@ impl Call {
         let most = u64::from(u32::MAX);
         let span = |operand: &Operand| {
             let steps = self.shape.iter().zip(operand.strides).take(self.rank as usize);
-            steps.map(|(&length, stride)| (length - 1).saturating_mul(stride)).max().unwrap_or(0)
+            steps
+                .map(|(&length, stride)| length.saturating_sub(1).saturating_mul(stride))
+                .max()
+                .unwrap_or(0)
         };
         let fits = |operand: &Operand| span(operand).saturating_mul(u64::from(self.rank)) <= most;
         // A thread's number is increased by that of all threads.
