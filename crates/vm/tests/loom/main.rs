@@ -128,6 +128,7 @@ fn calls_in_hand_are_run_once() {
                 loop {
                     // A call leaves something behind.
                     if count == 0 {
+                        // SAFETY: loom sees to it that nobody else uses it meanwhile.
                         ran.with_mut(|ran| unsafe { *ran = 1 });
                     }
                     count += 1;
@@ -144,6 +145,7 @@ fn calls_in_hand_are_run_once() {
             let begun = hand.stop().unwrap() - base;
             if begun > 1 {
                 // The first has been run, and what it did is seen.
+                // SAFETY: as above.
                 ran.with(|ran| assert_eq!(unsafe { *ran }, 1));
             }
             *left = begun;
