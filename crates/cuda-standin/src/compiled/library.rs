@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result};
 
@@ -35,7 +35,8 @@ pub(super) struct At(pub(super) *mut Machine);
 unsafe impl Send for At {}
 
 impl Library {
-    /// Loads a library that the compiler made.
+    /// Loads a library that the compiler made. A file that is loaded already is the same library, as it
+    /// is to the loader: else two launches would each think that they have its variable for themselves.
     ///
     /// # Errors
     /// It is none.
@@ -43,6 +44,17 @@ impl Library {
         file: &Path,
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Arc<Library>> {
+        static LOADED: Mutex<BTreeMap<PathBuf, Weak<Library>>> = Mutex::new(BTreeMap::new());
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = loaded.get(file).and_then(Weak::upgrade) {
+            return Ok(library);
+        }
+        let library = Arc::new(Library::open(file, names)?);
+        loaded.insert(file.to_owned(), Arc::downgrade(&library));
+        Ok(library)
+    }
+
+    fn open<'a>(file: &Path, names: impl Iterator<Item = &'a str>) -> Result<Library> {
         // SAFETY: the library was compiled from a kernel's source; nothing in it runs at loading.
         let library = unsafe { libloading::Library::new(file) }?;
         let mut kernels = BTreeMap::new();
@@ -59,7 +71,7 @@ impl Library {
         // SAFETY: the prelude has the variable, of the type that `Machine` repeats.
         let machine = unsafe { library.get::<*mut Machine>(b"ms_host") };
         let machine = At(*machine.context("the prelude's variable")?);
-        Ok(Arc::new(Library { kernels, machine: Mutex::new(machine), _library: library }))
+        Ok(Library { kernels, machine: Mutex::new(machine), _library: library })
     }
 
     /// The kernel of a name.

@@ -20,6 +20,8 @@ fn run(body: &str) -> Result<Vec<f32>, String> {
     let source = format!("{TWO}extern \"C\" __global__ void tried(const Two two) {{ {body} }}");
     let file = compiler::compile(&source).map_err(|e| format!("{e:#}"))?;
     let library = Library::load(&file, compiler::kernels(&source)).map_err(|e| format!("{e:#}"))?;
+    let again = Library::load(&file, compiler::kernels(&source)).map_err(|e| format!("{e:#}"))?;
+    assert!(std::sync::Arc::ptr_eq(&library, &again), "a file is one library");
     let kernel = library.kernel("tried").ok_or("it is not there")?;
     assert!(library.kernel("other").is_none());
     let x: Vec<f32> = (0..256u16).map(f32::from).collect();

@@ -4,9 +4,9 @@ use millstream::DType;
 
 use super::case::{Case, Given, Lie, Values};
 
-/// Shapes of the first operand: one element, less and more than a thread moves at once or than a block
+/// Shapes of the first operand: one element, none, less and more than a thread moves at once or than a block
 /// has, dimensions that cannot be walked as one.
-const SHAPES: &[&[usize]] = &[&[], &[17], &[1023], &[3, 5, 7], &[33, 65]];
+const SHAPES: &[&[usize]] = &[&[], &[0], &[17], &[1023], &[3, 5, 7], &[33, 65]];
 
 /// Of one tensor.
 const ONE: &[&str] = &[
@@ -253,6 +253,7 @@ fn moves() -> Vec<Case> {
         all.push(Case::new("copy_", vec![x().lie(Lie::Turned), Given::new(DType::I32, &[9, 31])]));
         all.push(Case::new("reshape", vec![x().lie(Lie::Turned)]).attr("shape", vec![31, 9]));
         all.push(Case::new("fill", vec![x().lie(Lie::Gaps)]).attr("value", 1));
+        all.push(Case::new("full", vec![]).attr("shape", vec![0, 3]).attr("value", 1));
         let full = Case::new("full", vec![]).attr("shape", vec![3, 341]).attr("value", 1);
         all.push(full.attr("dtype", from));
         let range = Case::new("arange", vec![]).attr("start", -3).attr("end", 90).attr("step", 2);
