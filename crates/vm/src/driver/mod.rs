@@ -129,7 +129,11 @@ impl Driver {
     pub(crate) fn stop(&mut self) -> Vec<JoinHandle<()>> {
         match self {
             Driver::Threaded(threaded) => threaded.stop(),
-            Driver::Inline(_) | Driver::Simulated(_) => Vec::new(),
+            Driver::Inline(_) => Vec::new(),
+            Driver::Simulated(simulated) => {
+                simulated.stop();
+                Vec::new()
+            }
         }
     }
 }

@@ -180,6 +180,14 @@ impl Simulated {
         Ok(())
     }
 
+    /// Lets the devices get to the end of their queues. A device that was lost has told so and may
+    /// still hold commands, which hold the machine.
+    pub(super) fn stop(&mut self) {
+        if let Some(devices) = &self.devices {
+            devices.run_all();
+        }
+    }
+
     /// Takes one of the legal steps. Returns false if there is none.
     pub(crate) fn step(&mut self, engine: &Arc<Engine>) -> bool {
         if let Some((cancellation, _)) = self.cancel.take_if(|(_, at)| self.log.steps() + 1 >= *at)
