@@ -1,7 +1,8 @@
 //! How far each stream has come, and who waits for it.
 //!
 //! # Rules
-//! 1. A stream's counters are written by the one worker that owns it, and only grow.
+//! 1. A stream's counters are written by the one worker that owns it, those of a pool by whoever has
+//!    its crew's lock; they only grow.
 //! 2. `completed` is stored with release order after all that the completed instructions did, and
 //!    loaded with acquire order: who sees a point reached sees what it did.
 //! 3. Lost wake-ups: a waiter enters the list, lowers `due` to what it waits for, fences, and looks

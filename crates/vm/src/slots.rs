@@ -4,7 +4,8 @@
 //! 1. A slot is written by the emission alone, under its lock, and only while no instruction that
 //!    names the slot is on its way: a slot is given out again only once every instruction that named
 //!    it has completed.
-//! 2. A worker reads a slot only while it runs an instruction that names it. The instruction came
+//! 2. A worker reads a slot only while it runs an instruction that names it, or, of a pool, puts one into
+//!    the graph that does and has not completed. The instruction came
 //!    through a queue after the slot was written, so the write is seen.
 //! 3. Chunks are never moved or freed while the table lives.
 
