@@ -375,12 +375,18 @@ impl Shared {
             spin_loop();
         }
         let waiter = Waiter::Thread(current());
-        if !points.park(point, Mark::Completed, waiter) {
+        if !points.park(point, Mark::Completed, waiter.clone()) {
             return Ok(());
         }
         while !points.reached(point, Mark::Completed) {
-            park_timeout(left().ok_or_else(late)?);
-            self.refuse_hopeless(point)?;
+            let go_on = left().ok_or_else(late).and_then(|left| {
+                park_timeout(left);
+                self.refuse_hopeless(point)
+            });
+            if let Err(error) = go_on {
+                points.leave(point, Mark::Completed, &waiter);
+                return Err(error);
+            }
         }
         Ok(())
     }

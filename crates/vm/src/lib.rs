@@ -51,6 +51,8 @@ mod inside;
 pub mod job;
 pub mod machine;
 mod points;
+#[cfg(test)]
+mod points_tests;
 mod poison;
 mod pool;
 pub mod prepared;

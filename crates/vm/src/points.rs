@@ -8,9 +8,13 @@
 //! 3. Lost wake-ups: a waiter enters the list, lowers `due` to what it waits for, fences, and looks
 //!    at the counter again. The owner stores the counter, and at its next [`StreamState::flush`]
 //!    fences and compares it with `due`. Of two such fences one comes first, so either the waiter
-//!    sees the counter or the owner sees the waiter (Dekker's argument). Between flushes the owner
-//!    compares without a fence; that is quicker for the waiter and proves nothing.
-//! 4. The owner flushes before it sleeps and after a bounded number of instructions.
+//!    sees the counter or the owner sees the waiter (Dekker's argument).
+//! 4. The owner flushes before it sleeps and after a bounded number of instructions, one of which may
+//!    last. So between flushes it compares as well, with a light fence, of which the heavy one is on
+//!    the side of the waiter: a thread or a task makes it when it enters the list, a worker that
+//!    waits for the sake of one of its streams before it sleeps. As long as that is awake it looks at
+//!    the counter again now and then.
+//! 5. Who gives up waiting leaves the list.
 
 use std::sync::{OnceLock, PoisonError};
 use std::task::Waker;
@@ -21,7 +25,7 @@ use smallvec::SmallVec;
 use millstream_types::{Point, StreamId};
 
 use crate::inbox::{Inbox, News};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence, heavy_fence, light_fence};
 
 /// Which of a stream's counters is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,15 @@ impl Waiter {
             Waiter::Lane(inbox, lane) => inbox.post(News::Resume(lane)),
             Waiter::Thread(thread) => thread.unpark(),
             Waiter::Task(waker) => waker.wake(),
+        }
+    }
+
+    /// Whether it is the same who is told. A lane does not leave.
+    fn is(&self, other: &Waiter) -> bool {
+        match (self, other) {
+            (Waiter::Thread(one), Waiter::Thread(other)) => one.id() == other.id(),
+            (Waiter::Task(one), Waiter::Task(other)) => one.will_wake(other),
+            _ => false,
         }
     }
 }
@@ -128,7 +141,8 @@ impl StreamState {
                 &self.due_launched
             }
         };
-        // A hint only; see rule 3.
+        // Pairs with the heavy fence of rule 4.
+        light_fence();
         if due.load(Ordering::Relaxed) <= seq {
             self.wake_due();
         }
@@ -193,14 +207,17 @@ impl StreamState {
         }
         let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiters { held, free } = &mut *guard;
+        let stays_awake = matches!(waiter, Waiter::Lane(..));
         let mut node = free.pop_front().unwrap_or_else(|| {
             Box::new(Node { link: LinkedListAtomicLink::new(), seq, mark, waiter: None })
         });
         (node.seq, node.mark, node.waiter) = (seq, mark, Some(waiter));
         held.push_back(node);
         self.set_due(held);
-        // Pairs with the fence in `flush`.
-        fence(Ordering::SeqCst);
+        // Pairs with the fence in `flush`; the heavy one with that in `publish`, too.
+        if stays_awake || !heavy_fence() {
+            fence(Ordering::SeqCst);
+        }
         if !self.reached(seq, mark) {
             return true;
         }
@@ -211,6 +228,26 @@ impl StreamState {
         }
         self.set_due(held);
         false
+    }
+
+    /// Has a waiter that [`StreamState::park`] took told no more. It may have been told meanwhile.
+    pub(crate) fn leave(&self, seq: u64, mark: Mark, waiter: &Waiter) {
+        let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let Waiters { held, free } = &mut *guard;
+        let mut cursor = held.front_mut();
+        while let Some(node) = cursor.get() {
+            let is_it = node.seq == seq && node.mark == mark;
+            if !is_it || !node.waiter.as_ref().is_some_and(|held| held.is(waiter)) {
+                cursor.move_next();
+                continue;
+            }
+            if let Some(mut node) = cursor.remove() {
+                node.waiter = None;
+                free.push_front(node);
+            }
+            break;
+        }
+        self.set_due(held);
     }
 
     /// Notes what is waited for first. Called with the list locked.
@@ -250,5 +287,9 @@ impl PointTable {
 
     pub(crate) fn park(&self, point: Point, mark: Mark, waiter: Waiter) -> bool {
         point.seq != 0 && self.stream(point.stream).park(point.seq, mark, waiter)
+    }
+
+    pub(crate) fn leave(&self, point: Point, mark: Mark, waiter: &Waiter) {
+        self.stream(point.stream).leave(point.seq, mark, waiter);
     }
 }

@@ -9,6 +9,7 @@ use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::cancel::Within;
+use crate::points::Mark;
 use crate::task::Task;
 
 /// What a stream is made of, once its first instruction that needs it has come.
@@ -62,8 +63,8 @@ pub(super) struct Lane {
     pub(super) lost: Option<Error>,
     /// Tasks that stand behind one that is held.
     pub(super) waiting: VecDeque<Task>,
-    /// Whether a waiter of this lane stands in the list of the point that it needs.
-    pub(super) held: bool,
+    /// What the head needs: a waiter of this lane stands in that point's list.
+    pub(super) held: Option<(Point, Mark)>,
     /// Whether it is a pool's: then nothing waits here, and nothing is published.
     pub(super) pooled: bool,
     /// The instruction that somebody else completes.
@@ -74,8 +75,8 @@ pub(super) struct Lane {
     pub(super) flying: VecDeque<Flying>,
     /// Commands that the device has reported.
     pub(super) reported: VecDeque<(Ticket, WorkResult)>,
-    /// Whether a waiter stands for the point that the first of `flying` completes after.
-    pub(super) watching: bool,
+    /// What the first of `flying` completes after, if a waiter of this lane stands in its list.
+    pub(super) watching: Option<Point>,
     /// Of a private stream: the instruction that runs its list.
     pub(super) launcher: Option<Point>,
     /// The scopes that what comes next was submitted in.
@@ -92,13 +93,13 @@ impl Lane {
             native: None,
             lost: None,
             waiting: VecDeque::new(),
-            held: false,
+            held: None,
             pooled: false,
             hosting: None,
             landing: false,
             flying: VecDeque::new(),
             reported: VecDeque::new(),
-            watching: false,
+            watching: None,
             launcher: None,
             within: None,
             dirty: false,
@@ -106,7 +107,7 @@ impl Lane {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.held || self.landing || self.hosting.is_some()
+        self.held.is_some() || self.landing || self.hosting.is_some()
     }
 
     pub(super) fn is_idle(&self) -> bool {

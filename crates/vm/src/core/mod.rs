@@ -136,8 +136,8 @@ impl Core {
             return false;
         }
         let waiter = Waiter::Lane(self.inbox.clone(), lane.id);
-        lane.held = self.engine.points.park(point, mark, waiter);
-        lane.held
+        lane.held = self.engine.points.park(point, mark, waiter).then_some((point, mark));
+        lane.held.is_some()
     }
 
     /// Hears what others have left in the inbox. Returns whether there was anything.
@@ -164,14 +164,7 @@ impl Core {
     fn heed(&mut self, news: News) {
         match news {
             News::Stop => self.stop = true,
-            News::Resume(lane) => {
-                let at = self.index[lane.index()] as usize;
-                // Either of the two may have come; whichever has not is waited for again.
-                self.lanes[at].held = false;
-                self.lanes[at].watching = false;
-                self.retire(at);
-                self.drain(at);
-            }
+            News::Resume(lane) => self.resume(self.index[lane.index()] as usize),
             News::HostDone(point, result) => {
                 let at = self.index[point.stream.index()] as usize;
                 self.host_done(at, point.seq, result);
@@ -183,6 +176,37 @@ impl Core {
                 self.poll(at);
                 self.drain(at);
             }
+        }
+    }
+
+    /// What a stream waits for may have come.
+    fn resume(&mut self, at: usize) {
+        // Either of the two may have. The waiter of one that has not still stands.
+        let (lane, points) = (&mut self.lanes[at], &self.engine.points);
+        lane.held.take_if(|(point, mark)| points.reached(*point, *mark));
+        lane.watching.take_if(|point| points.reached(*point, Mark::Completed));
+        self.retire(at);
+        self.drain(at);
+    }
+
+    /// The first stream that waits for what has come.
+    fn behind(&self) -> Option<usize> {
+        let points = &self.engine.points;
+        self.lanes.iter().position(|lane| {
+            lane.held.is_some_and(|(point, mark)| points.reached(point, mark))
+                || lane.watching.is_some_and(|point| points.reached(point, Mark::Completed))
+        })
+    }
+
+    /// Whether a stream waits for what has come, and its worker has not been told yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind().is_some()
+    }
+
+    /// Goes on with such streams.
+    pub(crate) fn catch_up(&mut self) {
+        while let Some(at) = self.behind() {
+            self.resume(at);
         }
     }
 

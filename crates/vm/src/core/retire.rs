@@ -50,12 +50,12 @@ impl Core {
                         front.effect = Effect::Failed(wait.clone(), Cause::Device, message);
                     }
                 }
-                if lane.watching {
+                if lane.watching.is_some() {
                     break;
                 }
                 let waiter = Waiter::Lane(self.inbox.clone(), lane.id);
-                lane.watching = self.engine.points.park(until, Mark::Completed, waiter);
-                if lane.watching {
+                if self.engine.points.park(until, Mark::Completed, waiter) {
+                    lane.watching = Some(until);
                     break;
                 }
             }

@@ -170,6 +170,7 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
             // spinning, and costs a fence.
             if unflushed > BATCH {
                 core.flush();
+                core.catch_up();
                 unflushed = 0;
             }
             // A full batch means that there is more.
@@ -197,7 +198,8 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
             continue;
         }
         let asleep = Instant::now();
-        inbox.sleep(|| !tasks.is_empty() || inbox.has_news());
+        inbox.sleep(|| !tasks.is_empty() || inbox.has_news() || core.is_behind());
+        core.catch_up();
         looks = if asleep.elapsed() < SHORT { SPINS } else { looks / 2 };
         idle = 0;
     }

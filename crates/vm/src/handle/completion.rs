@@ -16,7 +16,6 @@ use crate::machine::Machine;
 use crate::points::{Mark, Waiter};
 
 /// Instructions on their way, to be waited for: blocking, with a time-out, or as a future.
-#[derive(Clone)]
 pub struct Completion {
     machine: Machine,
     /// At most one of each stream.
@@ -35,7 +34,9 @@ impl Completion {
 
     /// Of the last write of a storage, the number of which is given.
     pub(crate) fn of_storage(machine: Machine, last: Point, storage: Option<u64>) -> Completion {
-        Completion { storage, ..Completion::new(machine, [last]) }
+        let mut completion = Completion::new(machine, [last]);
+        completion.storage = storage;
+        completion
     }
 
     /// Whether all has completed. Never blocks.
@@ -68,6 +69,14 @@ impl Completion {
         self.observe(&origin)
     }
 
+    /// Nobody is told for the sake of this one any more.
+    fn leave(&mut self) {
+        if let Some((point, waker)) = self.told.take() {
+            let points = &self.machine.shared.engine.points;
+            points.leave(point, Mark::Completed, &Waiter::Task(waker));
+        }
+    }
+
     /// Notes that the host has waited, and says what failed.
     fn observe(&self, origin: &Origin) -> Result<()> {
         let mut emission = self.machine.shared.lock()?;
@@ -86,7 +95,8 @@ impl Completion {
 impl Future for Completion {
     type Output = Result<()>;
 
-    /// Ready once all has completed, or never can: as a wait without a limit. As after [`Completion::wait`], no stream waits for it again.
+    /// Ready once all has completed, or never can: as a wait without a limit. As after
+    /// [`Completion::wait`], no stream waits for it again.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let shared = self.machine.shared.clone();
         if let Err(error) = guard::refuse_within(shared.engine.machine, "waiting") {
@@ -107,6 +117,7 @@ impl Future for Completion {
         if self.told.as_ref().is_some_and(|(point, told)| *point == open && told.will_wake(waker)) {
             return Poll::Pending;
         }
+        self.leave();
         if shared.engine.points.park(open, Mark::Completed, Waiter::Task(waker.clone())) {
             self.told = Some((open, waker.clone()));
         } else {
@@ -114,6 +125,19 @@ impl Future for Completion {
             waker.wake_by_ref();
         }
         Poll::Pending
+    }
+}
+
+impl Clone for Completion {
+    fn clone(&self) -> Completion {
+        let (points, storage) = (self.points.clone(), self.storage);
+        Completion { machine: self.machine.clone(), points, storage, told: None }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -227,7 +227,13 @@ impl Graph {
         self.settle(around);
     }
 
-    /// Some of the awaited points have come.
+    /// Whether an awaited point has come.
+    pub(super) fn is_behind(&self, around: &impl Around) -> bool {
+        let awaited = self.awaited.iter().map(|number| self.contents[*number as usize].until);
+        awaited.flatten().any(|(point, mark)| around.has_come(point, mark))
+    }
+
+    /// Some of the awaited points may have come.
     pub(super) fn look_again(&mut self, around: &impl Around) {
         let mut k = 0;
         while k < self.awaited.len() {

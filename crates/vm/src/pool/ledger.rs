@@ -135,6 +135,16 @@ impl Ledger {
         }
     }
 
+    /// Whether something waits for what has come, and the crew has not been told yet.
+    pub(crate) fn is_behind(&self, world: &World<'_>) -> bool {
+        self.graph.is_behind(world)
+    }
+
+    /// Goes on with what waits for what has come.
+    pub(crate) fn catch_up(&mut self, world: &World<'_>) {
+        self.graph.look_again(world);
+    }
+
     /// Whether the crew was told to stop and nothing is left.
     pub(crate) const fn is_done(&self) -> bool {
         self.stop && self.graph.live() == 0

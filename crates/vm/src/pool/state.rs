@@ -185,6 +185,12 @@ impl State {
         self.news = news;
     }
 
+    /// Sees that nobody waits for what has come, here or elsewhere.
+    pub(super) fn catch_up(&mut self, shared: &Shared) {
+        self.ledger.catch_up(&shared.world());
+        self.ledger.flush(&shared.world());
+    }
+
     /// Whether nothing is left, nor will anything come.
     pub(super) fn is_done(&self) -> bool {
         self.ledger.is_done() && self.tasks.is_empty()

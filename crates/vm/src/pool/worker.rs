@@ -82,8 +82,11 @@ impl Worker<'_> {
                 state = self.run(state, job);
                 continue;
             }
-            state.ledger.flush(&shared.world());
+            state.catch_up(shared);
             self.unflushed = 0;
+            if state.ledger.ready() > 0 {
+                continue;
+            }
             if state.running == 0 {
                 shared.covered.store(false, Ordering::Relaxed);
             }
@@ -183,7 +186,7 @@ impl Worker<'_> {
         state.running += 1;
         self.unflushed += 1;
         if self.unflushed >= ROUNDS || !state.is_small() {
-            state.ledger.flush(&self.shared.world());
+            state.catch_up(self.shared);
             self.unflushed = 0;
         }
         self.unasked += 1;
@@ -217,7 +220,7 @@ impl Worker<'_> {
         }
         // Nobody looks, and nobody will for a while.
         let given = || shared.is_given() || shared.inbox.has_news();
-        if !shared.inbox.fall_asleep(given) {
+        if !shared.inbox.fall_asleep(|| given() || state.ledger.is_behind(&shared.world())) {
             shared.crew.wake_one();
         }
     }
@@ -259,7 +262,9 @@ impl Worker<'_> {
             shared.crew.enter(&self.sleeper);
             let lone = state.looking == 0 && (state.running == 0 || !state.is_small());
             let given = || shared.is_given() || shared.inbox.has_news();
+            let given = || given() || state.ledger.is_behind(&shared.world());
             if lone && !shared.inbox.is_asleep() && !shared.inbox.fall_asleep(given) {
+                state.catch_up(shared);
                 shared.crew.leave(&self.sleeper);
                 state.looking += 1;
                 state.sentry &= !sentry;
@@ -278,6 +283,7 @@ impl Worker<'_> {
                 self.looks = if short { LOOKS } else { self.looks / 2 };
                 return state;
             }
+            state.catch_up(shared);
             self.take_over(&mut state);
         }
     }

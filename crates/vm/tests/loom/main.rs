@@ -111,6 +111,47 @@ fn a_published_point_reaches_its_waiter() {
     });
 }
 
+/// A thread that parks while the point is published is told even if the owner does not flush for long.
+#[test]
+fn a_thread_is_told_by_the_owner_that_runs_on() {
+    loom::model(|| {
+        let state = Arc::new(StreamState::new());
+        let owner = state.clone();
+        let waiter = thread::spawn(move || {
+            let told = Waiter::Thread(thread::current());
+            if state.park(1, Mark::Completed, told) {
+                while !state.reached(1, Mark::Completed) {
+                    thread::park();
+                }
+            }
+        });
+        owner.publish(1, Mark::Completed);
+        waiter.join().unwrap();
+    });
+}
+
+/// Nor does a worker sleep on a point that another has published and not flushed.
+#[test]
+fn a_worker_does_not_sleep_on_what_has_come() {
+    loom::model(|| {
+        let state = Arc::new(StreamState::new());
+        let owner = state.clone();
+        let worker = thread::spawn(move || {
+            let inbox = Arc::new(Inbox::default());
+            inbox.owned_by(thread::current());
+            let told = Waiter::Lane(inbox.clone(), StreamId(0));
+            if state.park(1, Mark::Completed, told) {
+                let come = || inbox.has_news() || state.reached(1, Mark::Completed);
+                while !come() {
+                    inbox.sleep(come);
+                }
+            }
+        });
+        owner.publish(1, Mark::Completed);
+        worker.join().unwrap();
+    });
+}
+
 /// A worker takes three calls, and somebody takes over what it has not begun: each call is run once,
 /// and who takes over sees what was done before.
 #[test]
