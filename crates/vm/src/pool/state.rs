@@ -22,8 +22,9 @@ use super::{World, lock};
 /// others wait in the queue, where they take less memory.
 const WINDOW: usize = 1024;
 
-/// As much work is taken at once, and as many calls at most.
-const SHARE: Duration = Duration::from_micros(2);
+/// As much work is taken at once, and as many calls at most: with each taking, what the lock protects
+/// comes over from another core.
+const SHARE: Duration = Duration::from_micros(8);
 pub(super) const MOST: usize = 32;
 
 /// What a call costs at least that is worth handing to another worker: less than that and the handing
@@ -47,8 +48,13 @@ pub(super) struct Shared {
     /// What was ever put into the queue, and how much of it was taken out: for looks without the lock.
     pub(super) given: Watcher<Task>,
     pub(super) entered: AtomicU64,
+    /// Whether the graph takes no more for now.
+    pub(super) full: AtomicBool,
     /// How many can run that nobody has taken.
     pub(super) ready: AtomicUsize,
+    /// Whether a worker looks and finds nothing, while others may have taken what it could run, or
+    /// know of something that has completed.
+    pub(super) hungry: AtomicBool,
     /// Whether others run small calls, and will see to all that can run.
     pub(super) covered: AtomicBool,
 }
@@ -120,7 +126,9 @@ impl Shared {
             hands: (0..workers).map(|_| Hand::default()).collect(),
             given,
             entered: AtomicU64::new(0),
+            full: AtomicBool::new(false),
             ready: AtomicUsize::new(0),
+            hungry: AtomicBool::new(false),
             covered: AtomicBool::new(false),
         }
     }
@@ -140,9 +148,10 @@ impl Shared {
         World { engine: &self.engine, inbox: &self.inbox }
     }
 
-    /// Whether the queue holds something that was not taken.
+    /// Whether the queue holds something that can be taken.
     pub(super) fn is_given(&self) -> bool {
-        self.given.pushed() != self.entered.load(Ordering::Relaxed)
+        !self.full.load(Ordering::Relaxed)
+            && self.given.pushed() != self.entered.load(Ordering::Relaxed)
     }
 
     /// Whether there may be something to do, as far as that is seen without the lock.
@@ -170,6 +179,10 @@ impl State {
         if taken > 0 {
             // Relaxed: a hint; what it stands for is under the lock.
             shared.entered.store(self.tasks.popped(), Ordering::Relaxed);
+        }
+        let full = self.ledger.live() >= WINDOW;
+        if shared.full.load(Ordering::Relaxed) != full {
+            shared.full.store(full, Ordering::Relaxed);
         }
     }
 
@@ -205,20 +218,23 @@ impl State {
         }
         let cost = self.cost.max(Duration::from_nanos(1));
         let soon = (SHARE.as_nanos() / cost.as_nanos()) as usize;
-        let fair = if cost < HANDED { ready } else { ready / self.looking.max(1) };
+        // Of what there is, with the one that is taken already.
+        let awake = (self.looking + self.running).max(1);
+        let fair = if cost < HANDED { ready } else { (ready + 1).div_ceil(awake) - 1 };
         fair.min(soon.min(MOST).saturating_sub(1))
     }
 
     /// Whether it pays to wake another worker: once it could have done as much, had it been awake, as
     /// waking it costs. So no more is lost than twice what had to be (A. Karlin et al., "Competitive
-    /// Snoopy Caching", Algorithmica 1988). A worker takes `count` calls now.
+    /// Snoopy Caching", Algorithmica 1988). A worker takes `count` calls now, of which another would
+    /// have got half.
     pub(super) fn pays(&mut self, count: usize) -> bool {
         if self.cost < HANDED {
             return false;
         }
-        let left = self.ledger.ready();
-        self.missed += self.cost * left.min(count) as u32;
-        left > 0 && (self.missed >= WAKING || self.cost * left as u32 >= WAKING)
+        let others = self.ledger.ready() + count / 2;
+        self.missed += self.cost * others.min(count) as u32;
+        others > 0 && (self.missed >= WAKING || self.cost * others as u32 >= WAKING)
     }
 
     /// Whether calls are so small that whoever runs some will look again before anybody else could

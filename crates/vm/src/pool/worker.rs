@@ -20,6 +20,10 @@ const TIMED: u32 = 8;
 /// How often a worker that has nothing looks again before it sleeps: some ten microseconds.
 const LOOKS: u32 = spins(500);
 
+/// The same beside others that run calls of microseconds, any of which may make something ready: about
+/// what being woken costs.
+const LOOKS_BESIDE: u32 = 4 * LOOKS;
+
 /// How often the sentry looks.
 const WATCH: Duration = Duration::from_millis(1);
 
@@ -87,6 +91,8 @@ impl Worker<'_> {
             if state.ledger.ready() > 0 {
                 continue;
             }
+            let others = state.running > 0 && state.cost >= HANDED;
+            shared.hungry.store(others, Ordering::Relaxed);
             if state.running == 0 {
                 shared.covered.store(false, Ordering::Relaxed);
             }
@@ -96,8 +102,9 @@ impl Worker<'_> {
                 while shared.crew.wake_one() {}
                 return;
             }
+            let looks = if others && state.is_small() { LOOKS_BESIDE } else { self.looks };
             drop(state);
-            let seen = self.look();
+            let seen = self.look(looks);
             state = shared.lock();
             if !seen {
                 state = self.rest(state);
@@ -131,7 +138,7 @@ impl Worker<'_> {
         }
         self.prepare_others(&mut state);
         self.untimed += 1;
-        let timed = state.cost >= HANDED || self.untimed >= TIMED;
+        let (shares, timed) = (state.cost >= HANDED, state.cost >= HANDED || self.untimed >= TIMED);
         drop(state);
 
         let begun = timed.then(Instant::now);
@@ -139,13 +146,19 @@ impl Worker<'_> {
             self.host(0, hosted);
         }
         let mut ran = 1;
-        for k in 0..self.calls.len() {
+        while ran <= self.calls.len() {
+            if shares && shared.hungry.load(Ordering::Relaxed) {
+                self.hand_over(ran);
+                if ran > self.calls.len() {
+                    break;
+                }
+            }
             let is_mine =
                 hand.begin(base + 1 + ran as u64) || ran < shared.lock().taken[own].calls.len();
             if !is_mine {
                 break;
             }
-            if let Some(hosted) = self.core.call_pooled(self.calls[k]) {
+            if let Some(hosted) = self.core.call_pooled(self.calls[ran - 1]) {
                 self.host(ran, hosted);
             }
             ran += 1;
@@ -166,6 +179,27 @@ impl Worker<'_> {
         state.tell(own, ran, &shared.world());
         state.taken[own].calls.clear();
         state
+    }
+
+    /// A worker has nothing to run: it gets half of what this one has not begun, if what has completed
+    /// meanwhile makes nothing ready.
+    #[cold]
+    fn hand_over(&mut self, ran: usize) {
+        let shared = self.shared;
+        let mut state = shared.lock();
+        state.tell(self.number, ran, &shared.world());
+        let State { taken, ledger, .. } = &mut *state;
+        let calls = &mut taken[self.number].calls;
+        if ledger.ready() == 0 {
+            let keep = ran + calls.len().saturating_sub(ran).div_ceil(2);
+            for (number, _) in calls.drain(keep.min(calls.len())..) {
+                ledger.give_back(number);
+            }
+        }
+        // Others may have taken over some as well.
+        self.calls.truncate(calls.len().max(ran) - 1);
+        shared.ready.store(ledger.ready(), Ordering::Relaxed);
+        shared.hungry.store(false, Ordering::Relaxed);
     }
 
     /// Somebody else completes the call that is number `k` of those taken.
@@ -226,10 +260,10 @@ impl Worker<'_> {
     }
 
     /// Looks a while without the lock. Returns whether there may be something to do.
-    fn look(&mut self) -> bool {
+    fn look(&mut self, looks: u32) -> bool {
         // Where small calls come in a stream, some are let come together.
         pause(std::mem::take(&mut self.ran), &self.shared.inbox);
-        for _ in 0..self.looks {
+        for _ in 0..looks {
             if self.shared.is_worth_a_look() {
                 return true;
             }
@@ -257,6 +291,9 @@ impl Worker<'_> {
             }
             let sentry = state.running > 0 && state.is_small() && !state.sentry;
             state.looking -= 1;
+            if state.looking == 0 {
+                shared.hungry.store(false, Ordering::Relaxed);
+            }
             state.missed = Duration::ZERO;
             state.sentry |= sentry;
             shared.crew.enter(&self.sleeper);
