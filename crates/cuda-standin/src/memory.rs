@@ -45,7 +45,8 @@ impl HostBlock {
         let layout = Layout::from_size_align(size, ALIGN as usize).ok()?;
         // SAFETY: the size is not zero.
         let block = unsafe { alloc_zeroed(layout) };
-        (!block.is_null()).then_some(HostBlock(block, layout))
+        // Not `then_some`: that would make the value, and free what was never given.
+        (!block.is_null()).then(|| HostBlock(block, layout))
     }
 }
 

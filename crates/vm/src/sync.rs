@@ -20,6 +20,11 @@ pub(crate) const fn spins(looks: u32) -> u32 {
     looks
 }
 
+/// How much work is taken at once; where a model's calls take long, several are still to be taken.
+pub(crate) const fn share(time: std::time::Duration) -> std::time::Duration {
+    time
+}
+
 /// A cell that is lent out by closures, so that a model can see each use begin and end.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

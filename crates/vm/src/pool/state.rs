@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::inbox::{Inbox, News};
 use crate::ring::{Consumer, Watcher};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, spin_loop, spins,
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, share, spin_loop, spins,
 };
 use crate::task::Task;
 
@@ -24,7 +24,7 @@ const WINDOW: usize = 1024;
 
 /// As much work is taken at once, and as many calls at most: with each taking, what the lock protects
 /// comes over from another core.
-const SHARE: Duration = Duration::from_micros(8);
+const SHARE: Duration = share(Duration::from_micros(8));
 pub(super) const MOST: usize = 32;
 
 /// What a call costs at least that is worth handing to another worker: less than that and the handing

@@ -34,6 +34,25 @@ fn a_pool_and_a_stream() {
     });
 }
 
+/// More calls that can run than one worker takes in one go: what it has not begun goes to the other.
+#[test]
+fn a_worker_with_nothing_to_run() {
+    explore(|| {
+        let m = machine();
+        let p = pool(&m, 0);
+        let tensors: Vec<_> = (1..=4).map(|value| upload(&m, &p, value)).collect();
+        let add = m.prepare("add_", &[&tensors[0], &tensors[0]], Attrs::new()).unwrap();
+        let mut batch = m.batch();
+        for k in 0..8 {
+            let x = tensors[k % 4].handle();
+            batch.call_with(&add, &[x, x], &p).unwrap();
+        }
+        drop(batch);
+        let values: Vec<i64> = tensors.iter().map(read).collect();
+        assert_eq!(values, [4, 8, 12, 16]);
+    });
+}
+
 /// Calls that wait for one another, and calls that do not, taken by several workers; the machine goes
 /// while they run.
 #[test]

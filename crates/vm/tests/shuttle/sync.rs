@@ -28,6 +28,11 @@ pub(crate) const fn spins(_looks: u32) -> u32 {
     2
 }
 
+/// So much that a worker of a pool takes all of its share, and has some to hand over.
+pub(crate) const fn share(_time: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs(1)
+}
+
 /// A cell that is lent out by closures.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

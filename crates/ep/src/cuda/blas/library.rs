@@ -95,8 +95,6 @@ impl Library {
 
     fn find(driver: i32) -> Result<Library> {
         let (library, place) = WANTED.open(driver)?;
-        // The functions are used until the process ends.
-        let library = Box::leak(Box::new(library));
         macro_rules! function {
             ($name:literal) => {
                 // SAFETY: the field's type is the function's in `cublas_api.h`.
@@ -104,7 +102,7 @@ impl Library {
                     .with_context(|| format!("{}: no {}", place.display(), $name))?
             };
         }
-        Ok(Library {
+        let functions = Library {
             create: function!("cublasCreate_v2"),
             destroy: function!("cublasDestroy_v2"),
             set_stream: function!("cublasSetStream_v2"),
@@ -114,7 +112,10 @@ impl Library {
             gemm_batch: function!("cublasGemmStridedBatchedEx_64"),
             name: function!("cublasGetStatusName"),
             meaning: function!("cublasGetStatusString"),
-        })
+        };
+        // They are used until the process ends.
+        std::mem::forget(library);
+        Ok(functions)
     }
 
     /// The error behind an answer, if it is one.
