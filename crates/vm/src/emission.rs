@@ -16,7 +16,7 @@ use crate::job::Ended;
 use crate::machine::{DriverKind, Shared};
 use crate::points::{Mark, Waiter};
 use crate::router::Router;
-use crate::sync::{Ordering, current, park_timeout, spin_loop, spins};
+use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
 
 /// What the critical section protects.
 pub(crate) struct Emission {
@@ -100,6 +100,10 @@ impl Emission {
 
 /// How often a waiting thread looks before it sleeps. A few microseconds: shorter than a wake-up.
 const SPINS: u32 = spins(2000);
+
+/// How long a waiting thread sleeps before it makes sure that it has not been missed: a fence for all
+/// threads, which is too much for short waits.
+const NAP: Duration = Duration::from_millis(100);
 
 impl Shared {
     pub(crate) fn lock(&self) -> Result<Inside<'_>> {
@@ -343,10 +347,7 @@ impl Shared {
         let points = &self.engine.points;
         let late = || Error::Timeout { what: format!("{point}") };
         let start = Instant::now();
-        let left = || match timeout {
-            None => Some(Duration::from_millis(100)),
-            Some(all) => all.checked_sub(start.elapsed()),
-        };
+        let left = |all: Duration| all.checked_sub(start.elapsed()).ok_or_else(late);
         if self.driver == DriverKind::Simulated {
             let waited = self.step_until(&point, || points.reached(point, Mark::Completed));
             if waited.is_ok()
@@ -359,9 +360,10 @@ impl Shared {
         }
         if self.driver == DriverKind::Inline {
             while !points.reached(point, Mark::Completed) {
-                let left = left().ok_or_else(late)?;
+                let patience = Duration::from_millis(20);
+                let patience = timeout.map_or(Ok(patience), |all| Ok(left(all)?.min(patience)))?;
                 self.refuse_abandoned()?;
-                self.advance_inline(left.min(Duration::from_millis(20)))?;
+                self.advance_inline(patience)?;
             }
             return Ok(());
         }
@@ -378,14 +380,22 @@ impl Shared {
         if !points.park(point, Mark::Completed, waiter.clone()) {
             return Ok(());
         }
+        let mut nap = NAP;
         while !points.reached(point, Mark::Completed) {
-            let go_on = left().ok_or_else(late).and_then(|left| {
-                park_timeout(left);
-                self.refuse_hopeless(point)
-            });
-            if let Err(error) = go_on {
-                points.leave(point, Mark::Completed, &waiter);
-                return Err(error);
+            // Asked within the list: should it become hopeless now, who finds that nudges.
+            let left = self.refuse_hopeless(point).and_then(|()| timeout.map_or(Ok(nap), left));
+            match left {
+                Ok(left) => {
+                    park_timeout(left.min(nap));
+                    // Rule 4 of points. Without that fence it goes on looking by itself.
+                    if nap == NAP && heavy_fence() {
+                        nap = Duration::MAX;
+                    }
+                }
+                Err(error) => {
+                    points.leave(point, Mark::Completed, &waiter);
+                    return Err(error);
+                }
             }
         }
         Ok(())

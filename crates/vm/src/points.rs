@@ -11,9 +11,9 @@
 //!    sees the counter or the owner sees the waiter (Dekker's argument).
 //! 4. The owner flushes before it sleeps and after a bounded number of instructions, one of which may
 //!    last. So between flushes it compares as well, with a light fence, of which the heavy one is on
-//!    the side of the waiter: a thread or a task makes it when it enters the list, a worker that
-//!    waits for the sake of one of its streams before it sleeps. As long as that is awake it looks at
-//!    the counter again now and then.
+//!    the side of the waiter: a task makes it when it enters the list, a thread after its first tenth
+//!    of a second, a worker that waits for the sake of one of its streams before it sleeps. As long as
+//!    that is awake it looks at the counter again now and then.
 //! 5. Who gives up waiting leaves the list.
 
 use std::sync::{OnceLock, PoisonError};
@@ -183,19 +183,17 @@ impl StreamState {
         }
     }
 
-    /// Has the futures among the waiters look again: what they wait for may never come.
+    /// Has the waiters but for streams look again: what they wait for may never come.
     pub(crate) fn nudge(&self) {
-        let mut futures: SmallVec<[Waker; 4]> = SmallVec::new();
+        let mut nudged: SmallVec<[Waiter; 4]> = SmallVec::new();
         {
             let guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             for node in &guard.held {
-                if let Some(Waiter::Task(waker)) = &node.waiter {
-                    futures.push(waker.clone());
-                }
+                nudged.extend(node.waiter.clone().filter(|w| !matches!(w, Waiter::Lane(..))));
             }
         }
-        for waker in futures {
-            waker.wake();
+        for waiter in nudged {
+            waiter.wake();
         }
     }
 
@@ -207,7 +205,7 @@ impl StreamState {
         }
         let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiters { held, free } = &mut *guard;
-        let stays_awake = matches!(waiter, Waiter::Lane(..));
+        let looks_again = !matches!(waiter, Waiter::Task(_));
         let mut node = free.pop_front().unwrap_or_else(|| {
             Box::new(Node { link: LinkedListAtomicLink::new(), seq, mark, waiter: None })
         });
@@ -215,7 +213,7 @@ impl StreamState {
         held.push_back(node);
         self.set_due(held);
         // Pairs with the fence in `flush`; the heavy one with that in `publish`, too.
-        if stays_awake || !heavy_fence() {
+        if looks_again || !heavy_fence() {
             fence(Ordering::SeqCst);
         }
         if !self.reached(seq, mark) {

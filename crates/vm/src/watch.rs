@@ -142,7 +142,6 @@ impl Watch {
         let overdue = streams.iter().any(|(id, stream)| self.is_late(stream, *id));
         self.overdue.store(overdue, Ordering::Release);
         if overdue {
-            // Threads that wait look by themselves.
             streams.keys().for_each(|id| self.engine.points.stream(*id).nudge());
         }
     }
