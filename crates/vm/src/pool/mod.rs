@@ -15,6 +15,9 @@
 //! 5. The exception are workers that run small calls, who will look soon: the bell stays up
 //!    while one of the others, the sentry, wakes every millisecond to see whether they do look. If they
 //!    do not, one of those calls was not small after all: the sentry takes over what they have in hand.
+//! 6. A worker that finds nothing while others run calls worth handing over says so (`hungry`). The
+//!    next of them to come to the end of a call tells what has completed and, if nothing is ready then,
+//!    gives back half of what it has not begun.
 
 mod crew;
 mod graph;
