@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream::types::origin::SourceFile;
 use millstream::*;
 
-/// Streams, by number: the host's, the device's, and the device's two for copies.
+/// Streams, by number: the host's, the device's, the device's two for copies, and a pool of the host's.
 pub(crate) const HOST: usize = 0;
 pub(crate) const HOST1: usize = 1;
 pub(crate) const HOST2: usize = 2;
@@ -14,6 +14,7 @@ pub(crate) const DEVICE1: usize = 4;
 pub(crate) const DEVICE2: usize = 5;
 pub(crate) const IN: usize = 6;
 pub(crate) const OUT: usize = 7;
+pub(crate) const POOL: usize = 8;
 
 /// The elements of every tensor that is no view.
 const ELEMENTS: usize = 4;
@@ -86,6 +87,8 @@ fn stream(machine: &Machine, device: &DeviceId, number: usize) -> Result<Stream>
         HOST..=HOST2 => machine.compute(&DeviceId::cpu(0), number as u32),
         DEVICE..=DEVICE2 => machine.compute(device, (number - DEVICE) as u32),
         IN => copies(StreamType::Host2Device),
+        POOL => machine
+            .stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), POOL as u32), StreamMode::Pool),
         _ => copies(StreamType::Device2Host),
     }
 }
@@ -273,6 +276,26 @@ pub(crate) fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
                 Step::AddTo(1, 2, DEVICE),
             ],
             &[0, 1, 2, 4],
+        ),
+        of(
+            "a pool between two streams",
+            &[
+                Step::Upload(0, POOL, x),
+                Step::Upload(1, POOL, x),
+                Step::Call("relu", 0, None, 2, POOL),
+                Step::Call("add", 0, Some(1), 3, POOL),
+                Step::AddTo(1, 0, POOL),
+                Step::Call("add", 2, Some(1), 4, HOST1),
+                Step::AddTo(0, 4, POOL),
+                Step::Access(0),
+                Step::Drop(3),
+                Step::Empty(5, DEVICE),
+                Step::Into("copy", 0, 5, IN),
+                Step::Event(POOL, HOST1),
+                Step::Fill(2, 3.0, HOST1),
+                Step::AddTo(4, 2, POOL),
+            ],
+            &[0, 1, 2, 4, 5],
         ),
         Case {
             // Five blocks of the planner's grain; upload's staging takes one on the host.
