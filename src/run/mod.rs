@@ -24,6 +24,7 @@
 //! | `program`, `list` | running statements; running a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`listing`] | a program's lists, without a run |
+//! | [`timed`] | runs for their time alone |
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
 
 pub mod certificate;
@@ -44,6 +45,7 @@ pub mod report;
 mod stage;
 mod statements;
 mod streams;
+pub mod timed;
 mod upload;
 
 use std::sync::Arc;
@@ -56,6 +58,7 @@ pub use listing::{Listing, lists};
 pub use options::{RunOptions, Steps};
 pub use ranks::run_ranks;
 pub use report::{MemoryReport, OutputReport, RunReport, StreamReport};
+pub use timed::{Taken, Timed};
 
 /// A trace that has been checked and can run.
 pub struct Prepared {

@@ -102,7 +102,7 @@ fn the_check_of_a_gpu() {
     fs::write(&sanitizer, "#!/bin/sh\nshift 6\nexec \"$@\"\n").unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     fs::set_permissions(&sanitizer, PermissionsExt::from_mode(0o755)).unwrap();
-    let arguments = ["gpu-check", "--on-stand-in", "--seed", "1", program];
+    let arguments = ["gpu-check", "--on-stand-in", "--seed", "1", "--python", "no-python", program];
     let output = command(folder.path(), &arguments).env("PATH", &path).output().unwrap();
     let (shown, errors) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(status(&output), 0, "{shown}{errors}");
@@ -123,6 +123,7 @@ fn the_check_of_a_gpu() {
         "launches",
         "pipeline",
         "bandwidth",
+        "pytorch",
         "sanitizer",
     ];
     assert_eq!(names, all);
@@ -135,7 +136,9 @@ fn the_check_of_a_gpu() {
         }
     }
     assert!(parts[1]["passed"].as_u64().unwrap() > 2500, "{}", parts[1]);
-    assert_eq!(parts[8]["passed"], json!(1), "{}", parts[8]);
+    let why = parts[8]["skipped"][0].as_str().unwrap();
+    assert!(why.starts_with("no python with torch and CUDA: no-python: "), "{why}");
+    assert_eq!(parts[9]["passed"], json!(1), "{}", parts[9]);
     // Narrow, each line of its tables fits.
     let arguments = ["gpu-check", "--on-stand-in", "--only", "launches", "--quick", program];
     let output = command(folder.path(), &arguments).env("COLUMNS", "60").output().unwrap();

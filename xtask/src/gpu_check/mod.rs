@@ -9,7 +9,7 @@
 //! | `section`, `report` | what was found, and how it is written |
 //! | `bed` | a machine on the device |
 //! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks beside the conformance suite |
-//! | `launches`, `pipeline`, `bandwidth` | the measurements |
+//! | `launches`, `pipeline`, `bandwidth`, `pytorch` | the measurements |
 
 mod bandwidth;
 mod bed;
@@ -18,6 +18,7 @@ mod memory;
 mod ops;
 mod pipeline;
 mod programs;
+mod pytorch;
 mod report;
 mod sanitizer;
 mod section;
@@ -51,12 +52,13 @@ type Part = fn(&Setting, &Time, &mut Section) -> Result<()>;
 const PARTS: &[(&str, u64, Part)] = &[
     ("conformance", 30, conformance),
     ("ops", 100, ops),
-    ("programs", 90, programs::check),
-    ("memory", 45, memory::check),
-    ("soak", 45, soak::check),
-    ("launches", 40, launches::measure),
+    ("programs", 70, programs::check),
+    ("memory", 35, memory::check),
+    ("soak", 40, soak::check),
+    ("launches", 30, launches::measure),
     ("pipeline", 20, pipeline::measure),
-    ("bandwidth", 30, bandwidth::measure),
+    ("bandwidth", 25, bandwidth::measure),
+    ("pytorch", 60, pytorch::measure),
     ("sanitizer", 60, sanitizer::check),
 ];
 
@@ -75,9 +77,12 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 470)]
     seconds: u64,
     /// Only these parts: conformance, ops, programs, memory, soak, launches, pipeline, bandwidth,
-    /// sanitizer.
+    /// pytorch, sanitizer.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// The Python whose PyTorch the machine is compared with.
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
     /// A small part of each check, as under a sanitizer.
     #[arg(long)]
     quick: bool,
@@ -94,6 +99,7 @@ struct Setting {
     device: u32,
     seed: u64,
     programs: Vec<PathBuf>,
+    python: PathBuf,
     /// Whether this is a GPU.
     real: bool,
     quick: bool,
@@ -148,6 +154,7 @@ fn check(arguments: &Arguments, properties: Properties) -> Result<bool> {
         device: arguments.device,
         seed: arguments.seed.unwrap_or(time),
         programs: arguments.programs.clone(),
+        python: arguments.python.clone(),
         real: properties.name != STAND_IN,
         quick: arguments.quick,
         out: arguments.out.clone(),

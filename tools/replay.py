@@ -1,0 +1,502 @@
+"""Replays recorded programs in PyTorch, eagerly, and says how long they take. `cargo xtask gpu-check`
+runs it beside the machine; by hand:
+
+    echo '{"load": "examples/pytorch/transformer_encoder_train/et.json.gz"}' |
+        python tools/replay.py --device cpu
+
+It reads requests from standard input, one line of JSON each, and answers each with one:
+
+    {"load": PATH}   plans the program: {"calls": {OP: COUNT}, "outputs": {NAME: wrong or null}, ...};
+                     "executed": [OP...] beside it: ops that called nothing when they were recorded,
+                     such as a dropout of nothing, are called only if they are among these
+    {"run": COUNT}   runs it so often: {"wall": [S...], "issued": [S...], "device": [S...]}
+
+What goes wrong is answered with {"error": WHY}. The first line, before any request, says what this is:
+{"torch": VERSION, "device": NAME}, or {"absent": WHY}.
+
+Each node that computes is called once, as the op that its schema names, on tensors of the dtypes, shapes
+and strides recorded, in the trace's order; views are calls as they were there. Of the functions that
+PyTorch offers for an op the one with the least overhead is called: torch.NAME, the tensor's method, and
+only then torch.ops. Autograd records nothing. The calls are a Python function without branches, made from
+the trace, which ends each tensor after its last use.
+
+Seconds are those from the first call until the host has waited for the device (wall), until all calls
+have been made (issued), and between two events around them on the stream (device). Inputs are what they
+were before each run, outside of the clock.
+"""
+
+import argparse
+import gc
+import gzip
+import json
+import math
+import os
+import pathlib
+import sys
+import time
+
+DTYPES = {
+    "float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16",
+    "long": "int64", "long int": "int64", "long long": "int64", "int": "int32", "short": "int16",
+    "short int": "int16", "signed char": "int8", "unsigned char": "uint8", "bool": "bool",
+}
+# PyTorch's numbers of dtypes and of memory formats, as traces hold them.
+SCALAR_TYPES = {
+    0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32",
+    7: "float64", 11: "bool", 15: "bfloat16",
+}
+FORMATS = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
+# What the names of dtypes are in a file of safetensors.
+STORED = {
+    "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
+    "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+}
+
+# What attention is on the host, where traces were recorded.
+ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+
+
+class Refused(Exception):
+    """The program cannot be replayed."""
+
+
+def stored(folder):
+    """The tensors of the file beside the trace, by name."""
+    file = folder / "tensors.safetensors"
+    if not file.exists():
+        return {}
+    data = file.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name == "__metadata__":
+            continue
+        first, end = (start + at for at in entry["data_offsets"])
+        dtype = getattr(torch, STORED[entry["dtype"]])
+        flat = torch.frombuffer(bytearray(data[first:end]), dtype=dtype) if end > first else (
+            torch.empty(0, dtype=dtype))
+        tensors[name] = flat.reshape(entry["shape"])
+    return tensors
+
+
+def number(value):
+    return float(value) if isinstance(value, str) else value
+
+
+def parts(types):
+    """The parts of a list that commas separate, outside of brackets."""
+    depth, found = 0, [""]
+    for c in types:
+        depth += (c in "[(") - (c in "])")
+        if c == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += c
+    return found if types else []
+
+
+class Plan:
+    """A program, planned by running it once."""
+
+    def __init__(self, path, executed, device):
+        path = pathlib.Path(path)
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt") as file:
+            trace = json.load(file)
+        self.device, self.folder = device, path.parent
+        self.file = stored(self.folder)
+        notes = {}
+        for name in ("consts", "meta"):
+            beside = self.folder / f"{name}.json"
+            notes[name] = json.loads(beside.read_text()) if beside.exists() else {}
+        self.consts = {(c["node"], c["arg"]): c for c in notes["consts"]}
+        tolerance = notes["meta"].get("tolerance", {})
+        self.rtol, self.atol = tolerance.get("rtol", 1e-4), tolerance.get("atol", 1e-5)
+        self.lines, self.known, self.uses, self.keep = [], {}, {}, set()
+        # By slot, the tensor; by the trace's ids, the slot that they stand for at the moment.
+        self.values, self.tensors, self.storages = {}, {}, {}
+        # By slot, its strides and offset as recorded: on another device a result may lie otherwise.
+        self.recorded = {}
+        self.inputs, self.calls, self.outputs = [], {}, {}
+        self.made_up = self.views = 0
+        nodes = sorted(trace["nodes"], key=lambda node: node["id"])
+        # Whether gradients need what only the host's attention gives.
+        self.host_attention = any(ATTENTION + "_backward" in node["name"] for node in nodes)
+        for node, schema in self.steps(nodes, executed):
+            try:
+                self.op(node, schema) if schema else self.label(node)
+            except Refused as why:
+                raise Refused(f"node {node['id']}, {node['name']}: {why}") from None
+            except Exception as why:
+                first = (str(why).splitlines() or [""])[0]
+                raise Refused(f"node {node['id']}, {node['name']}: {type(why).__name__}: {first}") from None
+        self.function = self.compiled()
+        self.values, self.file = {}, {}
+
+    @staticmethod
+    def steps(nodes, executed):
+        """The nodes to look at: labels, with no schema, and ops at the level at which they compute. Ops
+        that only call others are not called themselves, and what others call is a part of them."""
+        def schema_of(node):
+            attrs = {a["name"]: a["value"] for a in node.get("attrs", [])}
+            return attrs.get("op_schema", "")
+
+        schemas = {node["id"]: schema_of(node) for node in nodes}
+        parent = {n["id"]: n.get("ctrl_deps") for n in nodes}
+        calls = {parent[id] for id, schema in schemas.items() if schema}
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        open_nodes, called = set(), set()
+        for node in nodes:
+            id, schema = node["id"], schemas[node["id"]]
+            above = parent[id]
+            if above != id and above in schemas and (above in called or above not in open_nodes):
+                called.add(id)
+                continue
+            name = schema.split("(")[0].strip()
+            try:
+                only_calls = has(name, "CompositeImplicitAutograd") and not has(name, "CPU")
+            except RuntimeError:
+                only_calls = False
+            does_nothing = executed is not None and name not in executed
+            if not schema or (only_calls and (id in calls or does_nothing)):
+                open_nodes.add(id)
+                if schema:
+                    continue
+            yield node, schema
+
+    # Tensors.
+
+    def slot(self, tensor):
+        name = f"v{len(self.values)}"
+        self.values[name] = tensor
+        return name
+
+    def given(self, dtype, shape, strides, offset, data):
+        """A tensor that is there from the start."""
+        if strides is None:
+            strides = torch.empty(shape, device="meta").stride()
+        span = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
+        flat = torch.zeros(offset + span, dtype=dtype, device=self.device)
+        tensor = flat.as_strided(shape, strides, offset)
+        if data is None:
+            self.made_up += 1
+            if dtype.is_floating_point:
+                flat.uniform_(-1, 1)
+        else:
+            tensor.copy_(data)
+        slot = self.slot(tensor)
+        self.inputs.append((slot, tensor, tensor.clone()))
+        return slot
+
+    def find(self, value, of, shape, strides, data=None, fresh=False):
+        """The slot of a tensor of the trace; a new input if nothing is known of it."""
+        if of not in DTYPES:
+            raise Refused(f"dtype '{of}' is not supported")
+        dtype, shape = getattr(torch, DTYPES[of]), tuple(shape)
+        strides = None if strides is None else tuple(strides)
+        id, storage, offset = value[:3]
+
+        slot = None if fresh else self.tensors.get(id)
+        if slot is not None:
+            tensor = self.values[slot]
+            same = (tensor.dtype, tuple(tensor.shape)) == (dtype, shape)
+            if same and self.lies(slot, shape, strides, offset):
+                return slot
+        base = None if fresh else self.storages.get(storage)
+        if base is not None and strides is not None and self.values[base].dtype == dtype:
+            view = torch.as_strided(self.values[base], shape, strides, offset)
+            slot = self.slot(view)
+            self.line(slot, torch.as_strided, [base, repr(shape), repr(strides), repr(offset)], [base])
+            self.views += 1
+        else:
+            slot = self.given(dtype, shape, strides, offset, data)
+        self.know(slot, value, strides)
+        return slot
+
+    def know(self, slot, value, strides):
+        id, storage, offset = value[:3]
+        self.tensors[id] = self.storages[storage] = slot
+        self.recorded[slot] = (strides, offset)
+
+    def lies(self, slot, shape, strides, offset):
+        known, at = self.recorded[slot]
+        if strides is None or known is None or 0 in shape:
+            return True
+        return at == offset and all(n == 1 or a == b for n, a, b in zip(shape, known, strides))
+
+    # Nodes.
+
+    def label(self, node):
+        name, inputs = node["name"], node["inputs"]
+        if not name.startswith("bind:"):
+            return
+        name = name.removeprefix("bind:")
+        value, shape = inputs["values"][0], inputs["shapes"][0]
+        strides = inputs["strides"][0] if "strides" in inputs else None
+        of = inputs["types"][0].removeprefix("Tensor(").removesuffix(")")
+        if name.startswith("in/"):
+            self.find(value, of, shape, strides, self.file.get(name), fresh=True)
+            return
+        slot = self.find(value, of, shape, strides)
+        self.keep.add(slot)
+        if name in self.file:
+            got, expected = self.values[slot].cpu(), self.file[name]
+            close = torch.allclose(got.double(), expected.double(), self.rtol, self.atol, equal_nan=True)
+            far = (got.double() - expected.double()).abs().max().item() if got.numel() else 0
+            self.outputs[name] = None if close else f"off by up to {far:.1e}"
+
+    def argument(self, node, at, value, ty, shape, strides, schema_type, used):
+        """An argument as it stands in the source, and as it is."""
+        if ty.startswith("Tensor("):
+            of = ty.removeprefix("Tensor(").removesuffix(")")
+            if of.startswith("nullptr"):
+                return "None", None
+            scalar = shape == [] and str(value[5]).startswith("cpu") and of in ("double", "long", "long int", "bool")
+            const = self.consts.get((node["id"], at))
+            if scalar and (value[0] not in self.tensors if const is None else "scalar" in const):
+                if const is None:
+                    self.made_up += 1
+                value = 1 if const is None else number(const["scalar"])
+                return self.literal(value), value
+            data = self.file.get(const["tensor"]) if const and "tensor" in const else None
+            slot = self.find(value, of, shape, strides, data, fresh=data is not None)
+            used.append(slot)
+            return slot, self.values[slot]
+        for word in ("GenericList", "Tuple"):
+            if ty.startswith(word + "["):
+                types = parts(ty.removeprefix(word + "[").removesuffix("]"))
+                nth = lambda of, k: None if not isinstance(of, list) or k >= len(of) else of[k]
+                each = [
+                    self.argument(node, None, v, t, nth(shape, k), nth(strides, k), schema_type, used)
+                    for k, (v, t) in enumerate(zip(value, types))
+                ]
+                return "[" + ", ".join(e[0] for e in each) + "]", [e[1] for e in each]
+        if ty == "None":
+            return "None", None
+        if (node["id"], at) in self.consts:
+            value = number(self.consts[node["id"], at]["scalar"])
+        elif ty in ("Double", "SymFloat"):
+            value = number(value)
+        elif ty == "Device":
+            value = self.device
+        elif ty not in ("Int", "SymInt", "Bool", "SymBool", "String"):
+            raise Refused(f"argument {at}: the trace does not hold what a {ty} is")
+        if "ScalarType" in schema_type:
+            value = getattr(torch, SCALAR_TYPES[value])
+        elif "Layout" in schema_type:
+            value = torch.strided
+        elif "MemoryFormat" in schema_type:
+            value = getattr(torch, FORMATS[value])
+        elif "Device" in schema_type:
+            value = self.device
+        return self.literal(value), value
+
+    def literal(self, value):
+        plain = isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
+        return repr(value) if plain else self.name(value)
+
+    def name(self, thing):
+        """The name in the source of something that has no literal."""
+        self.known[f"k{id(thing)}"] = thing
+        return f"k{id(thing)}"
+
+    def op(self, node, schema):
+        full = schema.split("(")[0].strip()
+        namespace, _, bare = full.partition("::")
+        bare, _, overload = bare.partition(".")
+        try:
+            op = getattr(getattr(getattr(torch.ops, namespace), bare), overload or "default")
+        except AttributeError:
+            raise Refused("PyTorch here has no such op") from None
+        form, params, used = node["inputs"], op._schema.arguments, []
+        if len(form["values"]) > len(params):
+            raise Refused("the op has fewer arguments here")
+        args, kwargs = [], {}
+        strides = form.get("strides", [None] * len(form["values"]))
+        every = zip(form["values"], form["types"], form["shapes"], strides, params)
+        for at, (value, ty, shape, stride, param) in enumerate(every):
+            # The declared type: others look like whole numbers.
+            declared = str(getattr(param, "real_type", param.type))
+            text, thing = self.argument(node, at, value, ty, shape, stride, declared, used)
+            if param.kwarg_only:
+                if not (thing is None or (param.has_default_value() and thing is param.default_value)):
+                    kwargs[param.name] = (text, thing)
+            else:
+                args.append((text, thing))
+        function, args, kwargs, result = self.fastest(op, bare, params, args, kwargs)
+        recorded = []
+        self.results(node["outputs"], recorded)
+        target, slots = self.target(result)
+        if bare == ATTENTION and not self.host_attention:
+            recorded = recorded[:1]
+        if len(slots) != len(recorded) and recorded:
+            raise Refused(f"{len(slots)} results, and {len(recorded)} were recorded")
+        text = [a[0] for a in args] + [f"{k}={v[0]}" for k, v in kwargs.items()]
+        self.line(target, function, text, used + slots)
+        for (value, of, shape, strides), slot in zip(recorded, slots):
+            tensor = self.values[slot]
+            if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(torch, DTYPES.get(of, ""), None):
+                raise Refused(f"a result is {tensor.dtype}{list(tensor.shape)}, not {of}{shape}")
+            self.know(slot, value, strides)
+        self.calls[full] = self.calls.get(full, 0) + 1
+
+    def fastest(self, op, bare, params, args, kwargs):
+        """Calls it by the first function that takes these arguments: PyTorch's own for Python parse
+        them faster than its general way to call any op."""
+        short = list(args)
+        while len(short) > 1 and params[len(short) - 1].has_default_value():
+            default = params[len(short) - 1].default_value
+            if type(short[-1][1]) is not type(default) or short[-1][1] != default:
+                break
+            short.pop()
+        ways = [getattr(torch._C._VariableFunctions, bare, None), getattr(torch._C._nn, bare, None)]
+        if args and isinstance(args[0][1], torch.Tensor):
+            ways.append(getattr(torch.Tensor, bare, None))
+        tries = [(way, given, kwargs) for way in ways if way for given in (args, short)]
+        if bare == ATTENTION and not self.host_attention:
+            # What the program called, which other devices compute by other ops.
+            names = ("dropout_p", "is_causal")
+            named = {**dict(zip(names, args[3:])), **kwargs}
+            tries = [(torch._C._nn.scaled_dot_product_attention, args[:3], named)]
+        for way, given, named in [*tries, (op, args, kwargs)]:
+            try:
+                result = way(*(a[1] for a in given), **{k: v[1] for k, v in named.items()})
+            except TypeError:
+                if way is op:
+                    raise
+                continue
+            return way, given, named, result
+
+    def results(self, form, found):
+        def walk(value, ty, shape, strides):
+            if ty.startswith("Tensor(") and "nullptr" not in ty:
+                found.append((value, ty.removeprefix("Tensor(").removesuffix(")"), shape, strides))
+            for word in ("GenericList", "Tuple"):
+                if ty.startswith(word + "["):
+                    types = parts(ty.removeprefix(word + "[").removesuffix("]"))
+                    for each in zip(value, types, shape, strides or [None] * len(types)):
+                        walk(*each)
+
+        strides = form.get("strides", [None] * len(form["values"]))
+        for each in zip(form["values"], form["types"], form["shapes"], strides):
+            walk(*each)
+
+    def target(self, result):
+        """Names for results, as the left side of an assignment, and their slots."""
+        if isinstance(result, torch.Tensor):
+            slot = self.slot(result)
+            return slot, [slot]
+        if isinstance(result, (list, tuple)) and result:
+            each = [self.target(r) for r in result]
+            return "[" + ", ".join(e[0] for e in each) + "]", [s for e in each for s in e[1]]
+        return "_", []
+
+    # The source.
+
+    def line(self, target, function, args, slots):
+        for slot in slots:
+            self.uses[slot] = len(self.lines)
+        self.lines.append(f"{target} = {self.name(function)}({', '.join(args)})")
+
+    def compiled(self):
+        """The calls as one function of the inputs."""
+        inputs, ends = [slot for slot, *_ in self.inputs], {}
+        for slot, last in self.uses.items():
+            if slot not in self.keep and slot not in inputs:
+                ends.setdefault(last, []).append(slot)
+        source = [f"def program({', '.join(inputs)}):"]
+        for k, line in enumerate(self.lines):
+            source.append("  " + line)
+            if k in ends:
+                source.append("  del " + ", ".join(ends[k]))
+        source.append(f"  return [{', '.join(sorted(self.keep))}]")
+        scope = dict(self.known)
+        exec("\n".join(source), scope)
+        return scope["program"]
+
+    def run(self, times):
+        taken = {"wall": [], "issued": [], "device": []}
+        on_gpu = self.device.type == "cuda"
+        wait = torch.cuda.synchronize if on_gpu else lambda: None
+        given = [tensor for _, tensor, _ in self.inputs]
+        for _ in range(times):
+            for _, tensor, before in self.inputs:
+                # What is spread over its elements is written by nothing.
+                if not any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
+                    tensor.copy_(before)
+            ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if on_gpu else []
+            wait()
+            start = time.perf_counter()
+            for event in ends[:1]:
+                event.record()
+            results = self.function(*given)
+            for event in ends[1:]:
+                event.record()
+            issued = time.perf_counter()
+            wait()
+            taken["wall"].append(time.perf_counter() - start)
+            taken["issued"].append(issued - start)
+            if on_gpu:
+                taken["device"].append(ends[0].elapsed_time(ends[1]) / 1e3)
+            del results
+        return taken
+
+
+def answer(request, state, device):
+    if "load" in request:
+        state["plan"] = None
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        plan = state["plan"] = Plan(request["load"], request.get("executed"), device)
+        gc.collect()
+        return {"calls": plan.calls, "outputs": plan.outputs, "views": plan.views, "made_up": plan.made_up}
+    if state.get("plan") is None:
+        raise Refused("no program is loaded")
+    return state["plan"].run(request["run"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda:0")
+    arguments = parser.parse_args()
+    # Whatever else is printed is no answer.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def say(reply):
+        print(json.dumps(reply), file=answers, flush=True)
+
+    global torch
+    try:
+        import torch
+    except ImportError as why:
+        return say({"absent": str(why)})
+    device, name = torch.device(arguments.device), "the host"
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            return say({"absent": f"PyTorch {torch.__version__} has no CUDA device here"})
+        torch.cuda.set_device(device)
+        name = torch.cuda.get_device_name(device)
+    else:
+        # This is only tried out, beside other things.
+        torch.set_num_threads(1)
+    # The arithmetic of the machine: no TF32, and sums of 16 bits in 32.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    say({"torch": torch.__version__, "device": name})
+    state = {}
+    with torch.inference_mode():
+        gc.disable()
+        for line in sys.stdin:
+            try:
+                say(answer(json.loads(line), state, device))
+            except Refused as why:
+                say({"error": str(why)})
+            except Exception as why:
+                say({"error": f"{type(why).__name__}: {(str(why).splitlines() or [''])[0]}"})
+
+
+if __name__ == "__main__":
+    main()
