@@ -15,7 +15,7 @@ const NAME: &str = "compute-sanitizer";
 const FOUND: i32 = 99;
 
 /// The parts that run under it: it makes all of them many times slower.
-const PARTS: &str = "conformance,memory,soak,bandwidth";
+const PARTS: &str = "conformance,ops,memory,soak,bandwidth";
 
 /// Where it may be: the search path, and the toolkit's folders.
 fn places() -> Vec<PathBuf> {

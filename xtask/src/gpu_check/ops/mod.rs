@@ -64,8 +64,22 @@ enum Outcome {
     Differs(String),
 }
 
-/// Compares every case, with each dtype for each op, or, if not `thorough`, a few dtypes by turns.
-pub(crate) fn check(device: u32, seed: u64, thorough: bool) -> Result<Section> {
+/// Which cases are compared.
+pub(crate) struct Which<'a> {
+    /// Each op with each dtype, or a few dtypes by turns.
+    pub(crate) thorough: bool,
+    /// These ops alone, if any are named.
+    pub(crate) only: &'a [&'a str],
+}
+
+impl Which<'_> {
+    fn has(&self, op: &str) -> bool {
+        self.only.is_empty() || self.only.contains(&op)
+    }
+}
+
+/// Compares these cases.
+pub(crate) fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(CudaConfig::default()).register(&devices);
@@ -80,14 +94,15 @@ pub(crate) fn check(device: u32, seed: u64, thorough: bool) -> Result<Section> {
     let turns = |turn: usize| -> Vec<DType> {
         let floats = [DType::F32, DType::F16, DType::F64, DType::BF16];
         let whole = [DType::I32, DType::U8, DType::I64, DType::Bool, DType::I16, DType::I8];
-        match thorough {
+        match which.thorough {
             true => DType::ALL.to_vec(),
             false => vec![floats[turn % 4], whole[turn % 6]],
         }
     };
     let mut worst: BTreeMap<(String, DType), (f64, f64)> = BTreeMap::new();
     let mut compared = BTreeSet::new();
-    for case in elementwise::cases(&turns).into_iter().chain(rows::cases(&turns)) {
+    let cases = elementwise::cases(&turns).into_iter().chain(rows::cases(&turns));
+    for case in cases.filter(|case| which.has(&case.op)) {
         match pair.compare(&case) {
             Err(error) => section.failed.push(format!("{case}: {error:#}")),
             Ok(Outcome::Refused) => {}
@@ -106,15 +121,17 @@ pub(crate) fn check(device: u32, seed: u64, thorough: bool) -> Result<Section> {
         Ok(()) => section.passed += 1,
         Err(error) => section.failed.push(format!("{what}: {error:#}")),
     };
-    products::check(products::Pair { machine, host, device, numbers: &mut *numbers }, &mut note);
-    families::check(families::Pair { machine, host, device, numbers }, thorough, note);
+    let pair = products::Pair { machine, host, device, numbers: &mut *numbers };
+    products::check(pair, |op| which.has(op), &mut note);
+    let pair = families::Pair { machine, host, device, numbers };
+    families::check(pair, which.thorough, |op| which.has(op), note);
     compared.extend(products::OPS.iter().map(|op| (*op).to_owned()));
     for ((op, dtype), (abs, rel)) in worst.iter().filter(|(_, v)| v.0 > 0.0) {
         section.notes.push(format!("{op} {dtype}: at most {abs:.1e} abs, {rel:.1e} rel"));
     }
     // It has no result.
     let alone = |op: &&String| *op != "scrub" && !families::has(op);
-    for op in served.difference(&compared).filter(alone) {
+    for op in served.difference(&compared).filter(alone).filter(|op| which.has(op)) {
         section.skipped.push(format!("{op}: no case was compared"));
     }
     Ok(section)
