@@ -163,6 +163,12 @@ impl Turn<'_> {
         self.number("standin_step", "") != 0
     }
 
+    /// Until the turn after this, kernels are compiled with `to` in place of `from`: a mistake, to see that
+    /// it is found.
+    pub fn plant(&self, from: &str, to: &str) {
+        self.number("standin_plant", &format!("{from}\x01{to}"));
+    }
+
     /// The next `queries` queries answer "not ready", whatever is true.
     pub fn not_ready(&self, queries: u64) {
         self.number("standin_not_ready", &queries.to_string());
@@ -294,6 +300,14 @@ extern "C" fn standin_step(_: *const c_char) -> u64 {
         state = driver().wait(state);
     }
     1
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standin_plant(mistake: *const c_char) -> u64 {
+    let mistake = name_of(mistake);
+    let both = mistake.split_once('\x01').map(|(from, to)| (from.to_owned(), to.to_owned()));
+    driver().lock().planted = both;
+    0
 }
 
 #[unsafe(no_mangle)]

@@ -85,6 +85,8 @@ pub(crate) struct State {
     pub(crate) held: Held,
     /// How many queries still answer "not ready", whatever is true.
     pub(crate) not_ready: u64,
+    /// What sources are compiled with in place of what.
+    pub(crate) planted: Option<(String, String)>,
     pub(crate) calls: VecDeque<String>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) violations: Vec<String>,
@@ -198,6 +200,7 @@ impl State {
             faults: Faults::default(),
             held: Held::default(),
             not_ready: 0,
+            planted: None,
             calls: VecDeque::new(),
             counts: BTreeMap::new(),
             violations: Vec::new(),
@@ -242,6 +245,7 @@ impl State {
         self.faults = Faults::default();
         self.held = Held::default();
         self.not_ready = 0;
+        self.planted = None;
         self.calls.clear();
         self.counts.clear();
         self.violations.clear();

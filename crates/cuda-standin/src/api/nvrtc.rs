@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::text;
 use crate::COMPILED;
 use crate::compiled::compiler;
+use crate::state::driver;
 
 const SUCCESS: c_int = 0;
 const INVALID_INPUT: c_int = 3;
@@ -70,6 +71,8 @@ unsafe extern "C" fn nvrtcCompileProgram(
     if !architecture {
         return INVALID_OPTION;
     }
+    let planted = driver().lock().planted.clone();
+    let source = planted.map_or(source.clone(), |(from, to)| source.replace(&from, &to));
     // Without the lock: others compile meanwhile.
     let compiled = compiler::compile(&source);
     let mut programs = programs();

@@ -1,6 +1,8 @@
 //! Every kernel's own code, compiled for the host, against the host's kernel of the same op: the cases
 //! of `cargo xtask gpu-check`, with fewer dtypes.
 
+mod planted;
+
 use millstream_cuda_standin::StandIn;
 
 #[path = "../../../../xtask/src/gpu_check/ops/mod.rs"]
