@@ -6,8 +6,10 @@
 //! | `argsort(x; dim=-1, descending=false, stable)` | where they were |
 //! | `topk(x; k, dim=-1, largest=true, sorted=true)` | the first k of them, and where they were |
 //!
-//! NaN counts as greater than all else. Equal elements keep their order, whether `stable` asks for
-//! it or not; so `topk` prefers the lower index, and gives its results in order always.
+//! NaN counts as greater than all else. Sorted, equal elements keep their order, whether `stable` asks
+//! for it or not. `topk` gives its results in order always; which of equal elements it takes, and in what
+//! order, is the kernel's choice: the host's leaves ties as PyTorch's does there, a CUDA device's takes the
+//! lower index first in lines of over 1024 elements, and in shorter ones does as the host's.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.sort.html>.
 
