@@ -13,9 +13,15 @@ const PINNED: DeviceId = DeviceId::pinned(0);
 
 /// A machine with two simulated devices, with pinned memory or without.
 fn machine(driver: DriverKind, pinned: bool) -> Machine {
+    machine_of(driver, pinned, false)
+}
+
+/// As [`machine`]; the devices copy from one another where it is `direct`.
+fn machine_of(driver: DriverKind, pinned: bool, direct_copies: bool) -> Machine {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
-    devices.register(Arc::new(SimBackend::new(SimConfig { devices: 2, ..Default::default() })));
+    let sim = SimConfig { devices: 2, direct_copies, ..Default::default() };
+    devices.register(Arc::new(SimBackend::new(sim)));
     if pinned {
         devices.register(Arc::new(PinnedBackend::new(1 << 20)));
     }
@@ -33,8 +39,8 @@ fn homes(m: &Machine) -> Vec<Stream> {
 #[test]
 fn from_every_memory_to_every_other() {
     for driver in DRIVERS {
-        for pinned in [false, true] {
-            let m = machine(driver, pinned);
+        for (pinned, direct) in [(false, false), (true, false), (true, true)] {
+            let m = machine_of(driver, pinned, direct);
             let homes = homes(&m);
             m.start_recording(&[]).unwrap();
             for from in &homes {
@@ -64,6 +70,59 @@ fn from_every_memory_to_every_other() {
             assert_eq!(used(&PINNED), pinned);
         }
     }
+}
+
+/// A device that can copies from another on its own stream for copies, and the source's memory comes
+/// back when that has run.
+#[test]
+fn from_device_to_device() {
+    let list = |direct| {
+        let lists = DRIVERS.map(|driver| {
+            let m = machine_of(driver, true, direct);
+            let homes = homes(&m);
+            let x = upload(&homes[1], &m, &[1.0, -2.0]);
+            m.synchronize().unwrap();
+            m.start_recording(&[("x", &x)]).unwrap();
+            let y = call(&m, "relu", &[&x], &homes[1]);
+            let there = y.copy_to(&homes[2]).unwrap();
+            drop(y);
+            let z = call(&m, "add", &[&there, &there], &homes[2]);
+            let list = m.finish_recording().unwrap();
+            checked(&list);
+            assert_eq!(read(&z), [2.0, 0.0]);
+            listing(&list)
+        });
+        assert_eq!(lists[0], lists[1]);
+        lists[0].clone()
+    };
+    assert!(list(false).contains("pinned:0"));
+    insta::assert_snapshot!(list(true), @r#"
+    millstream-list 1
+    stream s0 cpu:0 compute 0 in-order
+    stream s1 sim:0 compute 0 in-order
+    stream s2 sim:1 compute 0 in-order
+    stream s3 sim:0 pinned-compute 0 in-order
+    stream s4 sim:0 host2device 0 in-order
+    stream s5 sim:1 host2device 0 in-order
+    arena a0 cpu:0
+    arena a1 sim:0
+    arena a2 sim:1
+    arena a3 pinned:0
+    external %0 "x" f32[2] in 8 bytes of a1
+    AllocateTensor s1 %1 f32[2] as 8 bytes at a1+512 generation 2
+    SoftSyncStream s1 needs s4:2 for (%0) elided-fenced
+    OpCall s1:1 relu (%0 read, %1 write)
+    AllocateTensor s2 %2 f32[2] as 8 bytes at a2+0 generation 1
+    SoftSyncStream s5 needs s1:1 for (%1) by-host
+    StreamWaitEvent s5:1 until s1:1 by-host
+    OpCall s5:2 copy (%1 read, %2 write)
+    ReleaseTensor %1
+    AllocateTensor s2 %3 f32[2] as 8 bytes at a2+512 generation 2
+    SoftSyncStream s2 needs s5:2 for (%2) by-device
+    RecordEvent s5:3 e0
+    StreamWaitEvent s2:1 until s5:3 by-device e0
+    OpCall s2:2 add (%2 read, %2 read, %3 write)
+    "#);
 }
 
 #[test]

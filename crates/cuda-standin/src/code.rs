@@ -31,6 +31,7 @@ codes! {
     INVALID_DEVICE = 101, "invalid device ordinal";
     INVALID_IMAGE = 200, "device kernel image is invalid";
     INVALID_CONTEXT = 201, "invalid device context";
+    PEER_ACCESS_UNSUPPORTED = 217, "peer access is not supported between these two devices";
     INVALID_HANDLE = 400, "invalid resource handle";
     ILLEGAL_STATE = 401, "the operation cannot be performed in the present state";
     NOT_FOUND = 500, "named symbol not found";
@@ -39,6 +40,7 @@ codes! {
     LAUNCH_OUT_OF_RESOURCES = 701, "too many resources requested for launch";
     PEER_ACCESS_ALREADY_ENABLED = 704, "peer access is already enabled";
     ASSERT = 710, "device-side assert triggered";
+    TOO_MANY_PEERS = 711, "peer mapping resources exhausted";
     LAUNCH_FAILED = 719, "unspecified launch failure";
     NOT_SUPPORTED = 801, "operation not supported";
     UNKNOWN = 999, "unknown error";

@@ -169,6 +169,11 @@ impl Turn<'_> {
         self.number("standin_plant", &format!("{from}\x01{to}"));
     }
 
+    /// Device `by` cannot use device `of`'s memory until the turn ends.
+    pub fn blind(&self, by: u32, of: u32) {
+        self.number("standin_blind", &format!("{by} {of}"));
+    }
+
     /// The next `queries` queries answer "not ready", whatever is true.
     pub fn not_ready(&self, queries: u64) {
         self.number("standin_not_ready", &queries.to_string());
@@ -314,4 +319,12 @@ extern "C" fn standin_plant(mistake: *const c_char) -> u64 {
 extern "C" fn standin_not_ready(queries: *const c_char) -> u64 {
     driver().lock().not_ready = name_of(queries).parse().unwrap_or(0);
     0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standin_blind(pair: *const c_char) -> u64 {
+    let pair = name_of(pair);
+    let parsed = pair.split_once(' ').map(|(by, of)| (by.parse(), of.parse()));
+    let Some((Ok(by), Ok(of))) = parsed else { return 0 };
+    driver().lock().blind.insert((by, of)).into()
 }

@@ -72,7 +72,10 @@ pub(crate) struct State {
     pub(crate) initialised: bool,
     /// How often each device's context was retained.
     pub(crate) retained: [u64; DEVICES as usize],
+    /// Who may use whose memory.
     pub(crate) peers: BTreeSet<(u32, u32)>,
+    /// Who cannot use whose.
+    pub(crate) blind: BTreeSet<(u32, u32)>,
     pub(crate) memory: Memory,
     pub(crate) streams: BTreeMap<u64, StreamState>,
     pub(crate) events: BTreeMap<u64, EventState>,
@@ -191,6 +194,7 @@ impl State {
             initialised: false,
             retained: [0; DEVICES as usize],
             peers: BTreeSet::new(),
+            blind: BTreeSet::new(),
             memory: Memory::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -235,6 +239,7 @@ impl State {
     pub(crate) fn forget(&mut self) {
         if self.faults.lost.is_some() {
             self.retained = [0; DEVICES as usize];
+            self.peers.clear();
             self.memory = Memory::new();
             self.streams.clear();
             self.events.clear();
@@ -244,6 +249,7 @@ impl State {
         }
         self.faults = Faults::default();
         self.held = Held::default();
+        self.blind.clear();
         self.not_ready = 0;
         self.planted = None;
         self.calls.clear();

@@ -58,6 +58,13 @@ pub trait Backend: Send + Sync {
     /// What its devices can do. Opens none.
     fn capabilities(&self) -> Capabilities;
 
+    /// Whether streams of device `to` copy from device `from`'s memory where it lies. If not, such
+    /// copies go by way of the host. Opens none. No, unless overridden.
+    fn copies_directly(&self, to: u32, from: u32) -> bool {
+        let _ = (to, from);
+        false
+    }
+
     /// Opens device `index`.
     ///
     /// # Errors

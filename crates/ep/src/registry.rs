@@ -72,6 +72,18 @@ impl Registry {
         Ok(self.backend(device)?.capabilities())
     }
 
+    /// The devices whose memory streams of `device` copy from where it lies. Opens nothing.
+    ///
+    /// # Errors
+    /// As [`Registry::probe`].
+    pub fn sources(&self, device: &DeviceId) -> Result<Vec<DeviceId>> {
+        let backend = self.backend(device)?;
+        let others = (0..backend.count()?).filter(|&other| {
+            other != device.index() && backend.copies_directly(device.index(), other)
+        });
+        others.map(|other| DeviceId::new(device.kind().to_owned(), other)).collect()
+    }
+
     /// The open device, opened now if this is its first use.
     ///
     /// # Errors

@@ -15,12 +15,14 @@ pub struct StreamFacts {
     pub reads: SmallVec<[DeviceId; 2]>,
     /// In whose memory, beside those, tensors may lie that instructions read or change.
     pub writes: SmallVec<[DeviceId; 1]>,
+    /// In whose memory, beside those, tensors may lie that the op `copy` reads, and no other.
+    pub copies: Vec<DeviceId>,
 }
 
 impl StreamFacts {
     /// A stream that works on this memory alone.
     pub fn on(memory: DeviceId) -> StreamFacts {
-        StreamFacts { memory, reads: SmallVec::new(), writes: SmallVec::new() }
+        StreamFacts { memory, reads: SmallVec::new(), writes: SmallVec::new(), copies: Vec::new() }
     }
 
     /// What it only reads may lie there, too.

@@ -73,6 +73,12 @@ pub trait StreamPolicy: Send + Sync {
         matches!(self.stream_type(), Ccl | Device2Host | Host2Device)
     }
 
+    /// Whether these streams copy from other devices, where the stream's own can: those that copy
+    /// into a device's memory.
+    fn copies_between_devices(&self) -> bool {
+        self.stream_type() == StreamType::Host2Device
+    }
+
     /// Opens what the stream needs. `events` gives the device's events, `notify` is called when
     /// the device has news of the stream.
     ///

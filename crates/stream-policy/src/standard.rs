@@ -26,7 +26,7 @@ impl StreamPolicy for Compute {
     }
 }
 
-/// Copies from host memory, beside the device's kernels.
+/// Copies from host memory, and from other devices where that is possible, beside the device's kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Host2Device;
 

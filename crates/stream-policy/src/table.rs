@@ -85,7 +85,11 @@ pub struct Catalog(pub Arc<PolicyTable>);
 
 impl StreamCatalog for Catalog {
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
-        let mut facts = self.0.policy(key)?.facts(key);
+        let policy = self.0.policy(key)?;
+        let mut facts = policy.facts(key);
+        if policy.copies_between_devices() {
+            facts.copies = self.0.devices.sources(&key.device)?;
+        }
         let there = |device: &DeviceId| self.0.devices.probe(device).is_ok();
         if facts.memory.kind() == "pinned" && !there(&facts.memory) {
             facts.memory = DeviceId::cpu(0);

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::put;
+use crate::memory::Kind;
 use crate::state::{State, answer, answer_in_context, set_current};
 use crate::{DEVICE_BYTES, DEVICE_NAME, DEVICES, code};
 
@@ -14,6 +15,12 @@ const CONTEXT: u64 = 1 << 62;
 
 fn device(number: c_int) -> Result<u32, u32> {
     u32::try_from(number).ok().filter(|&d| d < DEVICES).ok_or(code::INVALID_DEVICE)
+}
+
+/// The device whose context this is.
+pub(super) fn device_of(context: u64) -> Option<u32> {
+    let device = u32::try_from(context.checked_sub(CONTEXT)?).ok();
+    device.filter(|&d| d < DEVICES)
 }
 
 #[unsafe(no_mangle)]
@@ -132,6 +139,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
         state.retained[device as usize] = left;
         if left == 0 {
             last_words(state, device);
+            state.peers.retain(|&(by, of)| by != device && of != device);
         }
         Ok(format!("({number})"))
     })
@@ -139,7 +147,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
 
 /// What is left behind when a context ends is written down: its owner should have let go of it.
 fn last_words(state: &mut State, device: u32) {
-    let kind = crate::memory::Kind::Device(device);
+    let kind = Kind::Device(device);
     let (bytes, lost) = (state.memory.in_use(kind), state.faults.lost.is_some());
     let streams = state.streams.values().filter(|s| s.device == device && !s.closed).count();
     if (bytes > 0 || streams > 0) && !lost {
@@ -151,12 +159,10 @@ fn last_words(state: &mut State, device: u32) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
     answer("cuCtxSetCurrent", |state| {
-        let device = match context {
-            0 => None,
-            context => match context.checked_sub(CONTEXT) {
-                Some(device) if device < u64::from(DEVICES) => Some(device as u32),
-                _ => return Err(state.violation("cuCtxSetCurrent", "no context", 201)),
-            },
+        let device = match (context, device_of(context)) {
+            (0, _) => None,
+            (_, None) => return Err(state.violation("cuCtxSetCurrent", "no context", 201)),
+            (_, device) => device,
         };
         set_current(device);
         Ok(device.map_or("(0)".to_owned(), |d| format!("(device {d})")))
@@ -177,8 +183,9 @@ unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, most: *mut c
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, from: c_int, to: c_int) -> u32 {
-    answer("cuDeviceCanAccessPeer", |_| {
-        let can_reach = device(from)? != device(to)?;
+    answer("cuDeviceCanAccessPeer", |state| {
+        let (from, to) = (device(from)?, device(to)?);
+        let can_reach = from != to && !state.blind.contains(&(from, to));
         // SAFETY: as above.
         unsafe { put(can, c_int::from(can_reach))? };
         Ok(format!("({from}, {to})"))
@@ -188,9 +195,15 @@ unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, from: c_int, to: c_i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuCtxEnablePeerAccess(peer: u64, flags: c_uint) -> u32 {
     answer_in_context("cuCtxEnablePeerAccess", |state, device| {
-        let peer = peer.checked_sub(CONTEXT).filter(|&p| p < u64::from(DEVICES));
-        let peer = peer.filter(|&p| p != u64::from(device) && flags == 0);
-        let peer = peer.ok_or(code::INVALID_DEVICE)? as u32;
+        let peer = device_of(peer).filter(|&p| p != device && flags == 0);
+        let peer = peer.ok_or(code::INVALID_DEVICE)?;
+        if state.blind.contains(&(device, peer)) {
+            return Err(code::PEER_ACCESS_UNSUPPORTED);
+        }
+        if state.retained[peer as usize] == 0 {
+            let what = format!("device {peer} has no context");
+            return Err(state.violation("cuCtxEnablePeerAccess", &what, code::INVALID_CONTEXT));
+        }
         if !state.peers.insert((device, peer)) {
             return Err(code::PEER_ACCESS_ALREADY_ENABLED);
         }
@@ -217,22 +230,34 @@ unsafe extern "C" fn cuGetErrorString(number: u32, to: *mut *const c_char) -> u3
     words(number, to, |w| w.1.as_ptr().cast())
 }
 
-/// What an address is. Answers for memory types alone; memory that the driver does not know is an
-/// invalid value, as the real one's answer is.
+/// What addresses are: types of memory and devices alone. Of memory that the driver does not know it
+/// gives zeros, as the real one does.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuPointerGetAttribute(value: *mut c_void, which: c_uint, address: u64) -> u32 {
+unsafe extern "C" fn cuPointerGetAttributes(
+    count: c_uint,
+    which: *const c_uint,
+    values: *const *mut c_void,
+    address: u64,
+) -> u32 {
     const MEMORY_TYPE: c_uint = 2;
-    answer_in_context("cuPointerGetAttribute", |state, _| {
-        if which != MEMORY_TYPE {
-            return Err(code::INVALID_VALUE);
-        }
+    const DEVICE_ORDINAL: c_uint = 9;
+    answer_in_context("cuPointerGetAttributes", |state, device| {
         let kind = state.memory.around(address).map(|(_, block)| block.kind);
-        let kind: c_uint = match kind.ok_or(code::INVALID_VALUE)? {
-            crate::memory::Kind::Pinned => 1,
-            crate::memory::Kind::Device(_) => 2,
-        };
-        // SAFETY: the caller gives room for the attribute's type, a `c_uint`.
-        unsafe { put(value.cast(), kind)? };
+        for k in 0..count as usize {
+            // SAFETY: the caller gives as many attributes as values, and room for the types of both,
+            // which are numbers of 32 bits.
+            let (attribute, to) = unsafe { (which.add(k).read(), values.add(k).read().cast()) };
+            let value: c_uint = match (attribute, kind) {
+                (MEMORY_TYPE, Some(Kind::Pinned)) => 1,
+                (MEMORY_TYPE, Some(Kind::Device(_))) => 2,
+                (DEVICE_ORDINAL, Some(Kind::Device(owner))) => owner,
+                (DEVICE_ORDINAL, Some(Kind::Pinned)) => device,
+                (MEMORY_TYPE | DEVICE_ORDINAL, None) => 0,
+                _ => return Err(code::INVALID_VALUE),
+            };
+            // SAFETY: as above.
+            unsafe { put(to, value)? };
+        }
         Ok(format!("({})", state.memory.name(address)))
     })
 }

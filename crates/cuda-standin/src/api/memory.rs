@@ -2,6 +2,7 @@
 
 use std::ffi::c_uint;
 
+use super::device::device_of;
 use super::put;
 use super::streams::known;
 use crate::memory::{Kind, Memory, Range};
@@ -124,6 +125,50 @@ fn copy(
 unsafe extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
     const CALL: &str = "cuMemcpyAsync";
     answer_in_context(CALL, |state, _| copy(CALL, state, to, from, bytes, stream))
+}
+
+/// A range in the memory of the device of this context, which is held.
+fn range_of(state: &mut State, context: u64, address: u64, bytes: u64) -> Answer<(Range, u32)> {
+    const CALL: &str = "cuMemcpyPeerAsync";
+    let device = device_of(context).filter(|&d| state.retained[d as usize] > 0);
+    let Some(device) = device else {
+        return Err(state.violation(CALL, "there is no such context", code::INVALID_CONTEXT));
+    };
+    let kind = state.memory.around(address).map(|(_, block)| block.kind);
+    if kind.is_some_and(|kind| kind != Kind::Device(device)) {
+        let what = format!("{} is no memory of device {device}", state.memory.name(address));
+        return Err(state.violation(CALL, &what, code::INVALID_VALUE));
+    }
+    match state.memory.range(address, bytes) {
+        Ok(range) => Ok((range, device)),
+        Err(what) => Err(state.violation(CALL, &what, code::INVALID_VALUE)),
+    }
+}
+
+/// Needs no access to be enabled: without it a real driver copies by way of the host.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyPeerAsync(
+    to: u64,
+    to_context: u64,
+    from: u64,
+    from_context: u64,
+    bytes: usize,
+    stream: u64,
+) -> u32 {
+    const CALL: &str = "cuMemcpyPeerAsync";
+    answer_in_context(CALL, |state, device| {
+        let name = known(CALL, state, stream)?;
+        let (to_range, to_device) = range_of(state, to_context, to, bytes as u64)?;
+        let (from_range, from_device) = range_of(state, from_context, from, bytes as u64)?;
+        if ![to_device, from_device].contains(&device) || state.streams[&stream].device != device {
+            let what = format!("{name} or the thread is of another device");
+            return Err(state.violation(CALL, &what, code::INVALID_VALUE));
+        }
+        let command = Command::Copy { to: to_range.host, from: from_range.host, bytes };
+        hand_over(state, stream, command, &[to_range, from_range]);
+        let (to, from) = (state.memory.name(to), state.memory.name(from));
+        Ok(format!("({to} of {to_device} <- {from} of {from_device}, {bytes}, {name})"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -4,6 +4,7 @@ mod calls;
 mod conformance;
 mod failures;
 mod faults;
+mod peers;
 mod products;
 mod refusals;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 use millstream::ep::Registry;
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::cuda::{CudaBackend, CudaConfig};
+use millstream::kernels::KernelRegistry;
 use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, Tensor, TensorSpec};
 use millstream_cuda_standin::StandIn;
 
@@ -40,13 +42,22 @@ pub(crate) fn nothing_is_left() {
     }
 }
 
-/// A machine with `cuda:0` and little memory, whose kernels are the stand-in's.
+/// A machine with little memory on two devices, whose kernels are the stand-in's.
 pub(crate) fn machine(driver: DriverKind, cuda: CudaConfig) -> Machine {
+    let mut kernels = millstream::kernels::standard();
+    millstream_cuda_standin::register(&mut kernels);
+    machine_with(driver, cuda, kernels)
+}
+
+/// As [`machine`], with these kernels.
+pub(crate) fn machine_with(
+    driver: DriverKind,
+    cuda: CudaConfig,
+    kernels: KernelRegistry,
+) -> Machine {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(cuda).register(&devices);
-    let mut kernels = millstream::kernels::standard();
-    millstream_cuda_standin::register(&mut kernels);
     let limits = [DeviceId::cuda(0), DeviceId::cuda(1), DeviceId::pinned(0)];
     let config = MachineConfig {
         driver,

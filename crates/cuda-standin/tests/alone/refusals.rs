@@ -137,6 +137,29 @@ fn memory_that_is_not_pinned() {
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
 }
 
+/// A copy between devices names the contexts that its memory belongs to.
+#[test]
+fn memory_of_another_context() {
+    let _turn = stand_in().turn();
+    let driver = Driver::open();
+    let (stream, memory) = (driver.stream(), driver.memory(128));
+    let (mut own, mut other) = (0u64, 0u64);
+    let retain = driver.call::<extern "C" fn(*mut u64, i32) -> u32>("cuDevicePrimaryCtxRetain");
+    assert_eq!((retain(&raw mut own, 0), retain(&raw mut other, 1)), (SUCCESS, SUCCESS));
+    type Copy = extern "C" fn(u64, u64, u64, u64, usize, u64) -> u32;
+    let copy = driver.call::<Copy>("cuMemcpyPeerAsync");
+    assert_eq!(copy(memory, own, memory + 64, own, 64, stream), SUCCESS);
+    assert_ne!(copy(memory, own, memory + 64, other, 64, stream), SUCCESS);
+    violated("m0+64 is no memory of device 1");
+    let release = driver.call::<extern "C" fn(i32) -> u32>("cuDevicePrimaryCtxRelease_v2");
+    assert_eq!((release(0), release(1)), (SUCCESS, SUCCESS));
+    assert_ne!(copy(memory, own, memory + 64, other, 64, stream), SUCCESS);
+    assert!(stand_in().violations()[1].contains("no such context"));
+    while driver.one("cuStreamQuery", stream) != SUCCESS {}
+    assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
 #[test]
 fn a_thread_without_a_context() {
     let _turn = stand_in().turn();

@@ -11,7 +11,7 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::cuda::driver::{
-    Answer, Context, Counts, DriverError, Function, Module, RawStream, version,
+    Answer, Context, Counts, DriverError, Function, Module, RawStream, can_reach, version,
 };
 use crate::cuda::event::CudaEvent;
 use crate::cuda::memory::CudaMemory;
@@ -54,6 +54,8 @@ pub(super) struct Opened {
     pub(super) tf32: bool,
     // Before the context: what is loaded in it goes first.
     modules: Mutex<Modules>,
+    /// Contexts of other devices, by their numbers, whose memory is copied from.
+    peers: Mutex<HashMap<u32, Arc<Context>>>,
     pub(super) context: Arc<Context>,
 }
 
@@ -93,7 +95,8 @@ impl CudaDevice {
         let opened: Answer<_> = open();
         let (properties, context, default_limit) = opened.map_err(|e| device_error(&id, &e))?;
         let tf32 = config.tf32;
-        let opened = Opened { id, properties, tf32, modules: Mutex::default(), context };
+        let (modules, peers) = Default::default();
+        let opened = Opened { id, properties, tf32, modules, peers, context };
         Ok(CudaDevice { opened: Arc::new(opened), config: config.clone(), default_limit })
     }
 
@@ -115,13 +118,12 @@ impl CudaDevice {
         self.context().counts()
     }
 
-    /// Whether it can use `other`'s memory by its addresses. Copies between devices go by way of
-    /// pinned memory either way.
+    /// Whether it can use `other`'s memory by its addresses, and copies from there where it lies.
     ///
     /// # Errors
     /// The driver does not say.
     pub fn can_reach(&self, other: &CudaDevice) -> Result<bool> {
-        self.context().can_reach(other.context()).map_err(|e| self.error(&e))
+        can_reach(self.id().index(), other.id().index()).map_err(|e| self.error(&e))
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {
@@ -166,6 +168,19 @@ impl Opened {
         let function = Arc::new(module.function(name)?);
         known.functions.insert(at, function.clone());
         Ok(function)
+    }
+}
+
+impl Opened {
+    /// The context of device `index`, whose memory this device may use from now on.
+    pub(super) fn peer(&self, index: u32) -> Answer<Arc<Context>> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(peer) = peers.get(&index) {
+            return Ok(peer.clone());
+        }
+        let peer = self.context.peer(index)?;
+        peers.insert(index, peer.clone());
+        Ok(peer)
     }
 }
 

@@ -171,6 +171,11 @@ impl Backend for CudaBackend {
         capabilities(&self.shared.config)
     }
 
+    fn copies_directly(&self, to: u32, from: u32) -> bool {
+        // A driver that does not answer says so at the next call that needs an answer.
+        driver::devices().is_ok() && driver::can_reach(to, from).unwrap_or(false)
+    }
+
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
         Ok(self.shared.open(index)?)
     }

@@ -8,7 +8,7 @@ use millstream_types::DeviceId;
 
 use crate::cuda::blas::{Gemm, Handle};
 use crate::cuda::device::{Opened, Properties};
-use crate::cuda::driver::{Answer, DeviceBlock, Function, PinnedBlock, RawStream, is_known};
+use crate::cuda::driver::{Answer, DeviceBlock, Function, Owner, PinnedBlock, RawStream, owner};
 use crate::cuda::scratch::Scratch;
 use crate::cuda::verdict::{Verdict, Verdicts};
 
@@ -90,11 +90,16 @@ impl Native {
     /// # Errors
     /// The driver's.
     pub fn reaches(&self, at: *const u8) -> anyhow::Result<bool> {
-        Ok(is_known(&self.device.context, at)?)
+        Ok(match owner(&self.device.context, at)? {
+            Owner::Unknown => false,
+            Owner::Pinned => true,
+            Owner::Device(index) => index == self.device.id.index(),
+        })
     }
 
     /// Copies `bytes` bytes between any two memories, in the stream's order. Memory of the host's
-    /// that is not pinned goes by way of pinned memory.
+    /// that is not pinned goes by way of pinned memory. Device memory that is written is this
+    /// device's.
     ///
     /// # Errors
     /// The driver's, or there is no pinned memory.
@@ -107,21 +112,28 @@ impl Native {
             return Ok(());
         }
         let context = &self.device.context;
-        let known = (is_known(context, to)?, is_known(context, from)?);
-        match known {
-            // SAFETY: the caller's promise, here and below.
-            (true, true) => unsafe { self.raw.copy(to, from, bytes)? },
-            // SAFETY: as above.
-            (true, false) => unsafe { self.upload(to, from, bytes)? },
-            // SAFETY: as above.
-            (false, true) => unsafe { self.download(to, from, bytes)? },
-            (false, false) => {
+        let (own, owners) = (self.device.id.index(), (owner(context, to)?, owner(context, from)?));
+        match owners {
+            (Owner::Device(to_device), Owner::Device(index))
+                if index != own && to_device == own =>
+            {
+                let peer = self.device.peer(index)?;
+                // SAFETY: the caller's promise, here and below.
+                unsafe { self.raw.copy_from_peer(to, from, &peer, bytes)? }
+            }
+            (Owner::Unknown, Owner::Unknown) => {
                 let (to, from) = (At(to), At(from.cast_mut()));
                 self.raw.host(Box::new(move || {
                     // SAFETY: as above.
                     unsafe { to.get().copy_from_nonoverlapping(from.get(), bytes) };
                 }))?;
             }
+            // SAFETY: as above.
+            (_, Owner::Unknown) => unsafe { self.upload(to, from, bytes)? },
+            // SAFETY: as above.
+            (Owner::Unknown, _) => unsafe { self.download(to, from, bytes)? },
+            // SAFETY: as above.
+            (_, _) => unsafe { self.raw.copy(to, from, bytes)? },
         }
         Ok(())
     }

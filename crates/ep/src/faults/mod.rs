@@ -73,6 +73,10 @@ impl Backend for FaultyBackend {
         self.inner.capabilities()
     }
 
+    fn copies_directly(&self, to: u32, from: u32) -> bool {
+        self.inner.copies_directly(to, from)
+    }
+
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
         let inner = self.inner.open(index)?;
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);

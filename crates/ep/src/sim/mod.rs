@@ -64,12 +64,20 @@ pub struct SimConfig {
     pub memory_limit: u64,
     /// When commands complete.
     pub completion: Completion,
+    /// Whether devices copy from one another's memory where it lies. If not, such copies go by way
+    /// of the host.
+    pub direct_copies: bool,
 }
 
 impl Default for SimConfig {
     /// One device with 1 GiB that completes commands in the order of issue.
     fn default() -> SimConfig {
-        SimConfig { devices: 1, memory_limit: 1 << 30, completion: Completion::IssueOrder }
+        SimConfig {
+            devices: 1,
+            memory_limit: 1 << 30,
+            completion: Completion::IssueOrder,
+            direct_copies: false,
+        }
     }
 }
 
@@ -77,6 +85,7 @@ impl Default for SimConfig {
 pub struct SimBackend {
     simulation: Arc<simulation::Simulation>,
     devices: Vec<Arc<SimDevice>>,
+    direct_copies: bool,
 }
 
 impl SimBackend {
@@ -84,7 +93,7 @@ impl SimBackend {
     pub fn new(config: SimConfig) -> SimBackend {
         let simulation = simulation::Simulation::new(&config);
         let devices = (0..config.devices).map(|k| Arc::new(SimDevice::new(k, simulation.clone())));
-        SimBackend { devices: devices.collect(), simulation }
+        SimBackend { devices: devices.collect(), simulation, direct_copies: config.direct_copies }
     }
 
     /// A handle that sees and steers the devices. There may be many; they are all the same.
@@ -104,6 +113,10 @@ impl Backend for SimBackend {
 
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
+    }
+
+    fn copies_directly(&self, _: u32, _: u32) -> bool {
+        self.direct_copies
     }
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {

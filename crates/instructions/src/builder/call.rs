@@ -92,13 +92,13 @@ impl Builder {
             operands.push(Operand { tensor: input.id, access });
         }
         for operand in &operands {
-            self.check_place(call.stream, operand).map_err(fits)?;
+            self.check_place(call.stream, op.name(), operand).map_err(fits)?;
         }
         let into = call.into.unwrap_or(&[]);
         for &target in into {
             // Writing to a part of a storage keeps the rest of it.
             let operand = Operand { tensor: target.id, access: self.write_access(target) };
-            self.check_place(call.stream, &operand).map_err(fits)?;
+            self.check_place(call.stream, op.name(), &operand).map_err(fits)?;
             operands.push(operand);
         }
         // An input whose view is a part of its storage is never overwritten in full.
@@ -237,14 +237,20 @@ impl Builder {
     }
 
     /// A stream works on its own device's memory; what it only reads may lie elsewhere.
-    pub(super) fn check_place(&self, stream: StreamId, operand: &Operand) -> Result<(), String> {
+    pub(super) fn check_place(
+        &self,
+        stream: StreamId,
+        op: &str,
+        operand: &Operand,
+    ) -> Result<(), String> {
         let track = &self.streams[stream.index()];
         let arena: ArenaId = self.slots.storage(self.slots.storage_of(operand.tensor)).arena;
         if arena == track.memory {
             return Ok(());
         }
         let device = self.planner.device(arena);
-        let reads = !operand.access.writes() && track.reads.contains(device);
+        let reads = !operand.access.writes()
+            && (track.reads.contains(device) || op == "copy" && track.copies.contains(device));
         if reads || track.writes.contains(device) {
             return Ok(());
         }

@@ -301,7 +301,7 @@ impl Builder {
         }
         let memory = self.planner.arena(&facts.memory);
         let decl = StreamDecl { key: key.clone(), mode };
-        let mut track = StreamTrack::new(decl, memory, facts.reads, facts.writes);
+        let mut track = StreamTrack::new(decl, memory, facts);
         track.trusting = !self.protection.memory();
         self.streams.push(track);
         Ok(StreamId((self.streams.len() - 1) as u16))
@@ -310,6 +310,11 @@ impl Builder {
     /// The streams known, by id.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = &StreamDecl> {
         self.streams.iter().map(|t| &t.decl)
+    }
+
+    /// Whether `copy` on a stream reads tensors where they lie in `device`'s memory.
+    pub fn copies_from(&self, stream: StreamId, device: &DeviceId) -> bool {
+        self.streams.get(stream.index()).is_some_and(|t| t.copies.contains(device))
     }
 
     /// The place of the last instruction given to `stream`; its start if there is none.

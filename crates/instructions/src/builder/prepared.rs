@@ -185,7 +185,7 @@ impl Builder {
             }
             self.usable(tensor, None)?;
             let operand = Operand { tensor: tensor.id, access };
-            self.check_place(stream, &operand).map_err(refused)?;
+            self.check_place(stream, op, &operand).map_err(refused)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode, StreamType};
 
+use crate::catalog::StreamFacts;
 use crate::frontier::Frontier;
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, Knowledge};
@@ -27,6 +28,8 @@ pub(super) struct StreamTrack {
     pub(super) reads: SmallVec<[DeviceId; 2]>,
     /// Where tensors that are read or changed may lie beside that.
     pub(super) writes: SmallVec<[DeviceId; 1]>,
+    /// Where tensors that `copy` reads may lie beside those.
+    pub(super) copies: Vec<DeviceId>,
     /// Whether the program has promised that released memory is free for everyone.
     pub(super) trusting: bool,
     /// Whether ops run on it. Others only order.
@@ -49,20 +52,16 @@ pub(super) struct StreamTrack {
 }
 
 impl StreamTrack {
-    pub(super) fn new(
-        decl: StreamDecl,
-        memory: ArenaId,
-        reads: SmallVec<[DeviceId; 2]>,
-        writes: SmallVec<[DeviceId; 1]>,
-    ) -> StreamTrack {
+    pub(super) fn new(decl: StreamDecl, memory: ArenaId, facts: StreamFacts) -> StreamTrack {
         use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
         let orders = matches!(decl.key.ty, Barrier | CriticalSection | LazyJobLauncher);
         StreamTrack {
             runs_ops: !orders,
             decl,
             memory,
-            reads,
-            writes,
+            reads: facts.reads,
+            writes: facts.writes,
+            copies: facts.copies,
             trusting: false,
             seq: 0,
             known: Frontier::new(),

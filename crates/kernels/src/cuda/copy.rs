@@ -58,7 +58,9 @@ fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
 pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_>) -> Result<()> {
     let native = native(ctx)?;
     if !native.reaches(from.data)? || !native.reaches(to.data)? {
-        return Err(Unsupported::of("a tensor with gaps in host memory that is not pinned"));
+        return Err(Unsupported::of(
+            "a tensor with gaps in memory that kernels of the device do not reach",
+        ));
     }
     // SAFETY: the context's maker answers for the operands.
     unsafe { strided(native, from, to) }

@@ -9,7 +9,8 @@
 //! | one memory | the same, or the host's pinned and unpinned | `copy` on the stream given |
 //! | host | device | `copy` on the device's host-to-device stream |
 //! | device | host | `copy` on the device's device-to-host stream |
-//! | device | another device | both, through host memory, pinned where there is some |
+//! | device | another device that copies from it | `copy` on the latter's host-to-device stream |
+//! | device | any other | both, through host memory, pinned where there is some |
 
 use millstream_types::{DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec};
 
@@ -85,7 +86,8 @@ impl Tensor {
         if from == to || (from.is_host() && to.is_host()) {
             return copy(self, stream);
         }
-        if !from.is_host() && !to.is_host() {
+        let into = |device: &DeviceId| StreamKey::new(device.clone(), StreamType::Host2Device, 0);
+        if !from.is_host() && !to.is_host() && !machine.copies_directly(from, &into(to))? {
             let host = machine.staging(from)?;
             return self.copy_to_from(&host, origin.clone())?.transfer(target, stream, origin);
         }
@@ -93,11 +95,11 @@ impl Tensor {
             true => self.clone(),
             false => self.copy_to_from(&machine.worker_of(self)?, origin.clone())?,
         };
-        let (device, ty) = match to.is_host() {
-            true => (from, StreamType::Device2Host),
-            false => (to, StreamType::Host2Device),
+        let key = match to.is_host() {
+            true => StreamKey::new(from.clone(), StreamType::Device2Host, 0),
+            false => into(to),
         };
-        copy(&dense, &machine.any_stream(&StreamKey::new(device.clone(), ty, 0))?)
+        copy(&dense, &machine.any_stream(&key)?)
     }
 
     /// What the host reads in this tensor's stead, and on which stream: a small tensor of a device is

@@ -251,6 +251,12 @@ impl Machine {
         self.any_stream(&key)
     }
 
+    /// Whether copies on the stream of this key read tensors where they lie in `device`'s memory.
+    pub(crate) fn copies_directly(&self, device: &DeviceId, key: &StreamKey) -> Result<bool> {
+        let stream = self.any_stream(key)?;
+        Ok(self.shared.lock()?.builder.copies_from(stream.id, device))
+    }
+
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
         self.own(tensor.machine().shared.engine.machine, "the tensor")?;
         Ok(tensor.tensor_ref())

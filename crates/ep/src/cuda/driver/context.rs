@@ -95,6 +95,16 @@ impl Context {
         Ok(())
     }
 
+    /// The driver's handle.
+    pub(super) fn raw(&self) -> CUcontext {
+        self.raw
+    }
+
+    /// Who is told of errors.
+    pub(super) fn report(&self) -> &Report {
+        &self.report
+    }
+
     /// Tells of what went wrong where nobody could be told.
     pub(super) fn complain(&self, outcome: Answer<()>) {
         match outcome {
@@ -141,14 +151,6 @@ impl Context {
         // SAFETY: as above.
         let code = unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) };
         check("cuCtxGetStreamPriorityRange", code).map(|()| (least, most))
-    }
-
-    /// Whether this device can use the other's memory by its addresses.
-    pub(in crate::cuda) fn can_reach(&self, other: &Context) -> Answer<bool> {
-        let mut can = 0;
-        // SAFETY: both devices were found when their contexts were made.
-        let code = unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, self.device, other.device) };
-        check("cuDeviceCanAccessPeer", code).map(|()| can != 0)
     }
 }
 

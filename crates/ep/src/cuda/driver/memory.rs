@@ -3,13 +3,16 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUpointer_attribute_enum as PointerAttribute, CUresult};
+use cudarc::driver::sys::{self, CUpointer_attribute_enum as PointerAttribute};
 
 use super::context::{address, count};
 use super::{Answer, Context, DriverError, check};
 
 /// Pinned memory that every context may use.
 const PORTABLE: u32 = 1;
+
+/// The type of device memory (`CU_MEMORYTYPE_DEVICE`).
+const DEVICE: u32 = 2;
 
 /// A block of a device's memory.
 pub(in crate::cuda) struct DeviceBlock {
@@ -91,16 +94,35 @@ impl Drop for PinnedBlock {
     }
 }
 
-/// Whether the driver knows the memory at an address: a device's, or pinned. Copies of other memory
-/// may block.
-pub(in crate::cuda) fn is_known(context: &Context, at: *const u8) -> Answer<bool> {
+/// Whose memory lies at an address, as far as the driver knows. Copies of other memory may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cuda) enum Owner {
+    /// The host's, not pinned.
+    Unknown,
+    /// The host's, pinned.
+    Pinned,
+    /// That of the device of this number.
+    Device(u32),
+}
+
+/// Asks for the owner of the memory at an address.
+pub(in crate::cuda) fn owner(context: &Context, at: *const u8) -> Answer<Owner> {
     context.enter()?;
-    let mut kind = 0u32;
-    let which = PointerAttribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    // SAFETY: the driver writes a number of the attribute's type; the address is only looked up.
-    let code = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), which, address(at)) };
-    match code {
-        CUresult::CUDA_ERROR_INVALID_VALUE => Ok(false),
-        code => check("cuPointerGetAttribute", code).map(|()| kind != 0),
-    }
+    let (mut kind, mut device) = (0u32, 0i32);
+    let mut which = [
+        PointerAttribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        PointerAttribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+    ];
+    let mut to = [(&raw mut kind).cast(), (&raw mut device).cast()];
+    let (count, at) = (which.len() as u32, address(at));
+    // SAFETY: the driver writes two numbers of the attributes' types; the address is only looked up.
+    // Of memory that it does not know, the type stays zero.
+    let code =
+        unsafe { sys::cuPointerGetAttributes(count, which.as_mut_ptr(), to.as_mut_ptr(), at) };
+    check("cuPointerGetAttributes", code)?;
+    Ok(match (kind, u32::try_from(device)) {
+        (0, _) => Owner::Unknown,
+        (DEVICE, Ok(device)) => Owner::Device(device),
+        _ => Owner::Pinned,
+    })
 }

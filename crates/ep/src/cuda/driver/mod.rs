@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `context` | contexts, and which one a thread has |
 //! | `objects` | streams and events |
+//! | `peers` | whether devices reach one another's memory |
 //! | `memory` | device memory, pinned memory |
 //! | `modules` | modules, kernels |
 //!
@@ -14,6 +15,7 @@ mod context;
 mod memory;
 mod modules;
 mod objects;
+mod peers;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -25,9 +27,10 @@ use super::library;
 
 pub(super) use context::Context;
 pub use context::Counts;
-pub(super) use memory::{DeviceBlock, PinnedBlock, is_known};
+pub(super) use memory::{DeviceBlock, Owner, PinnedBlock, owner};
 pub(super) use modules::{Function, Module};
 pub(super) use objects::{RawEvent, RawStream};
+pub(super) use peers::can_reach;
 
 /// Told of errors that nobody else could be told of.
 pub type Report = Arc<dyn Fn(&DriverError) + Send + Sync>;
