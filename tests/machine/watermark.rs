@@ -122,3 +122,21 @@ fn a_loop_of_temporaries_on_two_streams_takes_little() {
     let usage = m.memory().unwrap().swap_remove(0);
     assert!(usage.reserved_peak < 34 << 20, "{usage}");
 }
+
+/// The inline driver waits for a device that falls behind, but not for long for one that stands still:
+/// it may wait for the program.
+#[test]
+fn the_inline_driver_is_not_held_up_by_a_device_that_stands_still() {
+    let (config, hand) = by_hand_config();
+    let m = Machine::new(MachineConfig { driver: DriverKind::Inline, ..config }).unwrap();
+    let s = [sim(&m, 0), sim(&m, 1)];
+    let x = m.empty(&s[0], f32_spec(&[1])).unwrap();
+    m.call("fill", &[&x]).attr("value", 1.0).on(&s[0]).unwrap();
+    for k in 1..600 {
+        m.call("mul_", &[&x, &x]).on(&s[k % 2]).unwrap();
+    }
+    let made = m.stats().unwrap().events_created;
+    assert!(made > 500, "{made} events");
+    hand.switch(ep::sim::Completion::IssueOrder);
+    assert_eq!(read(&x), [1.0]);
+}

@@ -5,11 +5,12 @@ use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use millstream_instructions::builder::{EventRef, SectionId};
-use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
+use millstream_instructions::{ArenaId, Arenas, Builder, Frontier, Need, Outcome, TensorRef};
 use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 
 use crate::calls::Calls;
 use crate::cancel;
+use crate::engine::Engine;
 use crate::guard;
 use crate::inside::Inside;
 use crate::job::Ended;
@@ -27,6 +28,8 @@ pub(crate) struct Emission {
     pub(crate) next_list: u32,
     /// Whether an emission was left half done.
     pub(crate) is_broken: bool,
+    /// Inline: how many emissions are made before devices that fall behind are waited for again.
+    pub(crate) given_up: u32,
 }
 
 /// Something that a handle's drop has let go of.
@@ -98,6 +101,12 @@ impl Emission {
     }
 }
 
+/// How long the inline driver waits for devices among which nothing moves.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How many emissions it makes after that before it waits again.
+const GIVEN_UP: u32 = 1 << 12;
+
 /// How often a waiting thread looks before it sleeps. A few microseconds: shorter than a wake-up.
 const SPINS: u32 = spins(2000);
 
@@ -144,7 +153,8 @@ impl Shared {
             }
             self.drain(&mut emission);
             emission.router.within = cancel::current();
-            if self.driver == DriverKind::Inline {
+            if emission.given_up > 0 {
+                emission.given_up -= 1;
                 return Ok(emission);
             }
             let Emission { builder, router, .. } = &mut *emission;
@@ -153,10 +163,33 @@ impl Shared {
             };
             emission.router.within = None;
             drop(emission);
+            if self.driver == DriverKind::Inline {
+                if !self.comes_inline(&crowd)? {
+                    self.lock()?.given_up = GIVEN_UP;
+                }
+                continue;
+            }
             for point in crowd.iter() {
                 self.wait_point(point, None)?;
             }
         }
+    }
+
+    /// Inline: goes on with what there is until these points have passed. Returns false once nothing
+    /// has moved for a while: what is left may wait for the program, which must not be held up.
+    fn comes_inline(&self, crowd: &Frontier) -> Result<bool> {
+        let Engine { points, backlog, .. } = &*self.engine;
+        let (mut pending, mut since) = (backlog.pending(), Instant::now());
+        while !crowd.iter().all(|point| points.reached(point, Mark::Completed)) {
+            let before = std::mem::replace(&mut pending, backlog.pending());
+            if pending < before {
+                since = Instant::now();
+            } else if since.elapsed() > PATIENCE {
+                return Ok(false);
+            }
+            self.advance_inline(PATIENCE)?;
+        }
+        Ok(true)
     }
 
     /// Leaves the critical section after an emission.

@@ -38,12 +38,6 @@ pub(crate) fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     MachineConfig { driver, sync, host_workers: 2, threads: 2, ..of }
 }
 
-/// The most events on their way. The inline driver holds nobody back, and the device runs by itself:
-/// how far it falls behind is its matter.
-pub(crate) fn most_events(driver: DriverKind) -> u64 {
-    if driver == DriverKind::Inline { 10_000 } else { crate::base::most_events(driver) }
-}
-
 /// A machine of any driver with ops that fail.
 pub(crate) fn failing(driver: DriverKind) -> Machine {
     let mut config = config(driver, SyncPolicy::Frontier);

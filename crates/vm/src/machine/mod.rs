@@ -142,8 +142,15 @@ impl Machine {
         let watch = watched.map(|limit| Watch::start(engine.clone(), limit)).transpose()?;
         router.watch.clone_from(&watch);
         let (calls, ended_jobs) = (Calls::default(), SmallVec::new());
-        let emission =
-            Emission { builder, router, calls, ended_jobs, next_list: 0, is_broken: false };
+        let emission = Emission {
+            builder,
+            router,
+            calls,
+            ended_jobs,
+            next_list: 0,
+            is_broken: false,
+            given_up: 0,
+        };
         let shared = Shared {
             engine,
             emission: Mutex::new(emission),

@@ -21,12 +21,6 @@ pub(super) fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     MachineConfig { driver, sync, devices, host_workers: 2, threads: 2, ..MachineConfig::default() }
 }
 
-/// The most events on their way. The inline driver holds nobody back, and the device runs by itself:
-/// how far it falls behind is its matter.
-pub(super) fn most_events(driver: DriverKind) -> u64 {
-    if driver == DriverKind::Inline { 10_000 } else { super::base::most_events(driver) }
-}
-
 /// A machine of any driver with ops that fail.
 pub(super) fn failing(driver: DriverKind) -> Machine {
     let mut config = config(driver, SyncPolicy::Frontier);
