@@ -1,5 +1,8 @@
 //! Copies from one device to another: where it lies if they reach one another, else by way of the host.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use millstream::ep::cuda::CudaConfig;
 use millstream::{DType, DeviceId, DriverKind, Layout, Machine, Stream, StreamKey, StreamType};
 use millstream::{Result, Tensor, TensorSpec};
@@ -164,6 +167,25 @@ fn a_copy_that_is_refused_is_the_instructions_failure() {
             assert_eq!(copied(&x, one).unwrap(), [1.0, -2.0]);
             assert_eq!(read(&x).unwrap(), [1.0, -2.0]);
         });
+    }
+}
+
+#[test]
+fn a_device_is_lost_at_a_copy() {
+    for driver in DRIVERS {
+        let turn = stand_in().turn();
+        let quiet = CudaConfig { report: Arc::new(|_| ()), ..CudaConfig::default() };
+        let m = machine(driver, quiet);
+        let [zero, one] = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
+        let x = upload(&m, &zero, &[1.0, -2.0]);
+        m.synchronize().unwrap();
+        turn.fail(Failure::lost("cuMemcpyPeerAsync", 0, code::LAUNCH_FAILED));
+        let error = copied(&x, &one).unwrap_err().to_string();
+        assert!(error.contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
+        drop(x);
+        let report = m.shutdown(Duration::from_secs(60));
+        assert!(!report.leaked && report.hanging.is_empty(), "{report:?}");
+        no_violations();
     }
 }
 
