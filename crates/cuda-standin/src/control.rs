@@ -124,8 +124,8 @@ impl StandIn {
         self.number("standin_count", call)
     }
 
-    /// How many there are of `what`: `streams`, `events`, `modules`, `products` (handles of cuBLAS),
-    /// `device bytes`, `pinned bytes`, `contexts`.
+    /// How many there are of `what`: `streams`, `events`, `modules`, `pools`, `products` (handles of
+    /// cuBLAS), `device bytes`, `pinned bytes`, `contexts`.
     pub fn open(&self, what: &str) -> u64 {
         self.number("standin_open", what)
     }
@@ -249,6 +249,7 @@ extern "C" fn standin_open(what: *const c_char) -> u64 {
     match &*name_of(what) {
         "streams" => state.streams.values().filter(|s| !s.closed).count() as u64,
         "events" => state.events.values().filter(|e| !e.gone).count() as u64,
+        "pools" => state.pools.len() as u64,
         "modules" => state.modules.len() as u64,
         "products" => state.products.len() as u64,
         "device bytes" => devices.sum(),

@@ -30,6 +30,10 @@ pub(crate) struct Block {
     pub(crate) bytes: u64,
     /// How many commands that have not completed use it.
     pub(crate) users: u64,
+    /// The pool that it came from.
+    pub(crate) pool: Option<u64>,
+    /// Whether the stream has got to its allocation.
+    pub(crate) is_there: bool,
     host: HostBlock,
 }
 
@@ -93,7 +97,8 @@ impl Memory {
         };
         let name = format!("{letter}{count}");
         *count += 1;
-        self.blocks.insert(base, Block { kind, name, bytes, users: 0, host });
+        self.blocks
+            .insert(base, Block { kind, name, bytes, users: 0, pool: None, is_there: true, host });
         Some(base)
     }
 
@@ -104,6 +109,11 @@ impl Memory {
 
     pub(crate) fn in_use(&self, kind: Kind) -> u64 {
         self.blocks.values().filter(|b| b.kind == kind).map(|b| b.bytes).sum()
+    }
+
+    /// How many came from a pool.
+    pub(crate) fn of_pool(&self, pool: u64) -> usize {
+        self.blocks.values().filter(|b| b.pool == Some(pool)).count()
     }
 
     pub(crate) fn get(&self, base: u64) -> Option<&Block> {
@@ -137,6 +147,12 @@ impl Memory {
         let Some((base, block)) = self.around(address) else {
             return Err(format!("{address:#x} lies in no allocation"));
         };
+        if !block.is_there {
+            return Err(format!(
+                "{} is used before its stream has got to its allocation",
+                block.name
+            ));
+        }
         let within = address - base;
         if within.checked_add(bytes).is_none_or(|end| end > block.bytes) {
             let (name, all) = (&block.name, block.bytes);

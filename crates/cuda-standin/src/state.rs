@@ -80,6 +80,8 @@ pub(crate) struct State {
     pub(crate) streams: BTreeMap<u64, StreamState>,
     pub(crate) events: BTreeMap<u64, EventState>,
     pub(crate) modules: BTreeMap<u64, Module>,
+    /// The devices of memory pools.
+    pub(crate) pools: BTreeMap<u64, u32>,
     /// Handles of cuBLAS.
     pub(crate) products: BTreeMap<u64, Products>,
     /// Kernels by handle, with the module that they are from.
@@ -199,6 +201,7 @@ impl State {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
+            pools: BTreeMap::new(),
             products: BTreeMap::new(),
             functions: BTreeMap::new(),
             faults: Faults::default(),
@@ -244,6 +247,7 @@ impl State {
             self.streams.clear();
             self.events.clear();
             self.modules.clear();
+            self.pools.clear();
             self.products.clear();
             self.functions.clear();
         }

@@ -10,12 +10,36 @@ use crate::state::{Answer, Driver, State, driver};
 
 /// What a stream runs.
 pub(crate) enum Command {
-    Copy { to: usize, from: usize, bytes: usize },
-    Fill { to: usize, value: Vec<u8>, times: usize },
-    Kernel { name: String, run: Box<dyn FnOnce() -> anyhow::Result<()> + Send> },
-    Host { function: unsafe extern "C" fn(*mut c_void), data: usize },
-    Record { event: u64, record: u64 },
-    Wait { event: u64, record: u64 },
+    Copy {
+        to: usize,
+        from: usize,
+        bytes: usize,
+    },
+    Fill {
+        to: usize,
+        value: Vec<u8>,
+        times: usize,
+    },
+    Kernel {
+        name: String,
+        run: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
+    },
+    Host {
+        function: unsafe extern "C" fn(*mut c_void),
+        data: usize,
+    },
+    Record {
+        event: u64,
+        record: u64,
+    },
+    Wait {
+        event: u64,
+        record: u64,
+    },
+    /// Memory that is there from here on.
+    Arrive {
+        block: u64,
+    },
 }
 
 pub(crate) struct StreamState {
@@ -122,6 +146,12 @@ fn run(driver: &'static Driver, handle: u64) {
         stream.running = true;
         let record = match command {
             Command::Record { event, record } => Some((event, record)),
+            Command::Arrive { block } => {
+                if let Some(block) = state.memory.get_mut(block) {
+                    block.is_there = true;
+                }
+                None
+            }
             command => {
                 drop(state);
                 let failed = execute(command);
@@ -187,7 +217,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
             // once, on any thread.
             unsafe { function(data as *mut c_void) };
         }
-        Command::Record { .. } | Command::Wait { .. } => {}
+        Command::Record { .. } | Command::Wait { .. } | Command::Arrive { .. } => {}
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ const VERSION: c_int = 12_000;
 /// Contexts are the device's number plus this.
 const CONTEXT: u64 = 1 << 62;
 
-fn device(number: c_int) -> Result<u32, u32> {
+pub(super) fn device(number: c_int) -> Result<u32, u32> {
     u32::try_from(number).ok().filter(|&d| d < DEVICES).ok_or(code::INVALID_DEVICE)
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use super::device::device_of;
 use super::put;
 use super::streams::known;
-use crate::memory::{Kind, Memory, Range};
+use crate::memory::{Block, Kind, Memory, Range};
 use crate::state::{Answer, State, answer_in_context, current};
 use crate::stream::{Command, hand_over};
 use crate::{DEVICE_BYTES, code};
@@ -27,12 +27,18 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
     })
 }
 
-fn free(call: &'static str, state: &mut State, address: u64, pinned: bool) -> Answer<String> {
+/// Takes an allocation of the right kind away, if nobody uses it. Returns its name.
+pub(super) fn taken(
+    call: &'static str,
+    state: &mut State,
+    address: u64,
+    is_right: fn(&Block) -> bool,
+) -> Answer<String> {
     let Some(block) = state.memory.get(address) else {
         return Err(state.violation(call, "this was not allocated", code::INVALID_VALUE));
     };
     let (name, users) = (block.name.clone(), block.users);
-    if (block.kind == Kind::Pinned) != pinned {
+    if !is_right(block) {
         let what = format!("{name} is memory of another kind");
         return Err(state.violation(call, &what, code::INVALID_VALUE));
     }
@@ -41,13 +47,16 @@ fn free(call: &'static str, state: &mut State, address: u64, pinned: bool) -> An
         return Err(state.violation(call, &what, code::INVALID_VALUE));
     }
     state.memory.free(address);
-    Ok(format!("({name})"))
+    Ok(name)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     const CALL: &str = "cuMemFree_v2";
-    answer_in_context(CALL, |state, _| free(CALL, state, address, false))
+    answer_in_context(CALL, |state, _| {
+        let plain = |block: &Block| block.kind != Kind::Pinned && block.pool.is_none();
+        Ok(format!("({})", taken(CALL, state, address, plain)?))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -64,7 +73,10 @@ unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: c_ui
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeHost(address: u64) -> u32 {
     const CALL: &str = "cuMemFreeHost";
-    answer_in_context(CALL, |state, _| free(CALL, state, address, true))
+    answer_in_context(CALL, |state, _| {
+        let name = taken(CALL, state, address, |block| block.kind == Kind::Pinned)?;
+        Ok(format!("({name})"))
+    })
 }
 
 #[unsafe(no_mangle)]

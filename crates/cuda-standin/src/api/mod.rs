@@ -15,6 +15,7 @@ mod events;
 mod launch;
 mod memory;
 mod nvrtc;
+mod pools;
 mod streams;
 
 use std::ffi::{CStr, c_char};

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::put;
 use crate::code;
-use crate::state::{Answer, State, answer_in_context};
+use crate::state::{Answer, State, answer_in_context, driver};
 use crate::stream::{Command, hand_over, open};
 
 /// The name of an open stream.
@@ -61,6 +61,21 @@ unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
             false => Err(code::NOT_READY),
         }
     })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
+    const CALL: &str = "cuStreamSynchronize";
+    let asked =
+        answer_in_context(CALL, |state, _| Ok(format!("({})", known(CALL, state, stream)?)));
+    let mut state = driver().lock();
+    while asked == code::SUCCESS && state.streams.get(&stream).is_some_and(|s| !s.is_idle()) {
+        if let Some(lost) = state.faults.lost {
+            return lost;
+        }
+        state = driver().wait(state);
+    }
+    asked
 }
 
 #[unsafe(no_mangle)]

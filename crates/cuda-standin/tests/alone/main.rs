@@ -5,6 +5,7 @@ mod conformance;
 mod failures;
 mod faults;
 mod peers;
+mod pools;
 mod products;
 mod refusals;
 
@@ -35,8 +36,16 @@ pub(crate) fn no_violations() {
 /// Whatever was made has been destroyed.
 #[track_caller]
 pub(crate) fn nothing_is_left() {
-    const KINDS: [&str; 7] =
-        ["streams", "events", "modules", "products", "device bytes", "pinned bytes", "contexts"];
+    const KINDS: [&str; 8] = [
+        "streams",
+        "events",
+        "modules",
+        "pools",
+        "products",
+        "device bytes",
+        "pinned bytes",
+        "contexts",
+    ];
     for what in KINDS {
         assert_eq!(stand_in().open(what), 0, "{what}");
     }

@@ -160,6 +160,38 @@ fn memory_of_another_context() {
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
 }
 
+/// What a pool gives is there when the stream has got to it, and goes back to a pool.
+#[test]
+fn memory_of_a_pool_before_it_is_there() {
+    let turn = stand_in().turn();
+    let driver = Driver::open();
+    let (own, other) = (driver.stream(), driver.stream());
+    let (mut pool, mut memory) = (0u64, 0u64);
+    // Pinned to a device, no handles, on a device, of number 0; all else zero.
+    let wanted = [1u32, 0, 1, 0].into_iter().chain([0; 20]).collect::<Vec<u32>>();
+    let create = driver.call::<extern "C" fn(*mut u64, *const u32) -> u32>("cuMemPoolCreate");
+    assert_eq!(create(&raw mut pool, wanted.as_ptr()), SUCCESS);
+    let hold = turn.hold();
+    type Allocate = extern "C" fn(*mut u64, usize, u64, u64) -> u32;
+    let allocate = driver.call::<Allocate>("cuMemAllocFromPoolAsync");
+    assert_eq!(allocate(&raw mut memory, 64, pool, own), SUCCESS);
+    let fill = driver.call::<extern "C" fn(u64, u8, usize, u64) -> u32>("cuMemsetD8Async");
+    assert_ne!(fill(memory, 1, 64, other), SUCCESS);
+    violated("m0 is used before its stream has got to its allocation");
+    drop(hold);
+    assert_eq!(driver.one("cuStreamSynchronize", own), SUCCESS);
+    assert_eq!(fill(memory, 1, 64, other), SUCCESS);
+    assert_eq!(driver.one("cuStreamSynchronize", other), SUCCESS);
+    assert_ne!(driver.one("cuMemFree_v2", memory), SUCCESS);
+    assert!(turn.violations()[1].contains("m0 is memory of another kind"));
+    let free = driver.call::<extern "C" fn(u64, u64) -> u32>("cuMemFreeAsync");
+    assert_eq!(free(memory, own), SUCCESS);
+    assert_eq!(driver.one("cuMemPoolDestroy", pool), SUCCESS);
+    assert_ne!(driver.one("cuMemPoolDestroy", pool), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", own), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", other), SUCCESS);
+}
+
 #[test]
 fn a_thread_without_a_context() {
     let _turn = stand_in().turn();

@@ -11,7 +11,8 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::cuda::driver::{
-    Answer, Context, Counts, DriverError, Function, Module, RawStream, can_reach, version,
+    Answer, Context, Counts, DriverError, Function, MemoryPool, Module, RawStream, can_reach,
+    version,
 };
 use crate::cuda::event::CudaEvent;
 use crate::cuda::memory::CudaMemory;
@@ -35,6 +36,8 @@ pub struct Properties {
     pub priorities: (i32, i32),
     /// Its memory in bytes.
     pub memory: u64,
+    /// Whether it has memory pools.
+    pub memory_pools: bool,
     /// The version of the driver's interface: 13000 for CUDA 13.0.
     pub driver: i32,
 }
@@ -62,6 +65,8 @@ pub(super) struct Opened {
 /// A device of a [`CudaBackend`](crate::cuda::CudaBackend).
 pub struct CudaDevice {
     opened: Arc<Opened>,
+    /// Where arenas lie, if not on plain allocations.
+    pool: Option<Arc<MemoryPool>>,
     config: CudaConfig,
     default_limit: u64,
 }
@@ -71,6 +76,7 @@ fn properties(context: &Context) -> Answer<Properties> {
         CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT as COPY_ENGINES,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+        CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED as MEMORY_POOLS,
         CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as MULTIPROCESSORS,
     };
     Ok(Properties {
@@ -80,6 +86,7 @@ fn properties(context: &Context) -> Answer<Properties> {
         copy_engines: context.attribute(COPY_ENGINES)?,
         priorities: context.priorities()?,
         memory: context.memory()?.1,
+        memory_pools: context.attribute(MEMORY_POOLS)? != 0,
         driver: version()?,
     })
 }
@@ -90,14 +97,18 @@ impl CudaDevice {
             let context = Context::retain(id.index(), config.report.clone())?;
             // What others have now stays theirs, and a little is left for what kernels need.
             let limit = context.memory()?.0 / 10 * 9;
-            Ok((properties(&context)?, context, limit))
+            let properties = properties(&context)?;
+            let pooled = config.stream_ordered && properties.memory_pools;
+            let pool = pooled.then(|| MemoryPool::new(context.clone(), id.index())).transpose()?;
+            Ok((properties, context, pool, limit))
         };
         let opened: Answer<_> = open();
-        let (properties, context, default_limit) = opened.map_err(|e| device_error(&id, &e))?;
+        let (properties, context, pool, default_limit) =
+            opened.map_err(|e| device_error(&id, &e))?;
         let tf32 = config.tf32;
         let (modules, peers) = Default::default();
         let opened = Opened { id, properties, tf32, modules, peers, context };
-        Ok(CudaDevice { opened: Arc::new(opened), config: config.clone(), default_limit })
+        Ok(CudaDevice { opened: Arc::new(opened), pool, config: config.clone(), default_limit })
     }
 
     /// What it says of itself.
@@ -202,7 +213,7 @@ impl Device for CudaDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
-        match CudaMemory::new(self.context(), bytes) {
+        match CudaMemory::new(self.context(), self.pool.as_ref(), bytes) {
             Ok(memory) => Ok(Box::new(memory)),
             Err(error) if error.is_out_of_memory() => {
                 let (free, limit) = self.context().memory().unwrap_or_default();

@@ -3,10 +3,10 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::cuda::driver::{Answer, Context, DeviceBlock, PinnedBlock};
+use crate::cuda::driver::{Answer, Context, DeviceBlock, MemoryPool, PinnedBlock};
 use crate::device::{MEMORY_ALIGN, Memory};
 
-/// Memory of a device: one plain allocation of the driver's, never managed memory.
+/// Memory of a device: one allocation of the driver's, plain or from a pool, never managed memory.
 pub(super) struct CudaMemory {
     base: NonNull<u8>,
     bytes: usize,
@@ -20,12 +20,20 @@ unsafe impl Send for CudaMemory {}
 unsafe impl Sync for CudaMemory {}
 
 impl CudaMemory {
-    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Answer<CudaMemory> {
-        let mut block = DeviceBlock::new(context.clone(), bytes)?;
+    pub(super) fn new(
+        context: &Arc<Context>,
+        pool: Option<&Arc<MemoryPool>>,
+        bytes: usize,
+    ) -> Answer<CudaMemory> {
+        let allocate = |bytes| match pool {
+            Some(pool) => DeviceBlock::from_pool(pool.clone(), bytes),
+            None => DeviceBlock::new(context.clone(), bytes),
+        };
+        let mut block = allocate(bytes)?;
         if !block.address().is_multiple_of(MEMORY_ALIGN) {
             // The driver promises 256 bytes; the way to the next aligned address is added.
             drop(block);
-            block = DeviceBlock::new(context.clone(), bytes.saturating_add(MEMORY_ALIGN))?;
+            block = allocate(bytes.saturating_add(MEMORY_ALIGN))?;
         }
         let base = block.address().next_multiple_of(MEMORY_ALIGN);
         let base = NonNull::new(std::ptr::without_provenance_mut(base));

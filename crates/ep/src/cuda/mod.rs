@@ -86,6 +86,11 @@ pub struct CudaConfig {
     /// Whether matrix products of f32 may be computed in TF32: faster, with ten bits of each factor's
     /// fraction. No unless asked for.
     pub tf32: bool,
+    /// Whether arenas lie in a memory pool of the device's, from which memory is taken and given back in
+    /// a stream's order: to give some back then makes nothing wait, and it is kept for the next that is
+    /// wanted. Plain allocations unless asked for, and on devices without pools: arenas are few, large
+    /// and live long, and what a pool keeps no other program can have.
+    pub stream_ordered: bool,
     /// Told of errors when something is destroyed, which nobody else could be told of. Unless given
     /// it writes a line to the standard error.
     pub report: Report,
@@ -94,7 +99,8 @@ pub struct CudaConfig {
 impl Default for CudaConfig {
     fn default() -> CudaConfig {
         let report = |error: &DriverError| eprintln!("millstream: cuda, at an end: {error}");
-        CudaConfig { completion: Completion::default(), tf32: false, report: Arc::new(report) }
+        let (completion, report) = (Completion::default(), Arc::new(report));
+        CudaConfig { completion, tf32: false, stream_ordered: false, report }
     }
 }
 
@@ -103,6 +109,7 @@ impl fmt::Debug for CudaConfig {
         f.debug_struct("CudaConfig")
             .field("completion", &self.completion)
             .field("tf32", &self.tf32)
+            .field("stream_ordered", &self.stream_ordered)
             .finish_non_exhaustive()
     }
 }

@@ -18,8 +18,8 @@ pub struct Counts {
     pub events_destroyed: u64,
     /// Allocations of device memory and pinned memory.
     pub allocations: u64,
-    /// What of them was freed. The driver waits for the whole device to do so, and nothing else here
-    /// makes it wait.
+    /// What of them was freed. The driver waits for the whole device to do so, unless it goes back to a
+    /// pool, and nothing else here makes it wait.
     pub frees: u64,
 }
 

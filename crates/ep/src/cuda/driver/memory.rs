@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUpointer_attribute_enum as PointerAttribute};
 
 use super::context::{address, count};
-use super::{Answer, Context, DriverError, check};
+use super::{Answer, Context, DriverError, MemoryPool, check};
 
 /// Pinned memory that every context may use.
 const PORTABLE: u32 = 1;
@@ -19,6 +19,8 @@ pub(in crate::cuda) struct DeviceBlock {
     raw: u64,
     bytes: usize,
     context: Arc<Context>,
+    /// The pool that it came from; none if it is a plain allocation.
+    pool: Option<Arc<MemoryPool>>,
 }
 
 impl DeviceBlock {
@@ -29,7 +31,14 @@ impl DeviceBlock {
         // SAFETY: the context is the thread's; the driver writes an address.
         check("cuMemAlloc_v2", unsafe { sys::cuMemAlloc_v2(&raw mut raw, bytes.max(1)) })?;
         count(&context.tally.allocations);
-        Ok(DeviceBlock { raw, bytes, context })
+        Ok(DeviceBlock { raw, bytes, context, pool: None })
+    }
+
+    /// As [`DeviceBlock::new`], from a pool.
+    pub(in crate::cuda) fn from_pool(pool: Arc<MemoryPool>, bytes: usize) -> Answer<DeviceBlock> {
+        let (raw, context) = (pool.allocate(bytes.max(1))?, pool.context().clone());
+        count(&context.tally.allocations);
+        Ok(DeviceBlock { raw, bytes, context, pool: Some(pool) })
     }
 
     /// Its first byte, in the device's address space.
@@ -45,8 +54,12 @@ impl DeviceBlock {
 
 impl Drop for DeviceBlock {
     fn drop(&mut self) {
-        // SAFETY: allocated by this value, freed once, and by contract when no stream uses it.
-        let destroy = || check("cuMemFree_v2", unsafe { sys::cuMemFree_v2(self.raw) });
+        let destroy = || match &self.pool {
+            // SAFETY: allocated by this value, freed once, and by contract when no stream uses it.
+            Some(pool) => unsafe { pool.free(self.raw) },
+            // SAFETY: as above.
+            None => check("cuMemFree_v2", unsafe { sys::cuMemFree_v2(self.raw) }),
+        };
         count(&self.context.tally.frees);
         self.context.destroy(destroy);
     }

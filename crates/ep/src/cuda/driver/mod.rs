@@ -6,6 +6,7 @@
 //! | `objects` | streams and events |
 //! | `peers` | whether devices reach one another's memory |
 //! | `memory` | device memory, pinned memory |
+//! | `pool` | memory in a stream's order |
 //! | `modules` | modules, kernels |
 //!
 //! Each type owns one thing of the driver's and destroys it when dropped. What goes wrong then is
@@ -16,6 +17,7 @@ mod memory;
 mod modules;
 mod objects;
 mod peers;
+mod pool;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -31,6 +33,7 @@ pub(super) use memory::{DeviceBlock, Owner, PinnedBlock, owner};
 pub(super) use modules::{Function, Module};
 pub(super) use objects::{RawEvent, RawStream};
 pub(super) use peers::can_reach;
+pub(super) use pool::MemoryPool;
 
 /// Told of errors that nobody else could be told of.
 pub type Report = Arc<dyn Fn(&DriverError) + Send + Sync>;
