@@ -63,6 +63,8 @@ fn what_has_started_ends_and_the_rest_does_not_start() {
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     let x = upload(&s, &m, &[1.0, -2.0]);
     let other = upload(&t, &m, &[3.0]);
+    // Its bytes are written by a function, too.
+    other.synchronize().unwrap();
     let cancellation = Cancellation::new();
     let before = m.memory().unwrap()[0].in_use;
     let (gate, y, event, done) = cancellation.scope(|| {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `context` | contexts, and which one a thread has |
 //! | `objects` | streams and events |
+//! | `functions` | what streams call on the host |
 //! | `peers` | whether devices reach one another's memory |
 //! | `memory` | device memory, pinned memory |
 //! | `pool` | memory in a stream's order |
@@ -13,6 +14,7 @@
 //! told to the context's [`Report`], since a drop has nobody to answer.
 
 mod context;
+mod functions;
 mod memory;
 mod modules;
 mod objects;

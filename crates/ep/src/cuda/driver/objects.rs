@@ -1,12 +1,12 @@
 //! Streams and events.
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUevent, CUstream};
 
 use super::context::{address, count};
+use super::functions::{self, Functions};
 use super::{Answer, Context, Function, check, ready};
 
 /// A stream that waits for no other by itself.
@@ -19,6 +19,7 @@ const DISABLE_TIMING: u32 = 2;
 pub(in crate::cuda) struct RawStream {
     raw: CUstream,
     context: Arc<Context>,
+    functions: Functions,
 }
 
 // SAFETY: a stream may be used from any thread; the driver locks by itself.
@@ -33,7 +34,7 @@ impl RawStream {
         // SAFETY: the context is the thread's; the driver writes a handle.
         let code = unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, NON_BLOCKING, priority) };
         check("cuStreamCreateWithPriority", code)?;
-        Ok(RawStream { raw, context })
+        Ok(RawStream { raw, context, functions: Functions::new() })
     }
 
     pub(in crate::cuda) fn context(&self) -> &Arc<Context> {
@@ -119,30 +120,29 @@ impl RawStream {
     }
 
     /// Has the driver call a function on the host when the stream gets there. It must not call the
-    /// driver. It is never called, nor dropped, if the device is lost before.
+    /// driver. If the device is lost before, it is dropped with the stream.
     pub(in crate::cuda) fn host(&self, function: Box<dyn FnOnce() + Send>) -> Answer<()> {
-        unsafe extern "C" fn call(data: *mut c_void) {
-            // SAFETY: `host` made the pointer from a box, and the driver calls once.
-            let function = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
-            // A panic must not get into the driver. Functions report their own.
-            let _ = catch_unwind(AssertUnwindSafe(function));
-        }
         self.context.enter()?;
-        let data = Box::into_raw(Box::new(function));
-        // SAFETY: the function may be called with the data, once, on any thread.
-        let code = unsafe { sys::cuLaunchHostFunc(self.raw, Some(call), data.cast()) };
-        check("cuLaunchHostFunc", code).inspect_err(|_| {
-            // SAFETY: the driver has not taken it, and will not call.
-            drop(unsafe { Box::from_raw(data) });
-        })
+        let number = self.functions.keep(function);
+        // SAFETY: the function takes any number, on any thread.
+        let code = unsafe { sys::cuLaunchHostFunc(self.raw, Some(functions::call), number) };
+        check("cuLaunchHostFunc", code).inspect_err(|_| self.functions.take_back(number))
     }
 }
 
 impl Drop for RawStream {
     fn drop(&mut self) {
-        // SAFETY: made by this value and destroyed once. What is on its way still runs.
-        let destroy = || check("cuStreamDestroy_v2", unsafe { sys::cuStreamDestroy_v2(self.raw) });
+        let mut is_destroyed = false;
+        let destroy = || {
+            // SAFETY: made by this value and destroyed once. What is on its way still runs.
+            let code = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+            check("cuStreamDestroy_v2", code).inspect(|()| is_destroyed = true)
+        };
         self.context.destroy(destroy);
+        if !is_destroyed {
+            // The device is lost.
+            self.functions.clear();
+        }
     }
 }
 
