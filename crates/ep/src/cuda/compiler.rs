@@ -5,6 +5,7 @@
 //! functions are looked up here.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::ptr::null;
 
@@ -38,7 +39,7 @@ type Words = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// A compiler that was found.
 pub struct Compiler {
-    library: Library,
+    library: ManuallyDrop<Library>,
     place: PathBuf,
 }
 

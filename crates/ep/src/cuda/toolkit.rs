@@ -11,6 +11,7 @@
 //! driver does not take.
 
 use std::error::Error as _;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -61,11 +62,12 @@ impl Wanted {
     }
 
     /// Looks for the library that suits a driver of this version (13000 for CUDA 13.0). Gives also
-    /// where it was found: a file, or a name that the loader knows.
+    /// where it was found: a file, or a name that the loader knows. It is never closed: threads that
+    /// have used it may have to call it when they end.
     ///
     /// # Errors
     /// There is none, with where it was looked for.
-    pub(super) fn open(&self, driver: i32) -> Result<(Library, PathBuf)> {
+    pub(super) fn open(&self, driver: i32) -> Result<(ManuallyDrop<Library>, PathBuf)> {
         let names = self.names(driver);
         let mut places: Vec<PathBuf> = Vec::new();
         match std::env::var_os(self.variable) {
@@ -82,7 +84,7 @@ impl Wanted {
             // SAFETY: loading a library of the toolkit's runs its constructors, which ask nothing
             // of their caller.
             match unsafe { Library::new(&place) } {
-                Ok(library) => return Ok((library, place)),
+                Ok(library) => return Ok((ManuallyDrop::new(library), place)),
                 // The loader's own words name the file, and what that lacks.
                 Err(error) => tried.push(match error.source() {
                     Some(why) => why.to_string(),

@@ -102,7 +102,7 @@ impl Library {
                     .with_context(|| format!("{}: no {}", place.display(), $name))?
             };
         }
-        let functions = Library {
+        Ok(Library {
             create: function!("cublasCreate_v2"),
             destroy: function!("cublasDestroy_v2"),
             set_stream: function!("cublasSetStream_v2"),
@@ -112,10 +112,7 @@ impl Library {
             gemm_batch: function!("cublasGemmStridedBatchedEx_64"),
             name: function!("cublasGetStatusName"),
             meaning: function!("cublasGetStatusString"),
-        };
-        // They are used until the process ends.
-        std::mem::forget(library);
-        Ok(functions)
+        })
     }
 
     /// The error behind an answer, if it is one.
