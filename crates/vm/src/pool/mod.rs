@@ -6,7 +6,7 @@
 //!
 //! # Rules
 //! 1. The lock is held for bookkeeping alone, never while a kernel runs.
-//! 2. Small calls are taken by the dozen, large ones one by one (`share`): a measured average tells
+//! 2. Small calls are taken by the dozen, others as many as are soon done (`share`): a measured average tells
 //!    which they are.
 //! 3. A worker is woken only where the work that is left pays for it: waking one costs tens of
 //!    microseconds.

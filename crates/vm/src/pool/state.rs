@@ -48,7 +48,7 @@ pub(super) struct Shared {
     /// What was ever put into the queue, and how much of it was taken out: for looks without the lock.
     pub(super) given: Watcher<Task>,
     pub(super) entered: AtomicU64,
-    /// Whether the graph takes no more for now.
+    /// Whether the graph has no room: what the queue holds is left there.
     pub(super) full: AtomicBool,
     /// How many can run that nobody has taken.
     pub(super) ready: AtomicUsize,
