@@ -129,8 +129,9 @@ impl Batch<'_> {
         if !Arc::ptr_eq(&call.machine().shared, shared) {
             return Err(Error::Foreign { what: "the call".to_owned() });
         }
-        let stays =
-            |turn: &Turn<'_>| turn.left > 0 && cancel::is_current(&turn.emission.router.within);
+        let stays = |turn: &Turn<'_>| {
+            turn.left > 0 && cancel::is_current(turn.emission.router.within.as_ref())
+        };
         if !self.turn.as_ref().is_some_and(stays) {
             self.begin_turn()?;
         }

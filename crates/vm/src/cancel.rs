@@ -10,7 +10,7 @@
 //!    meet: others rely on that.
 //! 4. A worker learns of scopes by tasks in its queue, so an instruction carries nothing for it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -51,13 +51,13 @@ impl Cancellation {
         struct Restore(Option<Arc<Within>>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                WITHIN.with(|within| within.replace(self.0.take()));
+                enter(self.0.take());
             }
         }
         let outer = current();
         let _restore = Restore(outer.clone());
         let own = Arc::new(Within { own: self.0.clone(), outer });
-        WITHIN.with(|within| within.replace(Some(own)));
+        enter(Some(own));
         work()
     }
 
@@ -95,6 +95,21 @@ crate::sync::thread_local! {
     static WITHIN: RefCell<Option<Arc<Within>>> = const { RefCell::new(None) };
 }
 
+crate::sync::thread_local! {
+    /// Its address, which is asked for at each call of a batch; 0 outside of all scopes.
+    static INNERMOST: Cell<usize> = const { Cell::new(0) };
+}
+
+fn address(within: Option<&Arc<Within>>) -> usize {
+    within.map_or(0, |within| Arc::as_ptr(within).addr())
+}
+
+/// From now on the thread is in these scopes.
+fn enter(within: Option<Arc<Within>>) {
+    INNERMOST.with(|innermost| innermost.set(address(within.as_ref())));
+    WITHIN.with(|current| current.replace(within));
+}
+
 /// The scopes that instructions were submitted in: one, and those around it.
 #[derive(Debug)]
 pub(crate) struct Within {
@@ -109,8 +124,9 @@ pub(crate) fn current() -> Option<Arc<Within>> {
 
 /// Whether `within` are the scopes that this thread is in.
 #[inline]
-pub(crate) fn is_current(within: &Option<Arc<Within>>) -> bool {
-    WITHIN.with(|current| same(current.borrow().as_ref(), within.as_ref()))
+pub(crate) fn is_current(within: Option<&Arc<Within>>) -> bool {
+    // What is compared lives, so that no other has its address.
+    INNERMOST.with(Cell::get) == address(within)
 }
 
 /// Whether these are the same scopes, entered at the same time.

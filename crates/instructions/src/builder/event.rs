@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use millstream_types::{EventId, Point};
 
 use crate::builder::Sink;
+use crate::builder::clock::Clock;
 use crate::frontier::Frontier;
 
 /// How many events that nobody holds any more may be on their way on devices.
@@ -22,7 +23,7 @@ pub struct EventRef {
     /// The place of its record.
     pub at: Point,
     /// What has passed once the record has, the record itself included.
-    pub(super) passed: Frontier,
+    pub(super) passed: Clock,
 }
 
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@
 //!   given out again; a recorder takes those out.
 
 mod call;
+mod clock;
 mod event;
 mod memory;
 mod offline;
@@ -40,6 +41,7 @@ use millstream_types::{
 
 use crate::catalog::StreamCatalog;
 use crate::frontier::Frontier;
+use crate::instruction::Via;
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, ArenaUse, Planner, Points};
 use crate::table::{Body, Instruction};
@@ -52,6 +54,7 @@ pub use protection::Protection;
 pub use region::SectionId;
 pub use stats::{Stats, Waits};
 
+use clock::Clock;
 use event::EventTable;
 use region::Section;
 use slot::SlotTable;
@@ -89,6 +92,12 @@ pub trait Sink {
         origin: &Origin,
     ) {
         self.emit(call.instruction(at, tensors, origin));
+    }
+
+    /// Takes a wait at `at` for `until` as the next instruction.
+    fn emit_wait(&mut self, at: Point, until: Point, via: Via, origin: &Origin) {
+        let body = Body::StreamWaitEvent { at, until, via };
+        self.emit(Instruction { body, origin: origin.clone() });
     }
 
     /// Whether a point has completed. Asked only before a slot is given out again: the answer
@@ -159,11 +168,11 @@ pub struct Builder {
     sections: Vec<Section>,
     planner: Planner,
     /// What every stream knows at its next emission: what the host saw pass, and barriers.
-    fence: Frontier,
+    fence: Clock,
     /// Counts the changes of `fence`.
     fence_epoch: u64,
     /// What the host saw pass.
-    observed: Frontier,
+    observed: Clock,
     /// The op that fills memory which nobody has, if memory is checked.
     scrub: Option<OpId>,
     stats: Stats,
@@ -192,13 +201,13 @@ impl Builder {
             policy: config.sync,
             protection: Protection::default(),
             streams: Vec::new(),
-            slots: SlotTable::default(),
+            slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
             events: EventTable::default(),
             sections: Vec::new(),
             planner: Planner::new(),
-            fence: Frontier::new(),
+            fence: Clock::new(),
             fence_epoch: 0,
-            observed: Frontier::new(),
+            observed: Clock::new(),
             scrub: None,
             stats: Stats::default(),
         }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use millstream_types::{Error, Origin, Point, Result, StreamId, StreamType};
 
 use crate::builder::region::SectionId;
-use crate::builder::{Builder, EventRef, Sink, SyncPolicy, TensorRef, Tensors};
+use crate::builder::{Builder, EventRef, Sink, TensorRef, Tensors};
 use crate::frontier::Frontier;
 use crate::instruction::{Operand, Operands, Resolution, Via};
 use crate::table::Body;
@@ -65,8 +65,9 @@ impl Builder {
         if let Via::Device(event) = via {
             self.events.used(event, at);
         }
-        self.emit(sink, Body::StreamWaitEvent { at, until: event.at, via }, origin);
-        self.learn_from_wait(at, &event.passed);
+        self.emit_wait(sink, at, event.at, via, origin);
+        // What had passed at the record is not forgotten, however long ago that was.
+        self.streams[at.stream.index()].waited(at.seq, event.at, Some(&event.passed));
         Ok(())
     }
 
@@ -106,22 +107,15 @@ impl Builder {
             self.events.used(event, at);
         }
         self.emit(sink, Body::StreamWait { at, until, via }, origin);
-        let passed = self.passed(until);
-        self.learn_from_wait(at, &passed);
+        self.waited(at, until);
         Ok(())
     }
 
     fn resolution_of_wait(&mut self, stream: StreamId, point: Point) -> Resolution {
-        if self.fence.covers(point) {
-            Resolution::Fenced
-        } else if self.policy == SyncPolicy::Frontier
-            && self.streams[stream.index()].known.covers(point)
-        {
-            Resolution::Known
-        } else if self.waits_on_device(stream, point.stream) {
-            Resolution::Device
-        } else {
-            Resolution::Host
+        match self.elided(stream, point) {
+            Some(elided) => elided,
+            None if self.waits_on_device(stream, point.stream) => Resolution::Device,
+            None => Resolution::Host,
         }
     }
 

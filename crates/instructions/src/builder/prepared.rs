@@ -1,8 +1,8 @@
 //! Calls whose schema is asked once, to be made many times on operands that are alike.
 //!
 //! Most calls of a program that repeats itself find everything in order: the operands live, nobody
-//! holds them, and their last uses were on the same in-order stream, whose order is then all that
-//! is needed. Such a call is *plain*: it costs a look at each operand.
+//! holds them, and their last uses were on the same stream, whose order (a pool's: the engine's) is
+//! then all that is needed. Such a call is *plain*: it costs a look at each operand.
 
 use std::sync::Arc;
 
@@ -134,7 +134,6 @@ impl Builder {
         };
         track.fence_epoch == self.fence_epoch
             && track.runs_ops
-            && !track.is_pool()
             && self.policy == SyncPolicy::Frontier
             && tensors.len() == call.operands.len()
             && tensors.iter().zip(&call.operands).all(plain)
@@ -151,8 +150,9 @@ impl Builder {
         origin: &Origin,
     ) -> Result<()> {
         self.ready_for(stream, call, tensors)?;
-        self.wait_for_operands(sink, stream, &call.uses(tensors), origin);
-        self.catch_up(stream);
+        let accesses = call.operands.iter().map(|(_, access)| *access);
+        let uses = tensors.iter().map(|tensor| tensor.id).zip(accesses);
+        self.wait_for_uses(sink, stream, uses, origin);
         Ok(())
     }
 
@@ -163,18 +163,29 @@ impl Builder {
         tensors: &[TensorRef],
     ) -> Result<()> {
         self.runs_kernels(stream)?;
-        let op = self.ops.get(call.op).map_or("?", |o| o.name());
-        let refused = |message| Error::Op { op: op.to_owned(), message };
+        let memory = self.streams[stream.index()].memory;
+        let mut operands = tensors.iter().zip(&call.operands);
+        let is_ready = tensors.len() == call.operands.len()
+            && operands.all(|(tensor, (class, _))| self.slots.is_ready(*tensor, *class, memory));
+        if is_ready { Ok(()) } else { self.look_closer(stream, call, tensors) }
+    }
+
+    /// What is the matter with operands of which one is not as usual; perhaps nothing.
+    #[cold]
+    fn look_closer(
+        &mut self,
+        stream: StreamId,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+    ) -> Result<()> {
+        let op = self.ops.get(call.op).map_or("?", |o| o.name()).to_owned();
+        let refused = |message| Error::Op { op: op.clone(), message };
         let (given, wanted) = (tensors.len(), call.operands.len());
         if given != wanted {
             let message = format!("it was prepared with {wanted} operand(s), {given} given");
             return Err(refused(message));
         }
-        let memory = self.streams[stream.index()].memory;
         for (k, (&tensor, &(class, access))) in tensors.iter().zip(&call.operands).enumerate() {
-            if self.slots.is_ready(tensor, class, memory) {
-                continue;
-            }
             self.slots.live(tensor)?;
             let given = self.slots.classify(tensor.id);
             if given != class {
@@ -185,7 +196,7 @@ impl Builder {
             }
             self.usable(tensor, None)?;
             let operand = Operand { tensor: tensor.id, access };
-            self.check_place(stream, op, &operand).map_err(refused)?;
+            self.check_place(stream, &op, &operand).map_err(refused)?;
         }
         Ok(())
     }

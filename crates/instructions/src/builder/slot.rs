@@ -27,7 +27,7 @@ pub(super) struct Storage {
     /// The same for further streams. Few storages are read by several streams between two writes.
     further_reads: Vec<Point>,
     pub(super) held: Option<SectionId>,
-    /// The last use of any kind.
+    /// The last use of any kind, where it is asked for.
     pub(super) last_use: Point,
     /// The live tensors that are views of it.
     pub(super) tensors: u32,
@@ -62,6 +62,13 @@ impl Storage {
         first.into_iter().chain(self.further_reads.iter().copied())
     }
 
+    /// Calls `found` for each of them; perhaps for the start of a stream as well, which has passed.
+    #[inline]
+    pub(super) fn each_read(&self, mut found: impl FnMut(Point)) {
+        found(self.first_read);
+        self.further_reads.iter().copied().for_each(found);
+    }
+
     /// The points of all last uses.
     pub(super) fn death(&self) -> Frontier {
         self.reads().chain([self.last_write]).collect()
@@ -77,10 +84,9 @@ impl Storage {
         here(self.last_write) & (reads | !writes)
     }
 
-    /// Notes a use at `point`.
+    /// Notes a use at `point`, as far as the first cache line goes.
     #[inline]
-    pub(super) fn used(&mut self, point: Point, access: Access) {
-        self.last_use = point;
+    fn used(&mut self, point: Point, access: Access) {
         if self.last_write == point {
             // An instruction that reads and writes a storage counts as writing it.
         } else if access.writes() {
@@ -147,6 +153,8 @@ pub(super) struct SlotTable {
     idle_storages: Vec<StorageId>,
     /// The bytes of `free_storages`.
     busy_bytes: u64,
+    /// Whether anybody asks for the last use of any kind.
+    keeps_last_uses: bool,
 }
 
 /// Whether a tensor takes all of a storage of `bytes` bytes.
@@ -169,6 +177,10 @@ fn reuse<T: Copy>(queue: &mut VecDeque<(T, Frontier)>, sink: &dyn Sink) -> Optio
 }
 
 impl SlotTable {
+    pub(super) fn new(keeps_last_uses: bool) -> SlotTable {
+        SlotTable { keeps_last_uses, ..SlotTable::default() }
+    }
+
     pub(super) fn new_storage(&mut self, storage: Storage, sink: &dyn Sink) -> StorageId {
         let found = self.idle_storages.pop().or_else(|| {
             let (id, bytes) = reuse(&mut self.free_storages, sink)?;
@@ -227,8 +239,7 @@ impl SlotTable {
         }
     }
 
-    /// Whether a use on `stream`, which is in order and works on `memory`, needs nothing but that
-    /// stream's order: the tensor lives, lies there and is of this class, nobody holds it, and what
+    /// Whether a use on `stream`, which works on `memory`, needs nothing but that stream's order: the tensor lives, lies there and is of this class, nobody holds it, and what
     /// the use comes after was on the stream itself.
     #[inline]
     pub(super) fn is_plain(
@@ -258,8 +269,11 @@ impl SlotTable {
     /// Notes a use of a live tensor.
     #[inline]
     pub(super) fn used(&mut self, tensor: TensorId, at: Point, access: Access) {
-        let storage = self.hot[tensor.index()].storage;
-        self.storages[storage.index()].used(at, access);
+        let storage = &mut self.storages[self.hot[tensor.index()].storage.index()];
+        storage.used(at, access);
+        if self.keeps_last_uses {
+            storage.last_use = at;
+        }
     }
 
     /// The class of a live tensor.

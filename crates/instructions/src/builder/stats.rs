@@ -71,6 +71,13 @@ impl Stats {
         }
     }
 
+    /// Needs without a wait: that the stream knew, and that lay behind the fence.
+    pub(super) const fn elided(&mut self, known: u64, fenced: u64) {
+        self.waits.needed += known + fenced;
+        self.waits.known += known;
+        self.waits.fenced += fenced;
+    }
+
     /// How many instructions of a kind were emitted.
     pub const fn of(&self, kind: Kind) -> u64 {
         self.kinds[kind as usize]

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode, StreamType};
 
+use crate::builder::clock::Clock;
 use crate::catalog::StreamFacts;
-use crate::frontier::Frontier;
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, Knowledge};
 
@@ -37,7 +37,7 @@ pub(super) struct StreamTrack {
     /// The place of the last instruction.
     pub(super) seq: u64,
     /// What the next instruction knows to have passed. On a pool this grows at fences alone.
-    pub(super) known: Frontier,
+    pub(super) known: Clock,
     /// Counts the changes of `known`.
     pub(super) version: u64,
     /// The builder's newest events of this stream, oldest first.
@@ -45,10 +45,43 @@ pub(super) struct StreamTrack {
     pub(super) fence_epoch: u64,
     /// Whether it can wait for the stream of each number on the device, as far as that was asked.
     pub(super) on_device: Vec<Option<bool>>,
-    /// What has passed once the stream has passed a place: from that place on, until the next.
-    history: VecDeque<(u64, Frontier)>,
+    history: History,
     /// Of a pool: all that its instructions so far have waited for.
-    passed: Frontier,
+    passed: Clock,
+}
+
+/// What has passed once a stream has passed a place.
+#[derive(Debug, Default)]
+struct History {
+    /// From each of these places on, until the next, ...
+    places: VecDeque<u64>,
+    /// ... this.
+    states: VecDeque<Clock>,
+}
+
+impl History {
+    fn remember(&mut self, from: u64, state: &Clock) {
+        if let (Some(last), Some(kept)) = (self.places.back(), self.states.back_mut())
+            && *last == from
+        {
+            kept.clone_from(state);
+            return;
+        }
+        let oldest = if self.places.len() == HISTORY { self.states.pop_front() } else { None };
+        if oldest.is_some() {
+            self.places.pop_front();
+        }
+        // Written over, so that nothing is allocated.
+        let mut kept = oldest.unwrap_or_default();
+        kept.clone_from(state);
+        self.places.push_back(from);
+        self.states.push_back(kept);
+    }
+
+    fn at(&self, seq: u64) -> Option<&Clock> {
+        let later = self.places.partition_point(|from| *from <= seq);
+        self.states.get(later.checked_sub(1)?)
+    }
 }
 
 impl StreamTrack {
@@ -64,13 +97,13 @@ impl StreamTrack {
             copies: facts.copies,
             trusting: false,
             seq: 0,
-            known: Frontier::new(),
+            known: Clock::new(),
             version: 0,
             events: SmallVec::new(),
             fence_epoch: 0,
             on_device: Vec::new(),
-            history: VecDeque::new(),
-            passed: Frontier::new(),
+            history: History::default(),
+            passed: Clock::new(),
         }
     }
 
@@ -79,7 +112,7 @@ impl StreamTrack {
     }
 
     /// From place `from` on, the stream knows what `news` knows.
-    pub(super) fn learn(&mut self, from: u64, news: &Frontier) {
+    pub(super) fn learn(&mut self, from: u64, news: &Clock) {
         if self.known.join(news) {
             self.version += 1;
             if self.is_pool() {
@@ -89,40 +122,38 @@ impl StreamTrack {
         }
     }
 
-    /// An instruction of a pool, at `from`, waited for what `news` knows. The next one knows
-    /// nothing of it, but whoever waits for the pool up to `from` does.
-    pub(super) fn pass(&mut self, from: u64, news: &Frontier) {
-        if self.passed.join(news) {
+    /// The instruction at place `from` has waited for `until`, and with it for what had `passed` there.
+    /// All later ones know that as well; on a pool they do not, but whoever waits for the pool up to
+    /// `from` does.
+    pub(super) fn waited(&mut self, from: u64, until: Point, passed: Option<&Clock>) {
+        let is_pool = self.is_pool();
+        let knows = if is_pool { &mut self.passed } else { &mut self.known };
+        let mut news = passed.is_some_and(|passed| knows.join(passed));
+        news |= knows.add(until);
+        if news {
+            self.version += u64::from(!is_pool);
             self.remember(from);
         }
     }
 
     fn remember(&mut self, from: u64) {
         let state = if self.is_pool() { &self.passed } else { &self.known };
-        match self.history.back_mut() {
-            Some((place, kept)) if *place == from => kept.clone_from(state),
-            _ => {
-                if self.history.len() == HISTORY {
-                    self.history.pop_front();
-                }
-                self.history.push_back((from, state.clone()));
-            }
-        }
+        self.history.remember(from, state);
     }
 
-    /// What has passed once the stream has passed place `seq`, but for the place itself.
-    pub(super) fn at(&self, seq: u64) -> Option<&Frontier> {
-        let later = self.history.partition_point(|(from, _)| *from <= seq);
-        self.history.get(later.checked_sub(1)?).map(|(_, known)| known)
+    /// What has passed once the stream has passed place `seq`, but for the place itself, as far as it
+    /// is remembered.
+    pub(super) fn at(&self, seq: u64) -> Option<&Clock> {
+        self.history.at(seq)
     }
 }
 
 /// What all streams know, as the planner asks for it.
 pub(super) struct Known<'a> {
     pub(super) streams: &'a [StreamTrack],
-    pub(super) fence: &'a Frontier,
+    pub(super) fence: &'a Clock,
     pub(super) fence_epoch: u64,
-    pub(super) observed: &'a Frontier,
+    pub(super) observed: &'a Clock,
 }
 
 impl Knowledge for Known<'_> {

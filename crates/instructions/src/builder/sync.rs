@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{EventId, Origin, Point, StreamId, TensorId};
+use millstream_types::{Access, EventId, Origin, Point, StreamId, TensorId};
 
+use crate::builder::clock::Clock;
 use crate::builder::stream::RECENT_EVENTS;
 use crate::builder::{Builder, Sink, SyncPolicy, Tensors};
-use crate::frontier::Frontier;
 use crate::instruction::{Operand, Resolution, Via};
-use crate::table::Body;
+use crate::table::{Body, Kind};
 
 /// The points that an instruction must come after, at most one for each other stream.
 type Hazards = SmallVec<[Point; 4]>;
@@ -30,26 +30,42 @@ impl Builder {
         operands: &[Operand],
         origin: &Origin,
     ) {
+        self.wait_for_uses(sink, stream, operands.iter().map(|o| (o.tensor, o.access)), origin);
+    }
+
+    /// As [`Builder::wait_for_operands`], of tensors and how each is used.
+    #[inline]
+    pub(super) fn wait_for_uses(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        uses: impl Iterator<Item = (TensorId, Access)> + Clone,
+        origin: &Origin,
+    ) {
         self.catch_up(stream);
         if !self.protection.waits() {
             return;
         }
+        let annotated = sink.annotated();
+        if !annotated && self.policy == SyncPolicy::Frontier && self.streams.len() <= 64 {
+            let open = self.open_hazards(stream, uses);
+            return self.settle(sink, stream, &open, origin);
+        }
         let mut hazards = Hazards::new();
-        for operand in operands {
-            self.for_each_hazard(stream, operand, |p| add_hazard(&mut hazards, p));
+        for (tensor, access) in uses.clone() {
+            self.for_each_hazard(stream, tensor, access, |p| add_hazard(&mut hazards, p));
         }
         if hazards.is_empty() {
             return;
         }
         // Waits stand in the order of stream ids, so that equal programs give equal lists.
         hazards.sort_unstable();
-        if !sink.annotated() {
-            self.resolve(sink, stream, &hazards, |_| Tensors::new(), origin);
-            return;
+        if !annotated {
+            return self.resolve(sink, stream, &hazards, |_| Tensors::new(), origin);
         }
         let mut causes: SmallVec<[(Point, TensorId); 8]> = SmallVec::new();
-        for operand in operands {
-            self.for_each_hazard(stream, operand, |p| causes.push((p, operand.tensor)));
+        for (tensor, access) in uses {
+            self.for_each_hazard(stream, tensor, access, |p| causes.push((p, tensor)));
         }
         let tensors_of = |source: StreamId| {
             // In the order of the operands: slots' numbers depend on when slots came free.
@@ -62,6 +78,41 @@ impl Builder {
             tensors
         };
         self.resolve(sink, stream, &hazards, tensors_of, origin);
+    }
+
+    /// Of the points that these uses must come after, those that the stream does not know, in the order
+    /// of stream ids. The others are counted. Of up to 64 streams, of which each is a bit here.
+    #[inline]
+    fn open_hazards(
+        &mut self,
+        stream: StreamId,
+        uses: impl Iterator<Item = (TensorId, Access)>,
+    ) -> Hazards {
+        let (mut open, mut known, mut fenced) = (Hazards::new(), 0u64, 0u64);
+        let knows = &self.streams[stream.index()].known;
+        for (tensor, access) in uses {
+            self.for_each_hazard(stream, tensor, access, |p| {
+                let bit = 1 << (p.stream.0 % 64);
+                if !knows.covers(p) {
+                    add_hazard(&mut open, p);
+                } else if self.fence.covers(p) {
+                    fenced |= bit;
+                } else {
+                    known |= bit;
+                }
+            });
+        }
+        // The newest point of a stream is what counts: an unknown one before one beyond the fence, and
+        // that before others.
+        for p in &open {
+            known &= !(1 << (p.stream.0 % 64));
+            fenced &= !(1 << (p.stream.0 % 64));
+        }
+        self.stats.elided(u64::from(known.count_ones()), u64::from((fenced & !known).count_ones()));
+        if open.len() > 1 {
+            open.sort_unstable();
+        }
+        open
     }
 
     /// Emits the waits for `points`, which the stream does not know.
@@ -79,25 +130,32 @@ impl Builder {
     }
 
     /// Calls `found` for every point on another stream that a use must come after.
-    fn for_each_hazard(&self, stream: StreamId, operand: &Operand, mut found: impl FnMut(Point)) {
-        let storage = self.slots.storage(self.slots.storage_of(operand.tensor));
+    #[inline]
+    fn for_each_hazard(
+        &self,
+        stream: StreamId,
+        tensor: TensorId,
+        access: Access,
+        mut found: impl FnMut(Point),
+    ) {
+        let storage = self.slots.storage(self.slots.storage_of(tensor));
         // Within an in-order stream the queue orders; within a pool the engine does.
         let mut other = |p: Point| {
             if p.stream != stream && p.seq > 0 {
                 found(p);
             }
         };
-        // An earlier use on the same pool waited for itself alone: what came before it must be
-        // waited for again.
-        let here = storage.last_use.stream == stream && self.streams[stream.index()].is_pool();
-        match self.policy {
-            SyncPolicy::LastUsedStream if !here => other(storage.last_use),
-            SyncPolicy::LastUsedStream | SyncPolicy::Frontier => {
-                other(storage.last_write);
-                if operand.access.writes() {
-                    storage.reads().for_each(other);
-                }
+        if self.policy == SyncPolicy::LastUsedStream {
+            // An earlier use on the same pool waited for itself alone: what came before it must be
+            // waited for again.
+            let here = storage.last_use.stream == stream && self.streams[stream.index()].is_pool();
+            if !here {
+                return other(storage.last_use);
             }
+        }
+        other(storage.last_write);
+        if access.writes() {
+            storage.each_read(other);
         }
     }
 
@@ -110,89 +168,144 @@ impl Builder {
         tensors_of: impl Fn(StreamId) -> Tensors,
         origin: &Origin,
     ) {
-        let known_at_first = |b: &Builder, p: Point| b.streams[stream.index()].known.covers(p);
-        // OneFlow's rule knows nothing of what other waits brought along.
-        let transitive = self.policy == SyncPolicy::Frontier;
-        let mut open: SmallVec<[Point; 4]> = SmallVec::new();
-        let mut resolved: SmallVec<[Resolution; 4]> = SmallVec::new();
+        let mut elided: SmallVec<[Option<Resolution>; 4]> = SmallVec::new();
+        let mut open = Hazards::new();
         for &h in hazards {
-            resolved.push(if self.fence.covers(h) {
-                Resolution::Fenced
-            } else if transitive && known_at_first(self, h) {
-                Resolution::Known
-            } else {
+            let by = self.elided(stream, h);
+            elided.push(by);
+            if by.is_none() {
                 open.push(h);
-                Resolution::Host
-            });
-        }
-        // What this instruction's waits have brought so far. On a pool it lives for this
-        // instruction alone; elsewhere it is also what the stream learns.
-        let mut brought = Frontier::new();
-        for (h, mut resolution) in hazards.iter().copied().zip(resolved) {
-            if !resolution.is_elided() {
-                let implied_by = open.iter().copied().find(|&other| {
-                    other != h && self.passed_at(other).is_some_and(|f| f.covers(h))
-                });
-                resolution = match implied_by {
-                    Some(other) if transitive => Resolution::Implied(other),
-                    _ if transitive && brought.covers(h) => Resolution::Implied(h),
-                    _ if self.waits_on_device(stream, h.stream) => Resolution::Device,
-                    _ => Resolution::Host,
-                };
             }
+        }
+        let mut brought = Clock::new();
+        for (&h, elided) in hazards.iter().zip(elided) {
+            let is_open = elided.is_none();
+            let resolution = elided.unwrap_or_else(|| self.resolution(stream, h, &open, &brought));
             self.stats.resolved(resolution);
             if sink.annotated() {
                 let tensors = tensors_of(h.stream);
                 let body = Body::SoftSyncStream { on: stream, needs: h, tensors, resolution };
                 self.emit(sink, body, origin);
             }
-            match resolution {
-                Resolution::Host => self.wait(sink, stream, h, Via::Host, &mut brought, origin),
-                Resolution::Device => {
-                    let (event, at) = self.event_at(sink, h, origin);
-                    self.wait(sink, stream, at, Via::Device(event), &mut brought, origin);
-                }
-                _ => {}
+            if is_open {
+                self.wait(sink, stream, h, resolution, &mut brought, origin);
             }
         }
     }
 
+    /// Why `h` needs no wait on `stream`; none if it may need one.
+    pub(super) fn elided(&self, stream: StreamId, h: Point) -> Option<Resolution> {
+        // OneFlow's rule knows nothing of what other waits brought along.
+        let transitive = self.policy == SyncPolicy::Frontier;
+        if self.fence.covers(h) {
+            Some(Resolution::Fenced)
+        } else if transitive && self.streams[stream.index()].known.covers(h) {
+            Some(Resolution::Known)
+        } else {
+            None
+        }
+    }
+
+    /// Emits what each of `open` needs, of which the stream knows none.
+    fn settle(&mut self, sink: &mut dyn Sink, stream: StreamId, open: &[Point], origin: &Origin) {
+        let mut brought = Clock::new();
+        for &h in open {
+            let resolution = self.resolution(stream, h, open, &brought);
+            self.stats.resolved(resolution);
+            self.wait(sink, stream, h, resolution, &mut brought, origin);
+        }
+    }
+
+    /// How `h` is waited for, which is one of `open`, where this instruction's waits have `brought`
+    /// something already.
+    #[inline]
+    fn resolution(
+        &mut self,
+        stream: StreamId,
+        h: Point,
+        open: &[Point],
+        brought: &Clock,
+    ) -> Resolution {
+        if self.policy == SyncPolicy::Frontier && open.len() > 1 {
+            let brings = |other: &Point| {
+                *other != h && self.passed_at(*other).is_some_and(|passed| passed.covers(h))
+            };
+            if let Some(&other) = open.iter().find(|other| brings(other)) {
+                return Resolution::Implied(other);
+            }
+            if brought.covers(h) {
+                return Resolution::Implied(h);
+            }
+        }
+        match self.waits_on_device(stream, h.stream) {
+            true => Resolution::Device,
+            false => Resolution::Host,
+        }
+    }
+
     /// What has passed once `point` has, but for the point itself, as far as it is remembered.
-    fn passed_at(&self, point: Point) -> Option<&Frontier> {
+    fn passed_at(&self, point: Point) -> Option<&Clock> {
         self.streams[point.stream.index()].at(point.seq)
     }
 
     /// What has passed once `point` has, itself included.
-    pub(super) fn passed(&self, point: Point) -> Frontier {
+    pub(super) fn passed(&self, point: Point) -> Clock {
         let mut passed = self.passed_at(point).cloned().unwrap_or_default();
         passed.add(point);
         passed
     }
 
-    /// Emits one wait and lets the stream know what it brings.
+    /// Emits a wait, if this resolution is one, and lets the stream know what it brings.
+    #[inline]
     fn wait(
         &mut self,
         sink: &mut dyn Sink,
         stream: StreamId,
-        until: Point,
-        via: Via,
-        brought: &mut Frontier,
+        h: Point,
+        resolution: Resolution,
+        brought: &mut Clock,
         origin: &Origin,
     ) {
+        let (until, via) = match resolution {
+            Resolution::Host => (h, Via::Host),
+            Resolution::Device => {
+                let (event, at) = self.event_at(sink, h, origin);
+                (at, Via::Device(event))
+            }
+            _ => return,
+        };
         let at = self.next(stream);
         if let Via::Device(event) = via {
             self.events.used(event, at);
         }
-        self.emit(sink, Body::StreamWaitEvent { at, until, via }, origin);
-        let passed = self.passed(until);
-        brought.join(&passed);
-        self.learn_from_wait(at, &passed);
+        self.emit_wait(sink, at, until, via, origin);
+        self.waited(at, until);
+        // For the waits to come. On a pool the stream itself does not know it.
+        brought.add(until);
+        if let Some(passed) = self.streams[until.stream.index()].at(until.seq) {
+            brought.join(passed);
+        }
     }
 
-    /// The instruction at `at` has waited for what `passed` knows.
-    pub(super) fn learn_from_wait(&mut self, at: Point, passed: &Frontier) {
-        let track = &mut self.streams[at.stream.index()];
-        if track.is_pool() { track.pass(at.seq, passed) } else { track.learn(at.seq, passed) }
+    /// Gives a wait to the sink and counts it.
+    pub(super) fn emit_wait(
+        &mut self,
+        sink: &mut dyn Sink,
+        at: Point,
+        until: Point,
+        via: Via,
+        origin: &Origin,
+    ) {
+        self.stats.count(Kind::StreamWaitEvent);
+        sink.emit_wait(at, until, via, origin);
+    }
+
+    /// The instruction at `at` has waited for `until`, which is another stream's.
+    pub(super) fn waited(&mut self, at: Point, until: Point) {
+        let (waiter, source) = (at.stream.index(), until.stream.index());
+        if let Ok([waiter, source]) = self.streams.get_disjoint_mut([waiter, source]) {
+            waiter.waited(at.seq, until, source.at(until.seq));
+        }
     }
 
     pub(super) fn waits_on_device(&mut self, waiter: StreamId, source: StreamId) -> bool {

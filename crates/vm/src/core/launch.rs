@@ -35,6 +35,12 @@ impl Core {
     pub(super) fn run(&mut self, at: usize, task: Task) -> Option<Task> {
         match task {
             Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
+            Task::Wait { at: point, until, via: Via::Host, .. } => {
+                if self.hold(at, until, Mark::Completed) {
+                    return Some(task);
+                }
+                self.completed(at, point.seq);
+            }
             Task::Wait { at: point, until, via, origin } => {
                 let body = Body::StreamWaitEvent { at: point, until, via };
                 return self.dispatch(at, Instruction { body, origin }).map(Task::run);

@@ -168,7 +168,12 @@ impl State {
         let world = shared.world();
         let mut taken = 0;
         // What is urgent may stand far behind.
-        let enough = if shared.engine.urgent.load(Ordering::Relaxed) { WINDOW } else { 2 * MOST };
+        let urgent = shared.engine.urgent.load(Ordering::Relaxed);
+        // What can run comes first: more is put in by a worker that has nothing else to do.
+        if !urgent && self.ledger.ready() > 0 && self.ledger.live() > WINDOW / 2 {
+            return;
+        }
+        let enough = if urgent { WINDOW } else { 2 * MOST };
         while self.ledger.live() < WINDOW
             && self.ledger.ready() < enough
             && let Some(task) = self.tasks.pop()

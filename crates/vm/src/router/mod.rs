@@ -415,6 +415,15 @@ impl Sink for Router {
         }
     }
 
+    fn emit_wait(&mut self, at: Point, until: Point, via: Via, origin: &Origin) {
+        let origin = origin.clone();
+        if self.recorder.is_some() {
+            let body = Body::StreamWaitEvent { at, until, via };
+            return self.emit(Instruction { body, origin });
+        }
+        self.give(at.stream, at.seq, Task::Wait { at, until, via, origin });
+    }
+
     fn reached(&self, point: Point) -> bool {
         self.engine.points.reached(point, Mark::Completed)
     }
