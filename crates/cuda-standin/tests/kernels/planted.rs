@@ -11,6 +11,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("add", "index < count; index += step", "index + 1 < count; index += step"),
     ("sub", "plus(x, times(negative(a), y))", "plus(x, times(a, y))"),
     ("mul", "int dim = (int)call.rank - 1; dim >= 0", "int dim = (int)call.rank - 1; dim > 0"),
+    // What only the data tell: a divisor.
+    ("fmod", "wrong || y == 0", "wrong || false"),
     // Rows: what the last part of a sum holds, the last step of joining, a bias.
     ("sum", "together(join(total, some), s", "together(total, s"),
     ("_softmax", "half > 0; half /= 2", "half > 1; half /= 2"),
@@ -21,6 +23,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     // Indices: a stride, and a factor.
     ("index_select", "(u64)at * (u64)of[2]", "(u64)at"),
     ("index_add", "a + (float)walk.numbers[0] * b", "a + b"),
+    // A mask: values that are added.
+    ("index_put", "added((T)load(to), (T)load(from))", "(T)load(from)"),
     // Places: the diagonal itself, and which end is first.
     ("tril", "across <= walk.integers[2]", "across < walk.integers[2]"),
     ("flip", "at = length - 1 - at", "at = at"),

@@ -18,9 +18,11 @@ pub(crate) trait Compute: Element + PartialOrd {
     fn sign(self) -> Self;
     fn unordered(self) -> bool;
     fn power(self, exponent: Self) -> Self;
-    /// x - y · trunc(x / y); no integer is divided by zero, that gives 0.
+    /// x - y · trunc(x / y); no integer is divided by zero: that gives 0, and
+    /// is the caller's to refuse.
     fn rest(self, y: Self) -> Self;
-    /// x / y rounded towards zero; no integer is divided by zero, that gives 0.
+    /// x / y rounded towards zero; no integer is divided by zero: that gives 0, and
+    /// is the caller's to refuse.
     fn quotient(self, y: Self) -> Self;
     /// x / y rounded down, as exactly as `x - y · floor(x / y)` wants it.
     fn floor_quotient(self, y: Self) -> Self;

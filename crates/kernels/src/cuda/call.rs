@@ -95,7 +95,7 @@ pub struct Call {
     pub dense: u32,
     /// Their lengths, the last varying fastest.
     pub shape: [u64; RANK],
-    /// The operands; the last is written.
+    /// The operands, of which the last is written; a word may follow that the kernel sets.
     pub operand: [Operand; OPERANDS],
     /// Numbers, as the kernel means them.
     pub numbers: [f64; NUMBERS],
@@ -141,6 +141,20 @@ impl Call {
         }
         call.dense = u32::from(call.is_dense(operands));
         Ok(call)
+    }
+
+    /// The same with a word after the operands, for the kernel to set.
+    ///
+    /// # Errors
+    /// [`Unsupported`]: too many operands.
+    pub(super) fn with_word(mut self, word: *mut u64) -> Result<Call> {
+        let Some(to) = self.operand.get_mut(self.head.operands as usize) else {
+            return Err(Unsupported::of("too many operands"));
+        };
+        let bytes = size_of::<u64>() as u64;
+        to.place = Place { data: word.addr() as u64, bytes };
+        self.head.operands += 1;
+        Ok(self)
     }
 
     fn is_dense(&self, operands: &[RawTensor<'_>]) -> bool {

@@ -8,6 +8,7 @@ use millstream_ep::cuda::Native;
 use millstream_types::DType;
 use millstream_types::layout::contiguous_strides;
 
+use super::apart::Apart;
 use super::source::{Elementwise, computed};
 use super::{KIND, Unsupported, elementwise, native};
 use crate::context::{KernelCtx, RawTensor};
@@ -62,8 +63,9 @@ pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_
             "a tensor with gaps in memory that kernels of the device do not reach",
         ));
     }
+    let apart = Apart::from(native, to);
     // SAFETY: the context's maker answers for the operands.
-    unsafe { strided(native, from, to) }
+    unsafe { strided(native, apart.of(from)?, to) }
 }
 
 /// As [`convert`], of memory that the device reaches.
@@ -73,7 +75,7 @@ pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_
 ///
 /// # Safety
 /// The elements of both are valid until the copy has run, which is ordered against all other uses of
-/// them. `to` names no element twice.
+/// them. `to` names no element twice and shares no memory with `from`.
 pub(super) unsafe fn strided(
     native: &Native,
     from: RawTensor<'_>,

@@ -1,18 +1,21 @@
 //! The kernels of elementwise ops: which function of an op a call means, on which dtypes, and with
 //! which numbers. Dtypes and numbers are treated as the host's kernels treat them.
 //!
-//! Where the host's kernel refuses to divide an integer by zero, this gives 0: a device cannot say.
+//! A kernel that divides integers sets a word where a divisor is zero, and the call has failed when it
+//! completes. No other kernel has such a word.
 
 use std::ffi::CString;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use smallvec::SmallVec;
 
 use millstream_ep::cuda::Native;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::promote::floating;
 use millstream_types::DType;
 
+use super::apart::Apart;
 use super::call::Call;
 use super::functions::{ALONE, Function, Kind, TWINS};
 use super::source::{Elementwise, computed};
@@ -20,7 +23,7 @@ use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::from_scalar;
 use crate::cpu::elementwise::{Input, common_of};
-use crate::cpu::memory::{is_same, may_overlap};
+use crate::cpu::memory::is_same;
 use crate::registry::{Kernel, KernelRegistry};
 
 /// The kernel of an op. Without an output of its own, a call's output is its first input.
@@ -167,15 +170,23 @@ impl Kernel for Op {
 ///
 /// # Errors
 /// [`Unsupported`], the compiler's, or the driver's.
-pub(super) fn run(
-    ctx: &KernelCtx<'_>,
+pub(super) fn run<'a>(
+    ctx: &KernelCtx<'a>,
     kernel: Elementwise<'_>,
-    inputs: &[Input<'_>],
-    out: RawTensor<'_>,
+    inputs: &[Input<'a>],
+    out: RawTensor<'a>,
     numbers: &[Scalar],
 ) -> Result<()> {
-    // SAFETY: the context's maker answers for the operands.
-    unsafe { run_on(native(ctx)?, kernel, inputs, out, numbers) }
+    let native = native(ctx)?;
+    let apart = Apart::from(native, out);
+    let before = |input: &Input<'a>| match *input {
+        // SAFETY: the context's maker answers for the operands.
+        Input::Tensor(x) if !is_same(&x, &out) => unsafe { apart.of(x) }.map(Input::Tensor),
+        other => Ok(other),
+    };
+    let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(before).collect::<Result<_>>()?;
+    // SAFETY: as above, and of the inputs just made.
+    unsafe { run_on(native, kernel, &inputs, out, numbers) }
 }
 
 /// As [`run`], of tensors that need not be the operands of a call.
@@ -185,7 +196,7 @@ pub(super) fn run(
 ///
 /// # Safety
 /// The tensors are valid until the kernel has run, which is ordered against all other uses of them; `out`
-/// names no element twice.
+/// names no element twice. Each input is `out` itself or shares no memory with it.
 pub(super) unsafe fn run_on(
     native: &Native,
     mut kernel: Elementwise<'_>,
@@ -196,9 +207,6 @@ pub(super) unsafe fn run_on(
     let mut operands = Vec::new();
     for input in inputs {
         kernel.inputs.push(match input {
-            Input::Tensor(x) if may_overlap(x, &out) && !is_same(x, &out) => {
-                return Err(Unsupported::of("an operand that shares memory with the result"));
-            }
             Input::Tensor(x) => {
                 operands.push(*x);
                 Some(x.dtype)
@@ -220,9 +228,13 @@ pub(super) unsafe fn run_on(
         };
     }
     kernel.wide = !call.is_narrow();
-    // SAFETY: the kernel touches the elements of the tensors alone, for which the caller answers. A tensor
-    // that shares memory with the result is the result: each thread reads an element before it writes the
-    // same one.
+    if kernel.divides_integers() {
+        let error = anyhow!("{} divided by zero", kernel.common);
+        call = call.with_word(native.fails_with(error)?)?;
+    }
+    // SAFETY: the kernel touches the elements of the tensors alone, for which the caller answers, and a
+    // word that is this call's. An input that is the result: each thread reads an element before it
+    // writes the same one.
     unsafe { launch::launch(native, &kernel.name(), || kernel.source(), call) }
 }
 

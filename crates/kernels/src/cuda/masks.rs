@@ -7,11 +7,12 @@ use anyhow::{Result, ensure};
 use millstream_ops::broadcast::broadcast;
 use millstream_types::{DType, Dims};
 
+use super::apart::Apart;
 use super::copy::convert;
 use super::walk::{Failed, Step, Text, Walk};
-use super::{Unsupported, native, pick, put};
+use super::{native, pick, put};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::memory::{expect_dtype, may_overlap};
+use crate::cpu::memory::expect_dtype;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("nonzero", nonzero),
@@ -29,10 +30,15 @@ macro_rules! chosen {
 
 const NONZERO: Text = chosen!("nonzero", "nonzero.cu");
 const MASKED: Text = chosen!("masked", "masked.cu");
-const PUT: Text = chosen!("put_masked", "put_masked.cu");
+const SET: Text = chosen!("put_masked", "put_masked.cu");
+const ADD: Text = Text {
+    name: "add_masked",
+    text: concat!("#define ADDS\n", include_str!("put_masked.cu"), include_str!("chosen.cu")),
+};
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    [NONZERO.typed(super::SOME), MASKED.sized(), PUT.sized()].concat()
+    let added = ADD.typed(super::SOME);
+    [NONZERO.typed(super::SOME), MASKED.sized(), SET.sized(), added].concat()
 }
 
 /// `nonzero(x)`.
@@ -119,16 +125,13 @@ fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     if mask.dtype != DType::Bool {
         return put::index_put(ctx, op, x, end);
     }
-    if ctx.attrs().bool("accumulate")?.unwrap_or(false) {
-        return Err(Unsupported::of("values added by a mask"));
-    }
-    let values = ctx.operand(1)?;
+    let native = native(ctx)?;
+    let apart = Apart::from(native, x);
+    // SAFETY: the context's maker answers for the operands.
+    let (values, mask) = unsafe { (apart.of(ctx.operand(1)?)?, apart.of(mask)?) };
     ensure!(x.dtype == values.dtype, "{values:?} into {x:?}: schema and kernel disagree");
     let split = mask.shape.len();
     let mask_step = covering(&x, mask)?;
-    if may_overlap(&values, &x) || may_overlap(&mask, &x) {
-        return Err(Unsupported::of("values that share memory with what they are put into"));
-    }
     // The values broadcast to rows of what lies behind the mask.
     let rest: Dims = x.shape[split..].iter().copied().collect();
     let seen: Dims = [1].into_iter().chain(rest.iter().copied()).collect();
@@ -138,7 +141,6 @@ fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     };
     let strides = Step::broadcast(values, &seen).strides;
     let moves = (0..split).map(|_| 0).chain(strides[1..].iter().copied());
-    let native = native(ctx)?;
     let error = anyhow::anyhow!("{rows} rows of values: expected as many as the mask has, or one");
     let failed = Failed::with(native, error)?;
     let steps = [Step::own(x), mask_step, Step::by(values, moves), failed.step(x.shape.len())];
@@ -147,5 +149,10 @@ fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     let walk = Walk::new(x.shape, split, &steps)?.integers(&integers)?;
     // SAFETY: the kernel writes elements of x, which names none twice, and reads those of the mask and
     // of the values, no row beyond the last, which share no memory with it.
-    unsafe { PUT.in_one_block_of_size(native, x.dtype, walk) }
+    unsafe {
+        match ctx.attrs().bool("accumulate")?.unwrap_or(false) {
+            true => ADD.in_one_block(native, x.dtype, walk),
+            false => SET.in_one_block_of_size(native, x.dtype, walk),
+        }
+    }
 }

@@ -4,7 +4,7 @@ __device__ inline i64 times(i64 x, i64 y) { return (i64)((u64)x * (u64)y); }
 __device__ inline i64 negative(i64 x) { return (i64)(0 - (u64)x); }
 __device__ inline i64 magnitude(i64 x) { return x < 0 ? negative(x) : x; }
 __device__ inline bool unordered(i64) { return false; }
-// No integer is divided by zero: that gives 0.
+// No integer is divided by zero: that gives 0, and the kernel says that the call has failed.
 __device__ inline i64 rest_of(i64 x, i64 y) { return y == 0 || y == -1 ? 0 : x % y; }
 __device__ inline i64 quotient(i64 x, i64 y) { return y == 0 ? 0 : y == -1 ? negative(x) : x / y; }
 __device__ inline i64 floor_quotient(i64 x, i64 y) {

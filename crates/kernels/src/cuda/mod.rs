@@ -20,12 +20,14 @@
 //! | `windows`, `conv` | windows of images as columns, convolutions |
 //! | `weights`, `attention` | attention |
 //! | `sums` | sums for each channel |
+//! | `apart` | operands that share memory with what a call changes |
 //! | `walk` | the argument of kernels whose operands go their own ways, and the texts they are made of |
 //! | `moved`, `shift` | elements in another place |
 //! | `pick`, `put`, `masks` | elements that indices and masks name |
 //! | `scan`, `order` | running sums, sorting |
 //! | `pool`, `loss`, `nll` | of neural networks |
 
+mod apart;
 mod attention;
 mod cache;
 pub mod call;

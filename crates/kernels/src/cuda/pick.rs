@@ -161,14 +161,13 @@ pub(super) struct Named<'a> {
 }
 
 pub(super) fn named<'a>(
-    ctx: &KernelCtx<'a>,
+    ctx: &KernelCtx<'_>,
     op: &str,
     x: &RawTensor<'_>,
-    operands: std::ops::Range<usize>,
+    indices: Vec<RawTensor<'a>>,
 ) -> Result<Named<'a>> {
     let rank = x.shape.len();
-    let dims = listed(op, ctx.attrs().ints(ABSENT)?, operands.len(), rank)?;
-    let indices: Vec<RawTensor<'a>> = operands.map(|k| ctx.operand(k)).collect::<Result<_>>()?;
+    let dims = listed(op, ctx.attrs().ints(ABSENT)?, indices.len(), rank)?;
     let plan = plan(&dims, rank, indices.iter().map(|index| index.shape))?;
     let (before, after) = plan.rest.split_at(plan.at);
     let still = |dims: &[usize]| Dims::from_elem(0, dims.len());
@@ -192,7 +191,8 @@ pub(super) fn named<'a>(
 pub(super) fn index(ctx: &KernelCtx<'_>) -> Result<()> {
     let last = ctx.operands() - 1;
     let (x, out) = (ctx.operand(0)?, ctx.operand(last)?);
-    let named = named(ctx, "index", &x, 1..last)?;
+    let indices = (1..last).map(|k| ctx.operand(k)).collect::<Result<Vec<_>>>()?;
+    let named = named(ctx, "index", &x, indices)?;
     ensure!(*named.shape == *out.shape, "{out:?}: schema and kernel disagree");
     pick(ctx, x, named.strides, named.indices, out, true)
 }

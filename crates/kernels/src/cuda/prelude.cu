@@ -143,3 +143,10 @@ template <class I, int N> __device__ inline void place(const Call& call, I index
 __device__ inline void number(const Call& call, int k, float& v) { v = (float)call.numbers[k]; }
 __device__ inline void number(const Call& call, int k, double& v) { v = call.numbers[k]; }
 __device__ inline void number(const Call& call, int k, i64& v) { v = call.integers[k]; }
+
+// Says that the call has failed.
+__device__ inline void fail(const Call& call, int k) {
+    volatile u64* word = (volatile u64*)call.operand[k].data;
+    MS_TOUCH(word, sizeof(u64));
+    *word = 1;
+}

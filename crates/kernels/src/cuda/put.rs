@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::args::Scalar;
 use millstream_types::{DType, Dims};
 
+use super::apart::Apart;
 use super::copy::convert;
 use super::create::set;
 use super::pick::{Index, along, dim, named, outside, raised, told};
@@ -18,7 +19,6 @@ use super::walk::{Failed, Step, Text, Walk};
 use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
-use crate::cpu::memory::may_overlap;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter", |ctx| scatter(ctx, false, Join::Set)),
@@ -64,12 +64,12 @@ pub(super) enum Join {
 
 /// Values that move along the dimensions of `shape`, or one value's bits.
 pub(super) enum Values<'a> {
-    Tensor(RawTensor<'a>, Step<'a>),
+    Tensor(Step<'a>),
     One(u64),
 }
 
 /// Puts the values at the indices: `strides` are x's along the dimensions of `shape`, zero where it
-/// is indexed, which is along the dimensions `indexed`.
+/// is indexed, which is along the dimensions `indexed`. Indices and values lie apart from x.
 pub(super) struct Put<'a> {
     pub(super) x: RawTensor<'a>,
     pub(super) shape: Dims,
@@ -107,15 +107,9 @@ impl<'a> Put<'a> {
         let integers: Vec<i64> = integers.collect();
         let rank = shape.len();
         let (given, step) = match values {
-            Values::Tensor(tensor, step) => (Some(tensor), step),
-            Values::One(_) => (None, Step::still(x, rank)),
+            Values::Tensor(step) => (true, step),
+            Values::One(_) => (false, Step::still(x, rank)),
         };
-        if given.is_some_and(|values| may_overlap(&values, &x)) {
-            return Err(Unsupported::of("values that share memory with what they are put into"));
-        }
-        if indices.iter().any(|index| may_overlap(index.step.tensor(), &x)) {
-            return Err(Unsupported::of("indices that share memory with what they index"));
-        }
         let mut steps = vec![Step::by(x, strides), step, failed.step(rank)];
         steps.extend(indices.into_iter().map(|index| index.step));
         let steps: Vec<Step<'_>> = steps.into_iter().map(|step| step.in_order(&order)).collect();
@@ -127,8 +121,8 @@ impl<'a> Put<'a> {
         // share no memory with it.
         unsafe {
             match (join, given) {
-                (Join::Set, Some(_)) => SET.of_size(native, x.dtype, walk),
-                (Join::Set, None) => SET_ONE.of_size(native, x.dtype, walk),
+                (Join::Set, true) => SET.of_size(native, x.dtype, walk),
+                (Join::Set, false) => SET_ONE.of_size(native, x.dtype, walk),
                 (Join::Add(alpha), _) => {
                     let alpha = from_scalar::<f64>(alpha);
                     ADD.of_dtype(native, x.dtype, walk.numbers(&[alpha]))
@@ -145,7 +139,7 @@ fn whole(factor: Scalar, dtype: DType) -> i64 {
 
 /// `scatter(x, index, src; dim)`, `scatter_add`, and both in place.
 fn scatter(ctx: &KernelCtx<'_>, in_place: bool, join: Join) -> Result<()> {
-    let (count, index) = (ctx.operands() - usize::from(!in_place), ctx.operand(1)?);
+    let count = ctx.operands() - usize::from(!in_place);
     let x = match in_place {
         true => ctx.operand(0)?,
         false => {
@@ -154,18 +148,22 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, join: Join) -> Result<()> {
             out
         }
     };
-    if index.numel() == 0 {
+    if ctx.operand(1)?.numel() == 0 {
         return Ok(());
     }
+    let apart = Apart::from(native(ctx)?, x);
+    // SAFETY: the context's maker answers for the operands, here and below.
+    let index = unsafe { apart.of(ctx.operand(1)?)? };
     let (x, index) = (raised(&x), raised(&index));
     let rank = x.shape.len();
     ensure!(index.shape.len() == rank, "{index:?} into {x:?}: schema and kernel disagree");
     let dim = dim(ctx, rank)?;
     let values = match count {
         3 => {
-            let src = raised(&ctx.operand(2)?);
+            // SAFETY: as above.
+            let src = raised(&unsafe { apart.of(ctx.operand(2)?)? });
             ensure!(src.dtype == x.dtype, "{src:?} into {x:?}: schema and kernel disagree");
-            Values::Tensor(src, Step::own(src))
+            Values::Tensor(Step::own(src))
         }
         _ => {
             let value = Scalar::of(ctx.attrs(), "value")?;
@@ -187,7 +185,6 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, join: Join) -> Result<()> {
 
 /// `index_add(x, index, source; dim, alpha)`, and in place.
 fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
-    let (index, source) = (ctx.operand(1)?, raised(&ctx.operand(2)?));
     let x = match in_place {
         true => ctx.operand(0)?,
         false => {
@@ -196,7 +193,10 @@ fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
             out
         }
     };
-    let x = raised(&x);
+    let apart = Apart::from(native(ctx)?, x);
+    // SAFETY: the context's maker answers for the operands.
+    let (index, source) = unsafe { (apart.of(ctx.operand(1)?)?, apart.of(ctx.operand(2)?)?) };
+    let (x, source) = (raised(&x), raised(&source));
     let agree = x.dtype == source.dtype && x.shape.len() == source.shape.len();
     ensure!(agree, "{source:?} to {x:?}: schema and kernel disagree");
     let dim = dim(ctx, x.shape.len())?;
@@ -210,15 +210,19 @@ fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
         x,
     };
     let alpha = Scalar::of(ctx.attrs(), "alpha")?.unwrap_or(Scalar::Int(1));
-    put.run(ctx, Values::Tensor(source, Step::own(source)), Join::Add(alpha))
+    put.run(ctx, Values::Tensor(Step::own(source)), Join::Add(alpha))
 }
 
 /// `index_put(x, values, indices...; absent, accumulate)` of indices that are no mask; `x` is what is
 /// changed, and the indices are the operands from the third on and before `end`.
 pub(super) fn index_put(ctx: &KernelCtx<'_>, op: &str, x: RawTensor<'_>, end: usize) -> Result<()> {
-    let values = ctx.operand(1)?;
+    let apart = Apart::from(native(ctx)?, x);
+    // SAFETY: the context's maker answers for the operands.
+    let lies_apart = |k| unsafe { apart.of(ctx.operand(k)?) };
+    let values = lies_apart(1)?;
     ensure!(x.dtype == values.dtype, "{values:?} into {x:?}: schema and kernel disagree");
-    let named = named(ctx, op, &x, 2..end)?;
+    let indices = (2..end).map(lies_apart).collect::<Result<Vec<_>>>()?;
+    let named = named(ctx, op, &x, indices)?;
     let step = Step::broadcast(values, &named.shape);
     let join = match ctx.attrs().bool("accumulate")?.unwrap_or(false) {
         true => Join::Add(Scalar::Int(1)),
@@ -232,7 +236,7 @@ pub(super) fn index_put(ctx: &KernelCtx<'_>, op: &str, x: RawTensor<'_>, end: us
         indices: named.indices,
         from_end: true,
     };
-    put.run(ctx, Values::Tensor(values, step), join)
+    put.run(ctx, Values::Tensor(step), join)
 }
 
 /// `embedding_dense_backward(grad, indices; num_weights, padding_idx, scale_grad_by_freq)`.

@@ -76,6 +76,16 @@ pub(super) struct Elementwise<'a> {
 }
 
 impl Elementwise<'_> {
+    /// Whether it divides integers. It then takes a word after the result, and sets it where a divisor is
+    /// zero: the call has failed.
+    pub(super) fn divides_integers(&self) -> bool {
+        let divides = match self.op {
+            "div" => !self.variant.is_empty(),
+            op => ["remainder", "fmod"].contains(&op),
+        };
+        divides && !self.common.is_float()
+    }
+
     /// The kernel's name: the op, whether the last input is a number or which ones are, and the dtypes.
     pub(super) fn name(&self) -> String {
         let mut name = format!("ms_{}", self.op);
@@ -157,7 +167,15 @@ impl Elementwise<'_> {
         let given = format!("{given}{unused}");
         let given = given.trim_start_matches(", ");
         let operands = operand + 1;
-        assert!(operands <= OPERANDS);
+        let [wrong, look, tell] = match self.divides_integers() {
+            true => [
+                "    bool wrong = false;\n".to_owned(),
+                "wrong = wrong || y == 0; ".to_owned(),
+                format!("    if (wrong) fail(call, {operands});\n"),
+            ],
+            false => [const { String::new() }; 3],
+        };
+        assert!(operands + usize::from(self.divides_integers()) <= OPERANDS);
         let name = self.name();
         let body = format!(
             r#"typedef {computed} T;
@@ -170,7 +188,7 @@ __device__ inline T apply(T x, T y, T z, T a, T b, T c, Index index) {{
 extern "C" __global__ void {name}(const Call call) {{
     T a, b, c;
     number(call, 0, a); number(call, 1, b); number(call, 2, c);
-{once}    {out}* out = ({out}*)call.operand[{operand}].data;
+{once}{wrong}    {out}* out = ({out}*)call.operand[{operand}].data;
     const Index count = (Index)call.count, step = (Index)gridDim.x * blockDim.x;
     Index first = (Index)blockIdx.x * blockDim.x + threadIdx.x;
     if (call.dense) {{
@@ -179,7 +197,7 @@ extern "C" __global__ void {name}(const Call call) {{
 {packed}            Pack<{out}, {pack}> made;
 #pragma unroll
             for (int k = 0; k < {pack}; ++k) {{
-{of_pack}                made.at[k] = Cast<{out}>::of(apply({given}, a, b, c, from + k));
+{of_pack}                {look}made.at[k] = Cast<{out}>::of(apply({given}, a, b, c, from + k));
             }}
             store_pack<{out}, {pack}>(out + from, made);
         }}
@@ -188,12 +206,41 @@ extern "C" __global__ void {name}(const Call call) {{
     for (Index index = first; index < count; index += step) {{
         Index at[{operands}];
         place(call, index, at);
-{single}        store(out + at[{operand}], apply({given}, a, b, c, index));
+{single}        {look}store(out + at[{operand}], apply({given}, a, b, c, index));
     }}
-}}
+{tell}}}
 "#,
             function = self.function
         );
         with_prelude(&[MATH, &body].concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_integers_that_are_divided_take_a_word() {
+        let takes = |op: &str, variant: &str, common: DType| {
+            let kernel = Elementwise {
+                op,
+                variant,
+                inputs: vec![Some(common); 2],
+                common,
+                rounded: false,
+                out: common,
+                computed: computed(common),
+                function: "x",
+                wide: false,
+            };
+            let source = kernel.source().unwrap().into_string().unwrap();
+            assert_eq!(source.contains("fail(call, 3)"), kernel.divides_integers(), "{source}");
+            kernel.divides_integers()
+        };
+        for (op, variant) in [("div", "floor"), ("div", "trunc"), ("remainder", ""), ("fmod", "")] {
+            assert!(takes(op, variant, DType::U8) && !takes(op, variant, DType::F16), "{op}");
+        }
+        assert!(!takes("add", "", DType::I64) && !takes("div", "", DType::F32));
     }
 }

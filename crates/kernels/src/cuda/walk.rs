@@ -96,11 +96,6 @@ impl<'a> Step<'a> {
         self
     }
 
-    /// The tensor.
-    pub(super) fn tensor(&self) -> &RawTensor<'a> {
-        &self.tensor
-    }
-
     /// How many elements the tensor has.
     pub(super) fn numel(&self) -> usize {
         self.tensor.numel()

@@ -59,16 +59,22 @@ pub(crate) struct Case {
     pub(crate) attrs: Vec<(&'static str, AttrValue)>,
     /// How many times as far off as an element's dtype allows a result may be.
     pub(crate) slack: f64,
+    /// What the data make it fail with, if they do.
+    pub(crate) fails: Option<&'static str>,
 }
 
 impl Case {
     pub(crate) fn new(op: &str, given: Vec<Given>) -> Case {
-        Case { op: op.to_owned(), given, attrs: Vec::new(), slack: 1.0 }
+        Case { op: op.to_owned(), given, attrs: Vec::new(), slack: 1.0, fails: None }
     }
 
     pub(crate) fn attr(mut self, name: &'static str, value: impl Into<AttrValue>) -> Case {
         self.attrs.push((name, value.into()));
         self
+    }
+
+    pub(crate) fn fails(self, why: &'static str) -> Case {
+        Case { fails: Some(why), ..self }
     }
 
     pub(crate) fn slack(self, slack: f64) -> Case {

@@ -150,6 +150,31 @@ pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
     }
     all.extend(mixed());
     all.extend(moves());
+    all.extend(by_zero(dtypes));
+    all
+}
+
+/// Integers divided by zero among other numbers.
+fn by_zero(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
+    let mut all = Vec::new();
+    let ops =
+        [("div", Some("floor")), ("fmod", None), ("remainder_", None), ("div_", Some("trunc"))];
+    for (turn, (op, mode)) in ops.into_iter().enumerate() {
+        // The fourth turn has no integers.
+        for dtype in dtypes(turn + turn / 3).into_iter().filter(|dtype| dtype.is_int()) {
+            let some = |shape: &[usize]| Given::new(dtype, shape).values(Values::Between(0.0, 3.0));
+            for given in [
+                vec![Given::new(dtype, &[1023]), some(&[1023])],
+                vec![Given::new(dtype, &[33, 65]).lie(Lie::Turned), some(&[65])],
+            ] {
+                let case = Case::new(op, given).fails("divided by zero");
+                all.push(match mode {
+                    Some(mode) => case.attr("rounding_mode", mode),
+                    None => case,
+                });
+            }
+        }
+    }
     all
 }
 

@@ -104,6 +104,16 @@ const NUMBERS: &[Case] = &[
     ),
     ("index_put_", &[(Any, &[70, 9]), (Any, &[9]), (Whole(-70, 70), &[20])], &[]),
     ("index_put_", &[(Any, &[70, 9]), (Any, &[9]), (Mask, &[70])], &[]),
+    (
+        "index_put",
+        &[(Any, &[30, 20, 3]), (Any, &[3]), (Mask, &[30, 20])],
+        &[("accumulate", Bool(true))],
+    ),
+    (
+        "index_put_",
+        &[(Any, &[30, 20]), (Any, &[]), (Mask, &[30, 20])],
+        &[("accumulate", Bool(true))],
+    ),
     ("sort", &[(Any, &[3, 700])], &[]),
     ("sort", &[(Any, &[70, 5])], &[("dim", Int(0)), ("descending", Bool(true))]),
     ("sort", &[(Any, &[2, 5000])], &[]),

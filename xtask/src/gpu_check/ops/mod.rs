@@ -4,6 +4,7 @@
 mod case;
 mod elementwise;
 mod families;
+mod overlaps;
 mod products;
 mod rows;
 
@@ -60,6 +61,8 @@ enum Outcome {
     Refused,
     /// How far off the results are at most, and relatively, of the dtype of the last.
     Same(DType, f64, f64),
+    /// Both failed, as the case says.
+    Fails,
     /// What differs.
     Differs(String),
 }
@@ -105,7 +108,11 @@ pub(crate) fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section
     for case in cases.filter(|case| which.has(&case.op)) {
         match pair.compare(&case) {
             Err(error) => section.failed.push(format!("{case}: {error:#}")),
+            Ok(Outcome::Refused) if case.fails.is_some() => {
+                section.failed.push(format!("{case}: the host does not fail"));
+            }
             Ok(Outcome::Refused) => {}
+            Ok(Outcome::Fails) => section.passed += 1,
             Ok(Outcome::Differs(what)) => section.failed.push(format!("{case}: {what}")),
             Ok(Outcome::Same(dtype, abs, rel)) => {
                 section.passed += 1;
@@ -115,6 +122,7 @@ pub(crate) fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section
             }
         }
     }
+    pair.overlaps(which, &mut section);
     let Pair { machine, host, device, numbers } = &mut pair;
     let numbers = &mut || numbers.next();
     let mut note = |what: String, outcome: Result<()>| match outcome {
@@ -223,8 +231,19 @@ impl Pair {
         for (host, device) in host.iter().zip(&device).chain(given) {
             let dtype = host.spec().dtype;
             ensure!(dtype == device.spec().dtype, "dtypes differ");
-            // The host refuses what only the data tell.
-            let Ok(expected) = self.read(host) else { return Ok(Outcome::Refused) };
+            // What only the data tell, both have to refuse.
+            let expected = match (self.read(host), case.fails) {
+                (Ok(values), _) => values,
+                (Err(_), None) => return Ok(Outcome::Refused),
+                (Err(error), Some(why)) => {
+                    ensure!(format!("{error:#}").contains(why), "the host: {error:#}");
+                    return match self.read(device) {
+                        Err(error) if format!("{error:#}").contains(why) => Ok(Outcome::Fails),
+                        Err(error) => Ok(Outcome::Differs(format!("{error:#}, not '{why}'"))),
+                        Ok(_) => Ok(Outcome::Differs(format!("it does not fail with '{why}'"))),
+                    };
+                }
+            };
             let got = self.read(device)?;
             let bounds = BOUNDS.iter().find(|(known, ..)| *known == dtype);
             let (abs, rel) = bounds.map_or((0.0, 0.0), |b| (b.1 * case.slack, b.2 * case.slack));
@@ -243,6 +262,9 @@ impl Pair {
                 outcome = Outcome::Same(dtype, far.fold(0.0, f64::max), share);
             }
         }
-        Ok(outcome)
+        match case.fails {
+            Some(why) => Ok(Outcome::Differs(format!("nothing fails with '{why}'"))),
+            None => Ok(outcome),
+        }
     }
 }
