@@ -30,6 +30,18 @@ fn compiles(compiler: &Compiler, architecture: (i32, i32), (name, source): &(Str
     assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}: {ptx:.500}");
     let target = format!(".target sm_{}{}", architecture.0, architecture.1);
     assert!(ptx.contains(&target), "{name}: {ptx:.500}");
+    // What a kernel is said to take at once it also loads at once.
+    let of = name.split_once("__").map_or("", |(_, dtypes)| dtypes);
+    if of.contains("_by") {
+        assert!(loads_sixteen_bytes(&ptx), "{name} for {architecture:?}: {ptx}");
+    }
+}
+
+/// Whether a kernel has an instruction that loads 16 bytes.
+fn loads_sixteen_bytes(ptx: &str) -> bool {
+    let loads = ptx.lines().filter(|line| line.trim_start().starts_with("ld.global"));
+    let wide = ["v4.u32", "v4.b32", "v4.f32", "v2.u64", "v2.b64", "v2.f64"];
+    loads.into_iter().any(|line| wide.iter().any(|kind| line.contains(kind)))
 }
 
 #[test]
@@ -53,6 +65,8 @@ fn every_source_compiles() {
             scope.spawn(move || sources.iter().for_each(|s| compiles(compiler, architecture, s)));
         }
     });
+    let several = sources.iter().filter(|(name, _)| name.contains("_by")).count();
+    assert!(several > 10, "{several} kernels take several elements at once");
     println!("{} kernels for {} architectures", sources.len(), ARCHITECTURES.len());
 }
 

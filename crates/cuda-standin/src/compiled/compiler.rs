@@ -70,10 +70,10 @@ fn folder() -> PathBuf {
     target.map_or_else(std::env::temp_dir, Path::to_owned).join("cuda-standin")
 }
 
-/// The names of a source's kernels.
+/// The names of a source's kernels; a word before one may say how it is compiled.
 pub(crate) fn kernels(source: &str) -> impl Iterator<Item = &str> {
     let after = source.split("extern \"C\" __global__ void ").skip(1);
-    after.filter_map(|rest| Some(rest.split_once('(')?.0.trim()))
+    after.filter_map(|rest| rest.split_once('(')?.0.split_whitespace().last())
 }
 
 /// The library of a source, compiled unless it is there.

@@ -17,6 +17,16 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("sum", "together(join(total, some), s", "together(total, s"),
     ("_softmax", "half > 0; half /= 2", "half > 1; half /= 2"),
     ("native_layer_norm", "* rstd * w + b", "* rstd * w"),
+    // Several elements at once: where a thread begins, what it holds, what stands for all of them.
+    ("mean", "(u64)s.place * AT_ONCE, step", "(u64)s.place, step"),
+    ("_log_softmax", "index = start + turn * step", "index = start + turn"),
+    ("native_batch_norm", "all.at[k] = one.at[0]", "all.at[k] = Pack<E, 1>().at[0]"),
+    // Parts of rows: the last one.
+    (
+        "native_layer_norm_backward",
+        "part < call.parts; part += s.places",
+        "part + 1 < call.parts; part += s.places",
+    ),
     // Running sums: the end of a line. Sorting: the last comparisons.
     ("cumsum", "at < length; ++at", "at + 1 < length; ++at"),
     ("sort", "apart > 0; apart /= 2", "apart > 1; apart /= 2"),

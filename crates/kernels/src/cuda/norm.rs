@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::expect;
 use millstream_types::DType;
 
-use super::rows::{self, Dim, Rows};
+use super::rows::{self, Dim, Rows, Taking};
 use super::source::computed;
 use super::{KIND, Unsupported, copy, native};
 use crate::context::{KernelCtx, RawTensor};
@@ -101,12 +101,25 @@ fn launch(
     computed: DType,
     dtypes: &[DType],
 ) -> Result<()> {
-    let name = name(op, dtypes);
-    let source = || rows::source(&name, computed, dtypes, body);
-    // SAFETY: the kernel touches the elements of the operands alone, for which the context's maker
-    // answers; each result is written by one row.
-    unsafe { rows.launch(native(ctx)?, (&name, &name), source) }
+    let taking = rows.taking(op == FORWARD.0);
+    let name = taking.name(&name(op, dtypes));
+    let source = || rows::source(&name, computed, dtypes, taking, body);
+    // SAFETY: the kernel touches the elements of the operands, for which the context's maker answers,
+    // and scratch memory of the call's; each result is written by one row. What joins the parts of rows
+    // is ordered after what makes them by the stream.
+    unsafe {
+        rows.launch(native(ctx)?, (&name, &name), source)?;
+        if rows.parts > 1 {
+            let join = format!("{name}_join");
+            rows.whole_blocks().launch(native(ctx)?, (&name, &join), source)?;
+        }
+    }
+    Ok(())
 }
+
+/// Elements of a row that each thread adds up for gradients of parameters, of which there may be few,
+/// each of many elements: rows are cut into parts of so many for each thread.
+const OF_PART: u64 = 32;
 
 const FORWARD: (&str, &str) = ("norm", include_str!("norm.cu"));
 const BACKWARD: (&str, &str) = ("norm_backward", include_str!("norm_backward.cu"));
@@ -232,7 +245,18 @@ fn backward(ctx: &KernelCtx<'_>, cut: Cut) -> Result<()> {
             [weight.is_some(), batch, !train, now[0].is_some(), now[1].is_some(), now[2].is_some()];
         rows.flags = (0..).zip(flags).map(|(k, on)| u32::from(on) << k).sum();
         rows.numbers[0] = ctx.attrs().float("eps")?.unwrap_or(1e-5);
-        launch(ctx, BACKWARD, rows, computed(x.dtype), &dtypes(&all))?;
+        let computed = computed(x.dtype);
+        let part = OF_PART * rows.places();
+        if !by_parameter || rows.length <= part {
+            launch(ctx, BACKWARD, rows, computed, &dtypes(&all))?;
+            continue;
+        }
+        // Two sums for each part; nothing of x's gradient, in whose place they lie, is wanted here.
+        let sums = [2 * (rows.rows * rows.length.div_ceil(part)) as usize];
+        let mut scratch = native(ctx)?.scratch();
+        let data = scratch.take(sums[0] * computed.size())?;
+        let sums = RawTensor { data, dtype: computed, shape: &sums, strides: &[1] };
+        launch(ctx, BACKWARD, rows.cut(part, 5, &sums), computed, &dtypes(&all))?;
     }
     Ok(())
 }
@@ -250,7 +274,7 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     }
 }
 
-/// Both in f64, and in f16 with parameters in f32.
+/// Both in f64, and in f16 with parameters in f32, one by one and several at once.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let mut all = Vec::new();
     let mixed = [
@@ -263,10 +287,14 @@ pub(super) fn sources() -> Vec<(String, CString)> {
         DType::F32,
         DType::F32,
     ];
-    for dtypes in [[DType::F64; 8], mixed] {
+    let (f64s, f32s) = ([DType::F64; 8], [DType::F32; 8]);
+    for (dtypes, at_once) in [(f64s, 1), (mixed, 1), (f32s, 4)] {
         for (op, body) in [FORWARD, BACKWARD] {
-            let name = name(op, &dtypes);
-            if let Ok(source) = rows::source(&name, computed(dtypes[0]), &dtypes, body) {
+            let held = if op == FORWARD.0 && at_once > 1 { 8 } else { 0 };
+            let taking = Taking { at_once, held };
+            let name = taking.name(&name(op, &dtypes));
+            let computed = computed(dtypes[0]);
+            if let Ok(source) = rows::source(&name, computed, &dtypes, taking, body) {
                 all.push((name, source));
             }
         }

@@ -19,9 +19,13 @@ extern "C" __global__ void NAME(const Rows<4> call) {
         // Short sums are added up: the error grows with the root of a row's length.
         P total = nothing(), some = nothing();
         unsigned taken = 0;
-        each(call, at, first, end, s, [&](u64 index, const u64 (&of)[4]) {
-            take(some, read<T, Via>(element(x + of[0])), (i64)index, (T)call.numbers[0]);
-            if (++taken % 128 == 0) {
+        each(call, at, first, end, s, [&](u64 index, const u64 (&of)[4], int) {
+            auto xs = load_pack<AT_ONCE>(x + of[0]);
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; ++k)
+                take(some, read<T, Via>(xs.at[k]), (i64)index + k, (T)call.numbers[0]);
+            taken += AT_ONCE;
+            if (taken % 128 == 0) {
                 total = join(total, some);
                 some = nothing();
             }
@@ -32,14 +36,6 @@ extern "C" __global__ void NAME(const Rows<4> call) {
 }
 extern "C" __global__ void NAME_join(const Rows<4> call) {
     __shared__ P shared[256];
-    Seat s = {0, 1, threadIdx.x, 256};
-    for (u64 row = blockIdx.x; row < call.rows; row += gridDim.x) {
-        const P* parts = (const P*)call.operand[3].data + row * call.parts;
-        u64 at[4];
-        begin(call, row, at);
-        P total = nothing();
-        for (u64 part = s.place; part < call.parts; part += s.places) total = join(total, parts[part]);
-        total = together(total, s, shared, [](P a, P b) { return join(a, b); });
-        if (s.place == 0) finish(call, at, total);
-    }
+    auto both = [](P a, P b) { return join(a, b); };
+    each_joined<3>(call, shared, nothing(), both, [&](const u64 (&at)[4], P total) { finish(call, at, total); });
 }

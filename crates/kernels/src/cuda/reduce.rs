@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use millstream_ops::reduce::{SUM_PART, reduced};
 use millstream_types::DType;
 
-use super::rows::{self, Dim, Rows};
+use super::rows::{self, Dim, Rows, Taking};
 use super::source::{computed, element};
 use super::{KIND, native};
 use crate::context::{KernelCtx, RawTensor};
@@ -154,11 +154,12 @@ impl Reduction {
         }
     }
 
-    fn name(&self, x: DType, out: DType) -> String {
-        format!("ms_{}__{}_to_{}", self.op.replace('.', "_"), x.name(), out.name())
+    fn name(&self, x: DType, out: DType, taking: Taking) -> String {
+        let op = self.op.replace('.', "_");
+        taking.name(&format!("ms_{op}__{}_to_{}", x.name(), out.name()))
     }
 
-    fn source(&self, x: DType, out: DType) -> Result<CString> {
+    fn source(&self, x: DType, out: DType, taking: Taking) -> Result<CString> {
         let (to, computed) = self.dtypes(x, out);
         let via = if to == x { computed } else { to };
         let Reduction { members, nothing, take, join, finish, .. } = self;
@@ -182,8 +183,8 @@ impl Reduction {
              store((E1*)call.operand[1].data + at[1], {finish}); {places}\n}}\n",
             via = element(via),
         );
-        let name = self.name(x, out);
-        rows::source(&name, computed, &[x, out], &[&own, include_str!("reduce.cu")].concat())
+        let (name, body) = (self.name(x, out, taking), include_str!("reduce.cu"));
+        rows::source(&name, computed, &[x, out], taking, &[&own, body].concat())
     }
 }
 
@@ -253,8 +254,9 @@ fn run(
     ensure!(rows.rows == out.numel() as u64, "{x:?} to {out:?}: schema and kernel disagree");
     rows.numbers[0] = number;
     (rows.part, rows.parts) = (SUM_PART as u64, parts as u64);
-    let (native, name) = (native(ctx)?, reduction.name(x.dtype, out.dtype));
-    let source = || reduction.source(x.dtype, out.dtype);
+    let taking = rows.taking(false);
+    let (native, name) = (native(ctx)?, reduction.name(x.dtype, out.dtype, taking));
+    let source = || reduction.source(x.dtype, out.dtype, taking);
     // SAFETY: the kernel touches the elements of the operands and the workspace alone, for which the
     // context's maker answers; the second one is ordered after the first by the stream.
     unsafe {
@@ -274,22 +276,29 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     }
 }
 
-/// Each reduction in a dtype, by turns.
+/// Each reduction in a dtype, by turns, and some that take several elements at once.
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let floats = [DType::F32, DType::BF16, DType::F64, DType::F16];
-    let all = REDUCTIONS.iter().enumerate().filter_map(|(turn, reduction)| {
-        let x = floats[turn % floats.len()];
-        let out = match reduction.op {
+    let of = |op: &str, x: DType, at_once: u32| {
+        let reduction = REDUCTIONS.iter().find(|reduction| reduction.op == op)?;
+        let out = match op {
             "any" | "all" => DType::Bool,
             "count_nonzero" | "argmax" | "argmin" => DType::I64,
+            "sum" if !x.is_float() => DType::I64,
             _ => x,
         };
-        Some((reduction.name(x, out), reduction.source(x, out).ok()?))
-    });
-    let whole = ["sum", "amax"].iter().filter_map(|op| {
-        let reduction = REDUCTIONS.iter().find(|reduction| reduction.op == *op)?;
-        let (x, out) = (DType::I32, if *op == "sum" { DType::I64 } else { DType::I32 });
-        Some((reduction.name(x, out), reduction.source(x, out).ok()?))
-    });
-    all.chain(whole).collect()
+        let taking = Taking { at_once, ..Taking::SINGLY };
+        let source = reduction.source(x, out, taking).ok()?;
+        Some((reduction.name(x, out, taking), source))
+    };
+    let floats = [DType::F32, DType::BF16, DType::F64, DType::F16];
+    let all = REDUCTIONS.iter().zip(floats.into_iter().cycle()).map(|(r, x)| (r.op, x, 1));
+    let more = [
+        ("sum", DType::I32, 1),
+        ("amax", DType::I32, 1),
+        ("sum", DType::F32, 4),
+        ("amax", DType::F16, 8),
+        ("argmin", DType::F64, 2),
+        ("any", DType::U8, 16),
+    ];
+    all.chain(more).filter_map(|(op, x, at_once)| of(op, x, at_once)).collect()
 }

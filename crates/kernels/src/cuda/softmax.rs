@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use millstream_ops::args::dimension;
 use millstream_types::DType;
 
-use super::rows::{self, Dim, Rows};
+use super::rows::{self, Dim, Rows, Taking};
 use super::source::computed;
 use super::{KIND, native};
 use crate::context::KernelCtx;
@@ -23,42 +23,38 @@ struct Op {
 }
 
 const OPS: &[Op] = &[
-    Op {
-        op: "_softmax",
-        forward: true,
-        summed: "exp(of_x(of) - most)",
-        given: "exp(of_x(of) - most) / total",
-    },
+    Op { op: "_softmax", forward: true, summed: "exp(v - most)", given: "exp(v - most) / total" },
     Op {
         op: "_log_softmax",
         forward: true,
-        summed: "exp(of_x(of) - most)",
-        given: "of_x(of) - most - logarithm",
+        summed: "exp(v - most)",
+        given: "v - most - logarithm",
     },
     Op {
         op: "_softmax_backward_data",
         forward: false,
-        summed: "of_x(of) * of_y(of)",
-        given: "of_x(of) * of_y(of) - of_y(of) * total",
+        summed: "v * w",
+        given: "v * w - w * total",
     },
     Op {
         op: "_log_softmax_backward_data",
         forward: false,
-        summed: "of_x(of)",
-        given: "of_x(of) - exp(of_y(of)) * total",
+        summed: "v",
+        given: "v - exp(w) * total",
     },
 ];
 
 impl Op {
-    fn name(&self, [x, y, out]: [DType; 3]) -> String {
-        format!("ms_{}__{}_{}_{}", self.op.trim_start_matches('_'), x.name(), y.name(), out.name())
+    fn name(&self, [x, y, out]: [DType; 3], taking: Taking) -> String {
+        let op = self.op.trim_start_matches('_');
+        taking.name(&format!("ms_{op}__{}_{}_{}", x.name(), y.name(), out.name()))
     }
 
-    fn source(&self, dtypes: [DType; 3]) -> Result<CString> {
+    fn source(&self, dtypes: [DType; 3], taking: Taking) -> Result<CString> {
         let body =
             include_str!("softmax.cu").replace("FORWARD", if self.forward { "1" } else { "0" });
         let body = body.replace("SUMMED", self.summed).replace("GIVEN", self.given);
-        rows::source(&self.name(dtypes), computed(dtypes[1]), &dtypes, &body)
+        rows::source(&self.name(dtypes, taking), computed(dtypes[1]), &dtypes, taking, &body)
     }
 }
 
@@ -81,10 +77,12 @@ impl Kernel for &'static Op {
             .collect();
         let rows = Rows::new(&dims, [Some(&x), Some(&y), Some(&out)])?;
         let dtypes = [x.dtype, y.dtype, out.dtype];
-        let name = self.name(dtypes);
+        // Of a gradient's kernel two operands are read twice, which is too much to hold.
+        let taking = rows.taking(self.forward);
+        let name = self.name(dtypes, taking);
         // SAFETY: the kernel touches the elements of the operands alone, for which the context's maker
         // answers.
-        unsafe { rows.launch(native(ctx)?, (&name, &name), || self.source(dtypes)) }
+        unsafe { rows.launch(native(ctx)?, (&name, &name), || self.source(dtypes, taking)) }
     }
 }
 
@@ -95,13 +93,21 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     }
 }
 
-/// Each in two dtypes.
+/// Each in two dtypes, one by one and several at once.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let of = |op: &'static Op| {
-        let dtypes = [[DType::F32; 3], [DType::F16, DType::F16, DType::F32]];
-        dtypes
-            .into_iter()
-            .filter_map(move |dtypes| Some((op.name(dtypes), op.source(dtypes).ok()?)))
+        let held = if op.forward { 8 } else { 0 };
+        let several = Taking { at_once: 4, held };
+        let same = [DType::F32; 3];
+        let all = [
+            (same, Taking::SINGLY),
+            (same, several),
+            ([DType::F16, DType::F16, DType::F32], Taking::SINGLY),
+            ([DType::BF16; 3], Taking { at_once: 8, held: 0 }),
+        ];
+        all.into_iter().filter_map(move |(dtypes, taking)| {
+            Some((op.name(dtypes, taking), op.source(dtypes, taking).ok()?))
+        })
     };
     OPS.iter().flat_map(of).collect()
 }

@@ -61,11 +61,16 @@ fn reductions(op: &str, dtype: DType) -> Vec<Case> {
             all.push(case(shape, lie).attr("dim", dim).attr("keepdim", true));
         }
     }
+    // Rows that are read 16 bytes at a time: of a few threads, a warp, a block, and several parts.
+    for shape in [[5, 48], [33, 64], [3, 4096], [3, 16_400]] {
+        all.push(case(&shape, Lie::Dense).attr("dim", 1));
+    }
     all.push(case(&[20_000, 3], Lie::Dense).attr("dim", 0));
     all.push(case(&[3, 20_000], Lie::Dense).attr("dim", 1));
     if !one {
         all.push(case(&[3, 5, 7, 2], Lie::Dense).attr("dim", vec![0, 2]));
         all.push(case(&[3, 5, 7, 2], Lie::Turned).attr("dim", vec![1, 3]).attr("keepdim", true));
+        all.push(case(&[3, 4, 5, 16], Lie::Dense).attr("dim", vec![1, 3]));
         all.push(case(&[0, 4], Lie::Dense).attr("dim", 0));
     }
     if op == "linalg_vector_norm" {
@@ -86,8 +91,16 @@ fn reductions(op: &str, dtype: DType) -> Vec<Case> {
 fn softmax(dtype: DType) -> Vec<Case> {
     let mut all = Vec::new();
     for op in ["_softmax", "_log_softmax"] {
-        for (shape, dim) in [(&[33, 65][..], 1), (&[33, 65], 0), (&[3, 5, 7], 1), (&[2, 3000], -1)]
-        {
+        // Some are read 16 bytes at a time, the last of them too long for a block's registers.
+        for (shape, dim) in [
+            (&[33, 65][..], 1),
+            (&[33, 65], 0),
+            (&[3, 5, 7], 1),
+            (&[2, 3000], -1),
+            (&[33, 48], 1),
+            (&[5, 1024], 1),
+            (&[2, 20_480], 1),
+        ] {
             for lie in [Lie::Dense, Lie::Turned] {
                 let given = || Given::new(dtype, shape).lie(lie);
                 let of = |op: &str, given| Case::new(op, given).attr("dim", dim).slack(SUMS);
@@ -112,6 +125,10 @@ fn layers(dtype: DType) -> Vec<Case> {
         (&[33, 65][..], &[65][..], Lie::Dense),
         (&[4, 3, 300], &[300], Lie::Turned),
         (&[6, 5, 7], &[5, 7], Lie::Dense),
+        (&[33, 48], &[48], Lie::Dense),
+        (&[3, 20_480], &[20_480], Lie::Dense),
+        // So many rows that the gradients of parameters are sums of parts.
+        (&[1500, 24], &[24], Lie::Dense),
     ] {
         let x = || Given::new(dtype, shape).lie(lie);
         let parameter = || Given::new(dtype, own);
@@ -127,22 +144,26 @@ fn layers(dtype: DType) -> Vec<Case> {
         let given = vec![x(), x(), saved(), saved(), parameter(), parameter()];
         all.push(of("native_layer_norm_backward", given).slack(10.0 * SUMS));
     }
-    let (x, own) = (|| Given::new(dtype, &[3, 8, 5, 3]), || Given::new(dtype, &[8]));
-    let saved = || Given::new(dtype, &[3, 4]);
-    for (op, given) in [
-        ("native_group_norm", vec![x(), own(), own()]),
-        ("native_group_norm_backward", vec![x(), x(), saved(), saved(), own()]),
-    ] {
-        let case = Case::new(op, given).attr("N", 3).attr("C", 8).attr("HxW", 15).attr("group", 4);
-        let case = if op.ends_with("backward") { case } else { case.attr("eps", 1e-5) };
-        all.push(case.slack(10.0 * SUMS));
+    for (images, places) in [(3, [5, 3]), (40, [16, 16usize])] {
+        let x = || Given::new(dtype, &[images, 8, places[0], places[1]]);
+        let own = || Given::new(dtype, &[8]);
+        let saved = || Given::new(dtype, &[images, 4]);
+        for (op, given) in [
+            ("native_group_norm", vec![x(), own(), own()]),
+            ("native_group_norm_backward", vec![x(), x(), saved(), saved(), own()]),
+        ] {
+            let case = Case::new(op, given).attr("N", images as i64).attr("C", 8);
+            let case = case.attr("HxW", (places[0] * places[1]) as i64).attr("group", 4);
+            let case = if op.ends_with("backward") { case } else { case.attr("eps", 1e-5) };
+            all.push(case.slack(10.0 * SUMS));
+        }
     }
     all
 }
 
 fn batches(dtype: DType) -> Vec<Case> {
     let mut all = Vec::new();
-    for shape in [&[5, 8, 7, 3][..], &[70, 8]] {
+    for shape in [&[5, 8, 7, 3][..], &[70, 8], &[5, 8, 4, 8]] {
         let x = || Given::new(dtype, shape);
         let own = || Given::new(dtype, &[8]);
         let positive = || own().values(Values::Between(0.5, 2.0));
