@@ -17,9 +17,9 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("sum", "together(join(total, some), s", "together(total, s"),
     ("_softmax", "half > 0; half /= 2", "half > 1; half /= 2"),
     ("native_layer_norm", "* rstd * w + b", "* rstd * w"),
-    // Several elements at once: where a thread begins, what it holds, what stands for all of them.
-    ("mean", "(u64)s.place * AT_ONCE, step", "(u64)s.place, step"),
-    ("_log_softmax", "index = start + turn * step", "index = start + turn"),
+    // Several elements at once: each of them, the last that a thread holds, what stands for all.
+    ("mean", "read<T, Via>(xs.at[k])", "read<T, Via>(xs.at[0])"),
+    ("_log_softmax", "if (index < end) f(", "if (index + step < end) f("),
     ("native_batch_norm", "all.at[k] = one.at[0]", "all.at[k] = Pack<E, 1>().at[0]"),
     // Parts of rows: the last one.
     (

@@ -16,7 +16,7 @@ use millstream_ops::promote::floating;
 use millstream_types::DType;
 
 use super::apart::Apart;
-use super::call::Call;
+use super::call::{Call, RANK};
 use super::functions::{ALONE, Function, Kind, TWINS};
 use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
@@ -215,7 +215,14 @@ pub(super) unsafe fn run_on(
         });
     }
     operands.push(out);
-    let mut call = Call::new(&operands, &[])?;
+    let mut call = match Call::new(&operands, &[]) {
+        Err(error) if error.is::<Unsupported>() && out.shape.len() > RANK => {
+            kernel.inputs.clear();
+            // SAFETY: the caller's promise.
+            return unsafe { one_by_one(native, &kernel, inputs, out, numbers) };
+        }
+        call => call?,
+    };
     let instead = inputs.iter().enumerate().filter_map(|(k, input)| match input {
         Input::Number(v) => Some((3 + k, *v)),
         Input::Tensor(_) => None,
@@ -236,6 +243,40 @@ pub(super) unsafe fn run_on(
     // word that is this call's. An input that is the result: each thread reads an element before it
     // writes the same one.
     unsafe { launch::launch(native, &kernel.name(), || kernel.source(), call) }
+}
+
+/// What has more dimensions than a kernel walks: a call for each index of the first.
+///
+/// # Errors
+/// As for [`run_on`].
+///
+/// # Safety
+/// As for [`run_on`].
+unsafe fn one_by_one(
+    native: &Native,
+    kernel: &Elementwise<'_>,
+    inputs: &[Input<'_>],
+    out: RawTensor<'_>,
+    numbers: &[Scalar],
+) -> Result<()> {
+    fn part<'a>(x: &RawTensor<'a>, index: usize) -> RawTensor<'a> {
+        let step = if x.shape[0] == 1 { 0 } else { index * x.strides[0] };
+        let data = x.data.wrapping_add(step * x.dtype.size());
+        RawTensor { data, shape: &x.shape[1..], strides: &x.strides[1..], ..*x }
+    }
+    for index in 0..out.shape[0] {
+        let mut parts: SmallVec<[Input<'_>; 3]> = inputs.iter().copied().collect();
+        for input in &mut parts {
+            if let Input::Tensor(x) = input
+                && x.shape.len() == out.shape.len()
+            {
+                *x = part(x, index);
+            }
+        }
+        // SAFETY: the caller's promise, of parts of the same tensors.
+        unsafe { run_on(native, kernel.clone(), &parts, part(&out, index), numbers)? };
+    }
+    Ok(())
 }
 
 /// Adds the kernels.

@@ -151,7 +151,22 @@ pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
     all.extend(mixed());
     all.extend(moves());
     all.extend(by_zero(dtypes));
+    all.extend(many_dimensions());
     all
+}
+
+/// More dimensions that cannot be walked as one than a kernel walks.
+fn many_dimensions() -> Vec<Case> {
+    let (rows, columns) = ([2, 1, 2, 1, 2, 1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 2, 1, 2, 1, 3]);
+    let x = |shape: &[usize]| Given::new(DType::F32, shape);
+    let divisor = Given::new(DType::I32, &columns).values(Values::Between(0.0, 3.0));
+    let whole = vec![Given::new(DType::I32, &rows), divisor];
+    vec![
+        Case::new("add", vec![x(&rows), x(&columns)]),
+        Case::new("where", vec![Given::new(DType::Bool, &rows), x(&columns), x(&[3])]),
+        Case::new("copy_", vec![x(&[2; 10]).lie(Lie::Turned), x(&[2, 1, 2, 1, 2, 1, 2, 1, 2, 1])]),
+        Case::new("fmod", whole).fails("divided by zero"),
+    ]
 }
 
 /// Integers divided by zero among other numbers.
