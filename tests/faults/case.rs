@@ -5,7 +5,8 @@ use std::sync::Arc;
 use millstream::types::origin::SourceFile;
 use millstream::*;
 
-/// Streams, by number: the host's, the device's, the device's two for copies, and a pool of the host's.
+/// Streams, by number: the host's, the device's, the device's two for copies, a pool of the host's,
+/// and of the device's neighbour one that computes and one for copies.
 pub(crate) const HOST: usize = 0;
 pub(crate) const HOST1: usize = 1;
 pub(crate) const HOST2: usize = 2;
@@ -15,6 +16,8 @@ pub(crate) const DEVICE2: usize = 5;
 pub(crate) const IN: usize = 6;
 pub(crate) const OUT: usize = 7;
 pub(crate) const POOL: usize = 8;
+pub(crate) const AWAY: usize = 9;
+pub(crate) const THERE: usize = 10;
 
 /// The elements of every tensor that is no view.
 const ELEMENTS: usize = 4;
@@ -83,10 +86,13 @@ pub(crate) fn spec(elements: usize) -> TensorSpec {
 
 fn stream(machine: &Machine, device: &DeviceId, number: usize) -> Result<Stream> {
     let copies = |ty| machine.stream(&StreamKey::new(device.clone(), ty, 0));
+    let away = || DeviceId::new(device.kind().to_owned(), device.index() + 1);
     match number {
         HOST..=HOST2 => machine.compute(&DeviceId::cpu(0), number as u32),
         DEVICE..=DEVICE2 => machine.compute(device, (number - DEVICE) as u32),
         IN => copies(StreamType::Host2Device),
+        AWAY => machine.compute(&away()?, 0),
+        THERE => machine.stream(&StreamKey::new(away()?, StreamType::Host2Device, 0)),
         POOL => machine
             .stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), POOL as u32), StreamMode::Pool),
         _ => copies(StreamType::Device2Host),
@@ -296,6 +302,24 @@ pub(crate) fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
                 Step::AddTo(4, 2, POOL),
             ],
             &[0, 1, 2, 4, 5],
+        ),
+        of(
+            "to another device and back",
+            &[
+                Step::Upload(0, DEVICE, x),
+                Step::Call("relu", 0, None, 1, DEVICE),
+                Step::Empty(2, AWAY),
+                Step::Into("copy", 1, 2, THERE),
+                Step::Call("add", 2, Some(2), 3, AWAY),
+                // After the other device has read it.
+                Step::Fill(1, 7.0, DEVICE),
+                Step::Empty(4, DEVICE),
+                Step::Into("copy", 3, 4, IN),
+                Step::Call("add", 4, Some(1), 5, DEVICE1),
+                Step::Event(DEVICE1, AWAY),
+                Step::AddTo(2, 3, AWAY),
+            ],
+            &[0, 1, 2, 3, 5],
         ),
         Case {
             // Five blocks of the planner's grain; upload's staging takes one on the host.

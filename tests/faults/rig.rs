@@ -118,7 +118,10 @@ impl Rig {
         };
         let simulated = driver.0 == DriverKind::Simulated;
         let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
-        let sim = SimBackend::new(SimConfig { completion, ..SimConfig::default() });
+        let (direct_copies, direct_waits) = (true, true);
+        let config =
+            SimConfig { devices: 2, completion, direct_copies, direct_waits, ..Default::default() };
+        let sim = SimBackend::new(config);
         let control = sim.control();
         let devices = Registry::new();
         for backend in [Arc::new(sim) as Arc<dyn Backend>, Arc::new(CpuBackend::new())] {
@@ -209,8 +212,10 @@ impl Rig {
         drop(machine);
         // What stood in the queues of a device that was lost does nothing, but has to go.
         self.sim.run_all();
-        let left = self.sim.stats(0).unwrap().bytes_in_use;
-        assert_eq!(left, 0, "{what}: memory of the device was not given back");
+        for device in [0, 1] {
+            let left = self.sim.stats(device).unwrap().bytes_in_use;
+            assert_eq!(left, 0, "{what}: memory of sim:{device} was not given back");
+        }
     }
 }
 

@@ -49,6 +49,11 @@ pub(crate) fn inline() -> Machine {
 pub(crate) struct Hand(SimControl);
 
 impl Hand {
+    /// The hand of devices that a test has made by itself.
+    pub(crate) fn of(control: SimControl) -> Hand {
+        Hand(control)
+    }
+
     /// Runs commands, and those that workers hand over meanwhile, until `done`.
     pub(crate) fn run_until(&self, done: impl Fn() -> bool) {
         let start = std::time::Instant::now();

@@ -7,6 +7,7 @@
 mod common;
 
 mod abandoned_waiters;
+mod abroad;
 mod barrier;
 mod batch;
 mod cancel;

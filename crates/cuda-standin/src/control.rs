@@ -140,6 +140,13 @@ impl Turn<'_> {
         plan(call.as_ptr(), failure.after, failure.code, failure.times, failure.keeps);
     }
 
+    /// Loses one device, and no other: its calls answer `code` from now on, and nothing of it runs any
+    /// more. Streams of other devices that wait for its records go on if it `lets_go`, and else stand
+    /// still for good: no real driver says which.
+    pub fn lose(&self, device: u32, code: u32, lets_go: bool) {
+        self.number("standin_lose", &format!("{device} {code} {}", u32::from(lets_go)));
+    }
+
     /// Calls that were to fail and have not been made yet do not. A device that is lost stays so.
     pub fn heal(&self) {
         self.number("standin_heal", "");
@@ -263,6 +270,21 @@ extern "C" fn standin_open(what: *const c_char) -> u64 {
 extern "C" fn standin_fail(call: *const c_char, after: u64, code: u32, times: u64, keeps: bool) {
     let fault = Fault { call: name_of(call), after, code, times, keeps };
     driver().lock().faults.planned.push(fault);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn standin_lose(what: *const c_char) -> u64 {
+    let what = name_of(what);
+    let numbers: Vec<u32> = what.split(' ').filter_map(|number| number.parse().ok()).collect();
+    let [device, code, lets_go] = numbers[..] else { return 0 };
+    let mut state = driver().lock();
+    state.faults.lost_devices.insert(device, code);
+    if lets_go != 0 {
+        let of = state.events.values_mut().filter(|event| event.device == device);
+        of.for_each(|event| event.outstanding.clear());
+    }
+    driver().moved.notify_all();
+    1
 }
 
 #[unsafe(no_mangle)]

@@ -1,5 +1,7 @@
 //! Calls that are to fail.
 
+use std::collections::BTreeMap;
+
 /// A failure that is planned.
 pub(crate) struct Fault {
     /// The driver's function.
@@ -20,9 +22,22 @@ pub(crate) struct Faults {
     pub(crate) planned: Vec<Fault>,
     /// What every call answers from now on.
     pub(crate) lost: Option<u32>,
+    /// What every call answers from now on that a thread with the context of one of these devices
+    /// makes.
+    pub(crate) lost_devices: BTreeMap<u32, u32>,
 }
 
 impl Faults {
+    /// Whether nothing runs on a device any more.
+    pub(crate) fn has_lost(&self, device: u32) -> bool {
+        self.lost.is_some() || self.lost_devices.contains_key(&device)
+    }
+
+    /// Whether some device is lost.
+    pub(crate) fn has_lost_any(&self) -> bool {
+        self.lost.is_some() || !self.lost_devices.is_empty()
+    }
+
     /// What a call of `name` is to answer in place of doing what it is asked.
     pub(crate) fn strike(&mut self, name: &str) -> Option<u32> {
         if self.lost.is_some() {

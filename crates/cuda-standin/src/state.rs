@@ -33,6 +33,7 @@ pub(crate) struct Driver {
 
 pub(crate) struct EventState {
     pub(crate) name: String,
+    pub(crate) device: u32,
     /// How often it was recorded.
     pub(crate) records: u64,
     /// Records that have not completed.
@@ -182,7 +183,12 @@ pub(crate) fn answer_in_context(
     body: impl FnOnce(&mut State, u32) -> Answer<String>,
 ) -> u32 {
     answer(name, |state| match current() {
-        Some(device) if state.retained[device as usize] > 0 => body(state, device),
+        Some(device) if state.retained[device as usize] > 0 => {
+            match state.faults.lost_devices.get(&device) {
+                Some(code) => Err(*code),
+                None => body(state, device),
+            }
+        }
         Some(device) => {
             Err(state.violation(name, &format!("device {device}'s context is gone"), 201))
         }
@@ -240,7 +246,7 @@ impl State {
     /// Forgets calls, violations, faults and holds, and counts names from zero again. What is open
     /// stays open; but what was left on a device that is lost could not be closed, and goes.
     pub(crate) fn forget(&mut self) {
-        if self.faults.lost.is_some() {
+        if self.faults.has_lost_any() {
             self.retained = [0; DEVICES as usize];
             self.peers.clear();
             self.memory = Memory::new();

@@ -125,10 +125,11 @@ fn is_allowed(state: &mut State, handle: u64) -> bool {
 fn run(driver: &'static Driver, handle: u64) {
     let mut state = driver.lock();
     loop {
-        let lost = state.faults.lost.is_some();
+        let Some(device) = state.streams.get(&handle).map(|s| s.device) else { return };
+        let lost = state.faults.has_lost(device);
         let Some(stream) = state.streams.get_mut(&handle) else { return };
         if lost {
-            // Nothing of a lost device runs any more.
+            // Nothing of a lost device runs any more. Its records stay outstanding.
             for (_, blocks) in std::mem::take(&mut stream.queue) {
                 let_go(&mut state, &blocks);
             }

@@ -65,6 +65,13 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Whether streams of device `waiter` wait on the device for events of device `source`, another
+    /// one. If not, the host waits. Opens none. No, unless overridden.
+    fn waits_directly(&self, waiter: u32, source: u32) -> bool {
+        let _ = (waiter, source);
+        false
+    }
+
     /// Opens device `index`.
     ///
     /// # Errors
@@ -167,14 +174,15 @@ pub trait Stream: Send {
     /// Records `event` behind all that was handed over before.
     ///
     /// # Errors
-    /// The device refuses, or the event is another backend's.
+    /// The device refuses, or the event is another device's.
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress>;
 
     /// Orders all that follows behind the newest record of `event`.
     ///
     /// # Errors
     /// The device refuses or cannot ([`Capabilities::device_waits`]), the event is another
-    /// backend's, or it has never been recorded.
+    /// backend's or that of a device that it cannot wait for ([`Backend::waits_directly`]), or it has
+    /// never been recorded.
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress>;
 
     /// Reports every command that has completed since the last call, in order. Also a record or a wait

@@ -84,6 +84,21 @@ impl Registry {
         others.map(|other| DeviceId::new(device.kind().to_owned(), other)).collect()
     }
 
+    /// Whether streams of `waiter` can wait for events of `source` on the device. Opens nothing.
+    ///
+    /// # Errors
+    /// As [`Registry::probe`].
+    pub fn waits_directly(&self, waiter: &DeviceId, source: &DeviceId) -> Result<bool> {
+        if waiter == source {
+            return Ok(self.capabilities(waiter)?.device_waits);
+        }
+        self.probe(waiter)?;
+        self.probe(source)?;
+        // Events are a backend's own.
+        let same = waiter.kind() == source.kind();
+        Ok(same && self.backend(waiter)?.waits_directly(waiter.index(), source.index()))
+    }
+
     /// The open device, opened now if this is its first use.
     ///
     /// # Errors

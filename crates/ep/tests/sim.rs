@@ -247,6 +247,71 @@ fn events_of_another_device_or_backend_are_refused() {
     }
 }
 
+/// Two devices that wait for one another's records, the first with a work and a record behind it.
+fn two_devices(
+    completion: Completion,
+    notify: Notify,
+) -> (SimControl, [Box<dyn Stream>; 2], Arc<AtomicUsize>) {
+    let config = SimConfig { devices: 2, direct_waits: true, completion, ..SimConfig::default() };
+    let backend = SimBackend::new(config);
+    let [zero, one] = [0, 1].map(|k| backend.open(k).unwrap());
+    let (mut a, mut b) = (zero.create_stream(quiet()).unwrap(), one.create_stream(notify).unwrap());
+    let (ran, event) = (Arc::new(AtomicUsize::new(0)), zero.create_event().unwrap());
+    assert!(matches!(b.wait(&event), Err(Error::Invalid { .. })), "it was never recorded");
+    a.submit(&mut Count::new(&ran)).unwrap();
+    a.record(&event).unwrap();
+    b.wait(&event).unwrap();
+    b.submit(&mut Count::new(&ran)).unwrap();
+    (backend.control(), [a, b], ran)
+}
+
+#[test]
+fn a_device_waits_for_anothers_record() {
+    let (control, [mut a, mut b], ran) = two_devices(Completion::ByHand, quiet());
+    let [first, second] = [0, 1].map(|device| SimStreamId { device, stream: 0 });
+    assert!(!control.step(second).unwrap(), "nothing of the first device has run");
+    assert!(control.step(first).unwrap() && !control.step(second).unwrap());
+    assert!(control.step(first).unwrap() && control.step(second).unwrap());
+    assert_eq!(control.run_all(), 1);
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+    assert_eq!((reported(&mut *a), reported(&mut *b)), (vec![1, 2], vec![1, 2]));
+    // In one go, whichever device is looked at first.
+    let (control, _streams, ran) = two_devices(Completion::ByHand, quiet());
+    assert_eq!((control.run_all(), ran.load(Ordering::SeqCst)), (4, 2));
+}
+
+/// Who sleeps after a poll that reported nothing is told that another device has moved.
+#[test]
+fn a_stream_is_notified_of_anothers_record() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let notify = Arc::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let (_control, [mut a, mut b], _) = two_devices(Completion::IssueOrder, notify);
+    assert!(reported(&mut *b).is_empty());
+    assert_eq!(told.load(Ordering::SeqCst), 0);
+    assert_eq!(reported(&mut *a), [1, 2]);
+    assert!(told.load(Ordering::SeqCst) > 0);
+    assert_eq!(reported(&mut *b), [1, 2]);
+}
+
+/// Nobody waits for ever for a device that is lost.
+#[test]
+fn a_stream_goes_on_when_what_it_waits_for_is_lost() {
+    let (control, [mut a, mut b], ran) = two_devices(Completion::ByHand, quiet());
+    control.lose(0).unwrap();
+    assert!(a.poll(&mut |_, _| {}).is_err());
+    assert_eq!(control.run_all(), 2);
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert_eq!(reported(&mut *b), [1, 2]);
+    // The other way round, what waits is gone and the record stays.
+    let (control, [mut a, _b], ran) = two_devices(Completion::ByHand, quiet());
+    control.lose(1).unwrap();
+    assert_eq!((control.run_all(), ran.load(Ordering::SeqCst)), (2, 1));
+    assert_eq!(reported(&mut *a), [1, 2]);
+}
+
 #[test]
 fn memory_keeps_to_the_limit() {
     let backend = SimBackend::new(SimConfig { memory_limit: 4096, ..SimConfig::default() });

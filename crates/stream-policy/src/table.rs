@@ -101,9 +101,7 @@ impl StreamCatalog for Catalog {
     }
 
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
-        // Events are the device's own: other devices' streams are waited for by the host.
-        waiter.device == source.device
-            && self.0.devices.capabilities(&waiter.device).is_ok_and(|c| c.device_waits)
+        self.0.devices.waits_directly(&waiter.device, &source.device).unwrap_or(false)
             && [waiter, source].iter().all(|key| self.0.policy(key).is_ok_and(|p| p.runs_native()))
     }
 }

@@ -148,7 +148,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
 /// What is left behind when a context ends is written down: its owner should have let go of it.
 fn last_words(state: &mut State, device: u32) {
     let kind = Kind::Device(device);
-    let (bytes, lost) = (state.memory.in_use(kind), state.faults.lost.is_some());
+    let (bytes, lost) = (state.memory.in_use(kind), state.faults.has_lost(device));
     let streams = state.streams.values().filter(|s| s.device == device && !s.closed).count();
     if (bytes > 0 || streams > 0) && !lost {
         let left = format!("ends with {bytes} bytes and {streams} streams");

@@ -22,13 +22,14 @@ fn event<'a>(call: &'static str, state: &'a mut State, event: u64) -> Answer<&'a
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventCreate(to: *mut u64, flags: c_uint) -> u32 {
     const CALL: &str = "cuEventCreate";
-    answer_in_context(CALL, |state, _| {
+    answer_in_context(CALL, |state, device| {
         if flags != DISABLE_TIMING {
             return Err(state.violation(CALL, "the event measures time", code::INVALID_VALUE));
         }
         let (handle, name) = (state.handle(), state.name('e'));
         let text = format!("() = {name}");
-        let made = EventState { name, records: 0, outstanding: BTreeSet::new(), gone: false };
+        let outstanding = BTreeSet::new();
+        let made = EventState { name, device, records: 0, outstanding, gone: false };
         state.events.insert(handle, made);
         // SAFETY: the caller's promise, see the module above.
         unsafe { put(to, handle)? };
@@ -56,6 +57,11 @@ unsafe extern "C" fn cuEventRecord(handle: u64, stream: u64) -> u32 {
     const CALL: &str = "cuEventRecord";
     answer_in_context(CALL, |state, _| {
         let stream_name = known(CALL, state, stream)?;
+        let (own, home) = (event(CALL, state, handle)?.device, state.streams[&stream].device);
+        if own != home {
+            let what = format!("an event of device {own} on a stream of device {home}");
+            return Err(state.violation(CALL, &what, code::INVALID_HANDLE));
+        }
         let recorded = event(CALL, state, handle)?;
         recorded.records += 1;
         let record = recorded.records;

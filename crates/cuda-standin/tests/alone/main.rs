@@ -1,5 +1,6 @@
 //! The CUDA backend on the stand-in, in tests that have it for themselves.
 
+mod abroad;
 mod calls;
 mod conformance;
 mod failures;

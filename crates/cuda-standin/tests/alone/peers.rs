@@ -52,7 +52,7 @@ fn the_calls_of_a_direct_copy() {
     drop((m, zero, one, x, copies, back));
     no_violations();
     nothing_is_left();
-    // The copy back is launched when the host has seen that there is something to be copied.
+    // The copy back is launched at once: it waits on the device.
     insta::assert_snapshot!(shown(&made), @r"
     cuMemAlloc_v2(512) = m1
     cuStreamCreateWithPriority(-5) = s2
@@ -61,6 +61,10 @@ fn the_calls_of_a_direct_copy() {
     cuMemAlloc_v2(512) = m2
     cuMemcpyPeerAsync(m2 of 1 <- m0 of 0, 8, s2)
     cuMemAlloc_v2(512) = m3
+    cuEventRecord(e0#1, s2)
+    cuStreamWaitEvent(s1, e0#1)
+    cuCtxEnablePeerAccess(1 by 0)
+    cuMemcpyPeerAsync(m3 of 0 <- m1 of 1, 8, s1)
     ");
 }
 

@@ -2,6 +2,8 @@
 
 use libloading::{Library, Symbol};
 
+use millstream_cuda_standin::code;
+
 use crate::stand_in;
 
 const SUCCESS: u32 = 0;
@@ -94,6 +96,39 @@ fn a_wait_for_what_was_never_recorded() {
     assert_eq!(turn.violations().len(), 1);
     assert_eq!(driver.one("cuEventDestroy_v2", event), SUCCESS);
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+}
+
+/// Any stream of the process may wait for an event; only those of its own context record it.
+#[test]
+fn an_event_of_another_context() {
+    let turn = stand_in().turn();
+    let driver = Driver::open();
+    let (stream, event) = (driver.stream(), driver.event());
+    let mut other = 0u64;
+    let retain = driver.call::<extern "C" fn(*mut u64, i32) -> u32>("cuDevicePrimaryCtxRetain");
+    assert_eq!(retain(&raw mut other, 1), SUCCESS);
+    assert_eq!(driver.one("cuCtxSetCurrent", other), SUCCESS);
+    let abroad = driver.stream();
+    type Pair = extern "C" fn(u64, u64) -> u32;
+    assert_eq!(driver.call::<Pair>("cuEventRecord")(event, abroad), code::INVALID_HANDLE);
+    violated("an event of device 0 on a stream of device 1");
+    // The stream of the other device does not go on before the record.
+    let hold = turn.hold();
+    assert_eq!(driver.call::<Pair>("cuEventRecord")(event, stream), SUCCESS);
+    type Wait = extern "C" fn(u64, u64, u32) -> u32;
+    assert_eq!(driver.call::<Wait>("cuStreamWaitEvent")(abroad, event, 0), SUCCESS);
+    assert!(turn.step());
+    assert_eq!(driver.one("cuStreamQuery", stream), SUCCESS, "the older stream went first");
+    assert_eq!(driver.one("cuStreamQuery", abroad), code::NOT_READY);
+    assert!(turn.step() && !turn.step());
+    assert_eq!(driver.one("cuStreamQuery", abroad), SUCCESS);
+    drop(hold);
+    assert_eq!(driver.one("cuStreamDestroy_v2", abroad), SUCCESS);
+    assert_eq!(driver.one("cuEventDestroy_v2", event), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
+    let release = driver.call::<extern "C" fn(i32) -> u32>("cuDevicePrimaryCtxRelease_v2");
+    assert_eq!(release(1), SUCCESS);
+    assert_eq!(turn.violations().len(), 1);
 }
 
 #[test]

@@ -81,6 +81,15 @@ impl<'a> Bed<'a> {
         })
     }
 
+    /// A bed on device 1, if there is one.
+    pub(super) fn second(&self) -> anyhow::Result<Option<Bed<'a>>> {
+        if self.backend.count()? < 2 {
+            return Ok(None);
+        }
+        let (backend, device) = (self.backend.clone(), self.backend.open(1)?);
+        Ok(Some(Bed { backend, device, harness: self.harness }))
+    }
+
     pub(super) fn event(&self) -> anyhow::Result<Arc<dyn Event>> {
         self.device.create_event().context("create_event")
     }

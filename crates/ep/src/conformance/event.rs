@@ -23,6 +23,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "a wait for an event never recorded is refused", run: never_recorded },
     Check { name: "another backend's event is refused", run: foreign },
     Check { name: "an event may be dropped before it completes", run: dropped },
+    Check { name: "a wait orders streams of two devices", run: wait_orders_devices },
+    Check { name: "another device's event is not recorded", run: other_device },
 ];
 
 /// Skips unless the device has events, and waits for them if `waits`.
@@ -237,5 +239,54 @@ fn dropped(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
     second.finish_well()?;
     first.finish_well()?;
     ensure!(log.entries() == [1, 2], "the waiting work ran as {:?}", log.entries());
+    Ok(Outcome::Passed)
+}
+
+fn wait_orders_devices(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
+    let both = bed.backend.waits_directly(0, 1) && bed.backend.waits_directly(1, 0);
+    let Some(other) = bed.second()?.filter(|_| both) else {
+        return Ok(Outcome::LacksCapability("waits for another device on the device"));
+    };
+    let beds = [bed, &other];
+    for producer in [0, 1] {
+        let (log, event) = (Log::default(), beds[producer].event()?);
+        let mut lanes = [bed.lane()?, other.lane()?];
+        lanes[producer].call(log.entry(1))?;
+        lanes[producer].record(&event)?;
+        lanes[1 - producer].wait(&event)?;
+        lanes[1 - producer].call(log.entry(2))?;
+        // As in one device, the wait takes the record as of the call.
+        lanes[producer].record(&event)?;
+        // Devices that move only when polled get there in turns.
+        until(bed.harness, "the commands of two devices", || {
+            lanes[1 - producer].poll()?;
+            lanes[producer].poll()?;
+            Ok(log.has(2))
+        })?;
+        for lane in &mut lanes {
+            lane.finish_well()?;
+        }
+        ensure!(log.entries() == [1, 2], "the waiting work ran as {:?}", log.entries());
+    }
+    Ok(Outcome::Passed)
+}
+
+fn other_device(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
+    require!(bed, asynchronous);
+    let Some(other) = bed.second()? else {
+        return Ok(Outcome::LacksCapability("a second device"));
+    };
+    let (mut lane, log, event) = (bed.lane()?, Log::default(), other.event()?);
+    ensure!(lane.stream.record(&event).is_err(), "record took another device's event");
+    ensure!(lane.stream.wait(&event).is_err(), "wait took an event that was never recorded");
+    let mut there = other.lane()?;
+    there.record(&event)?;
+    if !bed.backend.waits_directly(0, 1) {
+        ensure!(lane.stream.wait(&event).is_err(), "wait took another device's event");
+    }
+    there.finish_well()?;
+    lane.call(log.entry(1))?;
+    lane.finish_well()?;
+    ensure!(log.has(1), "the stream does not go on after the refusal");
     Ok(Outcome::Passed)
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 
@@ -60,6 +60,8 @@ pub(super) struct Opened {
     /// Contexts of other devices, by their numbers, whose memory is copied from.
     peers: Mutex<HashMap<u32, Arc<Context>>>,
     pub(super) context: Arc<Context>,
+    /// Why nothing runs on it any more, once a stream of its has found out.
+    pub(super) lost: OnceLock<Error>,
 }
 
 /// A device of a [`CudaBackend`](crate::cuda::CudaBackend).
@@ -106,8 +108,8 @@ impl CudaDevice {
         let (properties, context, pool, default_limit) =
             opened.map_err(|e| device_error(&id, &e))?;
         let tf32 = config.tf32;
-        let (modules, peers) = Default::default();
-        let opened = Opened { id, properties, tf32, modules, peers, context };
+        let (modules, peers, lost) = Default::default();
+        let opened = Opened { id, properties, tf32, modules, peers, context, lost };
         Ok(CudaDevice { opened: Arc::new(opened), pool, config: config.clone(), default_limit })
     }
 
@@ -239,7 +241,7 @@ impl Device for CudaDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let event = CudaEvent::new(self.opened.id.clone(), self.context().clone());
+        let event = CudaEvent::new(self.opened.clone());
         Ok(Arc::new(event.map_err(|e| self.error(&e))?))
     }
 

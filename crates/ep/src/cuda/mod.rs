@@ -26,6 +26,7 @@
 //! | `driver` | its interface: the only files that call it |
 //! | `device`, `stream`, `event`, `memory` | the device traits |
 //! | `markers` | how far a stream has come |
+//! | `abroad` | what a stream waits for on other devices |
 //! | `native`, `scratch` | what kernels launch with, and their scratch memory |
 //! | `toolkit` | where the libraries are looked for that the driver does not bring |
 //! | [`compiler`] | NVRTC |
@@ -33,6 +34,7 @@
 //! | `verdict` | how a kernel says that its call has failed |
 //! | `pinned` | pinned host memory, as a device of memory alone |
 
+mod abroad;
 pub mod blas;
 pub mod compiler;
 mod device;
@@ -181,6 +183,11 @@ impl Backend for CudaBackend {
     fn copies_directly(&self, to: u32, from: u32) -> bool {
         // A driver that does not answer says so at the next call that needs an answer.
         driver::devices().is_ok() && driver::can_reach(to, from).unwrap_or(false)
+    }
+
+    fn waits_directly(&self, _: u32, _: u32) -> bool {
+        // Whatever the two are: the driver takes events of any context of the process.
+        true
     }
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {

@@ -55,6 +55,10 @@ impl Native {
         &self.raw
     }
 
+    pub(super) fn opened(&self) -> &Arc<Opened> {
+        &self.device
+    }
+
     /// The stream is dropped while something is on its way: what that uses is kept for good.
     pub(super) fn abandon(&mut self) {
         std::mem::forget(self.bounce.get_mut().unwrap_or_else(PoisonError::into_inner).take());

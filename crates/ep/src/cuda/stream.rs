@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::{DeviceId, Error, Result};
 
+use crate::cuda::abroad::Abroad;
 use crate::cuda::driver::{Answer, DriverError};
 use crate::cuda::event::CudaEvent;
 use crate::cuda::markers::{Markers, Polled};
@@ -33,6 +34,7 @@ pub(super) struct CudaStream {
     /// Handed over and not reported, in order; the last has the ticket `last`.
     commands: VecDeque<Outcome>,
     markers: Markers,
+    abroad: Abroad,
     /// Whether nobody calls when the newest marker has completed.
     unannounced: bool,
 }
@@ -50,6 +52,7 @@ impl CudaStream {
             notify,
             last: 0,
             commands: VecDeque::new(),
+            abroad: Abroad::default(),
             unannounced: false,
         })
     }
@@ -68,12 +71,13 @@ impl CudaStream {
         Progress::Pending(self.last)
     }
 
-    fn own<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a CudaEvent> {
-        let own = event.as_any().downcast_ref::<CudaEvent>();
-        own.filter(|e| e.of(self.native.raw().context()).is_some()).ok_or_else(|| Error::Invalid {
+    /// An event of any device's, and whether it is one of the stream's own.
+    fn known<'a>(&self, event: &'a Arc<dyn Event>) -> Result<(&'a CudaEvent, bool)> {
+        let event = event.as_any().downcast_ref::<CudaEvent>().ok_or_else(|| Error::Invalid {
             what: "event",
-            message: format!("it belongs to another device than {}", self.device()),
-        })
+            message: "it belongs to another backend".to_owned(),
+        })?;
+        Ok((event, event.is_of(self.native.opened())))
     }
 
     /// Has the host do work when the stream gets there.
@@ -105,6 +109,19 @@ impl CudaStream {
         }
         if self.unannounced || polled.refused {
             (self.notify)();
+        }
+        Ok(())
+    }
+
+    /// Reports what has completed.
+    fn look(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
+        let polled = self.markers.poll(self.native.raw(), self.last).map_err(|e| self.error(&e))?;
+        if self.completion == Completion::Called {
+            self.announce(&polled)?;
+        }
+        if let Some(ticket) = polled.completed {
+            self.abroad.passed(ticket);
+            self.report(ticket, done);
         }
         Ok(())
     }
@@ -148,40 +165,40 @@ impl Stream for CudaStream {
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let own = self.own(event)?;
-        let stream = self.native.raw();
-        if let Some(raw) = own.of(stream.context()) {
-            stream.record(raw).map_err(|e| self.error(&e))?;
-            own.note_record();
+        let (event, is_own) = self.known(event)?;
+        if !is_own {
+            let message = format!("it belongs to another device than {}", self.device());
+            return Err(Error::Invalid { what: "event", message });
         }
+        self.native.raw().record(event.raw()).map_err(|e| self.error(&e))?;
+        event.note_record(self.abroad.devices());
         Ok(self.pending(Outcome::Known(Ok(()))))
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let own = self.own(event)?;
-        if !own.is_recorded() {
+        let (event, _) = self.known(event)?;
+        if !event.is_recorded() {
             let message = format!("the event of {} has never been recorded", self.device());
             return Err(Error::Invalid { what: "wait", message });
         }
-        let stream = self.native.raw();
-        if let Some(raw) = own.of(stream.context()) {
-            stream.wait(raw).map_err(|e| self.error(&e))?;
-        }
-        Ok(self.pending(Outcome::Known(Ok(()))))
+        self.native.raw().wait(event.raw()).map_err(|e| self.error(&e))?;
+        let progress = self.pending(Outcome::Known(Ok(())));
+        self.abroad.wait(self.last, event.abroad(self.native.opened()));
+        Ok(progress)
     }
 
     fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
         if self.commands.is_empty() {
             return Ok(());
         }
-        let polled = self.markers.poll(self.native.raw(), self.last).map_err(|e| self.error(&e))?;
-        if self.completion == Completion::Called {
-            self.announce(&polled)?;
-        }
-        if let Some(ticket) = polled.completed {
-            self.report(ticket, done);
-        }
-        Ok(())
+        self.look(done).inspect_err(|error| {
+            // Those of other devices that wait for this one look here.
+            let _ = self.native.opened().lost.set(error.clone());
+        })?;
+        let Some(stuck) = self.abroad.stuck(self.native.device()) else { return Ok(()) };
+        // To free something the driver would wait for this stream.
+        self.native.raw().context().give_up();
+        Err(stuck)
     }
 }
 

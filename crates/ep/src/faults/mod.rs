@@ -77,6 +77,10 @@ impl Backend for FaultyBackend {
         self.inner.copies_directly(to, from)
     }
 
+    fn waits_directly(&self, waiter: u32, source: u32) -> bool {
+        self.inner.waits_directly(waiter, source)
+    }
+
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
         let inner = self.inner.open(index)?;
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);

@@ -95,12 +95,21 @@ impl FaultyStream {
     }
 
     fn own<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a FaultyEvent> {
-        let own = event.as_any().downcast_ref::<FaultyEvent>();
-        own.filter(|e| Arc::ptr_eq(&e.device, &self.device)).ok_or_else(|| Error::Invalid {
-            what: "event",
-            message: format!("it belongs to another device than {}", self.device.id),
-        })
+        let event = known(event)?;
+        if !Arc::ptr_eq(&event.device, &self.device) {
+            let message = format!("it belongs to another device than {}", self.device.id);
+            return Err(Error::Invalid { what: "event", message });
+        }
+        Ok(event)
     }
+}
+
+/// An event of this backend's; whether its device is one to wait for, what is wrapped knows.
+fn known(event: &Arc<dyn Event>) -> Result<&FaultyEvent> {
+    event.as_any().downcast_ref::<FaultyEvent>().ok_or_else(|| Error::Invalid {
+        what: "event",
+        message: "it belongs to another backend".to_owned(),
+    })
 }
 
 impl Stream for FaultyStream {
@@ -136,18 +145,18 @@ impl Stream for FaultyStream {
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let own = self.own(event)?;
+        let event = known(event)?;
         let fault = self.command(Site::Wait)?;
         if fault == Some(Fault::WaitRefused) {
             return Err(self.device.error("refuses the wait"));
         }
-        if own.stuck.load(Ordering::SeqCst) {
+        if event.stuck.load(Ordering::SeqCst) {
             self.stick();
         }
         if self.stuck {
             return self.keep();
         }
-        let progress = self.inner.wait(&own.inner)?;
+        let progress = self.inner.wait(&event.inner)?;
         let progress = self.note(progress);
         Ok(match fault {
             Some(Fault::WaitFailsLate) => self.fail_late(progress, "wait"),

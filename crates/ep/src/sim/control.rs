@@ -87,7 +87,7 @@ impl SimControl {
         let mut views = Vec::new();
         for (d, device) in state.devices.iter().enumerate() {
             for (s, stream) in device.streams.iter().enumerate() {
-                let head = device.runnable(stream);
+                let head = device.runnable(&state.marks, stream);
                 let commands = stream.queue.iter().enumerate().map(|(k, queued)| Command {
                     ticket: queued.ticket,
                     kind: CommandKind::of(&queued.action),
@@ -105,7 +105,9 @@ impl SimControl {
         let state = self.simulation.lock();
         for (d, device) in state.devices.iter().enumerate() {
             for (s, stream) in device.streams.iter().enumerate() {
-                if let Some(head) = stream.queue.front().filter(|_| device.runnable(stream)) {
+                if let Some(head) =
+                    stream.queue.front().filter(|_| device.runnable(&state.marks, stream))
+                {
                     let id = SimStreamId { device: d as u32, stream: s as u32 };
                     into.push((id, head.ticket, CommandKind::of(&head.action)));
                 }
@@ -132,7 +134,15 @@ impl SimControl {
     /// able to, until nothing can move; how many ran.
     pub fn run_all(&self) -> u64 {
         let devices = self.simulation.lock().devices.len();
-        (0..devices).map(|device| self.simulation.pump(device)).sum()
+        let mut ran = 0;
+        loop {
+            // A device may become able to go on by what a later one has done.
+            let round: u64 = (0..devices).map(|device| self.simulation.pump(device)).sum();
+            ran += round;
+            if round == 0 {
+                return ran;
+            }
+        }
     }
 
     /// Changes when commands complete. Streams with commands are notified if they can complete by

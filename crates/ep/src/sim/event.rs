@@ -1,4 +1,4 @@
-//! A simulated event: a mark of its device, named by number.
+//! A simulated event: a mark, named by number.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,10 +20,14 @@ impl SimEvent {
         SimEvent { device, mark, simulation }
     }
 
-    /// The event's mark on `device` of `simulation`; none if it is another's.
+    /// The event's mark in `simulation`; none if it is another's.
+    pub(super) fn mark(&self, simulation: &Arc<Simulation>) -> Option<usize> {
+        Arc::ptr_eq(&self.simulation, simulation).then_some(self.mark)
+    }
+
+    /// As [`SimEvent::mark`]; none if it is another device's than `device`.
     pub(super) fn mark_on(&self, device: usize, simulation: &Arc<Simulation>) -> Option<usize> {
-        let same = self.device == device && Arc::ptr_eq(&self.simulation, simulation);
-        same.then_some(self.mark)
+        self.mark(simulation).filter(|_| self.device == device)
     }
 }
 
@@ -39,6 +43,6 @@ impl Event for SimEvent {
 
 impl Drop for SimEvent {
     fn drop(&mut self) {
-        self.simulation.drop_mark(self.device, self.mark);
+        self.simulation.drop_mark(self.mark);
     }
 }

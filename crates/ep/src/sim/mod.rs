@@ -67,6 +67,8 @@ pub struct SimConfig {
     /// Whether devices copy from one another's memory where it lies. If not, such copies go by way
     /// of the host.
     pub direct_copies: bool,
+    /// Whether streams wait on the device for events of other devices. If not, the host waits.
+    pub direct_waits: bool,
 }
 
 impl Default for SimConfig {
@@ -77,6 +79,7 @@ impl Default for SimConfig {
             memory_limit: 1 << 30,
             completion: Completion::IssueOrder,
             direct_copies: false,
+            direct_waits: false,
         }
     }
 }
@@ -117,6 +120,10 @@ impl Backend for SimBackend {
 
     fn copies_directly(&self, _: u32, _: u32) -> bool {
         self.direct_copies
+    }
+
+    fn waits_directly(&self, _: u32, _: u32) -> bool {
+        self.simulation.direct_waits
     }
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {

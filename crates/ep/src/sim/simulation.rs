@@ -9,7 +9,10 @@
 //! 3. A device is `pumping` while one thread runs its commands in the order of issue. The flag is
 //!    cleared in the same critical section that finds nothing left to run, so a command handed over
 //!    earlier is run by that thread, and one handed over later by its own poll.
-//! 4. A lost device keeps no command. What ran while it was lost has no result.
+//! 4. A lost device keeps no command. What ran while it was lost has no result. Streams of other
+//!    devices that wait for one of its records go on.
+//! 5. Where devices wait for one another's records, a stream can become able to run by what another
+//!    device does. In the order of issue it runs at its next poll, so its owner is notified.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +23,7 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::account::Account;
 use crate::device::{Notify, Ticket, WorkResult};
 use crate::run::run_caught;
-use crate::sim::state::{Action, DeviceState, Generation, Mark, Queued, State, StreamState};
+use crate::sim::state::{Action, DeviceState, Marks, Queued, State, StreamState};
 use crate::sim::{Completion, SimConfig};
 
 /// All devices of a backend.
@@ -28,6 +31,8 @@ pub(super) struct Simulation {
     state: Mutex<State>,
     /// Signalled when a command is handed over.
     handed_over: Condvar,
+    /// Whether devices wait for one another's events.
+    pub(super) direct_waits: bool,
 }
 
 fn call_all(notifies: Vec<Notify>) {
@@ -38,8 +43,10 @@ impl Simulation {
     pub(super) fn new(config: &SimConfig) -> Arc<Simulation> {
         let devices = (0..config.devices).map(|_| DeviceState::new(config.memory_limit));
         let completion = config.completion;
-        let state = State { completion, devices: devices.collect(), issued: 0, waiting: 0 };
-        Arc::new(Simulation { state: Mutex::new(state), handed_over: Condvar::new() })
+        let (devices, marks) = (devices.collect(), Marks::default());
+        let state = State { completion, devices, marks, issued: 0, waiting: 0 };
+        let direct_waits = config.direct_waits;
+        Arc::new(Simulation { state: Mutex::new(state), handed_over: Condvar::new(), direct_waits })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -93,45 +100,44 @@ impl Simulation {
     }
 
     pub(super) fn create_mark(&self, device: usize) -> Result<usize> {
-        self.with_device(device, |found| {
-            found.counts.events_created += 1;
-            let mark = found.free_marks.pop().unwrap_or(found.marks.len());
-            let fresh = Mark { holders: 1, ..Mark::default() };
-            match found.marks.get_mut(mark) {
-                Some(free) => *free = fresh,
-                None => found.marks.push(fresh),
-            }
-            Ok(mark)
-        })
+        let mut state = self.lock();
+        let found = &mut state.devices[device];
+        if found.lost {
+            return Err(lost(device));
+        }
+        found.counts.events_created += 1;
+        Ok(state.marks.create())
     }
 
-    pub(super) fn drop_mark(&self, device: usize, mark: usize) {
-        self.lock().devices[device].release_mark(mark);
+    pub(super) fn drop_mark(&self, mark: usize) {
+        self.lock().marks.release(mark);
     }
 
-    /// Whether the newest record has completed.
+    /// Whether the newest record of an event of the device's has completed.
     pub(super) fn query(&self, device: usize, mark: usize) -> Result<bool> {
         self.pump_in_issue_order(device)?;
-        self.with_device(device, |found| {
-            let mark = &found.marks[mark];
-            Ok(mark.complete(mark.issued))
-        })
+        let state = self.lock();
+        match state.devices[device].lost {
+            true => Err(lost(device)),
+            false => Ok(state.marks.complete(mark)),
+        }
     }
 
-    /// Queues a command that `make` builds from the device's marks.
+    /// Queues a command that `make` builds from the events' marks.
     pub(super) fn hand_over(
         &self,
         device: usize,
         stream: usize,
-        make: impl FnOnce(&mut DeviceState) -> Result<Action>,
+        make: impl FnOnce(&mut Marks) -> Result<Action>,
     ) -> Result<Ticket> {
-        let mut state = self.lock();
+        let mut locked = self.lock();
+        let state = &mut *locked;
         let issue = state.issued;
         let found = &mut state.devices[device];
         if found.lost {
             return Err(lost(device));
         }
-        let action = make(found)?;
+        let action = make(&mut state.marks)?;
         match action {
             Action::Work(_) => found.counts.works += 1,
             Action::Record(_) => found.counts.records += 1,
@@ -143,7 +149,7 @@ impl Simulation {
         queue.queue.push_back(Queued { ticket, issue, action });
         state.issued += 1;
         let waited_for = state.waiting > 0;
-        drop(state);
+        drop(locked);
         if waited_for {
             self.handed_over.notify_all();
         }
@@ -185,7 +191,7 @@ impl Simulation {
         let mut ran = 0;
         loop {
             let mut state = self.lock();
-            let Some(stream) = state.devices[device].earliest() else {
+            let Some(stream) = state.devices[device].earliest(&state.marks) else {
                 state.devices[device].pumping = false;
                 pumping.ended = true;
                 return ran;
@@ -199,16 +205,17 @@ impl Simulation {
 
     /// Runs the head of a stream if it can run now.
     pub(super) fn step(&self, device: usize, stream: usize) -> Result<bool> {
-        let mut state = self.lock();
-        let found = &mut state.devices[device];
+        let mut locked = self.lock();
+        let State { devices, marks, .. } = &mut *locked;
+        let found = &mut devices[device];
         if found.lost {
             return Err(lost(device));
         }
-        if !found.runnable(&found.streams[stream]) {
+        if !found.runnable(marks, &found.streams[stream]) {
             return Ok(false);
         }
         let command = Simulation::begin(found, stream);
-        drop(state);
+        drop(locked);
         self.finish(device, stream, command);
         let state = self.lock();
         // In the order of issue a stream that this command held up runs at its next poll, so its
@@ -230,13 +237,14 @@ impl Simulation {
 
     /// Runs a command taken by [`Simulation::begin`] and stores its result.
     fn finish(&self, device: usize, stream: usize, command: Queued) {
-        let (record, result) = match command.action {
+        let (order, result) = match command.action {
             // Host kernels launch nothing, so there is no native stream to hand them. The work is
             // dropped here, without the lock.
             Action::Work(mut work) => (None, run_caught(&mut *work, &())),
-            Action::Record(record) | Action::Wait(record) => (Some(record), Ok(())),
+            order => (Some(order), Ok(())),
         };
-        let mut state = self.lock();
+        let mut locked = self.lock();
+        let state = &mut *locked;
         let found = &mut state.devices[device];
         let stream = &mut found.streams[stream];
         stream.running = false;
@@ -244,14 +252,26 @@ impl Simulation {
         if !found.lost && notify.is_some() {
             stream.done.push_back((command.ticket, result));
         }
-        if let Some(Generation { mark, number }) = record {
-            found.marks[mark].pending.retain(|&pending| pending != number);
-            found.release_mark(mark);
+        let mut others = Vec::new();
+        if let Some(order) = order {
+            state.marks.end(&order);
+            others = self.others(state, device);
         }
-        drop(state);
+        drop(locked);
+        call_all(others);
         if let Some(notify) = notify {
             notify();
         }
+    }
+
+    /// The notify functions of the streams of other devices than this that may be able to run by
+    /// what it has done.
+    fn others(&self, state: &State, device: usize) -> Vec<Notify> {
+        if !self.direct_waits || state.completion == Completion::ByHand {
+            return Vec::new();
+        }
+        let others = state.devices.iter().enumerate().filter(|(k, _)| *k != device);
+        others.flat_map(|(_, other)| other.waiting_notifies()).collect()
     }
 
     /// Changes when commands complete.
@@ -269,7 +289,8 @@ impl Simulation {
 
     /// Loses a device with all that is queued on it.
     pub(super) fn lose(&self, device: usize) {
-        let mut state = self.lock();
+        let mut locked = self.lock();
+        let state = &mut *locked;
         let found = &mut state.devices[device];
         found.lost = true;
         let mut dropped = Vec::new();
@@ -281,11 +302,10 @@ impl Simulation {
             notifies.extend(stream.notify.clone());
         }
         for command in &dropped {
-            if let Action::Record(record) | Action::Wait(record) = command.action {
-                found.release_mark(record.mark);
-            }
+            state.marks.end(&command.action);
         }
-        drop(state);
+        notifies.extend(self.others(state, device));
+        drop(locked);
         drop((dropped, results));
         call_all(notifies);
     }

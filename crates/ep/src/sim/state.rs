@@ -10,6 +10,8 @@ use crate::sim::Completion;
 pub(super) struct State {
     pub(super) completion: Completion,
     pub(super) devices: Vec<DeviceState>,
+    /// Of the events of all devices, which may wait for one another's.
+    pub(super) marks: Marks,
     /// Commands handed over to any device: the next one's place in the order of issue.
     pub(super) issued: u64,
     /// How many threads wait for commands. To signal them is a call of the system's.
@@ -21,8 +23,6 @@ pub(super) struct DeviceState {
     pub(super) pumping: bool,
     /// By number. A stream keeps its number after it is dropped.
     pub(super) streams: Vec<StreamState>,
-    pub(super) marks: Vec<Mark>,
-    pub(super) free_marks: Vec<usize>,
     pub(super) counts: Counts,
     pub(super) account: Arc<Account>,
 }
@@ -70,18 +70,83 @@ pub(super) struct Generation {
 
 /// An event's records.
 #[derive(Default)]
-pub(super) struct Mark {
+struct Mark {
     /// How many were handed over.
-    pub(super) issued: u64,
+    issued: u64,
     /// Those that have not completed.
-    pub(super) pending: Vec<u64>,
+    pending: Vec<u64>,
     /// The event and the commands that name it.
-    pub(super) holders: u64,
+    holders: u64,
 }
 
-impl Mark {
-    pub(super) fn complete(&self, number: u64) -> bool {
-        !self.pending.contains(&number)
+/// The marks of all events, by number.
+#[derive(Default)]
+pub(super) struct Marks {
+    all: Vec<Mark>,
+    free: Vec<usize>,
+}
+
+impl Marks {
+    /// A mark that was never recorded.
+    pub(super) fn create(&mut self) -> usize {
+        let number = self.free.pop().unwrap_or(self.all.len());
+        let fresh = Mark { holders: 1, ..Mark::default() };
+        match self.all.get_mut(number) {
+            Some(free) => *free = fresh,
+            None => self.all.push(fresh),
+        }
+        number
+    }
+
+    /// Whether the newest record has completed.
+    pub(super) fn complete(&self, mark: usize) -> bool {
+        self.has(Generation { mark, number: self.all[mark].issued })
+    }
+
+    /// Whether a record has completed.
+    pub(super) fn has(&self, record: Generation) -> bool {
+        !self.all[record.mark].pending.contains(&record.number)
+    }
+
+    /// The action of a record of `mark`, its newest from now on.
+    pub(super) fn record(&mut self, mark: usize) -> Action {
+        let state = &mut self.all[mark];
+        state.issued += 1;
+        state.holders += 1;
+        state.pending.push(state.issued);
+        Action::Record(Generation { mark, number: state.issued })
+    }
+
+    /// The action of a wait for the newest record of `mark`; none if there never was one.
+    pub(super) fn wait(&mut self, mark: usize) -> Option<Action> {
+        let state = &mut self.all[mark];
+        if state.issued == 0 {
+            return None;
+        }
+        state.holders += 1;
+        Some(Action::Wait(Generation { mark, number: state.issued }))
+    }
+
+    /// A command has run, or never will: nobody waits for its record any more.
+    pub(super) fn end(&mut self, action: &Action) {
+        match *action {
+            Action::Record(record) => {
+                self.all[record.mark].pending.retain(|&pending| pending != record.number);
+                self.release(record.mark);
+            }
+            Action::Wait(record) => self.release(record.mark),
+            Action::Work(_) => {}
+        }
+    }
+
+    /// One who named a mark is gone.
+    pub(super) fn release(&mut self, mark: usize) {
+        let state = &mut self.all[mark];
+        state.holders -= 1;
+        if state.holders == 0 {
+            *state = Mark::default();
+            self.free.push(mark);
+        }
     }
 }
 
@@ -91,57 +156,24 @@ impl DeviceState {
             lost: false,
             pumping: false,
             streams: Vec::new(),
-            marks: Vec::new(),
-            free_marks: Vec::new(),
             counts: Counts::default(),
             account: Account::new(memory_limit),
         }
     }
 
     /// Whether the stream's head could run now.
-    pub(super) fn runnable(&self, stream: &StreamState) -> bool {
-        !self.lost && !stream.running && stream.queue.front().is_some_and(|c| self.met(&c.action))
-    }
-
-    fn met(&self, action: &Action) -> bool {
-        match action {
-            Action::Wait(record) => self.marks[record.mark].complete(record.number),
+    pub(super) fn runnable(&self, marks: &Marks, stream: &StreamState) -> bool {
+        let met = |command: &Queued| match command.action {
+            Action::Wait(record) => marks.has(record),
             Action::Work(_) | Action::Record(_) => true,
-        }
+        };
+        !self.lost && !stream.running && stream.queue.front().is_some_and(met)
     }
 
     /// The stream whose head was issued first among those that could run now.
-    pub(super) fn earliest(&self) -> Option<usize> {
-        let heads = self.streams.iter().enumerate().filter(|(_, s)| self.runnable(s));
+    pub(super) fn earliest(&self, marks: &Marks) -> Option<usize> {
+        let heads = self.streams.iter().enumerate().filter(|(_, s)| self.runnable(marks, s));
         heads.min_by_key(|(_, s)| s.queue.front().map(|c| c.issue)).map(|(k, _)| k)
-    }
-
-    /// The action of a record of `mark`, its newest from now on.
-    pub(super) fn record(&mut self, mark: usize) -> Action {
-        let state = &mut self.marks[mark];
-        state.issued += 1;
-        state.holders += 1;
-        state.pending.push(state.issued);
-        Action::Record(Generation { mark, number: state.issued })
-    }
-
-    /// The action of a wait for the newest record of `mark`; none if there never was one.
-    pub(super) fn wait(&mut self, mark: usize) -> Option<Action> {
-        let state = &mut self.marks[mark];
-        if state.issued == 0 {
-            return None;
-        }
-        state.holders += 1;
-        Some(Action::Wait(Generation { mark, number: state.issued }))
-    }
-
-    pub(super) fn release_mark(&mut self, mark: usize) {
-        let state = &mut self.marks[mark];
-        state.holders -= 1;
-        if state.holders == 0 {
-            *state = Mark::default();
-            self.free_marks.push(mark);
-        }
     }
 
     /// The notify functions of the streams that have commands left.

@@ -28,9 +28,13 @@ impl SimStream {
         DeviceId::sim(self.device as u32)
     }
 
-    fn mark(&self, event: &Arc<dyn Event>) -> Result<usize> {
-        let own = event.as_any().downcast_ref::<SimEvent>();
-        let mark = own.and_then(|event| event.mark_on(self.device, &self.simulation));
+    /// The mark of an event of this device, or of `any` of the simulation's.
+    fn mark(&self, event: &Arc<dyn Event>, any: bool) -> Result<usize> {
+        let event = event.as_any().downcast_ref::<SimEvent>();
+        let mark = event.and_then(|event| match any {
+            true => event.mark(&self.simulation),
+            false => event.mark_on(self.device, &self.simulation),
+        });
         mark.ok_or_else(|| Error::Invalid {
             what: "event",
             message: format!("it belongs to another device than {}", self.id()),
@@ -49,22 +53,21 @@ impl Stream for SimStream {
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let mark = self.mark(event)?;
-        let ticket = self
-            .simulation
-            .hand_over(self.device, self.number, |device| Ok(device.record(mark)))?;
+        let mark = self.mark(event, false)?;
+        let ticket =
+            self.simulation.hand_over(self.device, self.number, |marks| Ok(marks.record(mark)))?;
         Ok(Progress::Pending(ticket))
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let mark = self.mark(event)?;
+        let mark = self.mark(event, self.simulation.direct_waits)?;
         let never = || Error::Invalid {
             what: "wait",
             message: format!("the event of {} has never been recorded", self.id()),
         };
         let ticket = self
             .simulation
-            .hand_over(self.device, self.number, |device| device.wait(mark).ok_or_else(never))?;
+            .hand_over(self.device, self.number, |marks| marks.wait(mark).ok_or_else(never))?;
         Ok(Progress::Pending(ticket))
     }
 

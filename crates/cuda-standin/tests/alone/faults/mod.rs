@@ -77,6 +77,8 @@ exhaustive! {
         Kind::Call("cuModuleGetFunction", code::NOT_FOUND),
         Kind::Call("cuLaunchKernel", code::LAUNCH_OUT_OF_RESOURCES);
     the_driver_copies_nothing: Kind::Call("cuMemcpyAsync", code::INVALID_VALUE),
+        Kind::Call("cuMemcpyPeerAsync", code::INVALID_VALUE),
+        Kind::Call("cuCtxEnablePeerAccess", code::INVALID_VALUE),
         Kind::Call("cuPointerGetAttributes", code::UNKNOWN);
     the_driver_calls_nobody: Kind::Call("cuLaunchHostFunc", code::OUT_OF_MEMORY);
     the_driver_records_nothing: Kind::Call("cuEventRecord", code::INVALID_VALUE);
@@ -86,6 +88,7 @@ exhaustive! {
         Kind::Lost("cuStreamCreateWithPriority"), Kind::Lost("cuEventCreate"),
         Kind::Lost("cuModuleLoadData"), Kind::Lost("cuModuleGetFunction");
     the_device_is_lost_at_work: Kind::Lost("cuMemcpyAsync"), Kind::Lost("cuLaunchKernel"),
+        Kind::Lost("cuMemcpyPeerAsync"),
         Kind::Lost("cuLaunchHostFunc"), Kind::Lost("cuPointerGetAttributes");
     the_device_is_lost_in_between: Kind::Lost("cuEventRecord"), Kind::Lost("cuEventQuery"),
         Kind::Lost("cuStreamWaitEvent");

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute_enum as Attribute};
 
@@ -39,6 +39,8 @@ pub(in crate::cuda) struct Context {
     device: CUdevice,
     raw: CUcontext,
     report: Report,
+    /// Whether nothing is destroyed any more.
+    given_up: AtomicBool,
     pub(super) tally: Tally,
 }
 
@@ -64,7 +66,8 @@ impl Context {
         check("cuDevicePrimaryCtxRetain", code)?;
         // Relaxed: only uniqueness is wanted.
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Context { id, device, raw, report, tally: Tally::default() }))
+        let (given_up, tally) = (AtomicBool::new(false), Tally::default());
+        Ok(Arc::new(Context { id, device, raw, report, given_up, tally }))
     }
 
     pub(in crate::cuda) fn counts(&self) -> Counts {
@@ -76,11 +79,6 @@ impl Context {
             allocations: of(allocations),
             frees: of(frees),
         }
-    }
-
-    /// Whether two are the same.
-    pub(in crate::cuda) fn is(&self, other: &Context) -> bool {
-        self.id == other.id
     }
 
     /// Makes this the context of the thread, as every call below needs. A thread that has it
@@ -113,8 +111,17 @@ impl Context {
         }
     }
 
+    /// From now on nothing of the context's is destroyed: the driver would wait for what never ends.
+    pub(in crate::cuda) fn give_up(&self) {
+        // Relaxed: who destroys something has heard of the stream that is stuck by other ways.
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
     /// Destroys something of the context's, from any thread.
     pub(in crate::cuda) fn destroy(&self, destroy: impl FnOnce() -> Answer<()>) {
+        if self.given_up.load(Ordering::Relaxed) {
+            return;
+        }
         self.complain(self.enter().and_then(|()| destroy()));
     }
 
@@ -156,6 +163,9 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        if *self.given_up.get_mut() {
+            return;
+        }
         // SAFETY: retained once when this was made, and given back once. Whatever was made in it
         // holds the context and is gone.
         let code = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };

@@ -167,10 +167,6 @@ impl RawEvent {
         Ok(RawEvent { raw, context })
     }
 
-    pub(in crate::cuda) fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
     /// Whether the newest record has completed; true if there is none.
     pub(in crate::cuda) fn query(&self) -> Answer<bool> {
         self.context.enter()?;
