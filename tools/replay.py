@@ -54,6 +54,21 @@ STORED = {
 
 # What attention is on the host, where traces were recorded.
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+# The ops that it is on CUDA, by the numbers of PyTorch's choice. With 0 it is many ops.
+WAYS = {
+    1: "_scaled_dot_product_flash_attention", 2: "_scaled_dot_product_efficient_attention",
+    3: "_scaled_dot_product_cudnn_attention",
+}
+# What arguments and results of theirs are called elsewhere.
+SAME = {
+    "attn_bias": "attn_mask", "grad_out_": "grad_out", "log_sumexp": "logsumexp",
+    "output": "out", "rng_state": "philox_seed", "unused": "philox_offset",
+}
+# As autograd has them: a gradient of a mask is none of the program's.
+FIXED = {
+    "compute_log_sumexp": ("True", True), "return_debug_mask": ("False", False),
+    "grad_input_mask": ("[True, True, True, False]", [True, True, True, False]),
+}
 
 
 class Refused(Exception):
@@ -95,6 +110,11 @@ def parts(types):
     return found if types else []
 
 
+def laid(tensor, shape, strides):
+    """A copy with these strides."""
+    return torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
 class Plan:
     """A program, planned by running it once."""
 
@@ -115,6 +135,9 @@ class Plan:
         self.lines, self.known, self.uses, self.keep = [], {}, {}, set()
         # By slot, the tensor; by the trace's ids, the slot that they stand for at the moment.
         self.values, self.tensors, self.storages = {}, {}, {}
+        # By the trace's ids of what the host's attention leaves for its gradient: the op that stands in
+        # its place, and what that has left, by name.
+        self.left = {}
         # By slot, its strides and offset as recorded: on another device a result may lie otherwise.
         self.recorded = {}
         self.inputs, self.calls, self.outputs = [], {}, {}
@@ -309,25 +332,44 @@ class Plan:
         except AttributeError:
             raise Refused("PyTorch here has no such op") from None
         form, params, used = node["inputs"], op._schema.arguments, []
+        elsewhere = bare.startswith(ATTENTION) and self.device.type == "cuda"
+        forward = elsewhere and bare == ATTENTION and self.host_attention
+        back = elsewhere and bare != ATTENTION
         if len(form["values"]) > len(params):
             raise Refused("the op has fewer arguments here")
-        args, kwargs = [], {}
+        args, kwargs, named, left = [], {}, {}, None
         strides = form.get("strides", [None] * len(form["values"]))
         every = zip(form["values"], form["types"], form["shapes"], strides, params)
         for at, (value, ty, shape, stride, param) in enumerate(every):
             # The declared type: others look like whole numbers.
             declared = str(getattr(param, "real_type", param.type))
+            if back and param.name == "logsumexp":
+                left = self.left.get(value[0])
+                continue
             text, thing = self.argument(node, at, value, ty, shape, stride, declared, used)
+            named[param.name] = (text, thing)
             if param.kwarg_only:
                 if not (thing is None or (param.has_default_value() and thing is param.default_value)):
                     kwargs[param.name] = (text, thing)
             else:
                 args.append((text, thing))
+        if forward or back:
+            op, bare, args, kwargs = self.on_cuda(named, left, back, used)
+            params = op._schema.arguments
         function, args, kwargs, result = self.fastest(op, bare, params, args, kwargs)
         recorded = []
         self.results(node["outputs"], recorded)
-        target, slots = self.target(result)
-        if bare == ATTENTION and not self.host_attention:
+        if forward:
+            # Numbers among them are named like tensors.
+            slots = [self.slot(each) for each in result]
+            names = [SAME.get(r.name, r.name) for r in op._schema.returns]
+            given = {name: (slot, each) for name, slot, each in zip(names, slots, result)}
+            self.left[recorded[1][0][0]] = bare, {**given, "attn_mask": named.get("attn_mask", ("None", None))}
+            target, extra, slots = "[" + ", ".join(slots) + "]", slots[1:], slots[:1]
+            used += extra
+        else:
+            target, slots = self.target(result)
+        if forward or (bare == ATTENTION and not self.host_attention):
             recorded = recorded[:1]
         if len(slots) != len(recorded) and recorded:
             raise Refused(f"{len(slots)} results, and {len(recorded)} were recorded")
@@ -337,8 +379,75 @@ class Plan:
             tensor = self.values[slot]
             if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(torch, DTYPES.get(of, ""), None):
                 raise Refused(f"a result is {tensor.dtype}{list(tensor.shape)}, not {of}{shape}")
+            if elsewhere and strides is not None:
+                # Attention gives other strides there. A program that then wants a view has it copied, by
+                # a call that did nothing on the host and was not recorded.
+                if any(n > 1 and a != b for n, a, b in zip(shape, tensor.stride(), strides)):
+                    args, lies = [slot, repr(tuple(shape)), repr(tuple(strides))], laid(tensor, shape, strides)
+                    slot = self.slot(lies)
+                    self.line(slot, laid, args, [args[0], slot])
             self.know(slot, value, strides)
         self.calls[full] = self.calls.get(full, 0) + 1
+
+    def on_cuda(self, named, left, back, used):
+        """Attention and its gradient as autograd has them on CUDA, called with what the host's ops were
+        given and with what the op on the way there has left for the way back."""
+        if not back:
+            way, left = self.way(*(named[name][1] if name in named else None for name in (
+                "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale"))), {}
+        elif left is None:
+            raise Refused("the attention whose gradient this is was not recorded")
+        else:
+            way, left = left
+        mask = named.get("attn_mask", ("None", None))
+        if mask[1] is not None and way == WAYS[2] and not back:
+            named["attn_mask"] = self.aligned(mask, named["query"][1], named["key"][1])
+            used.append(named["attn_mask"][0])
+        op = getattr(torch.ops.aten, way + ("_backward" if back else "")).default
+        args, kwargs = [], {}
+        for param in op._schema.arguments:
+            name = SAME.get(param.name, param.name)
+            given = next((of[name] for of in (left, named, FIXED) if name in of), ("None", None))
+            if name in left and given[0] != "None":
+                used.append(given[0])
+            if not param.kwarg_only:
+                args.append(given)
+            elif given[1] is not None:
+                kwargs[param.name] = given
+        return op, way + ("_backward" if back else ""), args, kwargs
+
+    @staticmethod
+    def way(query, key, value, mask, dropout, is_causal, scale):
+        """The op that PyTorch chooses on the device where gradients are wanted."""
+        with torch.inference_mode(False), torch.enable_grad():
+            like = [
+                torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device, requires_grad=True)
+                for t in (query, key, value)
+            ]
+            choice = torch._fused_sdp_choice(*like, mask, dropout or 0.0, bool(is_causal), scale=scale)
+        if choice not in WAYS:
+            raise Refused("attention is many ops in PyTorch there")
+        if WAYS[choice] == WAYS[1] and query.shape[-1] % 8:
+            raise Refused("PyTorch pads heads there")
+        return WAYS[choice]
+
+    def aligned(self, mask, query, key):
+        """A mask as PyTorch gives it to that op: rows that begin at multiples of eight elements."""
+        def call(function, args, result, slots):
+            slot = self.slot(result)
+            self.line(slot, function, args, [slot, *slots])
+            return slot
+
+        slot, mask = mask
+        length, shape = mask.shape[-1], (*query.shape[:3], key.shape[2])
+        if any(s % 8 for s in mask.stride()[:-1]):
+            pad = [0, -length % 8]
+            mask = torch.constant_pad_nd(mask, pad)
+            slot = call(torch.constant_pad_nd, [slot, repr(pad)], mask, [slot])
+            mask = mask[..., :length]
+            slot = call(torch.narrow, [slot, "-1", "0", str(length)], mask, [slot])
+        mask = mask.expand(shape)
+        return call(torch.Tensor.expand, [slot, repr(shape)], mask, [slot]), mask
 
     def fastest(self, op, bare, params, args, kwargs):
         """Calls it by the first function that takes these arguments: PyTorch's own for Python parse

@@ -70,6 +70,40 @@ fn programs_are_replayed() {
     assert!(last["error"].as_str().unwrap().contains("none.json"), "{last}");
 }
 
+/// On CUDA attention and its gradient are the ops that autograd has there, one call each.
+#[test]
+fn attention_on_cuda() {
+    let Some(python) = python() else { return };
+    let mut command = Command::new(python);
+    command.arg("xtask/tests/attention.py").current_dir(root());
+    command.args(["examples/pytorch/transformer_encoder_train/et.json.gz", "tools/replay.py"]);
+    let output = command.output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let answers: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let shown = || format!("{answers:#?}\n{}", String::from_utf8_lossy(&output.stderr));
+    let ops = ["flash", "efficient", "efficient", "cudnn", "cudnn"];
+    assert_eq!(answers.len(), ops.len() + 1, "{}", shown());
+    for (k, (answer, op)) in answers.iter().zip(ops).enumerate() {
+        let names =
+            ["", "_backward.default"].map(|of| format!("_scaled_dot_product_{op}_attention{of}"));
+        // A mask is aligned once, for both.
+        let aligned = if k == 2 { &["constant_pad_nd", "narrow"][..] } else { &[] };
+        let names: Vec<&str> =
+            aligned.iter().copied().chain(names.iter().map(String::as_str)).collect();
+        assert_eq!(answer["ops"], json!(names), "{}", shown());
+        let host = "aten::_scaled_dot_product_flash_attention_for_cpu";
+        assert_eq!(
+            answer["calls"],
+            json!({ host: 1, format!("{host}_backward"): 1 }),
+            "{}",
+            shown()
+        );
+        assert_eq!(answer["kept"], json!(15), "{}", shown());
+    }
+    let refused = answers[5]["refused"].as_str().unwrap_or_else(|| panic!("{}", shown()));
+    assert!(refused.contains("was not recorded"), "{refused}");
+}
+
 /// The machine and PyTorch make the same calls; nothing is measured on what is no GPU.
 #[test]
 fn both_run_in_turns() {

@@ -1,0 +1,61 @@
+"""Attention and its gradient as tools/replay.py calls them on CUDA, on tensors that are fake: their shapes
+are PyTorch's own, and no device is needed. Prints a line for each op that CUDA has, with and without a
+mask: {"ops": [NAME...], "calls": {...}, "shapes": [...]}, or {"refused": WHY}."""
+
+import importlib.util
+import json
+import pathlib
+import sys
+import tempfile
+
+import torch
+from torch._subclasses import FakeTensorMode
+
+TRACE, SCRIPT = pathlib.Path(sys.argv[1]), sys.argv[2]
+
+spec = importlib.util.spec_from_file_location("replay", SCRIPT)
+replay = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(replay)
+replay.torch = torch
+# Fake tensors have no elements to be compared.
+replay.stored = lambda folder: {}
+
+
+def trace(folder, masked, without=None):
+    """The trace, with a mask whose rows are not aligned, and without nodes of a name."""
+    with replay.gzip.open(TRACE, "rt") as file:
+        trace = json.load(file)
+    trace["nodes"] = [node for node in trace["nodes"] if node["name"] != f"aten::{without}"]
+    for node in trace["nodes"] if masked else []:
+        if node["name"].startswith("aten::" + replay.ATTENTION):
+            form, at = node["inputs"], 8 if node["name"].endswith("_backward") else 5
+            form["values"][at], form["types"][at] = [9001, 9001, 0, 100, 4, "cpu"], "Tensor(float)"
+            form["shapes"][at], form["strides"][at] = [10, 10], [10, 1]
+    path = pathlib.Path(folder) / "et.json"
+    path.write_text(json.dumps(trace))
+    return path
+
+
+def replayed(path):
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.inference_mode():
+        try:
+            plan = replay.Plan(path, None, torch.device("cuda:0"))
+        except replay.Refused as why:
+            return {"refused": str(why)}
+        plan.function(*[tensor for _, tensor, _ in plan.inputs])
+    called = [plan.known[line.split(" = ")[1].split("(")[0]] for line in plan.lines]
+    ops = [getattr(function, "__name__", str(function)) for function in called]
+    return {
+        "ops": [op for op in ops if "dot_product" in op or op in ("constant_pad_nd", "narrow")],
+        "calls": {name: count for name, count in plan.calls.items() if "attention" in name},
+        "kept": len(plan.keep),
+    }
+
+
+with tempfile.TemporaryDirectory() as folder:
+    for way in replay.WAYS.values():
+        # There is no device to choose for.
+        replay.Plan.way = staticmethod(lambda *_, way=way: way)
+        for masked in (False, True) if way != replay.WAYS[1] else (False,):
+            print(json.dumps(replayed(trace(folder, masked))))
+    print(json.dumps(replayed(trace(folder, False, without=replay.ATTENTION))))
