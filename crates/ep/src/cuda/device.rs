@@ -11,7 +11,7 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::cuda::driver::{
-    Answer, Context, Counts, DriverError, Function, MemoryPool, Module, RawStream, can_reach,
+    Answer, Context, Counts, DriverError, Ends, Function, MemoryPool, Module, RawStream, can_reach,
     version,
 };
 use crate::cuda::event::CudaEvent;
@@ -94,9 +94,9 @@ fn properties(context: &Context) -> Answer<Properties> {
 }
 
 impl CudaDevice {
-    pub(super) fn open(id: DeviceId, config: &CudaConfig) -> Result<CudaDevice> {
+    pub(super) fn open(id: DeviceId, config: &CudaConfig, ends: &Arc<Ends>) -> Result<CudaDevice> {
         let open = || {
-            let context = Context::retain(id.index(), config.report.clone())?;
+            let context = Context::retain(id.index(), ends.clone())?;
             // What others have now stays theirs, and a little is left for what kernels need.
             let limit = context.memory()?.0 / 10 * 9;
             let properties = properties(&context)?;

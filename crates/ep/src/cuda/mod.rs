@@ -59,6 +59,8 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::device::{Backend, Capabilities, Device};
 use crate::registry::Registry;
 
+use driver::Ends;
+
 pub use blas::{Gemm, Matrices};
 pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
@@ -119,6 +121,7 @@ impl fmt::Debug for CudaConfig {
 /// The devices that have been opened. A device opened twice is the same device.
 struct Shared {
     config: CudaConfig,
+    ends: Arc<Ends>,
     open: Mutex<HashMap<u32, Arc<CudaDevice>>>,
 }
 
@@ -131,7 +134,8 @@ pub struct CudaBackend {
 impl CudaBackend {
     /// The devices of this computer. Looks for nothing yet.
     pub fn new(config: CudaConfig) -> CudaBackend {
-        CudaBackend { shared: Arc::new(Shared { config, open: Mutex::default() }) }
+        let ends = Ends::new(config.report.clone());
+        CudaBackend { shared: Arc::new(Shared { config, ends, open: Mutex::default() }) }
     }
 
     /// Pinned host memory for these devices: the backend of kind `pinned`.
@@ -161,7 +165,7 @@ impl Shared {
         if let Some(device) = open.get(&index) {
             return Ok(device.clone());
         }
-        let device = Arc::new(CudaDevice::open(id(index), &self.config)?);
+        let device = Arc::new(CudaDevice::open(id(index), &self.config, &self.ends)?);
         open.insert(index, device.clone());
         Ok(device)
     }

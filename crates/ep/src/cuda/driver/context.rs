@@ -32,15 +32,27 @@ pub(super) struct Tally {
     pub(super) frees: AtomicU64,
 }
 
+/// What the contexts of a backend do when something of theirs is destroyed.
+pub(in crate::cuda) struct Ends {
+    report: Report,
+    /// Whether nothing is destroyed any more.
+    given_up: AtomicBool,
+}
+
+impl Ends {
+    /// As long as all is well everything is destroyed, and `report` is told of errors.
+    pub(in crate::cuda) fn new(report: Report) -> Arc<Ends> {
+        Arc::new(Ends { report, given_up: AtomicBool::new(false) })
+    }
+}
+
 /// A context that is held for as long as this lives.
 pub(in crate::cuda) struct Context {
     /// A number that no other context of this process ever has.
     id: u64,
     device: CUdevice,
     raw: CUcontext,
-    report: Report,
-    /// Whether nothing is destroyed any more.
-    given_up: AtomicBool,
+    ends: Arc<Ends>,
     pub(super) tally: Tally,
 }
 
@@ -56,7 +68,7 @@ thread_local! {
 
 impl Context {
     /// Device `index`'s, made if nobody has it yet.
-    pub(in crate::cuda) fn retain(index: u32, report: Report) -> Answer<Arc<Context>> {
+    pub(in crate::cuda) fn retain(index: u32, ends: Arc<Ends>) -> Answer<Arc<Context>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (mut device, mut raw) = (0, std::ptr::null_mut());
         // SAFETY: the driver is initialised, and writes a number.
@@ -66,8 +78,7 @@ impl Context {
         check("cuDevicePrimaryCtxRetain", code)?;
         // Relaxed: only uniqueness is wanted.
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (given_up, tally) = (AtomicBool::new(false), Tally::default());
-        Ok(Arc::new(Context { id, device, raw, report, given_up, tally }))
+        Ok(Arc::new(Context { id, device, raw, ends, tally: Tally::default() }))
     }
 
     pub(in crate::cuda) fn counts(&self) -> Counts {
@@ -98,28 +109,29 @@ impl Context {
         self.raw
     }
 
-    /// Who is told of errors.
-    pub(super) fn report(&self) -> &Report {
-        &self.report
+    /// What it does when something is destroyed.
+    pub(super) fn ends(&self) -> &Arc<Ends> {
+        &self.ends
     }
 
     /// Tells of what went wrong where nobody could be told.
     pub(super) fn complain(&self, outcome: Answer<()>) {
         match outcome {
-            Err(error) if !error.is_end() => (self.report)(&error),
+            Err(error) if !error.is_end() => (self.ends.report)(&error),
             _ => {}
         }
     }
 
-    /// From now on nothing of the context's is destroyed: the driver would wait for what never ends.
+    /// From now on nothing of the backend's is destroyed: the driver would wait for what never ends, or
+    /// take away what that would use if it did.
     pub(in crate::cuda) fn give_up(&self) {
         // Relaxed: who destroys something has heard of the stream that is stuck by other ways.
-        self.given_up.store(true, Ordering::Relaxed);
+        self.ends.given_up.store(true, Ordering::Relaxed);
     }
 
     /// Destroys something of the context's, from any thread.
     pub(in crate::cuda) fn destroy(&self, destroy: impl FnOnce() -> Answer<()>) {
-        if self.given_up.load(Ordering::Relaxed) {
+        if self.ends.given_up.load(Ordering::Relaxed) {
             return;
         }
         self.complain(self.enter().and_then(|()| destroy()));
@@ -163,7 +175,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if *self.given_up.get_mut() {
+        if self.ends.given_up.load(Ordering::Relaxed) {
             return;
         }
         // SAFETY: retained once when this was made, and given back once. Whatever was made in it

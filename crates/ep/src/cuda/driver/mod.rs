@@ -29,8 +29,8 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::library;
 
-pub(super) use context::Context;
 pub use context::Counts;
+pub(super) use context::{Context, Ends};
 pub(super) use memory::{DeviceBlock, Owner, PinnedBlock, owner};
 pub(super) use modules::{Function, Module};
 pub(super) use objects::{RawEvent, RawStream};

@@ -26,7 +26,7 @@ pub(in crate::cuda) fn can_reach(to: u32, from: u32) -> Answer<bool> {
 impl Context {
     /// Device `index`'s context, whose memory this one may use from now on.
     pub(in crate::cuda) fn peer(&self, index: u32) -> Answer<Arc<Context>> {
-        let peer = Context::retain(index, self.report().clone())?;
+        let peer = Context::retain(index, self.ends().clone())?;
         self.enter()?;
         // SAFETY: both contexts are held.
         match unsafe { sys::cuCtxEnablePeerAccess(peer.raw(), 0) } {
