@@ -16,7 +16,6 @@ use StreamMode::{InOrder, Pool};
 const BLOCK: u64 = 512;
 
 struct Case {
-    driver: DriverKind,
     m: Machine,
     device: DeviceId,
     a: Stream,
@@ -40,7 +39,7 @@ fn each(modes: [StreamMode; 2], limit: Option<u64>, check: impl Fn(&Case)) {
             };
             let [a, b, c] = [stream(0, modes[0]), stream(1, modes[1]), stream(2, InOrder)];
             m.start_recording(&[]).unwrap();
-            let case = Case { driver, m, device, a, b, c };
+            let case = Case { m, device, a, b, c };
             check(&case);
             if let Ok(list) = case.m.finish_recording() {
                 checked(&list);
