@@ -23,25 +23,29 @@ impl Inline {
         self.tasks.push_back(task);
     }
 
-    /// Runs all that can run now.
-    pub(super) fn advance(&mut self, engine: &Arc<Engine>) {
+    /// Runs all that can run now. Returns whether there was anything.
+    pub(super) fn advance(&mut self, engine: &Arc<Engine>) -> bool {
+        let mut moved = false;
         let core = self.core.get_or_insert_with(|| Core::new(engine.clone(), self.inbox.clone()));
         loop {
             while let Some(task) = self.tasks.pop_front() {
                 core.accept(task);
+                moved = true;
             }
             core.flush();
             let heard = core.hear() | core.poll_devices();
             core.flush();
             if heard {
+                moved = true;
                 continue;
             }
             // Program order: what comes next comes after the function has returned.
             if core.is_hosting() && engine.host_workers.waiting() > 0 {
                 engine.host_workers.run_waiting(0);
+                moved = true;
                 continue;
             }
-            return;
+            return moved;
         }
     }
 

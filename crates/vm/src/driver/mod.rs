@@ -95,13 +95,14 @@ impl Driver {
     }
 
     /// Inline: runs all that can run now. Simulated: runs as much as the seed says. Called once an
-    /// emission is whole.
-    pub(crate) fn advance(&mut self, engine: &Arc<Engine>) {
+    /// emission is whole. Returns, inline, whether there was anything.
+    pub(crate) fn advance(&mut self, engine: &Arc<Engine>) -> bool {
         match self {
-            Driver::Threaded(_) => {}
+            Driver::Threaded(_) => false,
             Driver::Inline(inline) => guard::within(engine.machine, || inline.advance(engine)),
             Driver::Simulated(simulated) => {
                 guard::within(engine.machine, || simulated.advance(engine));
+                false
             }
         }
     }
