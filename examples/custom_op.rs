@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use millstream::kernels::{KernelCtx, RawTensor};
 use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
-use millstream::run::{RunOptions, RunReport};
-use millstream::trace::{EtOptions, LoadOptions, load};
 use millstream::{DType, DeviceId, Error, Machine, MachineConfig, TensorSpec};
+use millstream_runner::{RunOptions, RunReport};
+use millstream_trace::{EtOptions, LoadOptions, load};
 
 /// The name by which PyTorch's traces call it, with its namespace.
 const NAME: &str = "demo::scaled_square";
@@ -107,7 +107,7 @@ pub(crate) fn from_trace() -> Result<RunReport> {
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/custom_op/et.json");
     let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;
     let options = RunOptions { ops, kernels, ..RunOptions::default() };
-    Ok(millstream::run::run(Arc::new(program), &options)?)
+    Ok(millstream_runner::run(Arc::new(program), &options)?)
 }
 
 fn main() -> Result<()> {

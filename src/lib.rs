@@ -21,18 +21,12 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-pub mod predict;
-pub mod run;
-pub mod simulate;
-
 pub use millstream_ep as ep;
 pub use millstream_instructions as instructions;
 pub use millstream_kernels as kernels;
 pub use millstream_ops as ops;
 pub use millstream_stream_policy as stream_policy;
-pub use millstream_trace as trace;
 pub use millstream_types as types;
-pub use millstream_verify as verify;
 pub use millstream_vm as vm;
 
 pub use millstream_instructions::{InstructionList, Protection, SyncPolicy};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use millstream::instructions::text::print_list;
-use millstream::run::{RunOptions, run};
-use millstream::trace::{LoadOptions, load_bytes};
+use millstream_runner::{RunOptions, run};
+use millstream_trace::{LoadOptions, load_bytes};
 
 #[path = "../examples/custom_op.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]

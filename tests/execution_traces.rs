@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millstream::run::{RunOptions, RunReport, prepare, run_ranks};
-use millstream::trace::{Action, Body, Entry, EtOptions, LoadOptions, Program, expand, load};
 use millstream::{DriverKind, SyncPolicy};
+use millstream_runner::{RunOptions, RunReport, prepare, run_ranks};
+use millstream_trace::{Action, Body, Entry, EtOptions, LoadOptions, Program, expand, load};
 
 /// The programs of the repository.
 fn programs() -> Vec<Entry> {
@@ -37,10 +37,7 @@ fn read(entry: &Entry) -> Vec<Arc<Program>> {
 }
 
 fn run(programs: &[Arc<Program>], options: &RunOptions) -> Result<Vec<RunReport>, String> {
-    let ran = match programs {
-        [alone] => prepare(alone.clone(), options).and_then(|p| p.run()).map(|r| vec![r]),
-        ranks => run_ranks(ranks.to_vec(), options),
-    };
+    let ran = run_ranks(programs.to_vec(), options);
     let reports = ran.map_err(|e| e.to_string())?;
     for report in &reports {
         if let Some(failure) = report.failures.first() {

@@ -9,10 +9,10 @@ use millstream::ep::cpu::CpuBackend;
 use millstream::ep::sim::{Completion, SimBackend, SimConfig};
 use millstream::instructions::text::print_list;
 use millstream::instructions::{Body, CheckedList};
-use millstream::run::{RunOptions, lists};
-use millstream::simulate::{random_options, random_program};
-use millstream::verify::{Reason, verify};
 use millstream::*;
+use millstream_explore::simulate::{random_options, random_program};
+use millstream_runner::{RunOptions, lists};
+use millstream_verify::{Reason, verify};
 
 /// What every external and every read of a list holds at its end.
 type Outcome = Vec<Result<Vec<u8>>>;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use millstream::predict::{Model, Prediction, predict};
-use millstream::run::{RunOptions, run};
-use millstream::trace::{LoadOptions, load_bytes};
 use millstream::{DriverKind, InstructionList};
+use millstream_explore::predict::{Model, Prediction, predict};
+use millstream_runner::{RunOptions, run};
+use millstream_trace::{LoadOptions, load_bytes};
 
 /// One launch takes 1 ns. A copy of 800 bytes in takes 100 ns, out 200 ns. An op on 100 f64 takes
 /// 16 ns through memory for two operands, and computes for 50 ns.

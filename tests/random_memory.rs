@@ -10,7 +10,7 @@ use millstream::instructions::{ArenaId, Body, InstructionList, Placement};
 use millstream::types::TensorId;
 use millstream::{
     DType, DeviceId, DriverKind, Error, Machine, MachineConfig, Stream, StreamKey, StreamMode,
-    Tensor, TensorSpec, verify,
+    Tensor, TensorSpec,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -176,8 +176,8 @@ fn run(driver: DriverKind, seed: u64) -> Outcome {
     }
     let owners = Owners::walk(&list);
     assert!(owners.bytes.is_empty() && owners.storages.is_empty(), "seed {seed}: not released");
-    let options = verify::CheckOptions { callbacks: true };
-    let found = verify::check_with(list, options).err();
+    let options = millstream_verify::CheckOptions { callbacks: true };
+    let found = millstream_verify::check_with(list, options).err();
     assert!(found.is_none(), "seed {seed}: {:#?}", found.map(|mut v| v.swap_remove(0)));
     outcome
 }

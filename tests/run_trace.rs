@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use millstream::instructions::text::{parse_list, print_list};
 use millstream::instructions::{Body, Kind};
-use millstream::run::{RunOptions, RunReport, prepare, run, run_ranks};
-use millstream::trace::{LoadOptions, Program, load, load_bytes};
 use millstream::{DeviceId, DriverKind, SyncPolicy};
+use millstream_runner::{RunOptions, RunReport, prepare, run, run_ranks};
+use millstream_trace::{LoadOptions, Program, load, load_bytes};
 use serde_json::{Map, Value, json};
 
 fn folder() -> PathBuf {
@@ -133,7 +133,7 @@ fn emitted_lists_are_accepted_and_run_again() {
             assert_eq!(parse_list(&text).unwrap(), list, "{text}");
             let counted: u64 = report.instructions.iter().map(|(_, n)| n).sum();
             assert_eq!(counted, list.instructions.len() as u64, "{:?}", report.instructions);
-            let checked = millstream::verify::check(list.clone());
+            let checked = millstream_verify::check(list.clone());
             assert!(checked.is_ok(), "{}: {way:?}\n{text}{checked:?}", path.display());
 
             let again = raw(&path, &report);
@@ -271,7 +271,7 @@ fn pools() {
         let report = run(parse(text), &emitting).unwrap_or_else(|e| panic!("{way:?}: {e}"));
         assert_ok(&report);
         let list = report.list.clone().unwrap();
-        let checked = millstream::verify::check(list.clone());
+        let checked = millstream_verify::check(list.clone());
         assert!(checked.is_ok(), "{way:?}\n{}{checked:?}", print_list(&list));
     }
 }

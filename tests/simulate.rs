@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use millstream::run::{RunOptions, Steps, run};
-use millstream::simulate::{Finding, Simulator, random_options, shrink, sweep};
-use millstream::trace::{LoadOptions, Program, load, load_bytes, write};
 use millstream::{DType, TensorSpec};
 use millstream::{DeviceId, DriverKind, Error, Machine, MachineConfig, Protection, Simulation};
+use millstream_explore::simulate::{Finding, Simulator, random_options, shrink, sweep};
+use millstream_runner::{RunOptions, Steps, run};
+use millstream_trace::{LoadOptions, Program, load, load_bytes, write};
 
 fn example(name: &str) -> Arc<Program> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces").join(name);
@@ -259,7 +259,7 @@ fn written_traces_do_what_the_program_does() {
         let options = RunOptions { emit: true, ..on_sim() };
         let (first, second) =
             (run(program, &options).unwrap(), run(parse(&text), &options).unwrap());
-        let bytes = |r: &millstream::run::RunReport| -> Vec<Vec<u8>> {
+        let bytes = |r: &millstream_runner::RunReport| -> Vec<Vec<u8>> {
             r.outputs.iter().map(|o| o.bytes.clone()).collect()
         };
         assert_eq!(bytes(&first), bytes(&second), "{name}\n{text}");

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream::instructions::text::print_list;
-use millstream::run::{RunOptions, lists, run};
-use millstream::trace::{Entry, LoadOptions, expand, load};
-use millstream::verify::{Violation, verify};
 use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
+use millstream_runner::{RunOptions, lists, run};
+use millstream_trace::{Entry, LoadOptions, expand, load};
+use millstream_verify::{Violation, verify};
 
 fn traces() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -9,7 +9,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use millstream::trace::{LoadOptions, load};
+use millstream_trace::{LoadOptions, load};
 use tempfile::TempDir;
 
 const NATIVE: &str = r#"{

@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use millstream::instructions::text::parse_list;
-use millstream::predict::{Model, predict};
+use millstream_explore::predict::{Model, predict};
 
 const LIST: &str = "millstream-list 1
 stream s0 sim:0 compute 0 in-order

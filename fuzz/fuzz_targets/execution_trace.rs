@@ -9,7 +9,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use millstream::trace::{EtOptions, LoadOptions, load_bytes};
+use millstream_trace::{EtOptions, LoadOptions, load_bytes};
 
 /// Nodes that cannot be executed are left out, so that more is reached.
 static OPTIONS: LazyLock<LoadOptions> = LazyLock::new(|| {

@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use millstream::instructions::text::{parse_list, print_list};
-use millstream::verify::{check, verify};
+use millstream_verify::{check, verify};
 
 fuzz_target!(|text: &str| {
     match parse_list(text) {

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use millstream::trace::{LoadOptions, load_bytes};
+use millstream_trace::{LoadOptions, load_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
     let options = LoadOptions { max_bytes: 1 << 24, max_items: 1 << 16, ..Default::default() };

@@ -1,5 +1,5 @@
 //! Random programs: the inline driver, worker threads and the simulated driver give the same results
-//! and the same list, and the checker accepts it. The programs are those of `tests/random_programs`.
+//! and the same list, and the checker accepts it. The test `random_programs` runs the same programs.
 //!
 //! `cargo +nightly fuzz run programs`
 
@@ -8,10 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use millstream::{DriverKind, MachineConfig, Simulation, SyncPolicy};
 
-#[path = "../../tests/random_programs/steps.rs"]
-mod steps;
-
-use steps::{Step, run};
+use millstream_testing::programs::{Step, run};
 
 fuzz_target!(|input: (u8, u8, bool, u64, Vec<Step>)| {
     let (streams, pools, last_used, seed, steps) = input;

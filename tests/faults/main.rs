@@ -1,17 +1,15 @@
 //! Every fault at every position of small programs: nothing hangs, nothing wrong passes as right,
 //! nothing leaks, and the machine then runs a healthy program.
 
-mod case;
-mod check;
-mod oracle;
 mod rig;
 mod stuck;
 
 use millstream::DriverKind;
 use millstream::ep::faults::Fault;
 
-use check::{positions, try_one};
-use rig::Kind;
+use millstream_testing::faults::case;
+use millstream_testing::faults::check::{positions, try_one};
+use rig::{Kind, Machines};
 
 const DRIVERS: [(DriverKind, u64); 4] = [
     (DriverKind::Threaded, 0),
@@ -28,8 +26,8 @@ fn try_all(kind: Kind) -> u64 {
             // What is cancelled is no device's.
             let devices = if kind == Kind::Cancel { &["sim"][..] } else { &["sim", "cpu"] };
             for device in devices {
-                for at in 1..=positions(&case, driver, kind, device) {
-                    try_one(&case, driver, kind, device, at);
+                for at in 1..=positions::<Machines>(&case, driver, kind, device) {
+                    try_one::<Machines>(&case, driver, kind, device, at);
                     tried += 1;
                 }
             }

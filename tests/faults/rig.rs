@@ -11,7 +11,8 @@ use millstream::ep::{Backend, Registry};
 use millstream::kernels::{Kernel, KernelCtx};
 use millstream::*;
 
-use crate::case::{Case, Held};
+use millstream_testing::faults::case::{Case, Held};
+use millstream_testing::faults::{FaultKind, Fixture};
 
 /// What fails: something of the devices' or the copy kernel, half-way. Or nothing fails, and what
 /// the program submits is cancelled: before a step of a simulated run, else as a kernel starts.
@@ -27,9 +28,11 @@ pub(crate) enum Kind {
 /// The device beside the host.
 pub(crate) const DEVICE: DeviceId = DeviceId::sim(0);
 
-impl Kind {
+impl FaultKind for Kind {
+    const NONE: Kind = Kind::None;
+
     /// The kind of a run that counts positions and meets nothing wrong.
-    pub(crate) fn quiet(self) -> Kind {
+    fn quiet(self) -> Kind {
         match self {
             Kind::Cancel | Kind::HalfCopy => self,
             _ => Kind::None,
@@ -37,23 +40,23 @@ impl Kind {
     }
 
     /// Whether the device is lost by it.
-    pub(crate) fn loses_device(self) -> bool {
+    fn loses_device(self) -> bool {
         self == Kind::Once(Fault::DeviceLost)
     }
 
     /// Whether a call may be refused in the device's name.
-    pub(crate) fn refuses(self) -> bool {
+    fn refuses(self) -> bool {
         self.loses_device()
     }
 
     /// Whether nothing is lost by it, and somebody is told all the same.
-    pub(crate) fn is_told_late(self) -> bool {
+    fn is_reported_late(self) -> bool {
         matches!(self, Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate))
     }
 }
 
 /// A machine, and what is known of its devices from outside.
-pub(crate) struct Rig {
+pub(crate) struct Machines {
     pub(crate) machine: Option<Machine>,
     pub(crate) plan: FaultPlan,
     /// How many copies there were, or kernels of any kind.
@@ -101,16 +104,12 @@ impl Kernel for Cancelling {
     }
 }
 
-impl Rig {
+impl Fixture for Machines {
+    type Kind = Kind;
+
     /// A machine for `case`, on which `kind` strikes at position `at`: of the device of kind
     /// `device`, the other one is healthy.
-    pub(crate) fn new(
-        case: &Case,
-        driver: (DriverKind, u64),
-        kind: Kind,
-        device: &str,
-        at: u64,
-    ) -> Rig {
+    fn new(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at: u64) -> Machines {
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
             Kind::From(fault) => FaultPlan::from(fault, at),
@@ -166,11 +165,11 @@ impl Rig {
             config.kernels.register("cpu", name, wrapper);
         }
         let machine = Some(Machine::new(config).unwrap());
-        Rig { machine, plan, calls, cancellation, sim: control }
+        Machines { machine, plan, calls, cancellation, sim: control }
     }
 
     /// Submits all steps of a case, to be cancelled if that is what happens here.
-    pub(crate) fn submit(&self, case: &Case) -> Held {
+    fn submit(&self, case: &Case) -> Held {
         let mut held = Held::default();
         let submit = || case.submit(self.machine(), &mut held, |_| true, |_| ());
         self.cancellation.scope(submit);
@@ -178,7 +177,7 @@ impl Rig {
     }
 
     /// How many positions there were so far.
-    pub(crate) fn positions(&self, kind: Kind) -> u64 {
+    fn positions(&self, kind: Kind) -> u64 {
         match kind {
             Kind::None => 0,
             Kind::Once(fault) | Kind::From(fault) => self.plan.count(fault.site()),
@@ -190,21 +189,21 @@ impl Rig {
         }
     }
 
-    pub(crate) fn has_struck(&self) -> bool {
+    fn has_struck(&self) -> bool {
         self.plan.struck() > 0
     }
 
     /// Nothing more fails; what has failed stays so.
-    pub(crate) fn disarm(&self) {
+    fn disarm(&self) {
         self.plan.disarm();
     }
 
-    pub(crate) fn machine(&self) -> &Machine {
+    fn machine(&self) -> &Machine {
         self.machine.as_ref().unwrap()
     }
 
     /// Ends a machine whose tensors are gone. Everything has come back.
-    pub(crate) fn end(mut self, what: &str) {
+    fn end(mut self, what: &str) {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
         let report = machine.clone().shutdown(LONG);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use millstream::ep::faults::Fault;
 use millstream::*;
 
-use crate::case::{self, Case, Held};
-use crate::check::{check_outputs, healthy, positions, reference};
-use crate::rig::{DEVICE, Kind, LONG, Rig};
+use crate::rig::{DEVICE, Kind, LONG, Machines};
+use millstream_testing::faults::Fixture;
+use millstream_testing::faults::case::{self, Case, Held};
+use millstream_testing::faults::check::{check_outputs, healthy, positions, reference};
 
 const KIND: Kind = Kind::Once(Fault::NeverCompletes);
 
@@ -21,9 +22,9 @@ fn a_stream_never_completes_simulated() {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for seed in 0..4 {
             let driver = (DriverKind::Simulated, seed);
-            for at in 1..=positions(&case, driver, KIND, "sim") {
+            for at in 1..=positions::<Machines>(&case, driver, KIND, "sim") {
                 let what = format!("{}, {driver:?}, at {at}", case.name);
-                let rig = Rig::new(&case, driver, KIND, "sim", at);
+                let rig = Machines::new(&case, driver, KIND, "sim", at);
                 let held = rig.submit(&case);
                 for (&output, expected) in case.outputs.iter().zip(&expected) {
                     match case.read(&held, output) {
@@ -60,9 +61,9 @@ fn a_stream_never_completes_threaded() {
     for case in case::all(&DEVICE, true) {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for device in ["sim", "cpu"] {
-            for at in 1..=positions(&case, driver, KIND, device) {
+            for at in 1..=positions::<Machines>(&case, driver, KIND, device) {
                 let what = format!("{}, {device}, at {at}", case.name);
-                let rig = Rig::new(&case, driver, KIND, device, at);
+                let rig = Machines::new(&case, driver, KIND, device, at);
                 std::thread::scope(|scope| {
                     let waiting = scope.spawn(|| {
                         let held = rig.submit(&case);
@@ -111,7 +112,7 @@ fn a_submitting_thread_dies() {
             for at in 0..case.steps.len() {
                 let what = format!("{}, {driver:?}, a thread dies before step {at}", case.name);
                 let plenty = Case { memory: None, ..case.clone() };
-                let rig = Rig::new(&plenty, (driver, 0), Kind::None, "sim", 0);
+                let rig = Machines::new(&plenty, (driver, 0), Kind::None, "sim", 0);
                 let mut held = Held::default();
                 std::thread::scope(|scope| {
                     let dying = scope.spawn(|| {

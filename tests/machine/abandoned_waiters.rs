@@ -3,9 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::*;
 use crate::futures::block_on;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn they_are_told_that_the_machine_is_closed() {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::*;
 use millstream::ep::Registry;
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::sim::{Completion, SimBackend, SimConfig};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Two simulated devices that copy from one another and wait for one another.
 fn config_of(driver: DriverKind, completion: Completion) -> (MachineConfig, ep::sim::SimControl) {

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Barrier};
 
-use crate::common::*;
 use millstream::kernels::KernelCtx;
 use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// `x += y` and `x *= y`, looked up.
 fn prepared(m: &Machine, x: &Tensor, y: &Tensor) -> [Prepared; 2] {

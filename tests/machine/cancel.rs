@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// What was cancelled.
 #[track_caller]

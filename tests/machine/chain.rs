@@ -1,7 +1,7 @@
 //! A chain on one stream: its order is the stream's, and there is no wait at all.
 
-use crate::common::*;
 use millstream::SyncPolicy;
+use millstream_testing::machine::*;
 
 #[test]
 fn chain_on_one_stream() {

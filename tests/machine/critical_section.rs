@@ -1,7 +1,7 @@
 //! An exclusive hold: all earlier uses come before it, nobody else gets in until it ends.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn others_wait_for_its_end() {

@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[track_caller]
 fn current(m: &Machine) -> String {

@@ -1,7 +1,7 @@
 //! A lost device fails its streams at once and leaves others alone.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn its_streams_fail_and_the_host_goes_on() {

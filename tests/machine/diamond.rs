@@ -2,8 +2,8 @@
 //! the join's wait for the second side brings nothing of the first. By OneFlow's rule the sides
 //! form a chain, as both read `a`.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn program(m: &Machine) -> InstructionList {
     let s: Vec<Stream> = (0..4).map(|k| cpu(m, k)).collect();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn drops_while_another_thread_emits() {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::common::*;
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::{Backend, Capabilities, Device, Registry};
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn milliseconds(from: Instant, to: Instant) -> f64 {
     to.duration_since(from).as_secs_f64() * 1e3

@@ -1,8 +1,8 @@
 //! MindSpore's trap: an event for every use across streams exhausts the device. Slots and native
 //! events come back.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn ten_thousand_uses_across_streams_take_a_handful_of_events() {

@@ -1,7 +1,7 @@
 //! Two streams of one device read what a third wrote: the second uses the first one's event.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn the_second_reader_uses_the_event_of_the_first() {

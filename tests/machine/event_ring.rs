@@ -1,8 +1,8 @@
 //! MXNet's ring of 64 events: a slow writer, more than 64 recordings on another stream, then a
 //! reader that waits for the wrong one.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn sixty_five_recordings_later_the_reader_waits_for_the_right_one() {

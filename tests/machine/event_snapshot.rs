@@ -2,8 +2,8 @@
 //!
 //! A records e; A waits for C; B waits for e. B knows nothing of C.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn a_later_wait_of_the_recorder_is_not_in_its_event() {

@@ -1,8 +1,8 @@
 //! An event: nothing before its first record, false while a record is on its way, and with every
 //! record a new generation.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Machines of both drivers with a device that is stepped by hand.
 fn machines() -> Vec<(Machine, Hand)> {

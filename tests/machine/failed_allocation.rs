@@ -1,9 +1,9 @@
 //! A device that had no memory is asked again by a later call: it may have some by then.
 
-use crate::common::*;
 use millstream::ep::faults::{Fault, FaultPlan};
 use millstream::ep::sim::Completion as When;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn the_limit_is_not_lowered_for_good() {

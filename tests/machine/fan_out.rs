@@ -1,8 +1,8 @@
 //! A producer read by three streams. By the frontier rule each waits for the producer; by
 //! OneFlow's rule each waits for the reader before it.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn program(m: &Machine) -> InstructionList {
     let s: Vec<Stream> = (0..4).map(|k| cpu(m, k)).collect();

@@ -1,9 +1,9 @@
 //! Rule 8: a list that the builder did not make is checked before anything of it runs, or refused.
 
-use crate::common::*;
 use millstream::instructions::text::parse_list;
-use millstream::verify::check;
 use millstream::*;
+use millstream_testing::machine::*;
+use millstream_verify::check;
 
 /// y = relu(x) on one stream, z = y + x on another.
 fn recorded(m: &Machine, x: &Tensor) -> String {

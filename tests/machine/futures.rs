@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 struct Unpark(Thread);
 

@@ -1,9 +1,9 @@
 //! Whether an instruction is skipped is decided once what flies before it has landed: that may heal what it
 //! reads.
 
-use crate::common::*;
 use millstream::ep::sim::Completion as When;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn a_full_overwrite_on_its_way_is_waited_for() {

@@ -1,8 +1,8 @@
 //! Rule 6: what the host has waited for is a fact for every stream. A query is none, however it is
 //! answered: lists do not depend on it.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn program(m: &Machine, look: impl Fn(&Machine, &Tensor, &Completion)) -> InstructionList {
     let s: Vec<Stream> = (0..3).map(|k| cpu(m, k)).collect();

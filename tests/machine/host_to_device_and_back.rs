@@ -1,8 +1,8 @@
 //! To a device, a kernel there, and back: three streams of one device wait for one another there.
 //! What lies between the host and the device is waited for by the host.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn host_to_device_and_back() {

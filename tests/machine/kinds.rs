@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 
-use crate::common::*;
 use millstream::instructions::Kind;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// A touch waits for the last write, and later writes wait for it.
 #[test]

@@ -1,7 +1,7 @@
 //! Nothing is there before it is needed: no device, stream, thread, memory or event.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 struct Counts {
     opened: usize,

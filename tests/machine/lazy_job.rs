@@ -1,8 +1,8 @@
 //! A stored list runs as one instruction, as often as it is launched. Its operands are what it
 //! reads and writes from outside; it completes when all of it has.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// `y` becomes relu(x) + x, by way of two private streams.
 fn stored(m: &Machine, x: &Tensor, y: &Tensor) -> Job {

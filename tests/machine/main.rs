@@ -4,8 +4,6 @@
 //! Lists are shown without the places that their lines come from. Every list is the same under both
 //! drivers and at every run, and is taken by the checker.
 
-mod common;
-
 mod abandoned_waiters;
 mod abroad;
 mod barrier;
@@ -33,10 +31,9 @@ mod host_to_device_and_back;
 mod kinds;
 mod laziness;
 mod lazy_job;
-mod memory_cases;
+mod memory;
 mod memory_checks;
 mod memory_limit;
-mod memory_tests;
 mod misuse;
 mod on_complete;
 mod placement;

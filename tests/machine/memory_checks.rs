@@ -2,8 +2,8 @@
 
 use std::mem::ManuallyDrop;
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn checking(driver: DriverKind) -> Machine {
     let config = config(driver, SyncPolicy::Frontier);

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::common::*;
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::sim::{SimBackend, SimConfig};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Four blocks of 512 bytes, the planner's grain.
 fn small(driver: DriverKind) -> Machine {

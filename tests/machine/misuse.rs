@@ -1,8 +1,8 @@
 //! Misuse is refused when the list is built, with the place of the call. Nothing of a refused call
 //! is emitted.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// The error's text; the place must be one in this file.
 #[track_caller]

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use crate::common::*;
 use millstream::kernels::{KernelCtx, OnComplete};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Where a test finds the tokens of the calls of `later`, in the order in which their kernels ran.
 type Tokens = mpsc::Receiver<OnComplete>;

@@ -1,8 +1,8 @@
 //! Rule 5: where tensors lie is decided when they are emitted, in program order, from what is
 //! known, not from what devices happen to have done.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Blocks are given out again to the stream that knows their last use, and to no other.
 #[test]

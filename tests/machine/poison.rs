@@ -1,7 +1,7 @@
 //! Rule 9: errors travel with the data, and with nothing else.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// One step fails. Its reader is skipped; who only comes after it by order runs; a full overwrite
 /// heals; the list is as if nothing had happened.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn a_dependent_that_was_launched_runs_and_is_poisoned() {

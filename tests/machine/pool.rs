@@ -1,8 +1,8 @@
 //! Rule 3: on a pool stream, nothing is known but what the instruction itself waited for. The same
 //! program runs on both kinds of stream; its list is made for the kind in its header.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn program(mode: StreamMode) -> impl Fn(&Machine) -> InstructionList {
     move |m| {

@@ -4,10 +4,10 @@
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 
-use crate::common::*;
 use millstream::kernels::KernelCtx;
 use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// A machine whose pools have so many workers, and a pool.
 fn crew(workers: usize, add: impl FnOnce(&mut MachineConfig)) -> (Machine, Stream) {

@@ -1,8 +1,8 @@
 //! A records, B waits, B records, A and C wait for that. A learns of its own past: nothing. C learns
 //! of A by way of B, and does not wait for A.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn record_wait_elsewhere_and_wait_back() {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::common::*;
 use millstream::ep::sim::CommandKind;
 use millstream::stream_policy::{Crew, StreamPolicy};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Compute streams of every device on the host's workers, one after the other.
 struct Spread;

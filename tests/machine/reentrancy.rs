@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// What a kernel or callback may not do, each with the error it gets.
 fn attempts(m: &Machine, x: &Tensor) -> Vec<String> {

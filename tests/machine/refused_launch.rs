@@ -1,10 +1,10 @@
 //! A call that the device refuses poisons in its turn: an earlier write that is still on its way does not
 //! heal what came after it.
 
-use crate::common::*;
 use millstream::ep::faults::{Fault, FaultPlan};
 use millstream::ep::sim::Completion as When;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn an_earlier_write_does_not_heal() {

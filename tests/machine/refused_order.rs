@@ -1,10 +1,10 @@
 //! A device that refuses a wait or a record once: the host waits in its stead, the refusal is told with its
 //! place, and the stream goes on.
 
-use crate::common::*;
 use millstream::ep::faults::{Fault, FaultPlan};
 use millstream::ep::sim::Completion as When;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Runs `x`, then `relu(x)` on another stream that waits by itself or by the program's own wait.
 fn refused(fault: Fault, by_hand: bool) -> std::sync::Arc<types::Failure> {

@@ -3,8 +3,8 @@
 
 use std::sync::Barrier;
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn many_threads_submit_to_one_machine() {

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::common::*;
 use millstream::ep::pinned::PinnedBackend;
 use millstream::ep::sim::{SimBackend, SimConfig};
 use millstream::ep::{Registry, cpu::CpuBackend};
 use millstream::*;
+use millstream_testing::machine::*;
 
 const PINNED: DeviceId = DeviceId::pinned(0);
 

@@ -3,10 +3,10 @@
 //! An add on the default stream; a convolution of its result on another stream, and a second add;
 //! the first result is released, and a third op on the default stream takes its memory over.
 
-use crate::common::*;
 use millstream::ep::sim::{Completion as When, SimStreamId};
 use millstream::instructions::{Body, InstructionList};
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Which stream's commands the device completes first, as far as they can.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ fn with_both_switched_off_it_goes_wrong() {
         assert_eq!(early, [28.0; 4]);
         let offsets = offsets(&list);
         assert_eq!(offsets[0], offsets[3], "the third op takes over the first one's memory");
-        let found = verify::check(list).unwrap_err();
+        let found = millstream_verify::check(list).unwrap_err();
         assert!(!found.is_empty());
     }
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::*;
 use crate::futures::block_on;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Streams of one device that wait by hand, and the reads that need no further wait.
 #[test]

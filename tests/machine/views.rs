@@ -1,8 +1,8 @@
 //! Rule 7: a release ends a tensor, and a storage dies with its last tensor. Hazards are per
 //! storage.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn two_views_of_one_storage_conflict() {

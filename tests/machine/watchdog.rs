@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::*;
 use crate::futures::block_on;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn what_is_overdue_is_reported_back_to_its_first_cause() {

@@ -2,8 +2,8 @@
 
 use std::sync::mpsc;
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 fn narrow(watermark: u64) -> Machine {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);

@@ -1,8 +1,8 @@
 //! A write after two reads on other streams waits for both reads, and for the earlier write not
 //! again: its own stream made that.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 #[test]
 fn write_after_two_reads() {

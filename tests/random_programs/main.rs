@@ -1,12 +1,9 @@
 //! Random programs: threads give what the inline driver gives, the checker accepts every list, and
 //! lists do not depend on the driver. The fuzz target `programs` makes the same programs of its input.
 
-mod steps;
-
 use millstream::{DriverKind, MachineConfig, SyncPolicy};
+use millstream_testing::programs::{Step, run};
 use proptest::prelude::*;
-
-use steps::{Step, run};
 
 fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     MachineConfig { driver, sync, host_workers: 3, threads: 1, ..Default::default() }

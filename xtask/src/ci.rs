@@ -37,7 +37,7 @@ use Part::{Both, Full, Quick};
 const TESTS: &str = "cargo test --workspace";
 
 /// What is run, in this order. The first that fails ends it. A command that begins with `xtask` is
-/// one of this program's.
+/// one of this program's, one that begins with `millstream` the product's.
 const STEPS: &[(Part, &str, &str)] = &[
     (Both, "formatting", "cargo fmt --all --check"),
     (Both, "lints", "cargo clippy --workspace --all-targets -- -D warnings"),
@@ -56,13 +56,13 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Full, "documentation", "cargo doc --workspace --no-deps"),
     (Both, "layers", "xtask layering"),
     (Both, "generated pages", "xtask docs --check"),
-    (Both, "example traces", "xtask run-trace examples/traces"),
-    (Both, "example traces, proven", "xtask verify examples/traces"),
-    (Quick, "random programs under many schedules", "xtask simulate --random --seeds 10000"),
-    (Full, "random programs under many schedules", "xtask simulate --random --seeds 100000"),
-    (Quick, "and with faults", "xtask simulate --random --seeds 2000 --faults"),
-    (Full, "and with faults", "xtask simulate --random --seeds 20000 --faults"),
-    (Full, "recorded programs", "xtask run-trace examples/pytorch tests/traces"),
+    (Both, "example traces", "millstream run examples/traces"),
+    (Both, "example traces, proven", "millstream verify examples/traces"),
+    (Quick, "random programs under many schedules", "millstream simulate --random --seeds 10000"),
+    (Full, "random programs under many schedules", "millstream simulate --random --seeds 100000"),
+    (Quick, "and with faults", "millstream simulate --random --seeds 2000 --faults"),
+    (Full, "and with faults", "millstream simulate --random --seeds 20000 --faults"),
+    (Full, "recorded programs", "millstream run examples/pytorch tests/traces"),
 ];
 
 /// Runs the checks.
@@ -83,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let (program, rest) = command.split_once(' ').context("a command without arguments")?;
         let mut step = match program {
             "xtask" => Command::new(std::env::current_exe()?),
+            "millstream" => Command::new(crate::forward::binary("cuda")?),
             other => Command::new(other),
         };
         step.args(rest.split_whitespace()).current_dir(root);

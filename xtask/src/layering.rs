@@ -1,7 +1,7 @@
 //! `layering`: checks that the crates depend on one another as [`LAYERS`] says, and no further.
 //!
-//! Tests obey the same table as what they test. A crate may name itself in its dev-dependencies,
-//! to switch its own features on.
+//! Tests obey the same table as the crate that they test, and may use what [`TESTED_WITH`] adds. A
+//! crate may name itself in its dev-dependencies, to switch its own features on.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::layers::LAYERS;
+use crate::layers::{LAYERS, TESTED_WITH};
 
 /// Checks the workspace that this command belongs to.
 ///
@@ -20,7 +20,7 @@ use crate::layers::LAYERS;
 pub(crate) fn run() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let crates = read_workspace(root)?;
-    let violations = check(LAYERS, &crates);
+    let violations = check(LAYERS, TESTED_WITH, &crates);
     for violation in &violations {
         eprintln!("{violation}");
     }
@@ -123,8 +123,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that breaks `layers`, in the order of the crates and their manifests.
-fn check(layers: &[(&str, &[&str])], crates: &[Crate]) -> Vec<Violation> {
+/// A table of crates: a name, and the names that go with it.
+type Table<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// Returns the dependencies that the tables do not allow, in the order of the crates and their
+/// manifests.
+fn check(layers: Table<'_>, tested_with: Table<'_>, crates: &[Crate]) -> Vec<Violation> {
     let ours: BTreeSet<&str> = crates.iter().map(|c| c.name.as_str()).collect();
     let mut violations = Vec::new();
     for member in crates {
@@ -134,9 +138,12 @@ fn check(layers: &[(&str, &[&str])], crates: &[Crate]) -> Vec<Violation> {
             continue;
         };
         for dependency in &member.dependencies {
-            let itself =
-                dependency.kind.as_deref() == Some("dev") && dependency.name == member.name;
-            if itself
+            let of_tests = dependency.kind.as_deref() == Some("dev")
+                && (dependency.name == member.name
+                    || tested_with.iter().any(|(name, with)| {
+                        *name == member.name && with.contains(&dependency.name.as_str())
+                    }));
+            if of_tests
                 || !ours.contains(dependency.name.as_str())
                 || allowed.contains(&dependency.name.as_str())
             {
@@ -200,7 +207,8 @@ mod tests {
 
     #[track_caller]
     fn expect(crates: &[Crate], expected: &[&str]) {
-        let found: Vec<String> = check(TABLE, crates).iter().map(ToString::to_string).collect();
+        let found: Vec<String> =
+            check(TABLE, &[], crates).iter().map(ToString::to_string).collect();
         assert_eq!(found, expected);
     }
 

@@ -1,6 +1,6 @@
 //! Which crate of the workspace may depend on which: the whole of it, and the only place.
 //!
-//! `cargo xtask layering` and `tests/tidy.rs` both read it.
+//! `cargo xtask layering` reads it.
 
 /// Each crate, lowest layer first, with the crates of the workspace that it may depend on.
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
@@ -29,6 +29,18 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-types",
             "millstream-ops",
             "millstream-instructions",
+            "millstream-ep",
+            "millstream-kernels",
+            "millstream-stream-policy",
+            "millstream-vm",
+        ],
+    ),
+    (
+        "millstream-runner",
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-instructions",
             "millstream-verify",
             "millstream-trace",
             "millstream-ep",
@@ -37,6 +49,22 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-vm",
         ],
     ),
+    (
+        "millstream-explore",
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-instructions",
+            "millstream-verify",
+            "millstream-trace",
+            "millstream-ep",
+            "millstream-kernels",
+            "millstream-vm",
+            "millstream-runner",
+        ],
+    ),
+    ("millstream-terminal", &[]),
+    ("millstream-testing", &["millstream", "millstream-verify"]),
     // Its tests run machines on it.
     (
         "millstream-cuda-standin",
@@ -45,8 +73,60 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-ops",
             "millstream-ep",
             "millstream-kernels",
+            "millstream-trace",
+            "millstream-runner",
             "millstream",
+            "millstream-testing",
+            "millstream-gpu-check",
         ],
     ),
-    ("xtask", &["millstream"]),
+    (
+        "millstream-bench",
+        &[
+            "millstream",
+            "millstream-trace",
+            "millstream-verify",
+            "millstream-runner",
+            "millstream-terminal",
+        ],
+    ),
+    (
+        "millstream-gpu-check",
+        &[
+            "millstream",
+            "millstream-trace",
+            "millstream-runner",
+            "millstream-terminal",
+            "millstream-testing",
+        ],
+    ),
+    (
+        "millstream-cli",
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-instructions",
+            "millstream-verify",
+            "millstream-trace",
+            "millstream-vm",
+            "millstream-runner",
+            "millstream-explore",
+            "millstream-terminal",
+            "millstream-bench",
+            "millstream-gpu-check",
+        ],
+    ),
+    ("xtask", &["millstream-types", "millstream-ops", "millstream-instructions"]),
 ];
+
+/// Crates that the tests of a crate may use beyond its layer. Tests of the public API run traces.
+pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[(
+    "millstream",
+    &[
+        "millstream-verify",
+        "millstream-trace",
+        "millstream-runner",
+        "millstream-explore",
+        "millstream-testing",
+    ],
+)];

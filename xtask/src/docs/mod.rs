@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use millstream::instructions::reference::reference_page;
+use millstream_instructions::reference::reference_page;
 
 /// What is asked for.
 #[derive(clap::Args)]

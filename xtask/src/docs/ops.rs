@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use millstream::ops::{CallSpec, Op, OutputSpec, families};
-use millstream::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
+use millstream_ops::{CallSpec, Op, OutputSpec, families};
+use millstream_types::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ fn call(op: &dyn Op) -> String {
     let least = op.optional().unwrap_or(usize::MAX);
     let many = op.takes(op.inputs().len() + 7);
     let last = op.inputs().len().saturating_sub(1);
-    let tensor = |(k, input): (usize, &millstream::ops::ArgDoc)| {
+    let tensor = |(k, input): (usize, &millstream_ops::ArgDoc)| {
         let mark = if k >= least { "?" } else { "" };
         let more = if many && k == last { "..." } else { "" };
         format!("{}{mark}{more}", input.name)
@@ -108,7 +108,7 @@ fn describe(op: &dyn Op) -> String {
 /// How the calls of the reference values use their tensors, by op.
 fn uses() -> Result<BTreeMap<String, Use>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kernels/tests/reference");
-    let ops = millstream::ops::standard();
+    let ops = millstream_ops::standard();
     let mut uses: BTreeMap<String, Use> = BTreeMap::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))? {
         let path = entry?.path();
@@ -147,7 +147,7 @@ fn ask(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
 fn answer(op: &dyn Op, inputs: &[TensorSpec], attrs: &Attrs, used: &mut Use) -> Result<()> {
     let signature = op.check(CallSpec { inputs, attrs })?;
     let places = match op.optional() {
-        Some(_) => millstream::ops::args::present(attrs, op.inputs().len(), inputs.len())?,
+        Some(_) => millstream_ops::args::present(attrs, op.inputs().len(), inputs.len())?,
         None => (0..inputs.len()).map(Some).collect(),
     };
     let listed = op.inputs().len().max(1);

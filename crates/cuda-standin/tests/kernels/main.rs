@@ -1,21 +1,10 @@
 //! Every kernel's own code, compiled for the host, against the host's kernel of the same op: the cases
-//! of `cargo xtask gpu-check`, with fewer dtypes.
+//! of `millstream gpu-check`, with fewer dtypes.
 
 mod planted;
 
 use millstream_cuda_standin::StandIn;
-
-#[path = "../../../../xtask/src/gpu_check/ops/mod.rs"]
-mod ops;
-
-/// What the comparison gives.
-#[derive(Default)]
-pub(crate) struct Section {
-    pub(crate) passed: usize,
-    pub(crate) skipped: Vec<String>,
-    pub(crate) failed: Vec<String>,
-    pub(crate) notes: Vec<String>,
-}
+use millstream_gpu_check::ops;
 
 #[test]
 fn the_hosts_results() {

@@ -3,7 +3,7 @@
 
 use millstream_cuda_standin::StandIn;
 
-use crate::ops::{Which, check};
+use millstream_gpu_check::ops::{Which, check};
 
 /// Of each kind of kernel: the op, what its text has, and what a mistake would have there.
 const MISTAKES: &[(&str, &str, &str)] = &[

@@ -9,7 +9,7 @@ use millstream::kernels::KernelRegistry;
 use millstream::*;
 use millstream_cuda_standin::StandIn;
 
-pub(crate) use crate::base::*;
+pub(crate) use millstream_testing::machine::{call, failure, read, upload};
 
 /// The device: hides that of the cases' helpers.
 pub(crate) const SIM: DeviceId = DeviceId::cuda(0);
@@ -36,15 +36,4 @@ pub(crate) fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     CudaBackend::new(CudaConfig::default()).register(&devices);
     let of = MachineConfig::of(millstream::ops::standard(), kernels(), Arc::new(devices));
     MachineConfig { driver, sync, host_workers: 2, threads: 2, ..of }
-}
-
-/// A machine of any driver with ops that fail.
-pub(crate) fn failing(driver: DriverKind) -> Machine {
-    let mut config = config(driver, SyncPolicy::Frontier);
-    add_failing_ops(&mut config);
-    for op in ["fail", "panic"] {
-        let kernel = config.kernels.get("cpu", op).cloned().expect("it was added");
-        config.kernels.register("cuda", op, kernel);
-    }
-    Machine::new(config).unwrap()
 }

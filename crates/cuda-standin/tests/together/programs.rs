@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream::DriverKind;
-use millstream::run::{RunOptions, RunReport, prepare, run_ranks};
-use millstream::trace::{Entry, LoadOptions, Program, expand, load};
 use millstream_cuda_standin::StandIn;
+use millstream_runner::{RunOptions, RunReport, prepare, run_ranks};
+use millstream_trace::{Entry, LoadOptions, Program, expand, load};
 
 use crate::common::{SIM, kernels, must_be_there};
 
@@ -33,10 +33,7 @@ fn programs() -> Vec<Recorded> {
 }
 
 fn run(name: &str, ranks: &[Arc<Program>], options: &RunOptions) -> Vec<RunReport> {
-    let reports = match ranks {
-        [alone] => prepare(alone.clone(), options).and_then(|p| p.run()).map(|report| vec![report]),
-        ranks => run_ranks(ranks.to_vec(), options),
-    };
+    let reports = run_ranks(ranks.to_vec(), options);
     reports.unwrap_or_else(|e| panic!("{name} with {options:?}: {e}"))
 }
 

@@ -1,12 +1,6 @@
 //! Every fault at every position of the small programs of `tests/faults`, on `ep::cuda`: of the backend
 //! by its wrapper, of the driver at its calls, and streams that stall.
 
-#[path = "../../../../../tests/faults/case.rs"]
-mod case;
-#[path = "../../../../../tests/faults/check.rs"]
-mod check;
-#[path = "../../../../../tests/faults/oracle.rs"]
-mod oracle;
 mod rig;
 mod stalls;
 
@@ -14,8 +8,9 @@ use millstream::DriverKind;
 use millstream::ep::faults::Fault;
 use millstream_cuda_standin::code;
 
-use check::{positions, try_one};
-use rig::{DEVICE, Kind};
+use millstream_testing::faults::case;
+use millstream_testing::faults::check::{positions, try_one};
+use rig::{DEVICE, Kind, Machines};
 
 const DRIVERS: [(DriverKind, u64); 2] = [(DriverKind::Threaded, 0), (DriverKind::Inline, 0)];
 
@@ -30,12 +25,12 @@ fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
     for case in case::all(&DEVICE, false) {
         for driver in DRIVERS {
-            let mut most = positions(&case, driver, kind, "cuda");
+            let mut most = positions::<Machines>(&case, driver, kind, "cuda");
             if kind.call().is_some_and(|call| TIMED.contains(&call)) {
                 most = most.min(FIRST);
             }
             for at in 1..=most {
-                try_one(&case, driver, kind, "cuda", at);
+                try_one::<Machines>(&case, driver, kind, "cuda", at);
                 tried += 1;
             }
         }

@@ -11,8 +11,9 @@ use millstream::*;
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::{Failure, Turn};
 
-use super::case::{Case, Held};
 use crate::{no_violations, nothing_is_left, stand_in};
+use millstream_testing::faults::case::{Case, Held};
+use millstream_testing::faults::{FaultKind, Fixture};
 
 /// The device beside the host.
 pub(crate) const DEVICE: DeviceId = DeviceId::cuda(0);
@@ -32,11 +33,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a run that counts positions and meets nothing wrong.
-    pub(crate) fn quiet(self) -> Kind {
-        Kind::None
-    }
-
     /// The driver's function that fails.
     pub(crate) fn call(self) -> Option<&'static str> {
         match self {
@@ -44,25 +40,34 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+impl FaultKind for Kind {
+    const NONE: Kind = Kind::None;
+
+    /// The kind of a run that counts positions and meets nothing wrong.
+    fn quiet(self) -> Kind {
+        Kind::None
+    }
 
     /// Whether the device is lost by it.
-    pub(crate) fn loses_device(self) -> bool {
+    fn loses_device(self) -> bool {
         matches!(self, Kind::Lost(_))
     }
 
     /// Whether a call may be refused in the device's name: it may not open.
-    pub(crate) fn refuses(self) -> bool {
+    fn refuses(self) -> bool {
         self.call().is_some()
     }
 
     /// Whether nothing is lost by it, and somebody is told all the same.
-    pub(crate) fn is_told_late(self) -> bool {
+    fn is_reported_late(self) -> bool {
         matches!(self, Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate))
     }
 }
 
 /// A machine, and what is known of its device from outside.
-pub(crate) struct Rig {
+pub(crate) struct Machines {
     machine: Option<Machine>,
     plan: FaultPlan,
     kind: Kind,
@@ -70,15 +75,11 @@ pub(crate) struct Rig {
     pub(crate) turn: Turn<'static>,
 }
 
-impl Rig {
+impl Fixture for Machines {
+    type Kind = Kind;
+
     /// A machine for `case`, on which `kind` strikes at position `at`.
-    pub(crate) fn new(
-        case: &Case,
-        driver: (DriverKind, u64),
-        kind: Kind,
-        _device: &str,
-        at: u64,
-    ) -> Rig {
+    fn new(case: &Case, driver: (DriverKind, u64), kind: Kind, _device: &str, at: u64) -> Machines {
         let turn = stand_in().turn();
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
@@ -113,18 +114,18 @@ impl Rig {
             memory_limits: HashMap::from_iter(limits.into_iter().chain([own])),
             ..MachineConfig::of(ops::standard(), kernels, Arc::new(devices))
         };
-        Rig { machine: Some(Machine::new(config).unwrap()), plan, kind, at, turn }
+        Machines { machine: Some(Machine::new(config).unwrap()), plan, kind, at, turn }
     }
 
     /// Submits all steps of a case.
-    pub(crate) fn submit(&self, case: &Case) -> Held {
+    fn submit(&self, case: &Case) -> Held {
         let mut held = Held::default();
         case.submit(self.machine(), &mut held, |_| true, |_| ());
         held
     }
 
     /// How many positions there were so far.
-    pub(crate) fn positions(&self, kind: Kind) -> u64 {
+    fn positions(&self, kind: Kind) -> u64 {
         match kind {
             Kind::None => 0,
             Kind::Once(fault) | Kind::From(fault) => self.plan.count(fault.site()),
@@ -132,7 +133,7 @@ impl Rig {
         }
     }
 
-    pub(crate) fn has_struck(&self) -> bool {
+    fn has_struck(&self) -> bool {
         match self.kind.call() {
             Some(call) => self.turn.count(call) >= self.at,
             None => self.plan.struck() > 0,
@@ -140,17 +141,17 @@ impl Rig {
     }
 
     /// Nothing more fails; what has failed stays so.
-    pub(crate) fn disarm(&self) {
+    fn disarm(&self) {
         self.plan.disarm();
         self.turn.heal();
     }
 
-    pub(crate) fn machine(&self) -> &Machine {
+    fn machine(&self) -> &Machine {
         self.machine.as_ref().unwrap()
     }
 
     /// Ends a machine whose tensors are gone. Everything has come back.
-    pub(crate) fn end(mut self, what: &str) {
+    fn end(mut self, what: &str) {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
         let report = machine.clone().shutdown(LONG);
@@ -162,7 +163,9 @@ impl Rig {
             nothing_is_left();
         }
     }
+}
 
+impl Machines {
     /// Lets go of a machine that left something behind, and waits until that has come to its end.
     pub(crate) fn left_behind(mut self) {
         drop(self.machine.take());

@@ -7,10 +7,11 @@ use std::time::Duration;
 use millstream::{DriverKind, Error, Machine};
 use millstream_cuda_standin::control::Turn;
 
-use super::case::{self, Case};
-use super::check::{healthy, positions, reference};
-use super::rig::{DEVICE, Kind, Rig};
+use super::rig::{DEVICE, Kind, Machines};
 use crate::no_violations;
+use millstream_testing::faults::Fixture;
+use millstream_testing::faults::case::{self, Case};
+use millstream_testing::faults::check::{healthy, positions, reference};
 
 const DRIVER: (DriverKind, u64) = (DriverKind::Threaded, 0);
 
@@ -19,7 +20,7 @@ const OPENED: &str = "cuStreamCreateWithPriority";
 /// Calls `check` for each stream of each case.
 fn each(check: impl Fn(&Case, u64, &str)) {
     for case in case::all(&DEVICE, false) {
-        let streams = positions(&case, DRIVER, Kind::Call(OPENED, 0), "cuda");
+        let streams = positions::<Machines>(&case, DRIVER, Kind::Call(OPENED, 0), "cuda");
         assert!(streams > 1);
         for stream in 0..streams {
             check(&case, stream, &format!("{}, s{stream} stalls", case.name));
@@ -42,7 +43,7 @@ fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>)
 #[test]
 fn a_stream_stalls_and_comes_back() {
     each(|case, stream, what| {
-        let rig = Rig::new(case, DRIVER, Kind::None, "cuda", 1);
+        let rig = Machines::new(case, DRIVER, Kind::None, "cuda", 1);
         let hold = rig.turn.stall(&format!("s{stream}"));
         let expected = reference(case, &vec![true; case.steps.len()]);
         let held = std::thread::scope(|scope| {
@@ -76,7 +77,7 @@ fn a_stream_stalls_and_comes_back() {
 #[test]
 fn a_stream_stalls_and_is_left_behind() {
     each(|case, stream, what| {
-        let rig = Rig::new(case, DRIVER, Kind::None, "cuda", 1);
+        let rig = Machines::new(case, DRIVER, Kind::None, "cuda", 1);
         let hold = rig.turn.stall(&format!("s{stream}"));
         std::thread::scope(|scope| {
             let machine: Machine = rig.machine().clone();

@@ -1,0 +1,188 @@
+//! Measures the machine: the commands of `millstream bench`.
+//!
+//! # `bench engine`
+//! The cost of an instruction, on workloads that other schedulers run as well.
+//!
+//! A row of JSON a test, with the keys of the peers' programs: `ns_per_op` is the median over the
+//! rounds of the time from the first submission until all has completed, `push_ns` of the time
+//! that submitting took; `extra` and `x` hold one more figure and what it is. With `--peers`, the
+//! others' programs run in turns with this one, and a table shows them side by side.
+//!
+//! Inside the clock: building each instruction, hazards, routing, running an empty kernel,
+//! completion, retirement. Outside: looking up the ops and the operands.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `bed` | the machine that is measured, its ops, what is looked up |
+//! | `measure` | the tests |
+//! | `workload` | the instructions of each, from the seeds that all share |
+//! | `compare` | rounds of several programs, and their table |
+//! | `memory` | `bench memory` |
+//! | `verify` | `bench verify` |
+
+#![deny(missing_docs)]
+
+mod bed;
+mod compare;
+mod measure;
+mod memory;
+mod verify;
+mod workload;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use memory::MemoryArgs;
+use verify::VerifyArgs;
+
+/// The commands of `millstream bench`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Measures the cost of an instruction.
+    Engine(EngineArgs),
+    /// Measures memory and events, beside allocators of the host.
+    Memory(MemoryArgs),
+    /// Measures proving a list.
+    Verify(VerifyArgs),
+}
+
+/// Runs a command. Writes its rows to standard output.
+///
+/// # Errors
+/// There is no workload of that name, a program fails, or a result is wrong.
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Engine(arguments) => engine(arguments),
+        Command::Memory(arguments) => memory::memory(arguments),
+        Command::Verify(arguments) => verify::verify_lists(arguments),
+    }
+}
+
+/// The arguments of `millstream bench engine`.
+#[derive(Args, Clone, Debug)]
+pub struct EngineArgs {
+    /// The workload: chain, indep, nodep, random, fan, stencil, metg, lat, latidle, mem, flat, idle,
+    /// endless, verify, or all.
+    #[arg(long, default_value = "chain")]
+    test: String,
+    /// On in-order streams, on a pool, or first the one and then the other.
+    #[arg(long, value_enum, default_value_t = Peer::Inorder)]
+    peer: Peer,
+    /// Worker threads.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Rounds; one more runs before them to warm up.
+    #[arg(long, visible_alias = "reps", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Instructions in each round; of a stencil, steps.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// Streams that share the instructions: a stencil's points by halves, others in turns.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    streams: u32,
+    /// Points of the stencil.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    width: u32,
+    /// Microseconds that each of the stencil's instructions computes.
+    #[arg(long, default_value_t = 10.0)]
+    grain: f64,
+    /// Also write the rows to this file, as one JSON array; `-` for standard output.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// A folder with the others' programs, built: they run in turns with this one.
+    #[arg(long)]
+    peers: Option<PathBuf>,
+}
+
+/// How the instructions are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    /// In-order streams.
+    Inorder,
+    /// A pool.
+    Pool,
+    /// One after the other.
+    All,
+}
+
+impl Peer {
+    fn each(self) -> &'static [Peer] {
+        match self {
+            Peer::Inorder => &[Peer::Inorder],
+            Peer::Pool => &[Peer::Pool],
+            Peer::All => &[Peer::Inorder, Peer::Pool],
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Peer::Inorder => "millstream_inorder",
+            Peer::Pool | Peer::All => "millstream_pool",
+        }
+    }
+}
+
+/// One line of the result, with the keys that all programs use.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Row {
+    peer: String,
+    test: String,
+    /// Workers.
+    w: u32,
+    /// Instructions.
+    #[serde(default)]
+    n: u32,
+    #[serde(default)]
+    ns_per_op: f64,
+    #[serde(default)]
+    push_ns: f64,
+    #[serde(default)]
+    extra: f64,
+    /// What `extra` is.
+    #[serde(default)]
+    x: String,
+}
+
+/// Tests that `all` runs. Memory first, while nothing that an earlier test gave back is resident.
+const ALL: [&str; 10] =
+    ["mem", "chain", "indep", "nodep", "random", "fan", "stencil", "lat", "latidle", "verify"];
+
+fn engine(args: &EngineArgs) -> Result<()> {
+    let rows = match &args.peers {
+        Some(folder) => compare::run(args, folder)?,
+        None => alone(args)?,
+    };
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&rows)?;
+        millstream_terminal::file::write(path, &(text + "\n")).map_err(anyhow::Error::msg)?;
+    }
+    match rows.iter().find(|row| row.test == "verify" && row.extra > 0.0) {
+        Some(row) => bail!("{}: {} variables are not what they should be", row.peer, row.extra),
+        None => Ok(()),
+    }
+}
+
+fn alone(args: &EngineArgs) -> Result<Vec<Row>> {
+    let tests: &[&str] = if args.test == "all" { &ALL } else { &[&args.test] };
+    let mut rows = Vec::new();
+    for &peer in args.peer.each() {
+        let args = EngineArgs { peer, ..args.clone() };
+        for test in tests {
+            for row in measure::run(&args, test)? {
+                println!("{}", serde_json::to_string(&row)?);
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = (values.len() as f64 * share) as usize;
+    values.get(at.min(values.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,143 @@
+//! `coverage`: which nodes of execution traces can be executed, and why others cannot.
+//!
+//! Each trace is imported for its structure and built without a device: every op that is executed
+//! has been inferred, and its results are of the dtypes and shapes that the trace recorded.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use millstream_runner::{RunError, RunOptions, prepare};
+use millstream_trace::{
+    Entry, EtOptions, Imported, LoadOptions, Program, TraceError, expand, load,
+};
+use serde_json::json;
+
+use crate::BAD_INPUT;
+use crate::show::{snippet, tables};
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Execution traces, or directories that hold them.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Also write what was found in JSON here, one line for each trace; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What one trace is made of.
+pub(crate) struct Covered {
+    pub(crate) trace: String,
+    pub(crate) imported: Imported,
+}
+
+impl Covered {
+    /// The share of nodes that compute and are executed.
+    pub(crate) fn nodes(&self) -> f64 {
+        share(self.imported.executed() as f64, self.imported.ops as f64)
+    }
+
+    /// The share of bytes that those nodes take and give.
+    pub(crate) fn bytes(&self) -> f64 {
+        let Imported { bytes, bytes_skipped, .. } = self.imported;
+        share((bytes - bytes_skipped) as f64, bytes as f64)
+    }
+
+    /// The nodes that are not executed: how many for each op and reason.
+    pub(crate) fn reasons(&self) -> BTreeMap<(&str, &str), Vec<u64>> {
+        let mut reasons: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+        for skipped in &self.imported.skipped {
+            let key = (skipped.op.as_str(), skipped.reason.as_str());
+            reasons.entry(key).or_default().push(skipped.node);
+        }
+        reasons
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 1.0 } else { part / whole }
+}
+
+/// Looks at what the arguments name.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match all(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.errors.iter().for_each(snippet::print);
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn all(arguments: &Arguments) -> Result<(), RunError> {
+    let et = EtOptions { structural: true, ..EtOptions::default() };
+    let loading = LoadOptions { et, ..LoadOptions::default() };
+    let mut covered = Vec::new();
+    for entry in expand(&arguments.paths)? {
+        let paths = match entry {
+            Entry::Trace(path) => vec![path],
+            Entry::Ranks { ranks, .. } => ranks,
+            Entry::Skipped { path, reason } => {
+                eprintln!("passing over {}: {reason}", path.display());
+                continue;
+            }
+        };
+        for path in paths {
+            let program = Arc::new(load(&path, &loading)?);
+            match imported(&program) {
+                Some(imported) => {
+                    prepare(program, &RunOptions::default())?;
+                    covered.push(Covered { trace: path.display().to_string(), imported });
+                }
+                None => eprintln!("passing over {}: no execution trace", path.display()),
+            }
+        }
+    }
+    let problem = |message: String| TraceError::of_file("coverage", message);
+    if covered.is_empty() {
+        return Err(problem("there is no execution trace to look at".to_owned()).into());
+    }
+    let to_data = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    // A reader that has gone away has seen what it wanted.
+    drop(match to_data {
+        true => tables::print_coverage(&covered, &mut io::stderr().lock(), false),
+        false => {
+            let terminal = io::stdout().is_terminal();
+            tables::print_coverage(&covered, &mut io::stdout().lock(), terminal)
+        }
+    });
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let lines: String = covered.iter().map(|c| format!("{}\n", line(c))).collect();
+    let written = match to_data {
+        true => io::stdout().lock().write_all(lines.as_bytes()),
+        false => std::fs::write(path, lines),
+    };
+    written.map_err(|e| problem(format!("cannot write {}: {e}", path.display())).into())
+}
+
+fn imported(program: &Program) -> Option<Imported> {
+    program.imported.as_deref().cloned()
+}
+
+fn line(covered: &Covered) -> serde_json::Value {
+    let imported = &covered.imported;
+    let skipped = imported.skipped.iter();
+    let skipped = skipped.map(|s| json!({"node": s.node, "op": s.op, "reason": s.reason}));
+    json!({
+        "trace": covered.trace,
+        "schema": imported.schema,
+        "nodes": imported.nodes,
+        "ops": imported.ops,
+        "executed": imported.executed(),
+        "bytes": imported.bytes,
+        "bytes_skipped": imported.bytes_skipped,
+        "missing_scalars": imported.missing_scalars,
+        "made_up": imported.made_up,
+        "relaid": imported.relaid,
+        "skipped": skipped.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,96 @@
+//! The binary `millstream`: runs, proves, explores and describes programs.
+//!
+//! # Contract
+//! Exit status 0: all is as it should be. 1: a program failed, or its results differ. 2: bad
+//! input, or a device that is absent. Results go to standard output, errors to standard error; a
+//! closed pipe is no error.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `run` | runs traces and compares their outputs |
+//! | `simulate` | runs programs under many schedules |
+//! | `verify` | proves lists and traces, or shows a counterexample |
+//! | `coverage` | counts the nodes of execution traces that can be executed |
+//! | `schema` | prints the JSON Schema of traces |
+//! | `show` | tables, snippets of errors, reports |
+//!
+//! `bench` and `gpu-check` are crates of their own behind features of these names.
+
+#![deny(missing_docs)]
+
+mod coverage;
+mod run;
+mod schema;
+mod show;
+mod simulate;
+mod verify;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A virtual machine for asynchronous devices: runs, proves and explores programs.
+#[derive(Parser)]
+#[command(bin_name = "millstream", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs traces and compares their outputs with the expected ones.
+    Run(run::Arguments),
+    /// Runs programs under many schedules, each chosen by a seed, and compares the results.
+    Simulate(simulate::Arguments),
+    /// Proves that lists and traces have no race and no deadlock, or prints a counterexample.
+    Verify(verify::Arguments),
+    /// Counts the nodes of execution traces that can be executed, with the reasons of the others.
+    Coverage(coverage::Arguments),
+    /// Explains how to record a PyTorch program with everything that a run needs.
+    RecordHelp,
+    /// Prints the JSON Schema of traces.
+    Schema,
+    /// Measures the machine.
+    #[cfg(feature = "bench")]
+    #[command(subcommand)]
+    Bench(millstream_bench::Command),
+    /// Checks everything that needs a real GPU, and writes a report.
+    #[cfg(feature = "gpu-check")]
+    GpuCheck(millstream_gpu_check::Arguments),
+}
+
+/// The exit status for bad input and absent devices. Clap uses it for wrong arguments.
+const BAD_INPUT: u8 = 2;
+
+/// Prints docs/record.md.
+fn record_help() -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(include_bytes!("../../../docs/record.md")) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => return run::run(&arguments),
+        Command::Simulate(arguments) => return simulate::run(&arguments),
+        Command::Verify(arguments) => return verify::run(&arguments),
+        Command::Coverage(arguments) => return coverage::run(&arguments),
+        Command::RecordHelp => record_help(),
+        Command::Schema => schema::run(),
+        #[cfg(feature = "bench")]
+        Command::Bench(command) => millstream_bench::run(&command),
+        #[cfg(feature = "gpu-check")]
+        Command::GpuCheck(arguments) => return millstream_gpu_check::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The arguments of `run-trace`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use millstream_instructions::SyncPolicy;
+use millstream_runner::RunOptions;
+use millstream_trace::{EtOptions, LoadOptions, Number};
+use millstream_types::DeviceId;
+use millstream_vm::DriverKind;
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Traces, or directories that hold them; one that holds rank0, rank1, ... is one program.
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+    /// The device of tensors and streams that name none: cpu or sim.
+    #[arg(long, default_value = "cpu")]
+    pub(super) device: String,
+    /// Who runs the instructions: worker threads, or the calling thread in program order.
+    #[arg(long, value_enum, default_value_t = Driver::Threaded)]
+    driver: Driver,
+    /// Which earlier uses of a tensor an instruction waits for.
+    #[arg(long, value_enum, default_value_t = Sync::Frontier)]
+    sync: Sync,
+    /// Spread the ops of a program that names no streams over N compute streams.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    compute_streams: u32,
+    /// Worker threads, and threads that kernels share; as many as there are cores unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Run each program N times; every run has to give the first one's bytes.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// The most memory of each device, as in 512MiB; each device's own default unless given.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory_limit: Option<u64>,
+    /// Show the memory of each device and stream, and how it was found.
+    #[arg(long)]
+    pub(super) memory: bool,
+    /// Fill memory that nobody has with a pattern, in which every float is NaN.
+    #[arg(long)]
+    check_memory: bool,
+    /// End a run in which an instruction takes longer than this, as in 10s or 500ms, with a report of
+    /// what waits for what.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    watchdog: Option<Duration>,
+    /// Let a CUDA device compute matrix products of f32 in TF32.
+    #[arg(long)]
+    tf32: bool,
+    /// Take VALUE for every number that an execution trace lost and consts.json does not have.
+    #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
+    missing_scalar: Option<Number>,
+    /// Run execution traces for their structure: what cannot be executed is left out, and elements
+    /// that are not there are made up.
+    #[arg(long)]
+    structural: bool,
+    /// Write the list of instructions here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(super) emit: Option<PathBuf>,
+    /// Print the hash of each program's list of instructions: the same however it is run.
+    #[arg(long)]
+    pub(super) certificate: bool,
+    /// Write a report in JSON here, one line for each program; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+}
+
+/// Who runs the instructions.
+#[derive(Clone, Copy, ValueEnum)]
+enum Driver {
+    /// Worker threads.
+    Threaded,
+    /// The calling thread, in program order.
+    Inline,
+}
+
+/// Which earlier uses of a tensor an instruction waits for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Sync {
+    /// Those that conflict with it.
+    Frontier,
+    /// The last one, of any kind.
+    LastUsed,
+}
+
+impl Arguments {
+    /// How traces are loaded.
+    pub(super) fn loading(&self) -> LoadOptions {
+        let et = EtOptions {
+            missing_scalar: self.missing_scalar,
+            structural: self.structural,
+            ..EtOptions::default()
+        };
+        LoadOptions { et, ..LoadOptions::default() }
+    }
+
+    /// The options of each run.
+    pub(super) fn options(&self) -> Result<RunOptions, String> {
+        let device: DeviceId =
+            self.device.parse().map_err(|e| format!("--device {}: {e}", self.device))?;
+        Ok(RunOptions {
+            device,
+            driver: match self.driver {
+                Driver::Threaded => DriverKind::Threaded,
+                Driver::Inline => DriverKind::Inline,
+            },
+            sync: match self.sync {
+                Sync::Frontier => SyncPolicy::Frontier,
+                Sync::LastUsed => SyncPolicy::LastUsedStream,
+            },
+            compute_streams: self.compute_streams,
+            threads: self.threads.map(|n| n as usize),
+            repeat: self.repeat,
+            emit: self.emit.is_some() || self.certificate,
+            memory_limit: self.memory_limit,
+            check_memory: self.check_memory,
+            watchdog: self.watchdog,
+            tf32: self.tf32,
+            ..RunOptions::default()
+        })
+    }
+}
+
+/// A number as a trace would have it: whole, floating-point, true or false.
+pub(crate) fn number(text: &str) -> Result<Number, String> {
+    let wrong = || format!("expected a number, true or false, got '{text}'");
+    match text {
+        "true" => Ok(Number::Bool(true)),
+        "false" => Ok(Number::Bool(false)),
+        _ => match text.parse::<i64>() {
+            Ok(whole) => Ok(Number::Int(whole.into())),
+            Err(_) => text.parse().map(Number::Float).map_err(|_| wrong()),
+        },
+    }
+}
+
+/// A time with its unit: `10s`, `500ms`, `2m`.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("expected a time of at least 1ms, as in 10s or 500ms, got '{text}'");
+    let units = [("ms", 1), ("s", 1000), ("m", 60_000)];
+    let of = |(unit, by): (&str, u64)| Some((text.strip_suffix(unit)?, by));
+    let (digits, by) = units.into_iter().find_map(of).ok_or_else(wrong)?;
+    let count: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    let ms = count.checked_mul(by).filter(|&ms| ms > 0).ok_or_else(wrong)?;
+    Ok(Duration::from_millis(ms))
+}
+
+/// A number of bytes, perhaps with a unit: `512MiB`, `2GB`, `4096`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 10] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("B", 1),
+    ];
+    let wrong = || format!("expected a number of bytes, as in 512MiB or 4096, got '{text}'");
+    let (digits, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
+        .unwrap_or((text, 1));
+    let number: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
+    number.checked_mul(unit).ok_or_else(|| format!("'{text}' does not fit in 64 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("512MiB"), Ok(512 << 20));
+        assert_eq!(size("2 GB"), Ok(2_000_000_000));
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("1B"), Ok(1));
+        for bad in ["", "MiB", "-1", "1.5GiB", "1XB", "99999999999TiB"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `run-trace`: runs traces and compares what they give with what they expect.
+//!
+//! Exit status 0: all ran and matched. 1: something differs, or failed while running. 2: bad
+//! input, or a device that is not there. Of several traces the worst counts.
+
+mod arguments;
+mod one;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use millstream_trace::{Entry, TraceError, expand};
+
+pub(crate) use arguments::{Arguments, number, size};
+pub(crate) use one::Ran;
+
+use crate::BAD_INPUT;
+use crate::show::{memory, report, snippet, tables};
+use millstream_terminal::file::write;
+
+/// How a trace ended; the worse the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Status {
+    Matched,
+    Differs,
+    BadInput,
+}
+
+/// Runs what the arguments name.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let status = match all(arguments) {
+        Ok(status) => status,
+        Err(error) => {
+            snippet::print(&error);
+            Status::BadInput
+        }
+    };
+    ExitCode::from(match status {
+        Status::Matched => 0,
+        Status::Differs => 1,
+        Status::BadInput => BAD_INPUT,
+    })
+}
+
+fn all(arguments: &Arguments) -> Result<Status, TraceError> {
+    let problem = |message: String| TraceError::of_file("run-trace", message);
+    let options = arguments.options().map_err(problem)?;
+    options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
+    let outputs = [&arguments.emit, &arguments.report];
+    if outputs.iter().all(|path| path.as_deref() == Some(Path::new("-"))) {
+        return Err(problem("--emit - and --report - cannot both have standard output".to_owned()));
+    }
+    let mut programs = Vec::new();
+    for entry in expand(&arguments.paths)? {
+        match entry {
+            Entry::Skipped { path, reason } => {
+                eprintln!("passing over {}: {reason}", path.display());
+            }
+            program => programs.push(program),
+        }
+    }
+    if programs.is_empty() {
+        return Err(problem("there is no trace to run".to_owned()));
+    }
+    if arguments.emit.is_some() {
+        let lists: usize = programs.iter().map(count).sum();
+        if lists > 1 {
+            let message = format!("--emit writes one list; {lists} were to be run");
+            return Err(problem(message));
+        }
+    }
+    let loading = arguments.loading();
+    let mut all = Vec::new();
+    let mut worst = Status::Matched;
+    for program in &programs {
+        let status = match one::run(program, &options, &loading) {
+            Ok(ran) => {
+                let status = finish(&ran, arguments, programs.len() == 1);
+                all.push(ran);
+                status
+            }
+            Err(error) => {
+                error.errors.iter().for_each(snippet::print);
+                if error.runtime { Status::Differs } else { Status::BadInput }
+            }
+        };
+        worst = worst.max(status);
+    }
+    if programs.len() > 1 {
+        show(arguments, |out, terminal| tables::print_summary(&all, out, terminal));
+        let failed = programs.len() - all.iter().filter(|ran| ran.ok()).count();
+        if failed > 0 {
+            eprintln!("{failed} of {} programs did not run and match", programs.len());
+        }
+    }
+    if let Some(path) = &arguments.report {
+        let lines: anyhow::Result<String> = all.iter().map(report::line).collect();
+        let lines = lines.map_err(|e| problem(format!("cannot write the report: {e}")))?;
+        write(path, &lines).map_err(problem)?;
+    }
+    Ok(worst)
+}
+
+fn count(entry: &Entry) -> usize {
+    match entry {
+        Entry::Ranks { ranks, .. } => ranks.len(),
+        _ => 1,
+    }
+}
+
+/// Shows what a program gave, and writes its list.
+fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
+    for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
+        snippet::print(failure);
+    }
+    if alone || !ran.ok() {
+        show(arguments, |out, terminal| tables::print(ran, out, terminal));
+    }
+    if arguments.memory {
+        show(arguments, |out, terminal| memory::print(ran, out, terminal));
+    }
+    if arguments.certificate {
+        for (k, rank) in ran.ranks.iter().enumerate() {
+            let name = ran.name(k, &ran.trace);
+            let hash = rank.certificate().unwrap_or_default();
+            show(arguments, |out, _| writeln!(out, "certificate {hash} {name}"));
+        }
+    }
+    if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())
+        && let Some(text) = one::list_text(rank)
+        && let Err(message) = write(path, &text)
+    {
+        snippet::print(&TraceError::of_file("run-trace", message));
+        return Status::BadInput;
+    }
+    if ran.ok() { Status::Matched } else { Status::Differs }
+}
+
+/// Shows something on standard output, or on standard error if the other is to hold data alone.
+fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
+    let piped = [&arguments.emit, &arguments.report]
+        .iter()
+        .any(|path| path.as_deref() == Some(Path::new("-")));
+    let shown = match piped {
+        true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
+        false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
+    };
+    // A reader that has gone away has seen what it wanted.
+    drop(shown);
+}

@@ -1,0 +1,90 @@
+//! One program: a trace, or the traces of several ranks.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use millstream_instructions::text::print_list;
+use millstream_runner::{RunError, RunOptions, RunReport, run_ranks};
+use millstream_trace::{Action, Body, Entry, LoadOptions, Program, Statement, load};
+
+/// What a program gave, for each of its ranks.
+pub(crate) struct Ran {
+    /// The file, or the folder of the ranks.
+    pub(crate) trace: String,
+    /// One report, or one for each rank.
+    pub(crate) ranks: Vec<RunReport>,
+}
+
+impl Ran {
+    /// Whether everything ran and matched.
+    pub(crate) fn ok(&self) -> bool {
+        self.ranks.iter().all(RunReport::ok)
+    }
+
+    /// The name of an output or stream of a rank.
+    pub(crate) fn name(&self, rank: usize, name: &str) -> String {
+        match self.ranks.len() {
+            1 => name.to_owned(),
+            _ => format!("rank{rank}/{name}"),
+        }
+    }
+}
+
+/// Loads, checks and runs a program.
+pub(crate) fn run(
+    entry: &Entry,
+    options: &RunOptions,
+    loading: &LoadOptions,
+) -> Result<Ran, RunError> {
+    let (name, paths) = match entry {
+        Entry::Ranks { folder, ranks } => (folder, ranks.as_slice()),
+        Entry::Trace(path) | Entry::Skipped { path, .. } => (path, std::slice::from_ref(path)),
+    };
+    let programs = paths.iter().map(|path| Ok(Arc::new(load(path, loading)?)));
+    let programs = programs.collect::<Result<Vec<_>, RunError>>()?;
+    let (options, bar) = with_progress(options, &programs);
+    let ranks = run_ranks(programs, &options);
+    bar.finish_and_clear();
+    Ok(Ran { trace: name.display().to_string(), ranks: ranks? })
+}
+
+/// A bar on the terminal, if standard error is one, that shows only for work that takes long.
+fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions, ProgressBar) {
+    let steps: u64 = programs.iter().map(|p| steps(p)).sum();
+    let bar = ProgressBar::new(steps * u64::from(options.repeat));
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left");
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    let moving = bar.clone();
+    let progress: Arc<dyn Fn() + Send + Sync> = Arc::new(move || moving.inc(1));
+    (RunOptions { progress: Some(progress), ..options.clone() }, bar)
+}
+
+/// How often a run of the program calls its progress function.
+fn steps(program: &Program) -> u64 {
+    fn count(statements: &[Statement]) -> u64 {
+        let one = |s: &Statement| match &s.action {
+            Action::CriticalSection { body, .. } => 1 + count(body),
+            _ => 1,
+        };
+        statements.iter().map(one).sum()
+    }
+    match &program.body {
+        Body::Statements(block) => count(&block.statements),
+        Body::Instructions(_) => program.outputs.len() as u64,
+    }
+}
+
+/// The list of a run, and which tensors its outputs are.
+pub(super) fn list_text(report: &RunReport) -> Option<String> {
+    let list = report.list.as_ref()?;
+    let mut text = print_list(list);
+    for output in &report.outputs {
+        if let Some(tensor) = output.tensor {
+            let _ = writeln!(text, "# output {:?} is {tensor}", output.name);
+        }
+    }
+    Some(text)
+}

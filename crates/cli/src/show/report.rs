@@ -1,0 +1,127 @@
+//! The report in JSON.
+
+use std::collections::BTreeMap;
+
+use millstream_instructions::planner::{ArenaUse, StreamUse};
+use millstream_runner::MemoryReport;
+use serde::Serialize;
+
+use crate::run::Ran;
+
+/// The report of a program, as it is written.
+#[derive(Serialize)]
+struct Report<'a> {
+    trace: &'a str,
+    ok: bool,
+    /// What did not come from the trace and the files beside it.
+    remarks: Vec<String>,
+    outputs: Vec<Output>,
+    instructions: BTreeMap<&'static str, u64>,
+    waits: Waits,
+    streams: Vec<String>,
+    wall_ms: f64,
+    peak_bytes: u64,
+    memory: Vec<Memory>,
+}
+
+/// The memory of a device, in bytes.
+#[derive(Serialize)]
+struct Memory {
+    device: String,
+    limit: Option<u64>,
+    reserved: u64,
+    reserved_peak: u64,
+    #[serde(flatten)]
+    share: Share,
+    fragmentation: f64,
+    steps: BTreeMap<&'static str, u64>,
+    streams: BTreeMap<String, Share>,
+}
+
+/// What a device, or one of its streams, has of its memory.
+#[derive(Serialize)]
+struct Share {
+    in_use: u64,
+    peak: u64,
+    cached: u64,
+    pending: u64,
+}
+
+#[derive(Serialize)]
+struct Output {
+    name: String,
+    /// Null where nothing is expected, and where the error is no finite number.
+    max_abs: Option<f64>,
+    max_rel: Option<f64>,
+    ok: bool,
+}
+
+#[derive(Default, Serialize)]
+struct Waits {
+    needed: u64,
+    emitted: u64,
+    elided: u64,
+}
+
+/// A program's report, on one line. Counts and bytes of several ranks are added up, the time is
+/// that of the slowest.
+pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
+    let wall = ran.ranks.iter().map(|report| report.wall).max().unwrap_or_default();
+    let mut all = Report {
+        trace: &ran.trace,
+        ok: ran.ok(),
+        remarks: Vec::new(),
+        outputs: Vec::new(),
+        instructions: BTreeMap::new(),
+        waits: Waits::default(),
+        streams: Vec::new(),
+        wall_ms: wall.as_micros() as f64 / 1e3,
+        peak_bytes: 0,
+        memory: Vec::new(),
+    };
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        let remarks = report.imported.iter().flat_map(|i| i.remarks());
+        all.remarks.extend(remarks.map(|r| ran.name(rank, &r)));
+        for output in &report.outputs {
+            let compared = output.comparison.as_ref().filter(|_| output.expected);
+            all.outputs.push(Output {
+                name: ran.name(rank, &output.name),
+                max_abs: compared.map(|c| c.max_abs).filter(|e| e.is_finite()),
+                max_rel: compared.map(|c| c.max_rel).filter(|e| e.is_finite()),
+                ok: output.ok(),
+            });
+        }
+        for (kind, count) in &report.instructions {
+            *all.instructions.entry(kind.name()).or_default() += count;
+        }
+        let names = report.streams.iter().map(|s| ran.name(rank, &s.key.to_string()));
+        all.streams.extend(names);
+        all.waits.needed += report.waits.needed;
+        all.waits.emitted += report.waits.emitted();
+        all.waits.elided += report.waits.elided();
+        all.peak_bytes += report.peak_bytes;
+        for device in &report.memory {
+            all.memory.push(memory(device, |name| ran.name(rank, name)));
+        }
+    }
+    Ok(serde_json::to_string(&all)? + "\n")
+}
+
+fn memory(report: &MemoryReport, name: impl Fn(&str) -> String) -> Memory {
+    let ArenaUse { device, limit, reserved, reserved_peak, .. } = &report.usage;
+    let ArenaUse { in_use, peak, cached, pending, .. } = report.usage;
+    let streams = report.usage.streams.iter().zip(&report.streams).map(|(used, key)| {
+        let StreamUse { in_use, peak, cached, pending, .. } = *used;
+        (key.to_string(), Share { in_use, peak, cached, pending })
+    });
+    Memory {
+        device: name(&device.to_string()),
+        limit: *limit,
+        reserved: *reserved,
+        reserved_peak: *reserved_peak,
+        share: Share { in_use, peak, cached, pending },
+        fragmentation: report.usage.fragmentation(),
+        steps: report.usage.steps.named().into_iter().collect(),
+        streams: streams.collect(),
+    }
+}

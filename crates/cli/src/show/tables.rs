@@ -1,0 +1,242 @@
+//! A run's tables.
+
+use std::io::{self, Write};
+
+use comfy_table::{ColumnConstraint, Table};
+use millstream_runner::{OutputReport, RunReport};
+use millstream_terminal::table::{align_right, bytes, new_table, width};
+use millstream_trace::Imported;
+use millstream_types::layout::brief;
+
+use crate::coverage::Covered;
+use crate::run::Ran;
+use crate::show::values::preview;
+use crate::verify::Found;
+
+/// The least width for all columns side by side.
+const WIDE: u16 = 90;
+
+/// Prints one line for each of several programs.
+pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) -> io::Result<()> {
+    let header: &[&str] = match width(terminal) < WIDE {
+        true => &["trace", "waits", "ms", "verdict"],
+        false => &["trace", "waits", "ms", "verdict", "outputs", "instructions", "streams", "peak"],
+    };
+    let mut table = new_table(terminal, header);
+    for ran in all {
+        let sum = |of: fn(&RunReport) -> u64| ran.ranks.iter().map(of).sum::<u64>();
+        let wall = ran.ranks.iter().map(|r| r.wall).max().unwrap_or_default();
+        let mut row = vec![
+            ran.trace.clone(),
+            format!("{} of {}", sum(|r| r.waits.emitted()), sum(|r| r.waits.needed)),
+            format!("{:.3}", wall.as_secs_f64() * 1e3),
+            verdict(ran).to_owned(),
+            sum(|r| r.outputs.len() as u64).to_string(),
+            sum(|r| r.instructions.iter().map(|(_, n)| n).sum()).to_string(),
+            sum(|r| r.streams.len() as u64).to_string(),
+            bytes(sum(|r| r.peak_bytes)),
+        ];
+        row.truncate(header.len());
+        table.add_row(row);
+    }
+    [1, 2, 4, 5, 6, 7].into_iter().for_each(|column| align_right(&mut table, column));
+    whole(&mut table, 1);
+    writeln!(out, "{table}")
+}
+
+/// Only columns before this one are broken into lines.
+fn whole(table: &mut Table, first: usize) {
+    for column in table.column_iter_mut().skip(first) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+}
+
+fn verdict(ran: &Ran) -> &'static str {
+    if ran.ok() { "ok" } else { "NOT OK" }
+}
+
+/// Prints what a program gave and what it cost. On a terminal the tables are as wide as that.
+pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
+    writeln!(out, "{}: {}", ran.trace, verdict(ran))?;
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        for remark in report.imported.iter().flat_map(Imported::remarks) {
+            writeln!(out, "NOTE: {}{remark}", ran.name(rank, ""))?;
+        }
+    }
+    let outputs: Vec<(String, &OutputReport)> = ran
+        .ranks
+        .iter()
+        .enumerate()
+        .flat_map(|(rank, r)| r.outputs.iter().map(move |o| (ran.name(rank, &o.name), o)))
+        .collect();
+    if !outputs.is_empty() {
+        let narrow = width(terminal) < WIDE;
+        let header: &[&str] = match narrow {
+            true => &["output", "type", "max error", "tolerance", "verdict"],
+            false => &["output", "type", "max abs", "max rel", "tolerance", "verdict"],
+        };
+        let mut table = new_table(terminal, header);
+        for (name, output) in &outputs {
+            table.add_row(row(name, output, narrow));
+        }
+        whole(&mut table, 2);
+        writeln!(out, "{table}")?;
+    }
+    for (name, output) in &outputs {
+        if let Some(found) = output.comparison.as_ref().and_then(|c| c.first.as_ref()) {
+            writeln!(out, "{name}: {found}")?;
+        }
+        if let Some(repeat) = output.unstable {
+            writeln!(out, "{name}: run {} gave other bytes than run 1", repeat + 1)?;
+        }
+        if let (false, Some(spec)) = (output.expected, &output.spec) {
+            writeln!(out, "{name} = {}", preview(&output.bytes, spec.dtype, 8))?;
+        }
+    }
+    costs(ran, out, terminal)
+}
+
+/// An output's row. Narrow, what is absolute and what is relative stand below each other.
+fn row(name: &str, output: &OutputReport, narrow: bool) -> Vec<String> {
+    let kind = output.spec.as_ref().map_or_else(String::new, |s| brief(s.dtype, s.shape()));
+    let (mut abs, mut rel, mut tolerance) = (String::new(), String::new(), String::new());
+    if let (true, Some(c)) = (output.expected, &output.comparison) {
+        abs = error(c.max_abs);
+        rel = error(c.max_rel);
+        let between = if narrow { "\n" } else { ", " };
+        tolerance = match (c.rtol, c.atol) {
+            (0.0, 0.0) => "exact".to_owned(),
+            (rtol, atol) => format!("{} abs{between}{} rel", error(atol), error(rtol)),
+        };
+        if narrow {
+            abs = format!("{abs} abs\n{rel} rel");
+        }
+    }
+    let verdict = match (&output.comparison, output.unstable) {
+        (None, _) => "failed".to_owned(),
+        (_, Some(_)) => "unstable".to_owned(),
+        (Some(c), _) if !c.ok && c.mismatches > 0 => format!("differs in {}", c.mismatches),
+        (Some(c), _) if !c.ok => "differs".to_owned(),
+        (Some(_), _) if !output.expected => "-".to_owned(),
+        _ => "ok".to_owned(),
+    };
+    match narrow {
+        true => vec![name.to_owned(), kind, abs, tolerance, verdict],
+        false => vec![name.to_owned(), kind, abs, rel, tolerance, verdict],
+    }
+}
+
+fn error(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v.is_finite() => format!("{v:.1e}"),
+        v => v.to_string(),
+    }
+}
+
+fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
+    let sum = |of: fn(&RunReport) -> u64| ran.ranks.iter().map(of).sum::<u64>();
+    let mut kinds: Vec<(&str, u64)> = Vec::new();
+    for (kind, count) in ran.ranks.iter().flat_map(|r| &r.instructions) {
+        match kinds.iter_mut().find(|(name, _)| *name == kind.name()) {
+            Some((_, total)) => *total += count,
+            None => kinds.push((kind.name(), *count)),
+        }
+    }
+    let mut table = new_table(terminal, &["instruction", "count"]);
+    for (kind, count) in kinds {
+        table.add_row(vec![kind.to_owned(), count.to_string()]);
+    }
+    align_right(&mut table, 1);
+    writeln!(out, "{table}")?;
+
+    let mut table = new_table(terminal, &["waits", "count"]);
+    for (what, count) in [
+        ("needed", sum(|r| r.waits.needed)),
+        ("emitted by device", sum(|r| r.waits.device)),
+        ("emitted by host", sum(|r| r.waits.host)),
+        ("elided: known to the stream", sum(|r| r.waits.known)),
+        ("elided: seen by the host or a barrier", sum(|r| r.waits.fenced)),
+        ("elided: implied by another wait", sum(|r| r.waits.implied)),
+    ] {
+        table.add_row(vec![what.to_owned(), count.to_string()]);
+    }
+    align_right(&mut table, 1);
+    writeln!(out, "{table}")?;
+
+    let mut table = new_table(terminal, &["stream", "instructions"]);
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        for stream in &report.streams {
+            let name = ran.name(rank, &stream.key.to_string());
+            table.add_row(vec![name, stream.instructions.to_string()]);
+        }
+    }
+    align_right(&mut table, 1);
+    writeln!(out, "{table}")?;
+    let wall = ran.ranks.iter().map(|r| r.wall).max().unwrap_or_default();
+    writeln!(
+        out,
+        "{} event(s) created, used again {} time(s); peak memory {}; {:.3} ms",
+        sum(|r| r.events_created),
+        sum(|r| r.events_reused),
+        bytes(sum(|r| r.peak_bytes)),
+        wall.as_secs_f64() * 1e3,
+    )
+}
+
+/// Prints which nodes of execution traces are executed.
+pub(crate) fn print_coverage(
+    all: &[Covered],
+    out: &mut dyn Write,
+    terminal: bool,
+) -> io::Result<()> {
+    let header: &[&str] = match width(terminal) < WIDE {
+        true => &["trace", "ops", "executed", "nodes", "bytes"],
+        false => &["trace", "ops", "executed", "nodes", "bytes", "lost numbers", "schema"],
+    };
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    let mut table = new_table(terminal, header);
+    for covered in all {
+        let imported = &covered.imported;
+        let mut row = vec![
+            covered.trace.clone(),
+            imported.ops.to_string(),
+            imported.executed().to_string(),
+            percent(covered.nodes()),
+            percent(covered.bytes()),
+            imported.missing_scalars.to_string(),
+            imported.schema.clone(),
+        ];
+        row.truncate(header.len());
+        table.add_row(row);
+    }
+    [1, 2, 3, 4, 5].into_iter().for_each(|column| align_right(&mut table, column));
+    whole(&mut table, 1);
+    writeln!(out, "{table}")?;
+    for covered in all.iter().filter(|c| !c.imported.skipped.is_empty()) {
+        writeln!(out, "\nnot executed in {}:", covered.trace)?;
+        let mut table = new_table(terminal, &["op", "nodes", "first", "reason"]);
+        for ((op, reason), nodes) in covered.reasons() {
+            let first = nodes.first().map(u64::to_string).unwrap_or_default();
+            table.add_row([op, &nodes.len().to_string(), &first, reason]);
+        }
+        align_right(&mut table, 1);
+        align_right(&mut table, 2);
+        writeln!(out, "{table}")?;
+    }
+    Ok(())
+}
+
+/// Prints the waits of a list, and which of them are needed.
+pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
+    let Found { subject, verdict } = found;
+    let mut table = new_table(terminal, &["line", "wait", "needed", "why"]);
+    for wait in &verdict.waits {
+        let line = subject.line(wait.index);
+        let needed = if wait.needed { "yes" } else { "no" };
+        let why = wait.reason.say(|index| format!("line {}", subject.line(index)));
+        table.add_row([&line.to_string(), subject.text(line).trim(), needed, &why]);
+    }
+    align_right(&mut table, 0);
+    writeln!(out, "{table}")
+}

@@ -1,0 +1,68 @@
+//! Violations, with the lines of the instructions that they are about.
+
+use std::io::{self, IsTerminal, Write};
+
+use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
+use millstream_instructions::text::print_instruction;
+use millstream_verify::{Violation, repair};
+
+use crate::verify::Subject;
+use millstream_terminal::table::width;
+
+/// How many bytes of a line are shown.
+const LONGEST: usize = 240;
+
+/// Prints a violation to standard error.
+pub(crate) fn print(subject: &Subject, violation: &Violation) {
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    // Nobody is left to be told if this fails.
+    let _ = writeln!(io::stderr().lock(), "{}", render(subject, violation, colour));
+}
+
+fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    // Narrower, the marks of a long line would be cut off.
+    let renderer = renderer.term_width(usize::from(width(colour)).max(60));
+    let sites = violation.sites();
+    let title = match sites.first() {
+        Some((site, _)) => {
+            let line = subject.line(site.index);
+            // The line is shown below.
+            let message = violation.brief().replace(&format!("{site}: "), "");
+            format!("{}:{line}: {message}", subject.name)
+        }
+        None => format!("{}: {violation}", subject.name),
+    };
+    let mut group =
+        Level::ERROR.primary_title(title.as_str()).elements(std::iter::empty::<Message<'_>>());
+    for (k, (site, what)) in sites.iter().enumerate() {
+        let line = subject.line(site.index);
+        let text = cut(subject.text(line));
+        let indent = text.len() - text.trim_start().len();
+        let kind = if k == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+        let annotation = kind.span(indent..text.len()).label(what.as_str());
+        let snippet = Snippet::source(text).line_start(line).path(subject.name.as_str());
+        group = group.element(snippet.annotation(annotation));
+    }
+    if let Some(missing) = violation.missing() {
+        group = group.element(Level::NOTE.message(missing.path()));
+    }
+    for (site, _) in &sites {
+        let said = subject.text(subject.line(site.index)).contains('#');
+        if let Some(origin) = subject.origin(site.index).filter(|_| !said) {
+            group =
+                group.element(Level::NOTE.message(format!("[{}] is from {origin}", site.index)));
+        }
+    }
+    if let Some(repair) = repair(&subject.list, violation) {
+        let wait = print_instruction(&repair.wait, &subject.list.ops);
+        let line = subject.line(repair.before);
+        group = group.element(Level::HELP.message(format!("put before line {line}: {wait}")));
+    }
+    renderer.render(&[group]).to_string()
+}
+
+fn cut(line: &str) -> &str {
+    let end = (0..=LONGEST.min(line.len())).rev().find(|&at| line.is_char_boundary(at));
+    &line[..end.unwrap_or(0)]
+}

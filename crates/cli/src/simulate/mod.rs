@@ -1,0 +1,218 @@
+//! `simulate`: runs programs under many schedules, each chosen by a seed.
+//!
+//! Exit status 0: every seed gave what the inline driver gives. 1: some seed did not, or the
+//! program does not give what its trace expects. 2: bad input.
+
+mod arguments;
+mod planted;
+mod predicted;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use millstream_explore::simulate::{
+    Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
+};
+use millstream_instructions::InstructionList;
+use millstream_runner::{RunError, RunOptions};
+use millstream_trace::{Entry, LoadOptions, Program, TraceError, expand, load, write};
+
+pub(crate) use arguments::Arguments;
+
+use crate::BAD_INPUT;
+use crate::show::snippet;
+use millstream_terminal::file;
+
+/// Runs what the arguments name.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match all(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            error.errors.iter().for_each(snippet::print);
+            if error.runtime { ExitCode::FAILURE } else { ExitCode::from(BAD_INPUT) }
+        }
+    }
+}
+
+fn problem(message: impl Into<String>) -> RunError {
+    TraceError::of_file("simulate", message.into()).into()
+}
+
+fn all(arguments: &Arguments) -> Result<bool, RunError> {
+    let options = arguments.options().map_err(problem)?;
+    match &arguments.path {
+        Some(path) => trace(arguments, path, &options),
+        None => random(arguments, &random_options(&options)),
+    }
+}
+
+/// One program under many seeds.
+fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<bool, RunError> {
+    let program = Arc::new(load(one_trace(path)?, &LoadOptions::default())?);
+    let simulator = Simulator::new(program, options, arguments.without.is_none())?;
+    let inline = simulator.inline();
+    inline.failures.iter().for_each(snippet::print);
+    let wrong = inline.outputs.iter().filter(|o| !o.ok()).map(|o| o.name.as_str());
+    let wrong: Vec<&str> = wrong.collect();
+    if !wrong.is_empty() {
+        eprintln!("not what the trace expects, under any driver: {}", wrong.join(", "));
+    }
+    if let Some(path) = &arguments.model {
+        let list = inline.list.as_ref().ok_or_else(|| problem("the program has no list"))?;
+        prediction(arguments, path, list)?;
+    }
+    if !arguments.runs_seeds() {
+        return Ok(inline.ok());
+    }
+    let (tried, seconds) = seeds(arguments, |seed| {
+        let trial = arguments.trial(&simulator, seed)?;
+        write_log(arguments, &trial)?;
+        Ok(trial)
+    })?;
+    let name = path.display().to_string();
+    report(arguments, &name, &tried, seconds);
+    if let Some((seed, finding)) = tried.found {
+        failing(arguments, simulator.program().clone(), options, seed, finding)?;
+        return Ok(false);
+    }
+    Ok(inline.ok())
+}
+
+/// The trace that a path stands for.
+fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
+    let mut traces = Vec::new();
+    for entry in expand(&[path.to_owned()])? {
+        match entry {
+            Entry::Trace(path) => traces.push(path),
+            Entry::Ranks { folder, .. } => {
+                let message = format!("{} has several ranks", folder.display());
+                return Err(problem(format!("{message}; one program of one rank is simulated")));
+            }
+            Entry::Skipped { .. } => {}
+        }
+    }
+    match <[_; 1]>::try_from(traces) {
+        Ok([trace]) => Ok(trace),
+        Err(traces) => {
+            let (path, count) = (path.display(), traces.len());
+            Err(problem(format!("{path} holds {count} traces; one is simulated at a time")))
+        }
+    }
+}
+
+/// A random program for each seed.
+fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
+    let (tried, seconds) = seeds(arguments, |seed| {
+        let simulator = Simulator::random(seed, options, arguments.without.is_none())?;
+        let trial = arguments.trial(&simulator, seed)?;
+        write_log(arguments, &trial)?;
+        Ok(trial)
+    })?;
+    report(arguments, "random programs", &tried, seconds);
+    if let Some((seed, finding)) = tried.found {
+        failing(arguments, random_program(seed)?, options, seed, finding)?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn seeds(
+    arguments: &Arguments,
+    trial: impl Fn(u64) -> Result<Trial, RunError> + Sync,
+) -> Result<(Sweep, f64), RunError> {
+    let range = arguments.range();
+    let bar = ProgressBar::new(range.end - range.start);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    let start = Instant::now();
+    let tried = sweep(range, arguments.threads(), trial, || bar.inc(1));
+    bar.finish_and_clear();
+    Ok((tried?, start.elapsed().as_secs_f64()))
+}
+
+fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
+    let log = trial.schedule.as_ref().and_then(|s| s.log.as_ref());
+    let (Some(path), Some(log)) = (&arguments.log, log) else { return Ok(()) };
+    put(path, log)
+}
+
+fn put(path: &Path, text: &str) -> Result<(), RunError> {
+    file::write(path, text).map_err(problem)
+}
+
+/// Says how the seeds went.
+fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
+    let Sweep { seeds, steps, hash, found } = tried;
+    let seeds = match arguments.seed {
+        Some(seed) => format!("seed {seed}"),
+        None => format!("{seeds} seeds"),
+    };
+    let time = if io::stderr().is_terminal() { format!(", {seconds:.1} s") } else { String::new() };
+    let mut text = format!("{name}: {seeds}, {steps} steps{time}\nlog hash {hash}\n");
+    if found.is_none() {
+        text.push_str(match arguments.faults {
+            true => "every fault stays where the data takes it; all else is the inline driver's\n",
+            false => "all results are the inline driver's; the checker accepts every list\n",
+        });
+    }
+    show(arguments, |out, _| out.write_all(text.as_bytes()));
+}
+
+/// Shows something on standard output, or on standard error if the other is to hold data alone.
+fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
+    let outputs = [&arguments.log, &arguments.timeline];
+    let piped = outputs.iter().any(|path| path.as_deref() == Some(Path::new("-")));
+    let shown = match piped {
+        true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
+        false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
+    };
+    // A reader that has gone away has seen what it wanted.
+    drop(shown);
+}
+
+/// Predicts what the list takes, and shows it.
+fn prediction(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
+    let model = predicted::read(path).map_err(problem)?;
+    let made = predicted::of(list, &model).map_err(problem)?;
+    show(arguments, |out, terminal| predicted::print(list, &model, &made, out, terminal));
+    match &arguments.timeline {
+        Some(path) => put(path, &predicted::timeline(list, &made)),
+        None => Ok(()),
+    }
+}
+
+/// Shrinks a program that fails, writes it and says how to repeat it.
+fn failing(
+    arguments: &Arguments,
+    program: Arc<Program>,
+    options: &RunOptions,
+    seed: u64,
+    finding: Finding,
+) -> Result<(), RunError> {
+    eprintln!("seed {seed}: {finding}");
+    if arguments.faults {
+        // A smaller program would have other places for the fault.
+        return Ok(());
+    }
+    let small = shrink(program, options, arguments.without.is_none(), seed, finding);
+    put(&arguments.save, &write(&small.program)?)?;
+    eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
+    let mut command = format!("millstream simulate {}", arguments.save.display());
+    if !arguments.random {
+        command += &format!(" --device {}", arguments.device);
+    }
+    if arguments.compute_streams != 1 {
+        command += &format!(" --compute-streams {}", arguments.compute_streams);
+    }
+    command += &options.memory_limit.map_or_else(String::new, |m| format!(" --memory-limit {m}"));
+    command += &arguments.without.map_or_else(String::new, |w| format!(" --without {}", w.name()));
+    eprintln!("{command} --seed {}", small.seed);
+    Ok(())
+}

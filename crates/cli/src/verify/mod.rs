@@ -1,0 +1,204 @@
+//! `verify`: proves of lists and traces that they keep the rules of order and memory, or shows where
+//! they do not.
+//!
+//! Exit status 0: all are proven. 1: one is not. 2: bad input.
+
+mod json;
+mod subject;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use millstream_instructions::SyncPolicy;
+use millstream_runner::{RunError, RunOptions};
+use millstream_trace::{EtOptions, LoadOptions, Number, TraceError};
+use millstream_types::DeviceId;
+use millstream_verify::{Verdict, verify};
+
+pub(crate) use subject::Subject;
+
+use crate::BAD_INPUT;
+use crate::run::number;
+use crate::show::{snippet, tables, violations};
+use millstream_terminal::file::write;
+
+/// What is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Lists as `run-trace --emit` writes them, traces, or directories that hold traces and lists.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Write what was found in JSON here, one line for each list; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Show every wait, and whether it is needed.
+    #[arg(long)]
+    waits: bool,
+    /// The device of a trace's tensors and streams that name none: cpu or sim.
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// Which earlier uses of a tensor an instruction waits for, in the list of a trace.
+    #[arg(long, value_enum, default_value_t = Sync::Frontier)]
+    sync: Sync,
+    /// Spread the ops of a trace that names no streams over N compute streams.
+    #[arg(long, visible_alias = "compute-streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    streams: u32,
+    /// Take VALUE for every number that an execution trace lost and consts.json does not have.
+    #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
+    missing_scalar: Option<Number>,
+    /// Leave out what of an execution trace cannot be executed.
+    #[arg(long)]
+    structural: bool,
+}
+
+/// Which earlier uses of a tensor an instruction waits for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Sync {
+    /// Those that conflict with it.
+    Frontier,
+    /// The last one, of any kind.
+    LastUsed,
+}
+
+/// What was found out about a list.
+pub(crate) struct Found {
+    pub(crate) subject: Subject,
+    pub(crate) verdict: Verdict,
+}
+
+impl Found {
+    /// The verdict in one line.
+    fn line(&self) -> String {
+        let Verdict { violations, pairs, waits } = &self.verdict;
+        let list = &self.subject.list;
+        let (instructions, streams) = (list.instructions.len(), list.streams.len());
+        match violations.len() {
+            0 => format!(
+                "proven: {}, {}, {}, {}, {} of them not needed",
+                count(instructions as u64, "instruction"),
+                count(streams as u64, "stream"),
+                count(*pairs, "pair"),
+                count(waits.len() as u64, "wait"),
+                self.verdict.not_needed(),
+            ),
+            n => format!(
+                "not proven: {}, in {}",
+                count(n as u64, "violation"),
+                count(instructions as u64, "instruction"),
+            ),
+        }
+    }
+}
+
+fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Verifies what the arguments name.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match all(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            error.errors.iter().for_each(snippet::print);
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+/// Whether all lists are proven.
+fn all(arguments: &Arguments) -> Result<bool, RunError> {
+    let problem = |message: String| TraceError::of_file("verify", message);
+    let device: DeviceId = arguments
+        .device
+        .parse()
+        .map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
+    let options = RunOptions {
+        device,
+        sync: match arguments.sync {
+            Sync::Frontier => SyncPolicy::Frontier,
+            Sync::LastUsed => SyncPolicy::LastUsedStream,
+        },
+        compute_streams: arguments.streams,
+        ..RunOptions::default()
+    };
+    options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
+    let et = EtOptions {
+        missing_scalar: arguments.missing_scalar,
+        structural: arguments.structural,
+        ..EtOptions::default()
+    };
+    let loading = LoadOptions { et, ..LoadOptions::default() };
+    let paths = subject::expand(&arguments.paths)?;
+    if paths.is_empty() {
+        return Err(problem("there is nothing to verify".to_owned()).into());
+    }
+    let to_data = arguments.json.as_deref() == Some(Path::new("-"));
+    let (mut proven, mut lines, mut bad) = (true, String::new(), Vec::new());
+    for path in &paths {
+        let subjects = match subject::load(path, &options, &loading) {
+            Ok(subjects) => subjects,
+            Err(error) => {
+                bad.extend(error.errors);
+                continue;
+            }
+        };
+        let alone = paths.len() == 1 && subjects.len() == 1;
+        for subject in subjects {
+            let verdict = verify(&subject.list);
+            let found = Found { subject, verdict };
+            proven &= found.verdict.proven();
+            let shown = match to_data {
+                true => show(
+                    &found,
+                    arguments,
+                    alone,
+                    &mut io::stderr().lock(),
+                    io::stderr().is_terminal(),
+                ),
+                false => show(
+                    &found,
+                    arguments,
+                    alone,
+                    &mut io::stdout().lock(),
+                    io::stdout().is_terminal(),
+                ),
+            };
+            // A reader that has gone away has seen what it wanted.
+            drop(shown);
+            if arguments.json.is_some() {
+                lines.push_str(&json::line(&found));
+                lines.push('\n');
+            }
+        }
+    }
+    if let Some(path) = &arguments.json {
+        write(path, &lines).map_err(problem)?;
+    }
+    match bad.is_empty() {
+        true => Ok(proven),
+        false => Err(RunError { errors: bad, runtime: false }),
+    }
+}
+
+fn show(
+    found: &Found,
+    arguments: &Arguments,
+    alone: bool,
+    out: &mut dyn Write,
+    terminal: bool,
+) -> io::Result<()> {
+    for violation in &found.verdict.violations {
+        violations::print(&found.subject, violation);
+    }
+    if !alone {
+        write!(out, "{}: ", found.subject.name)?;
+    }
+    writeln!(out, "{}", found.line())?;
+    if arguments.waits && !found.verdict.waits.is_empty() {
+        tables::print_waits(found, out, terminal)?;
+    }
+    Ok(())
+}

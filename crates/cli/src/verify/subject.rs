@@ -1,0 +1,139 @@
+//! What is verified: a list, from a file of lists or from a trace.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream_instructions::InstructionList;
+use millstream_instructions::text::{is_list, parse_list_with_lines, print_list};
+use millstream_runner::{Listing, RunError, RunOptions, lists};
+use millstream_trace::{Entry, LoadOptions, TraceError};
+
+/// How deep directories may lie within each other.
+const MAX_DEPTH: usize = 64;
+
+/// A list with its text.
+pub(crate) struct Subject {
+    /// The file, and the job in it.
+    pub(crate) name: String,
+    pub(crate) list: InstructionList,
+    /// The text that lines are counted in: the file, or the list that a trace makes.
+    text: String,
+    /// The line of each instruction, from 1.
+    lines: Vec<usize>,
+    /// The first byte of each line.
+    starts: Vec<usize>,
+}
+
+impl Subject {
+    fn new(name: String, list: InstructionList, text: String, lines: Vec<usize>) -> Subject {
+        let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
+        let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
+        Subject { name, list, text, lines, starts }
+    }
+
+    /// The line that an instruction stands on.
+    pub(crate) fn line(&self, index: usize) -> usize {
+        self.lines.get(index).copied().unwrap_or(0)
+    }
+
+    /// The text of a line.
+    pub(crate) fn text(&self, line: usize) -> &str {
+        let at = |line: usize| self.starts.get(line).copied().unwrap_or(self.text.len());
+        self.text[at(line.saturating_sub(1))..at(line)].trim_end()
+    }
+
+    /// Where an instruction came from, if its line does not say it.
+    pub(crate) fn origin(&self, index: usize) -> Option<String> {
+        let origin = &self.list.instructions.get(index)?.origin;
+        (!origin.is_unknown()).then(|| origin.to_string())
+    }
+}
+
+/// The files that the paths stand for.
+pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            lists_below(path, 0, &mut files).map_err(|e| {
+                let file = path.display().to_string();
+                TraceError::of_file(file, format!("cannot read it: {e}"))
+            })?;
+        }
+        for entry in millstream_trace::expand([path])? {
+            match entry {
+                Entry::Trace(path) => files.push(path),
+                Entry::Ranks { ranks, .. } => files.extend(ranks),
+                Entry::Skipped { path, reason } => {
+                    eprintln!("passing over {}: {reason}", path.display());
+                }
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The lists below a directory, sorted by name: files that end in `.txt` or `.list` and begin as
+/// lists do.
+fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if depth == MAX_DEPTH {
+        return Ok(());
+    }
+    let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    entries.sort_by_key(|e| e.file_name());
+    for entry in entries {
+        let path = entry.path();
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        if entry.file_type()?.is_dir() {
+            lists_below(&path, depth + 1, files)?;
+        } else if ["txt", "list"].contains(&ending) && begins_as_a_list(&path) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn begins_as_a_list(path: &Path) -> bool {
+    let Ok(file) = fs::File::open(path) else { return false };
+    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let mut says = lines.filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with('#'));
+    says.next().is_some_and(|line| is_list(&line))
+}
+
+/// Loads the lists of a file: itself, or those of the trace that it is.
+pub(super) fn load(
+    path: &Path,
+    options: &RunOptions,
+    loading: &LoadOptions,
+) -> Result<Vec<Subject>, RunError> {
+    let name = path.display().to_string();
+    if begins_as_a_list(path) {
+        let text = fs::read_to_string(path)
+            .map_err(|e| TraceError::of_file(&*name, format!("cannot read it: {e}")))?;
+        let (list, lines) = parse_list_with_lines(&text).map_err(|e| {
+            let line = text.lines().nth(e.line.saturating_sub(1)).unwrap_or_default();
+            TraceError::of_file(format!("{name}:{}:{}", e.line, e.column), e.message)
+                .help(format!("the line is: {}", line.trim()))
+        })?;
+        return Ok(vec![Subject::new(name, list, text, lines)]);
+    }
+    let program = Arc::new(millstream_trace::load(path, loading)?);
+    let made = lists(&program, options)?;
+    let subject = |listing: Listing| {
+        let Listing { job, list, places } = listing;
+        let name = match job {
+            Some(job) => format!("{name}, job {job:?}"),
+            None => name.clone(),
+        };
+        if !places.is_empty() {
+            let lines = places.iter().map(|p| p.line as usize).collect();
+            return Subject::new(name, list, program.source.text().to_owned(), lines);
+        }
+        let text = print_list(&list);
+        let header = 1 + list.streams.len() + list.arenas.len() + list.externals.len();
+        let lines = (0..list.instructions.len()).map(|k| header + 1 + k).collect();
+        Subject::new(name, list, text, lines)
+    };
+    Ok(made.into_iter().map(subject).collect())
+}

@@ -1,0 +1,147 @@
+//! Devices of kind `cuda` by the command line: where there is no driver, and on the stand-in.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces")
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    command.args(arguments).current_dir(folder).env_remove("RUST_BACKTRACE");
+    command
+}
+
+fn millstream(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("not killed by a signal")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Whether the loader finds the stand-in, as it does in tests of the whole workspace.
+fn stand_in_is_found() -> bool {
+    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let stand_in = |folder: &str| {
+        folder.contains("cuda-standin") && Path::new(folder).join("libcuda.so.1").exists()
+    };
+    let found = path.split(':').any(stand_in);
+    if !found {
+        println!("skipped: the stand-in is not in the search path; use cargo test --workspace");
+    }
+    found
+}
+
+/// Where there is no driver, a device of its kind is bad input, and the error says what was looked
+/// for and where.
+#[test]
+fn without_a_driver() {
+    let folder = examples();
+    // The tests' search path has the stand-in.
+    let mut command = command(&folder, &["run", "add.json", "--device", "cuda:0"]);
+    let output = command.env_remove("LD_LIBRARY_PATH").output().unwrap();
+    let errors = text(&output.stderr);
+    if status(&output) == 0 || !errors.contains("libcuda") {
+        println!("skipped: there is a CUDA driver here");
+        return;
+    }
+    assert_eq!(status(&output), 2, "{errors}");
+    for part in ["cuda:0", "libcuda.so.1", "LD_LIBRARY_PATH", "/usr/lib/wsl/lib", "NVIDIA driver"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+    assert_eq!(text(&output.stdout), "");
+}
+
+/// Where there is a device, the trace runs on it. Tests of the workspace have the stand-in in their
+/// search path.
+#[test]
+fn with_a_device() {
+    if !stand_in_is_found() {
+        return;
+    }
+    let output = millstream(&examples(), &["run", "add.json", "--device", "cuda:0"]);
+    let (shown, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(status(&output), 0, "{errors}");
+    assert!(shown.contains("add.json: ok"), "{shown}");
+    let output = millstream(&examples(), &["run", "add.json", "--device", "cuda:7"]);
+    let errors = text(&output.stderr);
+    assert_eq!(status(&output), 2, "{errors}");
+    assert!(errors.contains("cuda:7: there are 4 devices of this kind"), "{errors}");
+}
+
+/// The check of a GPU does not take the stand-in for one. Told to, it finds nothing wrong, and says
+/// what it ran on.
+#[test]
+fn the_check_of_a_gpu() {
+    if !stand_in_is_found() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = millstream(folder.path(), &["gpu-check"]);
+    let errors = text(&output.stderr);
+    assert_eq!(status(&output), 2, "{errors}");
+    assert!(errors.contains("stand-in and no GPU"), "{errors}");
+    let program = examples().join("../pytorch").canonicalize().unwrap();
+    let program = program.to_str().unwrap();
+    let output = millstream(folder.path(), &["gpu-check", "--on-stand-in", "--only", "ops,sums"]);
+    let errors = text(&output.stderr);
+    assert_eq!(status(&output), 2, "{errors}");
+    assert!(errors.contains("there is no part 'sums'"), "{errors}");
+    // A sanitizer that finds nothing, in place of NVIDIA's: it runs what it is given.
+    let sanitizer = folder.path().join("compute-sanitizer");
+    fs::write(&sanitizer, "#!/bin/sh\nshift 6\nexec \"$@\"\n").unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    fs::set_permissions(&sanitizer, PermissionsExt::from_mode(0o755)).unwrap();
+    let arguments = ["gpu-check", "--on-stand-in", "--seed", "1", "--python", "no-python", program];
+    let output = command(folder.path(), &arguments).env("PATH", &path).output().unwrap();
+    let (shown, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(status(&output), 0, "{shown}{errors}");
+    assert!(shown.starts_with("NOT A GPU"), "{shown}");
+    let out = folder.path().join("gpu-check");
+    assert_eq!(fs::read_to_string(out.join("report.txt")).unwrap(), shown);
+    let report = fs::read_to_string(out.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["stand_in"], &report["not_asked_for"]), (&json!(true), &json!([])));
+    let parts = report["parts"].as_array().unwrap();
+    let names: Vec<&str> = parts.iter().map(|part| part["name"].as_str().unwrap()).collect();
+    let all = [
+        "conformance",
+        "ops",
+        "programs",
+        "memory",
+        "soak",
+        "launches",
+        "pipeline",
+        "bandwidth",
+        "pytorch",
+        "sanitizer",
+    ];
+    assert_eq!(names, all);
+    for part in parts {
+        assert_eq!(part["failed"], json!([]), "{part}");
+        let skips = part["skipped"].as_array().unwrap().len() as u64;
+        assert!(part["passed"].as_u64().unwrap() + skips > 0, "{part}");
+        for measured in part["measured"].as_array().unwrap() {
+            assert_eq!(measured["value"], json!(null), "something was measured: {part}");
+        }
+    }
+    assert!(parts[1]["passed"].as_u64().unwrap() > 2500, "{}", parts[1]);
+    let why = parts[8]["skipped"][0].as_str().unwrap();
+    assert!(why.starts_with("no python with torch and CUDA: no-python: "), "{why}");
+    assert_eq!(parts[9]["passed"], json!(1), "{}", parts[9]);
+    // Narrow, each line of its tables fits.
+    let arguments = ["gpu-check", "--on-stand-in", "--only", "launches", "--quick", program];
+    let output = command(folder.path(), &arguments).env("COLUMNS", "60").output().unwrap();
+    let lines: Vec<&str> = text(&output.stdout).lines().filter(|l| l.starts_with('│')).collect();
+    assert!(lines.len() > 4 && lines.iter().all(|l| l.chars().count() <= 60), "{lines:#?}");
+}

@@ -1,0 +1,130 @@
+//! Execution traces on the command line: what runs, what is refused and how.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The transformer's training step that the README begins with.
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pytorch/transformer_encoder_train")
+}
+
+/// A program with numbers of Python's, which the format loses.
+fn with_numbers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/pytorch/kv_cache_decode")
+}
+
+/// A copy of a program, to be changed.
+fn copy(of: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(of).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+fn millstream(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_millstream"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("COLUMNS", "100")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The message with which a changed copy is refused, with status 2.
+fn refused(arguments: &[&str], change: impl FnOnce(&Path)) -> String {
+    let folder = copy(&with_numbers());
+    change(folder.path());
+    let all: Vec<&str> = ["run", "et.json.gz"].iter().chain(arguments).copied().collect();
+    let output = millstream(folder.path(), &all);
+    let errors = text(&output.stderr).to_owned();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.starts_with("error: ") && !errors.contains("panicked"), "{errors}");
+    errors
+}
+
+#[test]
+fn the_first_command_of_the_readme_shows_every_output() {
+    let output = millstream(&example(), &["run", "."]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    for part in ["et.json.gz: ok", "out/loss", "max abs", "tolerance"] {
+        assert!(shown.contains(part), "no '{part}' in\n{shown}");
+    }
+    assert!(!shown.contains("NOTE"), "{shown}");
+}
+
+#[test]
+fn a_report_says_what_an_import_made_up() {
+    let folder = copy(&example());
+    fs::remove_file(folder.path().join("tensors.safetensors")).unwrap();
+    let output = millstream(
+        folder.path(),
+        &["run", "et.json.gz", "--structural", "--device", "sim", "--report", "r.json"],
+    );
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("NOTE: ") && shown.contains("without known elements"), "{shown}");
+    let report = fs::read_to_string(folder.path().join("r.json")).unwrap();
+    assert!(report.contains(r#""remarks":[""#), "{report}");
+}
+
+#[test]
+fn broken_files_are_refused_with_the_node() {
+    let remove =
+        |name: &'static str| move |folder: &Path| fs::remove_file(folder.join(name)).unwrap();
+    let write = |name: &'static str, content: &'static [u8]| {
+        move |folder: &Path| fs::write(folder.join(name), content).unwrap()
+    };
+    for (errors, parts) in [
+        (refused(&[], remove("tensors.safetensors")), &["node ", "(bind:in/", "no such file"][..]),
+        (refused(&[], remove("bindings.json")), &["node ", "there is no bindings.json"]),
+        (
+            refused(&[], remove("consts.json")),
+            &["node ", "(aten::", "a number that the trace lost"],
+        ),
+        (refused(&[], write("bindings.json", b"[]")), &["bindings.json"]),
+        (refused(&[], write("tensors.safetensors", &[0xff; 40])), &["node ", "safetensors"]),
+        (refused(&[], write("et.json.gz", &[0x1f, 0x8b, 8, 0])), &["et.json.gz", "gzip"]),
+        (
+            refused(&[], write("et.json.gz", b"{\"schema\": \"9.9.9\", \"nodes\": []}")),
+            &["9.9.9", "1.1.1"],
+        ),
+        (refused(&["--missing-scalar", "x"], |_| ()), &["--missing-scalar", "expected a number"]),
+    ] {
+        for part in parts {
+            assert!(errors.contains(part), "no '{part}' in\n{errors}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_were_lost_are_taken_as_said() {
+    let folder = copy(&with_numbers());
+    fs::remove_file(folder.path().join("consts.json")).unwrap();
+    let output = millstream(folder.path(), &["run", "et.json.gz", "--missing-scalar", "-0.25"]);
+    let shown = text(&output.stdout);
+    // It runs, and does not give what PyTorch computed with the right numbers.
+    assert_eq!(output.status.code(), Some(1), "{shown}{}", text(&output.stderr));
+    assert!(shown.contains("that the trace lost: a stand-in was taken"), "{shown}");
+}
+
+#[test]
+fn coverage_counts_nodes() {
+    let output = millstream(&example(), &["coverage", ".", "--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(line["ops"], line["executed"]);
+    assert!(line["ops"].as_u64() > Some(100), "{line}");
+
+    let empty = tempfile::tempdir().unwrap();
+    let output = millstream(empty.path(), &["coverage", "."]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no execution trace"));
+}

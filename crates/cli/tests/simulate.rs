@@ -1,0 +1,104 @@
+//! `simulate` and certificates as users meet them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+fn millstream(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_millstream"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("COLUMNS", "100")
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn ends(output: &Output, status: i32) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{out}{err}");
+    assert!(!err.contains("panicked"), "{err}");
+    (out, err)
+}
+
+#[test]
+fn a_seed_gives_the_same_log_whoever_runs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = examples().join("traces/diamond.json");
+    let path = path.to_str().unwrap();
+    let run = || millstream(folder.path(), &["simulate", path, "--seed", "5", "--log", "-"]);
+    let (log, _) = ends(&run(), 0);
+    assert!(log.contains("\n1 w") || log.starts_with("1 w"), "{log}");
+    assert_eq!(ends(&run(), 0).0, log);
+    let random = |threads| {
+        let all = ["simulate", "--random", "--seeds", "300", "--threads", threads];
+        ends(&millstream(folder.path(), &all), 0).0
+    };
+    assert_eq!(random("1"), random("3"));
+}
+
+#[test]
+fn a_failing_seed_leaves_a_small_file_and_the_command_that_repeats_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = examples().join("traces/event-reuse.json");
+    let all = ["simulate", path.to_str().unwrap(), "--without", "waits"];
+    let (_, err) = ends(&millstream(folder.path(), &all), 1);
+    let command = err.lines().find(|l| l.starts_with("millstream ")).expect("a command");
+    let arguments: Vec<&str> = command.split(' ').skip(2).collect();
+    let (_, again) = ends(&millstream(folder.path(), &arguments), 1);
+    assert!(again.contains("is not what the inline driver gives"), "{again}");
+    let without: Vec<&str> =
+        arguments.iter().copied().filter(|a| !["--without", "waits"].contains(a)).collect();
+    ends(&millstream(folder.path(), &without), 0);
+}
+
+#[test]
+fn a_model_predicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = examples().join("traces/sim-pipeline.json");
+    let model = examples().join("models/a100-sxm-80gb.json");
+    let (path, model) = (path.to_str().unwrap(), model.to_str().unwrap());
+    let all = ["simulate", path, "--model", model, "--timeline", "timeline.json"];
+    let (out, _) = ends(&millstream(folder.path(), &all), 0);
+    assert!(out.starts_with("predicted for NVIDIA A100 SXM 80 GB"), "{out}");
+    let text = std::fs::read_to_string(folder.path().join("timeline.json")).unwrap();
+    let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let spans = timeline["traceEvents"].as_array().unwrap();
+    assert_eq!(spans.iter().filter(|e| e["name"] == "matmul").count(), 3);
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/add.json");
+    let trace = trace.to_str().unwrap();
+    let refused = |arguments: &[&str]| ends(&millstream(folder.path(), arguments), 2).1;
+    assert!(refused(&["simulate", "nowhere.json"]).contains("there is no such file"));
+    assert!(refused(&["simulate", trace, "--model", "none.json"]).contains("none.json"));
+    assert!(refused(&["simulate", trace, "--device", "gpu"]).contains("unknown device kind"));
+    let several = examples().join("traces");
+    let several = refused(&["simulate", several.to_str().unwrap()]);
+    assert!(several.contains("one is simulated at a time"), "{several}");
+    let nowhere = ["simulate", trace, "--seed", "1", "--log", "no/such/folder"];
+    assert!(refused(&nowhere).contains("cannot write"));
+}
+
+#[test]
+fn a_certificate_is_the_same_over_drivers_threads_and_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = examples().join("traces/views.json");
+    let certificate = |more: &[&str]| {
+        let mut all = vec!["run", path.to_str().unwrap(), "--certificate"];
+        all.extend(more);
+        let (out, _) = ends(&millstream(folder.path(), &all), 0);
+        out.lines().find(|l| l.starts_with("certificate ")).expect("a certificate").to_owned()
+    };
+    let first = certificate(&[]);
+    assert_eq!(certificate(&["--driver", "inline"]), first);
+    assert_eq!(certificate(&["--threads", "1", "--repeat", "3"]), first);
+    assert_ne!(certificate(&["--device", "sim"]), first);
+}

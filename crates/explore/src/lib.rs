@@ -1,0 +1,16 @@
+//! Explores programs without a real device: many schedules, faults, predicted times.
+//!
+//! # Contract
+//! Everything here is a function of the program, the options and a seed. Nothing reads a clock.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | [`simulate`] | runs under many schedules, random programs, faults, shrinking |
+//! | [`predict`] | the time of a list on devices of given costs |
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod predict;
+pub mod simulate;

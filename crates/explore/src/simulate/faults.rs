@@ -1,0 +1,255 @@
+//! A fault of the devices in a simulated run, or a cancellation, kind and place chosen by the seed.
+//!
+//! Which outputs a failure may reach follows from the list of instructions alone: from what each
+//! instruction reads and writes. The engine's own account of poison is not asked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use millstream_ep::faults::{Fault, FaultPlan};
+use millstream_instructions::{Body, InstructionList};
+use millstream_trace::TraceError;
+use millstream_types::overdue::StreamProgress;
+use millstream_types::{Failure, TensorId};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::simulate::{Finding, Simulator, Trial, same};
+use millstream_runner::{OutputReport, RunError, RunOptions, RunReport, Steps};
+use millstream_vm::{Cancellation, DriverKind};
+
+impl Simulator {
+    /// Runs the program as the seed chooses, with a fault that it chooses, too. What no failure
+    /// reaches has to be what the inline driver gives; what one does reach must not be there.
+    ///
+    /// # Errors
+    /// As [`Simulator::seed`].
+    pub fn seed_with_fault(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        // Neither the schedule's stream nor the random program's.
+        rng.set_stream(2);
+        // One more than there are kinds of faults: nothing fails, and the program is cancelled.
+        let kind = rng.next_u32() as usize % (Fault::ALL.len() + 1);
+        let Some(&fault) = Fault::ALL.get(kind) else {
+            return self.seed_cancelled(seed, rng.next_u32(), keep_log);
+        };
+        let run = |plan: FaultPlan, keep_log| {
+            self.prepared.run_with(&RunOptions {
+                driver: DriverKind::Simulated,
+                simulation: Steps { seed, keep_log, ..Steps::default() },
+                faults: Some(plan),
+                ..self.options.clone()
+            })
+        };
+        let hangs = fault == Fault::NeverCompletes;
+        // One thread runs all: a kernel of the host's that never ends would end everything.
+        let asleep =
+            |plan: FaultPlan| if hangs { plan.asleep().for_queues() } else { plan.asleep() };
+        let healthy = asleep(FaultPlan::new());
+        run(healthy.clone(), false)?;
+        let positions = healthy.count(fault.site());
+        if positions == 0 {
+            return self.seed(seed, keep_log);
+        }
+        let at = 1 + u64::from(rng.next_u32()) % positions;
+        let plan = asleep(FaultPlan::once(fault, at));
+        let ran = match run(plan.clone(), keep_log) {
+            // A call that needs memory of a device that is lost is refused, and ends the program.
+            Err(_) if fault == Fault::DeviceLost => {
+                return Ok(Trial { schedule: None, finding: None });
+            }
+            ran => ran?,
+        };
+        let found = match hangs && plan.struck() > 0 {
+            true => self.judge_stuck(&ran),
+            false => self.judge(&ran),
+        };
+        let finding =
+            found.map(|found| Finding::Fault(format!("{fault:?} at {at} of {positions}: {found}")));
+        Ok(Trial { schedule: ran.schedule, finding })
+    }
+
+    /// As [`Simulator::seed_with_fault`], with the statements cancelled before some step.
+    fn seed_cancelled(&self, seed: u64, chosen: u32, keep_log: bool) -> Result<Trial, RunError> {
+        let run = |cancel_at: Option<u64>, keep_log| {
+            self.prepared.run_with(&RunOptions {
+                driver: DriverKind::Simulated,
+                simulation: Steps { seed, keep_log, cancel_at },
+                cancellation: Some(Cancellation::new()),
+                ..self.options.clone()
+            })
+        };
+        let steps = run(None, false)?.schedule.map_or(0, |schedule| schedule.steps);
+        let at = 1 + u64::from(chosen) % (steps + 1);
+        let ran = run(Some(at), keep_log)?;
+        let found = self.judge(&ran).or_else(|| {
+            let (list, inline) = (ran.list.as_ref()?, self.inline.list.as_ref()?);
+            (!same(list, inline)).then(|| "the list depends on the cancellation".to_owned())
+        });
+        let place =
+            |found| Finding::Fault(format!("cancelled before step {at} of {steps}: {found}"));
+        Ok(Trial { schedule: ran.schedule, finding: found.map(place) })
+    }
+
+    /// An output that is there and is not the inline driver's.
+    fn wrong(&self, ran: &RunReport) -> Option<String> {
+        let both = ran.outputs.iter().zip(&self.inline.outputs);
+        let mut there = both.filter(|(output, _)| output.spec.is_some());
+        let differs =
+            |(a, b): &(&OutputReport, &OutputReport)| (&a.spec, &a.bytes) != (&b.spec, &b.bytes);
+        let (output, _) = there.find(differs)?;
+        Some(format!("the output '{}' is wrong and passes as right", output.name))
+    }
+
+    /// A stream never completes: what does not come after that is right, and what does is not there,
+    /// with an error that says that nothing can move.
+    fn judge_stuck(&self, ran: &RunReport) -> Option<String> {
+        let moves = |e: &&TraceError| !e.to_string().contains("nothing can move");
+        let wrong =
+            self.wrong(ran).or_else(|| ran.failures.iter().find(moves).map(|e| e.to_string()));
+        if wrong.is_some() {
+            return wrong;
+        }
+        let unread = ran.outputs.iter().any(|output| output.spec.is_none());
+        if unread && ran.failures.is_empty() {
+            return Some("an output is missing, and nothing hangs".to_owned());
+        }
+        // A run that was given up has no list.
+        let first = first_causes(ran.list.as_ref()?, ran.stuck.as_ref()?);
+        match first.as_slice() {
+            [_] => None,
+            several => Some(format!("one stream never completes, and these hang: {several:?}")),
+        }
+    }
+
+    fn judge(&self, ran: &RunReport) -> Option<String> {
+        let wrong = self.wrong(ran);
+        if wrong.is_some() {
+            return wrong;
+        }
+        let unread = ran.outputs.iter().any(|o| o.spec.is_none());
+        if unread && ran.failures.is_empty() {
+            return Some("an output is missing, and nothing failed".to_owned());
+        }
+        // A run that was given up has no list; nor is a stored list's failure in the program's.
+        let list = ran.list.as_ref()?;
+        let jobs = |b: &Body| matches!(b, Body::LazyJobLauncher { .. });
+        if list.instructions.iter().any(|i| jobs(&i.body)) {
+            return None;
+        }
+        let (tainted, reads) = tainted(list, ran);
+        for (output, failed_itself) in ran.outputs.iter().zip(last(&reads, ran.outputs.len())) {
+            let reached = output.tensor.is_some_and(|t| tainted.contains(&t));
+            match (output.spec.is_some(), reached, failed_itself) {
+                (true, false, _) | (false, true, _) | (false, _, true) => {}
+                (true, true, _) => {
+                    return Some(format!("a failure should have reached '{}'", output.name));
+                }
+                (false, false, false) => {
+                    return Some(format!("no failure could reach '{}'", output.name));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The streams that hang and wait for no other one.
+fn first_causes(list: &InstructionList, progress: &[StreamProgress]) -> Vec<String> {
+    let keys: Vec<String> = list.streams.iter().map(|s| s.key.to_string()).collect();
+    let of = |stream: usize| progress.iter().find(|p| p.stream == keys[stream]);
+    let hangs = |stream: usize, seq: u64| of(stream).is_some_and(|p| p.completed < seq);
+    let mut barrier = None;
+    let mut first = Vec::new();
+    let mut seen = vec![false; keys.len()];
+    for instruction in &list.instructions {
+        let body = &instruction.body;
+        let Some(at) = body.at() else { continue };
+        let stream = at.stream.index();
+        // The record of a StreamWait takes a place of its own on the stream that is waited for.
+        if let Body::StreamWait { until, .. } = body
+            && hangs(until.stream.index(), until.seq)
+            && !std::mem::replace(&mut seen[until.stream.index()], true)
+            && barrier.is_none()
+        {
+            first.push(keys[until.stream.index()].clone());
+        }
+        if hangs(stream, at.seq) && !std::mem::replace(&mut seen[stream], true) {
+            let waits = match body {
+                Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
+                    hangs(until.stream.index(), until.seq)
+                }
+                Body::Barrier { .. } | Body::GlobalSync { .. } => {
+                    seen.iter().filter(|s| **s).count() > 1
+                }
+                _ => false,
+            };
+            if !waits && barrier.is_none() {
+                first.push(keys[stream].clone());
+            }
+        }
+        if matches!(body, Body::Barrier { .. } | Body::GlobalSync { .. }) && hangs(stream, at.seq) {
+            // All that comes later waits for it.
+            barrier = Some(at);
+        }
+    }
+    first
+}
+
+/// The reads of the outputs, which are the last ones.
+fn last(reads: &[bool], outputs: usize) -> &[bool] {
+    &reads[reads.len().saturating_sub(outputs)..]
+}
+
+/// The tensors that a failure reaches, and of each read whether it failed itself.
+fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<bool>) {
+    // Records and waits that fail lose nothing: they only order.
+    let loses = |f: &&Arc<Failure>| {
+        f.instruction == "SyncRead" || f.operands.iter().any(|o| o.access.writes())
+    };
+    let failed: HashSet<(&str, u64)> =
+        ran.failed.iter().filter(loses).map(|f| (f.stream.as_str(), f.seq)).collect();
+    let keys: Vec<String> = list.streams.iter().map(|s| s.key.to_string()).collect();
+    let mut storage: std::collections::HashMap<TensorId, TensorId> = Default::default();
+    let mut tainted: HashSet<TensorId> = HashSet::new();
+    let mut reads = Vec::new();
+    for instruction in &list.instructions {
+        let body = &instruction.body;
+        match body {
+            Body::AllocateTensor { tensor, .. } => {
+                storage.insert(*tensor, *tensor);
+                tainted.remove(tensor);
+            }
+            Body::ViewTensor { tensor, of, .. } => {
+                let base = storage.get(of).copied().unwrap_or(*of);
+                storage.insert(*tensor, base);
+            }
+            _ => {}
+        }
+        let base = |t: TensorId| storage.get(&t).copied().unwrap_or(t);
+        let itself = body
+            .at()
+            .is_some_and(|at| failed.contains(&(keys[at.stream.index()].as_str(), at.seq)));
+        if matches!(body, Body::SyncRead { .. }) {
+            reads.push(itself);
+        }
+        if !matches!(body, Body::OpCall { .. } | Body::AccessBlobByCallback { .. }) {
+            continue;
+        }
+        let operands = body.operands();
+        let skipped =
+            operands.iter().any(|o| o.access.reads() && tainted.contains(&base(o.tensor)));
+        for operand in operands.iter().filter(|o| o.access.writes()) {
+            if itself || skipped {
+                tainted.insert(base(operand.tensor));
+            } else if !operand.access.reads() {
+                tainted.remove(&base(operand.tensor));
+            }
+        }
+    }
+    // By tensor, views with their base.
+    let views: Vec<TensorId> =
+        storage.iter().filter(|(_, base)| tainted.contains(base)).map(|(t, _)| *t).collect();
+    tainted.extend(views);
+    (tainted, reads)
+}

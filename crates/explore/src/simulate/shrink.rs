@@ -1,0 +1,306 @@
+//! The smallest program that still fails under some seed.
+//!
+//! Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
+//! 2002, doi:10.1109/32.988498) on the statements of the program, then on its outputs, tensors and
+//! streams. A statement that is left out takes along all that needs what it makes. A smaller
+//! program runs other steps for the same seed, so several seeds are tried for each.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use millstream_trace::{Action, Body, Program, Results, Statement, ValueRef};
+
+use crate::simulate::{Finding, Simulator};
+use millstream_runner::RunOptions;
+
+/// The smallest program that was found to fail, and how.
+pub struct Shrunk {
+    /// The program.
+    pub program: Arc<Program>,
+    /// A seed under which it fails.
+    pub seed: u64,
+    /// What is wrong under that seed.
+    pub finding: Finding,
+    /// How many programs were tried.
+    pub tried: u64,
+}
+
+/// So many seeds are tried for each candidate, beside the one that failed before.
+const SEEDS: u64 = 48;
+
+struct Shrinking<'a> {
+    options: &'a RunOptions,
+    checked: bool,
+    best: Shrunk,
+}
+
+/// Makes a program that fails under `seed` smaller, as long as it fails in the same way. A list of
+/// instructions is left as it is.
+pub fn shrink(
+    program: Arc<Program>,
+    options: &RunOptions,
+    checked: bool,
+    seed: u64,
+    finding: Finding,
+) -> Shrunk {
+    let best = Shrunk { program, seed, finding, tried: 0 };
+    let mut shrinking = Shrinking { options, checked, best };
+    loop {
+        let before = size(&shrinking.best.program);
+        shrinking.statements();
+        shrinking.bodies();
+        shrinking.rest();
+        if size(&shrinking.best.program) >= before {
+            return shrinking.best;
+        }
+    }
+}
+
+fn statements(program: &Program) -> &[Statement] {
+    match &program.body {
+        Body::Statements(block) => &block.statements,
+        Body::Instructions(_) => &[],
+    }
+}
+
+fn size(program: &Program) -> usize {
+    fn count(statements: &[Statement]) -> usize {
+        let one = |s: &Statement| match &s.action {
+            Action::CriticalSection { body, .. } => 1 + count(body),
+            _ => 1,
+        };
+        statements.iter().map(one).sum()
+    }
+    count(statements(program)) + program.outputs.len()
+}
+
+impl Shrinking<'_> {
+    /// Takes a candidate if it fails as the best one does.
+    fn takes(&mut self, candidate: Program) -> bool {
+        self.best.tried += 1;
+        let candidate = Arc::new(candidate);
+        let Ok(simulator) = Simulator::new(candidate.clone(), self.options, self.checked) else {
+            return false;
+        };
+        for seed in std::iter::once(self.best.seed).chain(0..SEEDS) {
+            let found = simulator.seed(seed, false).ok().and_then(|trial| trial.finding);
+            if let Some(finding) = found.filter(|f| f.is_like(&self.best.finding)) {
+                let tried = self.best.tried;
+                self.best = Shrunk { program: candidate, seed, finding, tried };
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Leaves out ever smaller runs of statements.
+    fn statements(&mut self) {
+        let mut chunk = statements(&self.best.program).len().div_ceil(2);
+        while chunk > 0 {
+            let mut from = 0;
+            while from < statements(&self.best.program).len() {
+                let candidate = self.without(|at| (from..from + chunk).contains(&at));
+                if !self.takes(candidate) {
+                    from += chunk;
+                }
+            }
+            chunk = if chunk == 1 { 0 } else { chunk.div_ceil(2) };
+        }
+    }
+
+    /// The best program without the statements of these numbers, and without all that needs them.
+    fn without(&self, leave: impl Fn(usize) -> bool) -> Program {
+        let mut program = Program::clone(&self.best.program);
+        if let Body::Statements(block) = &mut program.body {
+            let mut at = 0;
+            block.statements.retain(|_| {
+                at += 1;
+                !leave(at - 1)
+            });
+        }
+        prune(&mut program);
+        program
+    }
+
+    /// Puts the statements of critical sections in their place.
+    fn bodies(&mut self) {
+        for at in (0..statements(&self.best.program).len()).rev() {
+            let mut program = Program::clone(&self.best.program);
+            let Body::Statements(block) = &mut program.body else { return };
+            if let Some(Action::CriticalSection { body, .. }) =
+                block.statements.get(at).map(|s| s.action.clone())
+            {
+                block.statements.splice(at..=at, body);
+                prune(&mut program);
+                self.takes(program);
+            }
+        }
+    }
+
+    /// Leaves out outputs, and what nothing uses.
+    fn rest(&mut self) {
+        for at in (0..self.best.program.outputs.len()).rev() {
+            let mut program = Program::clone(&self.best.program);
+            program.outputs.remove(at);
+            self.takes(program);
+        }
+        for at in (0..self.best.program.streams.len()).rev() {
+            let candidate = without_stream(&self.best.program, at);
+            if let Some(program) = candidate {
+                self.takes(program);
+            }
+        }
+        for at in (0..self.best.program.tensors.len()).rev() {
+            let candidate = without_tensor(&self.best.program, at);
+            if let Some(program) = candidate {
+                self.takes(program);
+            }
+        }
+    }
+}
+
+/// Leaves out what needs something that is not there any more.
+fn prune(program: &mut Program) {
+    let mut known: HashSet<ValueRef> = (0..program.tensors.len() as u32).map(ValueRef).collect();
+    let mut recorded = HashSet::new();
+    if let Body::Statements(block) = &mut program.body {
+        let jobs: Vec<&[ValueRef]> = program.jobs.iter().map(|j| j.uses.as_slice()).collect();
+        retain(&mut block.statements, &mut known, &mut recorded, &jobs);
+    }
+    program.outputs.retain(|o| o.value.is_none_or(|v| known.contains(&v)));
+}
+
+fn retain(
+    statements: &mut Vec<Statement>,
+    known: &mut HashSet<ValueRef>,
+    recorded: &mut HashSet<u32>,
+    jobs: &[&[ValueRef]],
+) {
+    statements.retain_mut(|statement| {
+        let all = |known: &HashSet<ValueRef>, values: &[ValueRef]| {
+            values.iter().all(|v| known.contains(v))
+        };
+        match &mut statement.action {
+            Action::Call(call) => {
+                let fits = all(known, &call.inputs)
+                    && match &call.results {
+                        Results::New(_) => true,
+                        Results::Into(into) => all(known, into),
+                    };
+                if let (true, Results::New(out)) = (fits, &call.results) {
+                    known.extend(out);
+                }
+                fits
+            }
+            Action::Release(values) => {
+                values.retain(|v| known.remove(v));
+                !values.is_empty()
+            }
+            Action::Record { event, .. } => {
+                recorded.insert(event.0);
+                true
+            }
+            Action::Wait { event, .. } => recorded.contains(&event.0),
+            Action::Read(value) => known.contains(value),
+            Action::Touch { tensors, .. } => all(known, tensors),
+            Action::CriticalSection { tensors, body } => {
+                let fits = all(known, tensors);
+                if fits {
+                    retain(body, known, recorded, jobs);
+                }
+                fits && !body.is_empty()
+            }
+            Action::Job { job, .. } => all(known, jobs[job.index()]),
+            Action::StreamWait { .. }
+            | Action::Barrier
+            | Action::GlobalSync
+            | Action::Synchronize(_) => true,
+        }
+    });
+}
+
+/// The program without a stream, if nothing names it. Streams behind it may get other numbers.
+fn without_stream(program: &Program, at: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let mut used = false;
+    let mut moved = |k: u32| {
+        used |= k as usize == at;
+        if k as usize > at { k - 1 } else { k }
+    };
+    each(&mut program, &mut |statement| match &mut statement.action {
+        Action::Call(call) => {
+            if let Some(stream) = &mut call.stream {
+                stream.0 = moved(stream.0);
+            }
+        }
+        Action::Touch { stream, .. } | Action::Job { stream, .. } => {
+            if let Some(stream) = stream {
+                stream.0 = moved(stream.0);
+            }
+        }
+        Action::Record { stream, .. } | Action::Wait { stream, .. } => stream.0 = moved(stream.0),
+        Action::StreamWait { from, to } => {
+            from.0 = moved(from.0);
+            to.0 = moved(to.0);
+        }
+        Action::Synchronize(stream) => stream.0 = moved(stream.0),
+        _ => {}
+    });
+    program.streams.remove(at);
+    (!used).then_some(program)
+}
+
+/// The program without a tensor that is there from the start, if nothing names it.
+fn without_tensor(program: &Program, at: usize) -> Option<Program> {
+    let mut program = program.clone();
+    let mut used = false;
+    let mut moved = |value: &mut ValueRef| {
+        used |= value.index() == at;
+        if value.index() > at {
+            value.0 -= 1;
+        }
+    };
+    for job in &mut program.jobs {
+        job.uses.iter_mut().for_each(&mut moved);
+    }
+    for output in &mut program.outputs {
+        output.value.iter_mut().for_each(&mut moved);
+    }
+    each(&mut program, &mut |statement| match &mut statement.action {
+        Action::Call(call) => {
+            call.inputs.iter_mut().for_each(&mut moved);
+            match &mut call.results {
+                Results::New(values) | Results::Into(values) => {
+                    values.iter_mut().for_each(&mut moved);
+                }
+            }
+        }
+        Action::Release(values) => values.iter_mut().for_each(&mut moved),
+        Action::Read(value) => moved(value),
+        Action::Touch { tensors, .. } | Action::CriticalSection { tensors, .. } => {
+            tensors.iter_mut().for_each(&mut moved);
+        }
+        _ => {}
+    });
+    program.tensors.remove(at);
+    program.values.remove(at);
+    (!used).then_some(program)
+}
+
+/// Every statement, those of jobs and sections included.
+fn each(program: &mut Program, change: &mut dyn FnMut(&mut Statement)) {
+    fn all(statements: &mut [Statement], change: &mut dyn FnMut(&mut Statement)) {
+        for statement in statements {
+            change(statement);
+            if let Action::CriticalSection { body, .. } = &mut statement.action {
+                all(body, change);
+            }
+        }
+    }
+    for job in &mut program.jobs {
+        all(&mut job.block.statements, change);
+    }
+    if let Body::Statements(block) = &mut program.body {
+        all(&mut block.statements, change);
+    }
+}

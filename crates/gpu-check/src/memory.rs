@@ -1,0 +1,49 @@
+//! The memory cases T1 to T11 of the tests, on the first device and the host.
+
+use std::any::Any;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::Setting;
+use super::section::{Section, Time};
+use millstream::ep::Registry;
+use millstream::ep::cpu::CpuBackend;
+use millstream::ep::cuda::{CudaBackend, CudaConfig};
+use millstream::{DeviceId, DriverKind, MachineConfig, SyncPolicy};
+use millstream_testing::memory_cases::{CASES, Fixture};
+
+/// Two workers for the host, and the first device.
+fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
+    let devices = Registry::new();
+    devices.register(Arc::new(CpuBackend::new()));
+    CudaBackend::new(CudaConfig::default()).register(&devices);
+    let devices = Arc::new(devices);
+    MachineConfig { driver, sync, devices, host_workers: 2, threads: 2, ..MachineConfig::default() }
+}
+
+pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    if setting.device != 0 {
+        section.notes.push("the cases are of the first device".to_owned());
+    }
+    // A case says by a panic what does not hold; the report has it, and nobody else need hear.
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let fixture = Fixture { device: DeviceId::cuda(0), config };
+    for (done, (name, case)) in CASES.iter().enumerate() {
+        if time.is_up() || (setting.quick && done > 2) {
+            section.cut = Some(format!("{} of {} cases", CASES.len() - done, CASES.len()));
+            break;
+        }
+        section.check(name, catch_unwind(|| case(&fixture)).err().map(|payload| said(&*payload)));
+    }
+    std::panic::set_hook(told);
+    Ok(())
+}
+
+fn said(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without words").to_owned()
+}

@@ -1,0 +1,77 @@
+//! Recorded programs on the device, with one compute stream and with four.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use millstream::DeviceId;
+use millstream_runner::{RunError, RunOptions, RunReport, run_ranks};
+use millstream_trace::{Entry, EtOptions, LoadOptions, Program, expand, load};
+
+use super::Setting;
+use super::section::{Section, Time};
+
+pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let there: Vec<_> = setting.programs.iter().filter(|place| place.exists()).collect();
+    if there.is_empty() {
+        section.skipped.push(format!("{:?}: there are none here", setting.programs));
+        return Ok(());
+    }
+    let entries = expand(there)?;
+    for (done, entry) in entries.iter().enumerate() {
+        if time.is_up() {
+            section.cut = Some(format!(
+                "{} of {} programs were not run",
+                entries.len() - done,
+                entries.len()
+            ));
+            break;
+        }
+        let (name, ranks) = match entry {
+            Entry::Trace(path) => (path.display().to_string(), vec![path]),
+            Entry::Ranks { folder, ranks } => {
+                (folder.display().to_string(), ranks.iter().collect())
+            }
+            Entry::Skipped { .. } => continue,
+        };
+        let ranks = ranks.into_iter().map(|path| Ok(Arc::new(read(path)?)));
+        let ranks = match ranks.collect::<Result<Vec<Arc<Program>>>>() {
+            Ok(ranks) => ranks,
+            Err(error) => {
+                section.failed.push(format!("{name}: {error:#}"));
+                continue;
+            }
+        };
+        for compute_streams in [1, 4] {
+            let device = DeviceId::cuda(setting.device);
+            let options = RunOptions { device, compute_streams, ..RunOptions::default() };
+            let what = format!("{name} on {compute_streams} streams");
+            section.check(&what, failure(run_ranks(ranks.clone(), &options)));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a program. Where its tensors' elements do not lie beside it, they are made up.
+pub(super) fn read(path: &Path) -> Result<Program> {
+    let whole = LoadOptions::default();
+    let elements = path.with_file_name("tensors.safetensors");
+    let is_there = elements.exists() || !path.with_file_name("bindings.json").exists();
+    let et = EtOptions { structural: !is_there, ..EtOptions::default() };
+    Ok(load(path, &LoadOptions { et, ..whole })?)
+}
+
+/// What is wrong with a run.
+fn failure(reports: Result<Vec<RunReport>, RunError>) -> Option<String> {
+    let reports = match reports {
+        Ok(reports) => reports,
+        Err(error) => return Some(error.to_string()),
+    };
+    if let Some(failure) = reports.iter().flat_map(|report| &report.failures).next() {
+        return Some(failure.to_string());
+    }
+    let mut outputs = reports.iter().flat_map(|report| &report.outputs);
+    let wrong = outputs.find(|output| !output.ok())?;
+    Some(format!("{}: {:?}", wrong.name, wrong.comparison))
+}

@@ -1,0 +1,126 @@
+//! The report: one JSON, whose form is that of the types here and in `section`, and one text.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::section::{Measurement, Section};
+use millstream_terminal::table::{new_table, width};
+
+/// The least width for all columns side by side.
+const WIDE: u16 = 90;
+
+/// All that was found.
+#[derive(Serialize)]
+pub(super) struct Report {
+    /// Whether this is the tests' stand-in, of which nothing can be learned about GPUs.
+    pub(super) stand_in: bool,
+    /// Seconds since 1970.
+    pub(super) time: u64,
+    /// Millstream's version.
+    pub(super) version: &'static str,
+    /// The seed of the ops' inputs.
+    pub(super) seed: u64,
+    /// The device's name.
+    pub(super) device: String,
+    /// Its compute capability.
+    pub(super) capability: (i32, i32),
+    /// Its memory in bytes.
+    pub(super) memory: u64,
+    /// The version of the driver's interface: 13000 for CUDA 13.0.
+    pub(super) driver: i32,
+    /// How long all of it took.
+    pub(super) seconds: f64,
+    /// What may be missing of this: the parts that were not asked for.
+    pub(super) not_asked_for: Vec<&'static str>,
+    /// The parts, in the order in which they ran.
+    pub(super) parts: Vec<Section>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub(super) fn ok(&self) -> bool {
+        self.parts.iter().all(|part| part.failed.is_empty())
+    }
+
+    /// Writes `report.json` and `report.txt`.
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        for (name, content) in [("report.json", json), ("report.txt", self.text(false))] {
+            let file = folder.join(name);
+            std::fs::write(&file, content).with_context(|| file.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// As text, as wide as the terminal if it is for one.
+    pub(super) fn text(&self, terminal: bool) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let mut line = |line: &str| {
+            let _ = writeln!(text, "{line}");
+        };
+        if self.stand_in {
+            line("NOT A GPU: this is the tests' stand-in, and nothing here is evidence.");
+        }
+        let (major, minor) = self.capability;
+        line(&format!("{}, compute capability {major}.{minor}", self.device));
+        line(&format!("{} bytes of memory, driver for {}", self.memory, self.driver));
+        line(&format!("seed {}, {:.1} s, {} s after 1970", self.seed, self.seconds, self.time));
+        line(&self.overview(terminal));
+        if self.parts.iter().any(|part| !part.measured.is_empty()) {
+            line(&self.measurements(terminal));
+        }
+        for part in &self.parts {
+            let name = part.name;
+            part.failed.iter().for_each(|what| line(&format!("{name}: FAILED {what}")));
+            part.cut.iter().for_each(|what| line(&format!("{name}: cut short, {what}")));
+            part.skipped.iter().for_each(|what| line(&format!("{name}: skipped {what}")));
+            part.notes.iter().for_each(|what| line(&format!("{name}: {what}")));
+        }
+        if !self.not_asked_for.is_empty() {
+            line(&format!("not asked for: {}", self.not_asked_for.join(", ")));
+        }
+        text
+    }
+
+    fn overview(&self, terminal: bool) -> String {
+        let header = ["part", "passed", "skipped", "failed", "seconds"];
+        let mut table = new_table(terminal, &header);
+        for part in &self.parts {
+            let cut = if part.cut.is_some() { ", cut short" } else { "" };
+            table.add_row([
+                format!("{}{cut}", part.name),
+                part.passed.to_string(),
+                part.skipped.len().to_string(),
+                part.failed.len().to_string(),
+                format!("{:.1}", part.seconds),
+            ]);
+        }
+        table.to_string()
+    }
+
+    /// Narrow, how a number was measured stands below what it is of.
+    fn measurements(&self, terminal: bool) -> String {
+        let narrow = width(terminal) < WIDE;
+        let header: &[&str] = match narrow {
+            true => &["measured", "value", "target"],
+            false => &["measured", "value", "target", "how"],
+        };
+        let mut table = new_table(terminal, header);
+        for measured in self.parts.iter().flat_map(|part| &part.measured) {
+            let Measurement { what, value, unit, target, why } = measured;
+            let value = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3} {unit}"));
+            let missed = if measured.is_missed() { " MISSED" } else { "" };
+            let target = target.map_or_else(String::new, |target| format!(">= {target}{missed}"));
+            match narrow {
+                true => table.add_row([format!("{what}\n{why}"), value, target]),
+                false => table.add_row([what.clone(), value, target, why.clone()]),
+            };
+        }
+        table.to_string()
+    }
+}

@@ -1,0 +1,333 @@
+//! Running a list of instructions.
+//!
+//! The trace's tensors are the list's externals, by name. An output is an external, or a tensor
+//! that the list reads, by its id in the list (`t3`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_instructions::text::{TextError, parse_list};
+use millstream_instructions::{Body, CheckedList, InstructionList};
+use millstream_trace::{Line, Place, Program, TraceError};
+use millstream_types::nearest::nearest;
+use millstream_types::{DeviceId, Error, ReadId, TensorId, TensorSpec};
+use millstream_vm::{Machine, Tensor};
+
+use crate::error::{RunError, distinct, placed};
+use crate::measure::measure_list;
+use crate::options::RunOptions;
+use crate::outputs::{Read, compare, recheck};
+use crate::program::failed;
+use crate::report::RunReport;
+use crate::upload;
+
+/// A list that may run, and what its names stand for.
+pub(crate) struct Checked {
+    list: CheckedList,
+    /// For each external the tensor of the trace.
+    externals: Vec<usize>,
+    /// For each tensor of the trace where it lies.
+    devices: Vec<Option<DeviceId>>,
+    outputs: Vec<Source>,
+}
+
+/// Where an output comes from.
+enum Source {
+    /// An external, by its number.
+    External(usize),
+    /// A read of the list.
+    Read(ReadId, TensorSpec),
+}
+
+/// Reads a list and checks it against the trace and the machine.
+pub(crate) fn check(
+    machine: &Machine,
+    program: &Program,
+    lines: &[Line],
+) -> Result<Checked, RunError> {
+    let (list, places) = parse(program, lines)?;
+    let header = lines.first().map_or_else(|| program.source.place(0..0), |l| l.place);
+    let (externals, devices) = bind(program, &list, lines)?;
+    let outputs = outputs(program, &list)?;
+    let list = millstream_verify::check(list).map_err(|violations| {
+        let errors = violations.iter().map(|violation| {
+            let at = violation.index().and_then(|k| places.get(k)).copied();
+            program.error(at.unwrap_or(header), format!("the list is refused: {violation}"))
+        });
+        RunError { errors: distinct(errors), runtime: false }
+    })?;
+    for (k, decl) in list.list().streams.iter().enumerate() {
+        let at = || header_place(lines, "stream", k).unwrap_or(header);
+        machine.policies().policy(&decl.key).map_err(|e| RunError::at(program, at(), &e))?;
+    }
+    for (k, device) in list.list().arenas.iter().enumerate() {
+        let at = || header_place(lines, "arena", k).unwrap_or(header);
+        let probed = machine.policies().devices().probe(device);
+        probed.map_err(|e| RunError::at(program, at(), &e))?;
+    }
+    machine.accepts(&list).map_err(|e| RunError::at(program, place_of(program, &e, header), &e))?;
+    Ok(Checked { list, externals, devices, outputs })
+}
+
+/// Reads a list. Each of its instructions comes from its line of the file, whose place is returned.
+pub(crate) fn parse(
+    program: &Program,
+    lines: &[Line],
+) -> Result<(InstructionList, Vec<Place>), RunError> {
+    let text = lines.iter().map(|l| l.text.as_str()).collect::<Vec<_>>().join("\n");
+    let starts = line_starts(lines);
+    let mut list =
+        parse_list(&text).map_err(|e| RunError::input(text_error(program, lines, &starts, e)))?;
+    let places = instruction_places(lines, list.instructions.len());
+    for (instruction, place) in list.instructions.iter_mut().zip(&places) {
+        // In a run of this file, an instruction comes from its line here.
+        instruction.origin = program.origin(*place);
+    }
+    Ok((list, places))
+}
+
+/// The place of an error's origin, which is a line of the file.
+fn place_of(program: &Program, error: &Error, otherwise: Place) -> Place {
+    let Error::At { origin: millstream_types::Origin::Trace(_, line), .. } = error else {
+        return otherwise;
+    };
+    let millstream_trace::Body::Instructions(lines) = &program.body else { return otherwise };
+    lines.iter().find(|l| l.place.line == *line).map_or(otherwise, |l| l.place)
+}
+
+/// The number of each entry's first line in the joined text, from 1. An entry may hold many.
+fn line_starts(lines: &[Line]) -> Vec<usize> {
+    let mut next = 1;
+    lines
+        .iter()
+        .map(|line| {
+            let start = next;
+            next += 1 + line.text.matches('\n').count();
+            start
+        })
+        .collect()
+}
+
+fn text_error(program: &Program, lines: &[Line], starts: &[usize], error: TextError) -> TraceError {
+    let at = starts.partition_point(|s| *s <= error.line).saturating_sub(1);
+    let Some(line) = lines.get(at) else {
+        return program.error(program.source.place(0..0), error.message);
+    };
+    let mut place = line.place;
+    // Without escapes, a character of the text is one of the file, behind the quotation mark.
+    let raw = &program.source.text()[place.range()];
+    if raw.get(1..raw.len().saturating_sub(1)) == Some(line.text.as_str()) {
+        let before: usize =
+            line.text.chars().take(error.column.saturating_sub(1)).map(char::len_utf8).sum();
+        let from = place.offset + 1 + before;
+        let rest = line.text[before..].find([' ', ',']).unwrap_or(line.text.len() - before);
+        place = program.source.place(from..from + rest.max(1));
+    }
+    program.error(place, error.message)
+}
+
+/// The place of each instruction: of the entry whose text holds it.
+fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Place> {
+    let mut places = Vec::with_capacity(instructions);
+    let mut headed = false;
+    for line in lines {
+        for text in line.text.split('\n') {
+            let word = text.split_whitespace().next().unwrap_or("#");
+            if word.starts_with('#') {
+                continue;
+            }
+            if !std::mem::replace(&mut headed, true)
+                || ["stream", "arena", "external"].contains(&word)
+            {
+                continue;
+            }
+            places.push(line.place);
+        }
+    }
+    places
+}
+
+/// The place of the part of the header that declares the `k`th stream or arena.
+fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Place> {
+    let declares = |text: &str| text.split_whitespace().next() == Some(word);
+    let texts = lines.iter().flat_map(|l| l.text.split('\n').map(move |text| (text, l.place)));
+    texts.filter(|(text, _)| declares(text)).nth(k).map(|(_, place)| place)
+}
+
+type Bindings = (Vec<usize>, Vec<Option<DeviceId>>);
+
+/// Finds the trace's tensor for each external.
+fn bind(program: &Program, list: &InstructionList, lines: &[Line]) -> Result<Bindings, RunError> {
+    let names: HashMap<&str, usize> =
+        program.tensors.iter().enumerate().map(|(k, t)| (t.name.as_str(), k)).collect();
+    let mut devices = vec![None; program.tensors.len()];
+    let mut externals = Vec::new();
+    for (k, external) in list.externals.iter().enumerate() {
+        let refused = |message: String| {
+            let place = header_place(lines, "external", k);
+            program.error(place.unwrap_or_else(|| program.source.place(0..0)), message)
+        };
+        let Some(&at) = names.get(external.name.as_str()) else {
+            let message =
+                format!("the list needs a tensor '{}', which the trace lacks", external.name);
+            let close = nearest(&external.name, names.keys().copied());
+            return Err(RunError::input(refused(message).meant(close)));
+        };
+        let tensor = &program.tensors[at];
+        let Some(device) = list.arenas.get(external.arena.index()) else {
+            let message = format!("{} is not declared", external.arena);
+            return Err(RunError::input(refused(message)));
+        };
+        let wrong = if tensor.spec != external.spec {
+            Some(format!("is {} in the list and {} in the trace", external.spec, tensor.spec))
+        } else if (tensor.storage_bytes as u64) < external.bytes {
+            let (wanted, got) = (external.bytes, tensor.storage_bytes);
+            Some(format!("has {wanted} bytes in the list and {got} in the trace"))
+        } else {
+            let other = tensor.device.as_ref().filter(|d| *d != device);
+            other.map(|other| format!("lies on {device} in the list and on {other} in the trace"))
+        };
+        if let Some(wrong) = wrong {
+            let message = format!("the tensor '{}' {wrong}", external.name);
+            return Err(RunError::input(refused(message)));
+        }
+        devices[at] = Some(device.clone());
+        externals.push(at);
+    }
+    Ok((externals, devices))
+}
+
+/// Finds what each output names.
+fn outputs(program: &Program, list: &InstructionList) -> Result<Vec<Source>, RunError> {
+    let mut specs: HashMap<TensorId, &TensorSpec> =
+        list.externals.iter().map(|e| (e.tensor, &e.spec)).collect();
+    let mut reads: HashMap<String, (ReadId, TensorSpec)> = HashMap::new();
+    for instruction in &list.instructions {
+        match &instruction.body {
+            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
+                specs.insert(*tensor, spec);
+            }
+            Body::SyncRead { operand, into, .. } => {
+                if let Some(&spec) = specs.get(&operand.tensor) {
+                    // The last read of a tensor counts.
+                    reads.insert(operand.tensor.to_string(), (*into, spec.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    let find = |output: &millstream_trace::Output| {
+        if let Some(at) = list.externals.iter().position(|e| e.name == output.name) {
+            return Ok(Source::External(at));
+        }
+        if let Some((read, spec)) = reads.get(&output.name) {
+            return Ok(Source::Read(*read, spec.clone()));
+        }
+        let names = list.externals.iter().map(|e| e.name.as_str());
+        let close = nearest(&output.name, names.chain(reads.keys().map(String::as_str)));
+        let message =
+            format!("the list has no external '{0}' and reads no tensor {0}", output.name);
+        Err(RunError::input(output.site.error(message).meant(close)))
+    };
+    program.outputs.iter().map(find).collect()
+}
+
+/// Runs a checked list as often as the options say.
+pub(crate) fn run(
+    machine: &Machine,
+    program: &Arc<Program>,
+    checked: &Checked,
+    options: &RunOptions,
+) -> Result<RunReport, RunError> {
+    let mut report = RunReport { trace: program.source.name().to_owned(), ..RunReport::default() };
+    let list = checked.list.list();
+    let held = program.tensors.iter().map(|t| t.storage_bytes as u64).sum();
+    measure_list(list, held, &mut report);
+    if options.emit {
+        report.list = Some(list.clone());
+    }
+    for repeat in 0..options.repeat.max(1) {
+        let (reads, wall, errors) = match round(machine, program, checked, options) {
+            Ok(round) => round,
+            Err(error) if error.runtime => {
+                failed(program, error.errors, &mut report);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        if repeat == 0 {
+            report.wall = wall;
+            compare(program, reads, &mut report);
+        } else {
+            report.wall = report.wall.min(wall);
+            recheck(&mut report, &reads, repeat);
+        }
+        let (noted, _) = machine.failures();
+        let all = errors.into_iter().chain(noted.into_iter().map(Error::of));
+        let place = program.source.place(0..0);
+        let placed = all.map(|e| placed(program, place, &e));
+        report.failures = distinct(report.failures.drain(..).chain(placed));
+        if !report.failures.is_empty() {
+            break;
+        }
+    }
+    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
+    Ok(report)
+}
+
+type Round = (Vec<Read>, Duration, Vec<Error>);
+
+fn round(
+    machine: &Machine,
+    program: &Arc<Program>,
+    checked: &Checked,
+    options: &RunOptions,
+) -> Result<Round, RunError> {
+    let whole = |e: Error| RunError::whole(program, &e);
+    let device = |k: usize| {
+        let own = checked.devices[k].clone().or_else(|| program.tensors[k].device.clone());
+        own.unwrap_or_else(|| options.device.clone())
+    };
+    let tensors = upload::all(machine, program, device)?;
+    let bound: Vec<Tensor> = checked.externals.iter().map(|k| tensors[*k].clone()).collect();
+    let job = machine.store_checked(&checked.list, bound).map_err(whole)?;
+    let start = Instant::now();
+    let mut errors = Vec::new();
+    let origin = program.origin(program.source.place(0..0));
+    let launched = options.cancellable(|| job.launch_from(origin)).map_err(whole)?;
+    match launched.wait() {
+        Err(e) if e.failure().is_some() => errors.push(e),
+        waited => waited.map_err(whole)?,
+    }
+    let mut reads = Vec::with_capacity(checked.outputs.len());
+    for (output, source) in program.outputs.iter().zip(&checked.outputs) {
+        let place = output.site.place();
+        let at = |e: Error| RunError::at(program, place, &e);
+        let (spec, bytes) = match source {
+            Source::External(k) => {
+                let tensor = &tensors[checked.externals[*k]];
+                (tensor.spec().clone(), tensor.read_from(program.origin(place)))
+            }
+            Source::Read(read, spec) => {
+                let taken = job.take_read(*read).map_err(at)?;
+                let none = || Error::Internal { message: "a read has no result".to_owned() };
+                (spec.clone(), taken.unwrap_or_else(|| Err(none())))
+            }
+        };
+        reads.push(match bytes {
+            Ok(bytes) => {
+                Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))
+            }
+            Err(e) if e.failure().is_some() => {
+                errors.push(e);
+                None
+            }
+            Err(e) => return Err(at(e)),
+        });
+        if let Some(progress) = &options.progress {
+            progress();
+        }
+    }
+    Ok((reads, start.elapsed(), errors))
+}

@@ -1,0 +1,47 @@
+//! Comparing what a run gave with what the trace expects, and with the first run.
+
+use millstream_trace::{Output, Program, TraceError};
+use millstream_types::TensorSpec;
+
+use crate::report::{OutputReport, RunReport};
+
+/// An output as it was read: its dtype and shape without gaps, and its elements.
+pub(crate) type Read = Option<(TensorSpec, Vec<u8>)>;
+
+/// The first run's outputs.
+pub(crate) fn compare(program: &Program, reads: Vec<Read>, report: &mut RunReport) {
+    for (output, read) in program.outputs.iter().zip(reads) {
+        let compared = match read {
+            None => OutputReport::unread(&output.name),
+            Some((spec, bytes)) => match one(output, spec, bytes) {
+                Ok(compared) => compared,
+                Err(error) => {
+                    report.failures.push(error);
+                    OutputReport::unread(&output.name)
+                }
+            },
+        };
+        report.outputs.push(compared);
+    }
+}
+
+fn one(output: &Output, spec: TensorSpec, bytes: Vec<u8>) -> Result<OutputReport, TraceError> {
+    let comparison = Some(output.compare(&bytes, &spec)?);
+    let expected = output.expected.is_some();
+    let spec = Some(spec);
+    Ok(OutputReport { spec, bytes, comparison, expected, ..OutputReport::unread(&output.name) })
+}
+
+/// A later run's outputs have to be the first run's, to the bit.
+pub(crate) fn recheck(report: &mut RunReport, reads: &[Read], repeat: u32) {
+    for (first, read) in report.outputs.iter_mut().zip(reads) {
+        let same = match (read, &first.spec) {
+            (Some((spec, bytes)), Some(known)) => spec == known && *bytes == first.bytes,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            first.unstable.get_or_insert(repeat);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Running a program of statements.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_instructions::{Body as Line, InstructionList};
+use millstream_trace::{Block, Body, Program, TraceError};
+use millstream_types::{Error, TensorId, TensorSpec};
+use millstream_vm::{Job, Machine, Tensor};
+
+use crate::error::{RunError, distinct, placed};
+use crate::jobs::Recording;
+use crate::live::Live;
+use crate::measure::Before;
+use crate::options::RunOptions;
+use crate::outputs::{Read, compare, recheck};
+use crate::report::{OutputReport, RunReport};
+use crate::statements::Walk;
+use crate::streams::Streams;
+use crate::upload;
+
+/// What one run gave.
+struct Round {
+    reads: Vec<Read>,
+    wall: Duration,
+    failures: Vec<Error>,
+}
+
+/// Runs a program of statements as often as the options say.
+pub(crate) fn run(
+    machine: &Machine,
+    program: &Arc<Program>,
+    options: &RunOptions,
+) -> Result<RunReport, RunError> {
+    let mut report = RunReport {
+        trace: program.source.name().to_owned(),
+        imported: program.imported.as_deref().cloned(),
+        ..RunReport::default()
+    };
+    for repeat in 0..options.repeat.max(1) {
+        let round = match round(machine, program, options, repeat == 0, &mut report) {
+            Ok(round) => round,
+            Err(error) if error.runtime => {
+                failed(program, error.errors, &mut report);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        if repeat == 0 {
+            report.wall = round.wall;
+            compare(program, round.reads, &mut report);
+        } else {
+            report.wall = report.wall.min(round.wall);
+            recheck(&mut report, &round.reads, repeat);
+        }
+        let (noted, _) = machine.failures();
+        report.failed.clone_from(&noted);
+        let noted = noted.into_iter().map(Error::of);
+        let all = round.failures.into_iter().chain(noted);
+        let place = program.source.place(0..0);
+        let placed = all.map(|e| placed(program, place, &e));
+        report.failures = distinct(report.failures.drain(..).chain(placed));
+        if !report.failures.is_empty() {
+            break;
+        }
+    }
+    name_outputs(&mut report);
+    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
+    Ok(report)
+}
+
+/// A run that ended early gave nothing.
+pub(crate) fn failed(program: &Program, errors: Vec<TraceError>, report: &mut RunReport) {
+    report.failures.extend(errors);
+    if report.outputs.is_empty() {
+        let unread = program.outputs.iter().map(|o| OutputReport::unread(&o.name));
+        report.outputs = unread.collect();
+    }
+}
+
+fn round(
+    machine: &Machine,
+    program: &Arc<Program>,
+    options: &RunOptions,
+    first: bool,
+    report: &mut RunReport,
+) -> Result<Round, RunError> {
+    let Body::Statements(block) = &program.body else {
+        let message = "the program is a list of instructions".to_owned();
+        return Err(RunError::whole(program, &Error::Internal { message }));
+    };
+    let whole = |e: Error| RunError::whole(program, &e);
+    let device =
+        |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
+    let streams = Streams::new(program, options)?;
+    for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
+        // Before anything else could take the stream for an in-order one.
+        let known = machine.stream_with_mode(key, *mode);
+        known.map_err(|e| RunError::at(program, declared.site.place(), &e))?;
+    }
+    let tensors = upload::all(machine, program, device)?;
+    let jobs = jobs(machine, program, &streams, &tensors)?;
+    if let Some(faults) = &options.faults {
+        // The program's tensors are there; what fails from now on is the program.
+        machine.synchronize().map_err(whole)?;
+        faults.wake();
+    }
+    let record = first && options.emit;
+    if record {
+        let named: Vec<(&str, &Tensor)> =
+            program.tensors.iter().zip(&tensors).map(|(t, made)| (t.name.as_str(), made)).collect();
+        machine.start_recording(&named).map_err(whole)?;
+    }
+    let before = Before::of(machine).map_err(whole)?;
+    let start = Instant::now();
+    let stage = Live::new(machine, jobs);
+    let progress = options.progress.as_deref();
+    let mut walk = Walk::new(stage, program, streams, block.events.len()).with_progress(progress);
+    for (value, tensor) in (0..).zip(tensors) {
+        walk.set(millstream_trace::ValueRef(value), tensor);
+    }
+    let walked = options.cancellable(|| walk.all(&block.statements));
+    let read = match walked {
+        Ok(()) => read_all(program, &mut walk),
+        Err(error) => Err(error),
+    };
+    if first {
+        before.measure(machine, report).map_err(whole)?;
+    }
+    let reads = read?;
+    if record {
+        report.list = Some(machine.finish_recording().map_err(whole)?);
+    }
+    // What no output waits for ends here: its failures are known then, and its time counts.
+    match machine.synchronize() {
+        Err(e) if is_stuck(&e) => {
+            report.stuck = Some(machine.progress().map_err(whole)?);
+            walk.stage.failures.push(e);
+        }
+        Err(e) if e.failure().is_none() => return Err(whole(e)),
+        _ => {}
+    }
+    let wall = start.elapsed();
+    Ok(Round { reads, wall, failures: walk.stage.failures })
+}
+
+/// Whether a wait ended since nothing could move any more. What does not hang is read all the same.
+fn is_stuck(error: &Error) -> bool {
+    matches!(error.without_place(), Error::Stuck { .. })
+}
+
+fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read>, RunError> {
+    let mut reads = Vec::with_capacity(program.outputs.len());
+    for output in &program.outputs {
+        let place = output.site.place();
+        let at = |e: Error| RunError::at(program, place, &e);
+        let Some(tensor) = output.value.and_then(|v| walk.get(v)) else {
+            let message = format!("the output '{}' was not made", output.name);
+            return Err(at(Error::Internal { message }));
+        };
+        reads.push(match tensor.read_from(program.origin(place)) {
+            Ok(bytes) => {
+                let spec = tensor.spec();
+                Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))
+            }
+            Err(e) if e.failure().is_some() || is_stuck(&e) => {
+                walk.stage.failures.push(e);
+                None
+            }
+            Err(e) => return Err(at(e)),
+        });
+    }
+    Ok(reads)
+}
+
+/// Stores the program's jobs.
+fn jobs(
+    machine: &Machine,
+    program: &Program,
+    streams: &Streams,
+    tensors: &[Tensor],
+) -> Result<Vec<Job>, RunError> {
+    let one = |job: &millstream_trace::Job| {
+        let at = |e: Error| RunError::at(program, job.place, &e);
+        let Block { statements, events } = &job.block;
+        let stage = Recording(machine.job_recorder());
+        let mut walk = Walk::new(stage, program, streams.clone(), events.len());
+        for &value in &job.uses {
+            let inner = walk.stage.0.import(&tensors[value.index()]).map_err(at)?;
+            walk.set(value, inner);
+        }
+        walk.all(statements)?;
+        machine.store(walk.stage.0).map_err(at)
+    };
+    program.jobs.iter().map(one).collect()
+}
+
+/// Finds the outputs' tensors in the list: their reads are the last ones.
+fn name_outputs(report: &mut RunReport) {
+    let Some(list) = &report.list else { return };
+    let tensors = reads(list);
+    let last = tensors.len().saturating_sub(report.outputs.len());
+    for (output, tensor) in report.outputs.iter_mut().zip(&tensors[last..]) {
+        output.tensor = Some(*tensor);
+    }
+}
+
+fn reads(list: &InstructionList) -> Vec<TensorId> {
+    let read = |body: &Line| match body {
+        Line::SyncRead { operand, .. } => Some(operand.tensor),
+        _ => None,
+    };
+    list.instructions.iter().filter_map(|i| read(&i.body)).collect()
+}

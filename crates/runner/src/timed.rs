@@ -1,0 +1,122 @@
+//! A program on a machine of its own, run again and again for its time alone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_trace::{Action, Block, Body, Program, ValueRef};
+use millstream_types::{Error, StreamKey, TensorSpec};
+use millstream_vm::{Machine, Tensor};
+
+use crate::error::{RunError, placed};
+use crate::live::Live;
+use crate::options::{Rank, RunOptions};
+use crate::statements::Walk;
+use crate::streams::Streams;
+use crate::{prepare, upload};
+
+/// A program of statements whose tensors are on the device, ready for its runs.
+pub struct Timed {
+    machine: Machine,
+    program: Arc<Program>,
+    options: RunOptions,
+    /// The program's tensors, and the same as they were.
+    tensors: Vec<[Tensor; 2]>,
+}
+
+/// How long a run took.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// From the first statement until all has completed.
+    pub wall: Duration,
+    /// From the first statement until the last one had been given to the machine.
+    pub issued: Duration,
+}
+
+impl Timed {
+    /// Checks the program and makes its tensors. Its outputs are not read, and what is there from the
+    /// start stays until the end.
+    ///
+    /// # Errors
+    /// What is wrong with it; a program with jobs, or a list of instructions.
+    pub fn new(program: &Program, options: &RunOptions) -> Result<Timed, RunError> {
+        let mut program = program.clone();
+        program.outputs.clear();
+        let there = program.tensors.len();
+        let Body::Statements(Block { statements, .. }) = &mut program.body else {
+            return Err(RunError::whole(&program, &unfit("a list of instructions")));
+        };
+        for statement in statements.iter_mut() {
+            if let Action::Release(values) = &mut statement.action {
+                values.retain(|value| value.index() >= there);
+            }
+        }
+        if !program.jobs.is_empty() {
+            return Err(RunError::whole(&program, &unfit("a program with jobs")));
+        }
+        let program = Arc::new(program);
+        prepare(program.clone(), options)?;
+        let whole = |e: Error| RunError::whole(&program, &e);
+        let machine = options.machine(Rank::alone()).map_err(whole)?;
+        let streams = Streams::new(&program, options)?;
+        for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
+            let known = machine.stream_with_mode(key, *mode);
+            known.map_err(|e| RunError::at(&program, declared.site.place(), &e))?;
+        }
+        let device =
+            |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
+        let made = upload::all(&machine, &program, device)?;
+        let before = upload::all(&machine, &program, device)?;
+        let tensors = made.into_iter().zip(before).map(|(tensor, as_it_was)| [tensor, as_it_was]);
+        Ok(Timed { machine, tensors: tensors.collect(), program, options: options.clone() })
+    }
+
+    /// Runs it once. Outside of the clock its tensors are made what they were.
+    ///
+    /// # Errors
+    /// What a statement was refused for, or an instruction failed with.
+    pub fn run(&self) -> Result<Taken, RunError> {
+        let program = &*self.program;
+        let Body::Statements(block) = &program.body else {
+            return Err(RunError::whole(program, &unfit("a list of instructions")));
+        };
+        let whole = |e: Error| RunError::whole(program, &e);
+        for [tensor, before] in &self.tensors {
+            // What is spread over its elements is written by nothing.
+            if !is_spread(tensor.spec()) {
+                let home = StreamKey::compute(tensor.device().clone(), 0);
+                let home = self.machine.any_stream(&home).map_err(whole)?;
+                let copied = self.machine.call("copy", &[before]).into(&[tensor]).on(&home);
+                copied.map_err(whole)?;
+            }
+        }
+        self.machine.synchronize().map_err(whole)?;
+        let streams = Streams::new(program, &self.options)?;
+        let start = Instant::now();
+        let stage = Live::new(&self.machine, Vec::new());
+        let mut walk = Walk::new(stage, program, streams, block.events.len());
+        for (value, [tensor, _]) in (0..).zip(&self.tensors) {
+            walk.set(ValueRef(value), tensor.clone());
+        }
+        walk.all(&block.statements)?;
+        let issued = start.elapsed();
+        self.machine.synchronize().map_err(whole)?;
+        let wall = start.elapsed();
+        match walk.stage.failures.first() {
+            Some(failure) => {
+                let place = program.source.place(0..0);
+                Err(RunError { errors: vec![placed(program, place, failure)], runtime: true })
+            }
+            None => Ok(Taken { wall, issued }),
+        }
+    }
+}
+
+/// Whether elements share memory along a dimension.
+fn is_spread(spec: &TensorSpec) -> bool {
+    let strides = spec.layout.strides().iter();
+    spec.shape().iter().zip(strides).any(|(&n, &stride)| n > 1 && stride == 0)
+}
+
+fn unfit(what: &str) -> Error {
+    Error::Invalid { what: "a program to be timed", message: format!("{what} is not served") }
+}

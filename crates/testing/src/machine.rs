@@ -1,0 +1,305 @@
+//! Machines with a simulated device, tensors of `f32`, lists as text.
+
+use std::ops::Deref;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use millstream::ep::Registry;
+use millstream::ep::cpu::CpuBackend;
+use millstream::ep::faults::{FaultPlan, FaultyBackend};
+use millstream::ep::sim::{Completion as When, SimBackend, SimConfig, SimControl, SimStreamId};
+use millstream::instructions::{CheckedList, InstructionList, text};
+use millstream::kernels::KernelCtx;
+use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
+use millstream::*;
+use millstream_verify::{CheckOptions, check_with};
+
+/// Longer than anything here takes; a test that waits this long has failed.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// The host.
+pub const CPU: DeviceId = DeviceId::cpu(0);
+/// The first simulated device.
+pub const SIM: DeviceId = DeviceId::sim(0);
+
+/// `cpu:0`, and `sim:0` that completes when told to.
+fn devices(when: When) -> (Arc<Registry>, SimControl) {
+    let devices = Registry::new();
+    let sim = SimBackend::new(SimConfig { completion: when, ..SimConfig::default() });
+    let control = sim.control();
+    devices.register(Arc::new(CpuBackend::new()));
+    devices.register(Arc::new(sim));
+    (Arc::new(devices), control)
+}
+
+/// Two workers for the host, and a simulated device that completes in issue order.
+pub fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
+    let (devices, _) = devices(When::IssueOrder);
+    MachineConfig { driver, sync, devices, host_workers: 2, threads: 2, ..MachineConfig::default() }
+}
+
+/// Returns a machine with worker threads.
+pub fn threaded() -> Machine {
+    Machine::new(config(DriverKind::Threaded, SyncPolicy::Frontier)).unwrap()
+}
+
+/// Returns a machine that runs in program order on the caller's thread.
+pub fn inline() -> Machine {
+    Machine::new(config(DriverKind::Inline, SyncPolicy::Frontier)).unwrap()
+}
+
+/// The control of a simulated device that a test steps. Dropping it lets the device complete its
+/// commands in issue order, so that the machine can drain however the test ends.
+#[derive(Debug)]
+pub struct Hand(SimControl);
+
+impl Hand {
+    /// Returns the control of devices that a test has made itself.
+    pub fn of(control: SimControl) -> Hand {
+        Hand(control)
+    }
+
+    /// Runs commands, and those that workers hand over meanwhile, until `done`.
+    pub fn run_until(&self, done: impl Fn() -> bool) {
+        let start = std::time::Instant::now();
+        while !done() {
+            self.0.run_all();
+            assert!(start.elapsed() < LONG, "the device has nothing left to run: {:?}", self.0);
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Deref for Hand {
+    type Target = SimControl;
+    fn deref(&self) -> &SimControl {
+        &self.0
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.0.switch(When::IssueOrder);
+    }
+}
+
+/// A configuration whose `sim:0` is stepped by hand. Keep the hand below the machine, so that it is
+/// dropped first.
+pub fn by_hand_config() -> (MachineConfig, Hand) {
+    let (devices, control) = devices(When::ByHand);
+    (
+        MachineConfig { devices, host_workers: 2, threads: 1, ..MachineConfig::default() },
+        Hand(control),
+    )
+}
+
+/// As [`by_hand_config`], run inline, with a `sim:0` that fails as planned.
+pub fn faulty_config(plan: FaultPlan) -> (MachineConfig, Hand) {
+    let sim = SimBackend::new(SimConfig { completion: When::ByHand, ..SimConfig::default() });
+    let hand = Hand(sim.control());
+    let registry = Registry::new();
+    registry.register(Arc::new(CpuBackend::new()));
+    registry.register(Arc::new(FaultyBackend::new(Arc::new(sim), plan)));
+    let (config, _) = by_hand_config();
+    let (driver, devices) = (DriverKind::Inline, Arc::new(registry));
+    (MachineConfig { driver, devices, ..config }, hand)
+}
+
+/// Returns a machine whose `sim:0` is stepped by hand.
+pub fn by_hand() -> (Machine, Hand) {
+    let (config, hand) = by_hand_config();
+    (Machine::new(config).unwrap(), hand)
+}
+
+/// Stream `k` of `sim:0`, in the order of their first commands.
+pub const fn on_sim(k: u32) -> SimStreamId {
+    SimStreamId { device: 0, stream: k }
+}
+
+/// Returns compute stream `index` of the host.
+#[track_caller]
+pub fn cpu(machine: &Machine, index: u32) -> Stream {
+    machine.compute(&CPU, index).unwrap()
+}
+
+/// Returns compute stream `index` of `sim:0`.
+#[track_caller]
+pub fn sim(machine: &Machine, index: u32) -> Stream {
+    machine.compute(&SIM, index).unwrap()
+}
+
+/// Returns the spec of a contiguous tensor of f32.
+pub fn f32_spec(shape: &[usize]) -> TensorSpec {
+    TensorSpec::contiguous(DType::F32, shape).unwrap()
+}
+
+/// Returns the bytes of these elements.
+pub fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_ne_bytes()).collect()
+}
+
+/// Returns the elements in these bytes.
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect()
+}
+
+/// Makes a tensor of one dimension with these elements.
+#[track_caller]
+pub fn upload(stream: &Stream, machine: &Machine, values: &[f32]) -> Tensor {
+    machine.upload(stream, f32_spec(&[values.len()]), bytes(values)).unwrap()
+}
+
+/// Reads a tensor of f32.
+#[track_caller]
+pub fn read(tensor: &Tensor) -> Vec<f32> {
+    floats(&tensor.read().unwrap())
+}
+
+/// A call with one result.
+#[track_caller]
+pub fn call(machine: &Machine, op: &str, inputs: &[&Tensor], on: &Stream) -> Tensor {
+    machine.call(op, inputs).on(on).unwrap().remove(0)
+}
+
+/// A view of elements `from..to` of a tensor of one dimension.
+#[track_caller]
+pub fn slice(machine: &Machine, x: &Tensor, from: i64, to: i64, on: &Stream) -> Tensor {
+    let call = machine.call("slice", &[x]).attr("dim", 0).attr("start", from).attr("end", to);
+    call.on(on).unwrap().remove(0)
+}
+
+/// Has the checker take a list.
+#[track_caller]
+pub fn checked(list: &InstructionList) -> CheckedList {
+    match check_with(list.clone(), CheckOptions { callbacks: true }) {
+        Ok(checked) => checked,
+        Err(found) => panic!("{found:#?}\n{}", text::print_list(list)),
+    }
+}
+
+/// A list as text, without the places that its lines come from: those move with every edit.
+pub fn listing(list: &InstructionList) -> String {
+    let mut bare = list.clone();
+    for instruction in &mut bare.instructions {
+        instruction.origin = Origin::Unknown;
+    }
+    text::print_list(&bare)
+}
+
+/// The list that `program` records. It is the same under all drivers and every time, and the
+/// checker takes it.
+#[track_caller]
+pub fn emitted(sync: SyncPolicy, program: impl Fn(&Machine) -> InstructionList) -> String {
+    let mut all = Vec::new();
+    for driver in ALL_DRIVERS.into_iter().chain([DriverKind::Threaded]) {
+        let machine = Machine::new(config(driver, sync)).unwrap();
+        let list = program(&machine);
+        checked(&list);
+        all.push(listing(&list));
+    }
+    assert_eq!(all[0], all[1], "the drivers' lists differ");
+    assert_eq!(all[0], all[2], "the simulated driver's list differs");
+    assert_eq!(all[1], all[3], "two runs' lists differ");
+    all.remove(0)
+}
+
+/// Holds a tensor's stream from within a host function, until it is opened or dropped.
+#[derive(Debug)]
+pub struct Gate {
+    open: mpsc::Sender<()>,
+    entered: mpsc::Receiver<()>,
+}
+
+impl Gate {
+    /// A gate on the stream that made `tensor`. Needs the threaded driver.
+    #[track_caller]
+    pub fn on(tensor: &Tensor) -> Gate {
+        let (open, opened) = mpsc::channel::<()>();
+        let (enter, entered) = mpsc::channel();
+        let hold = move |_: &mut Blob<'_>| {
+            // Nobody has to wait for it to be entered.
+            let _ = enter.send(());
+            // An error means that the gate was dropped: it is as good as open.
+            let _ = opened.recv();
+            Ok(())
+        };
+        tensor.access(Access::ReadWrite, hold).unwrap();
+        Gate { open, entered }
+    }
+
+    /// Waits until the stream is held.
+    pub fn entered(&self) {
+        self.entered.recv_timeout(LONG).unwrap();
+    }
+
+    /// Ends the hold.
+    pub fn open(self) {
+        self.open.send(()).unwrap();
+    }
+}
+
+/// An op of one operand whose result is like it. What it does is its kernel's matter.
+#[derive(Debug)]
+pub struct Unary(
+    /// Its name.
+    pub &'static str,
+);
+
+impl Op for Unary {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn summary(&self) -> &str {
+        "a test's own"
+    }
+    fn inputs(&self) -> &[ArgDoc] {
+        &[ArgDoc { name: "x", doc: "any shape" }]
+    }
+    fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
+        let x = &call.inputs[0];
+        Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?))
+    }
+}
+
+/// Adds a [`Unary`] op with this kernel.
+pub fn add_op(
+    config: &mut MachineConfig,
+    name: &'static str,
+    kernel: impl Fn(&KernelCtx<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
+) {
+    config.ops.register(Arc::new(Unary(name)));
+    config.kernels.register("cpu", name, Arc::new(kernel));
+}
+
+/// Adds `fail`, whose kernel returns an error, and `panic`, whose kernel panics.
+pub fn add_failing_ops(config: &mut MachineConfig) {
+    add_op(config, "fail", |_| anyhow::bail!("broken on purpose"));
+    add_op(config, "panic", |_| panic!("no way out"));
+}
+
+/// A machine of any driver with ops that fail.
+pub fn failing(driver: DriverKind) -> Machine {
+    let mut config = config(driver, SyncPolicy::Frontier);
+    add_failing_ops(&mut config);
+    Machine::new(config).unwrap()
+}
+
+/// The drivers under which a device that another hand steps, or a callback that holds its thread,
+/// can be waited for.
+pub const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
+
+/// All drivers.
+pub const ALL_DRIVERS: [DriverKind; 3] =
+    [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated];
+
+/// The most events that nobody holds and that are on their way.
+pub const MOST_EVENTS: u64 = 256;
+
+/// The failure that an error carries.
+#[track_caller]
+pub fn failure(error: Error) -> Arc<types::Failure> {
+    match error {
+        Error::Failed(failure) => failure,
+        other => panic!("expected a failure, got {other}"),
+    }
+}

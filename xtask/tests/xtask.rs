@@ -1,0 +1,34 @@
+//! The chores as a contributor runs them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn xtask(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(arguments).current_dir(folder).output().unwrap()
+}
+
+#[test]
+fn docs_are_written_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let docs = |arguments: &[&str]| {
+        let mut all = vec!["docs", "--folder", "pages"];
+        all.extend(arguments);
+        xtask(folder.path(), &all).status.code()
+    };
+    assert_eq!(docs(&["--check"]), Some(1), "there is no page yet");
+    assert_eq!(docs(&[]), Some(0));
+    assert_eq!(docs(&["--check"]), Some(0));
+    fs::write(folder.path().join("pages/instructions.md"), "old").unwrap();
+    assert_eq!(docs(&["--check"]), Some(1));
+}
+
+#[test]
+fn an_unknown_command_lists_the_known_ones() {
+    let output = xtask(Path::new("."), &["run-trase", "add.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("there is no command 'run-trase'"), "{message}");
+    assert!(message.contains("run-trace") && message.contains("gpu-check"), "{message}");
+}
