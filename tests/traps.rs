@@ -62,7 +62,12 @@ fn every_trap_applies_and_is_documented() {
 #[test]
 fn the_page_names_what_there_is() {
     let page = fs::read_to_string(root().join("docs/correctness.md")).unwrap();
-    let xtask = fs::read_to_string(root().join("xtask/src/main.rs")).unwrap().to_lowercase();
+    let source = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (xtask, cli) = (source("xtask/src/main.rs"), source("crates/cli/src/main.rs"));
+    let forwarded = source("xtask/src/forward.rs");
+    let has = |commands: &str, name: &str| {
+        commands.to_lowercase().contains(&format!("command::{}", name.replace('-', "")))
+    };
     let words: Vec<&str> = page.split([' ', '`', '\n', '(', ')', '|']).collect();
     let mut wrong = Vec::new();
     for found in words.windows(3) {
@@ -76,8 +81,9 @@ fn the_page_names_what_there_is() {
                 at(root()) || crates.into_iter().any(|c| at(&c.unwrap().path()))
             }
             ["xtask", command, _] => {
-                xtask.contains(&format!("command::{}", command.replace('-', "")))
+                has(&xtask, command) || forwarded.contains(&format!("(\"{command}\", "))
             }
+            ["millstream", command, _] if !command.is_empty() => has(&cli, command),
             ["fuzz", "run", target] => {
                 root().join(format!("fuzz/fuzz_targets/{target}.rs")).exists()
             }
