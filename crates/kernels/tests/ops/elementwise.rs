@@ -1,6 +1,6 @@
 //! add, sub, mul, relu.
 
-use millstream_ops::promote::result_dtype;
+use millstream_ops::promotion::result_dtype;
 use millstream_types::{Attrs, DType};
 
 use crate::support::*;

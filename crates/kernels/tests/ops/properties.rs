@@ -68,7 +68,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn binary_ops(case in case(), op in prop::sample::select(vec!["add", "sub", "mul"]), shift in 0..5usize) {
+    fn binary_ops(
+        case in case(),
+        op in prop::sample::select(vec!["add", "sub", "mul"]),
+        shift in 0..5usize,
+    ) {
         let bool_operand = case.x.0 == DType::Bool || case.y.0 == DType::Bool;
         prop_assume!(op != "sub" || !bool_operand);
         let x = Tensor::laid(case.x.0, case.x.1, &samples(case.x.0));

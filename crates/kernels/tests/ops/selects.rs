@@ -47,7 +47,7 @@ fn all_none_and_no_elements() {
 
 #[test]
 fn many_blocks_keep_their_order() {
-    let count = 5 * millstream_ops::select::SELECT_BLOCK + 19;
+    let count = 5 * millstream_ops::masked_select::SELECT_BLOCK + 19;
     let values: Vec<i64> = (0..count as i64).collect();
     let x = Tensor::ints(DType::I64, &[count], &values);
     let mask: Vec<i64> = (0..count as i64).map(|v| i64::from(v * v % 7 < 3)).collect();

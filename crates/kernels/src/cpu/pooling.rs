@@ -1,11 +1,11 @@
-//! Kernels of the ops of `millstream_ops::pool`, image by image.
+//! Kernels of the ops in `millstream_ops::pooling`, by image.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Result, ensure};
-use millstream_ops::pool::{Windows, windows};
+use millstream_ops::pooling::{Windows, windows};
 
 use super::Kernel;
 use super::element::Element;
@@ -22,14 +22,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("_adaptive_avg_pool2d_backward", adaptive_backward),
 ];
 
-/// The places of one image.
-fn places(tensor: &RawTensor<'_>) -> Result<usize> {
+/// Returns the number of pixels of one image.
+fn pixels(tensor: &RawTensor<'_>) -> Result<usize> {
     let rank = tensor.shape.len();
     ensure!(rank >= 3, "{tensor:?}: schema and kernel disagree");
     Ok(tensor.shape[rank - 2..].iter().product())
 }
 
-/// Calls `f` for the images of each task; `work` elements are looked at for each.
+/// Calls `f` with the images of each task; `work` is the number of elements accessed per image.
 fn for_images(
     ctx: &KernelCtx<'_>,
     x: &RawTensor<'_>,
@@ -47,10 +47,10 @@ fn for_images(
 fn max(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let windows = windows(ctx.attrs(), x.shape)?;
-    let (given, left) = (places(&x)?, places(&out)?);
+    let (given, left) = (pixels(&x)?, pixels(&out)?);
     ensure!(left == windows[0].count * windows[1].count, "{out:?}: schema and kernel disagree");
     reals!(x.dtype, T => {
-        // SAFETY: operands of the call; those that are stored to are its outputs, and each image
+        // SAFETY: operands of the call; only its outputs are written, and each image
         // has its own part of them.
         let (from, out, indices) =
             unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
@@ -60,7 +60,7 @@ fn max(ctx: &KernelCtx<'_>) -> Result<()> {
             let mut at = vec![0i64; left];
             for number in images {
                 from.load(number * given, &mut image);
-                greatest_of(&windows, &image, &mut greatest, &mut at);
+                maxima(&windows, &image, &mut greatest, &mut at);
                 out.store(number * left, &greatest);
                 indices.store(number * left, &at);
             }
@@ -69,22 +69,17 @@ fn max(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The places of window `number` along one dimension, and the step between them.
+/// Returns the range of window `number` along one dimension inside the image, and its step.
 fn window(w: &Windows, number: usize) -> (Range<usize>, usize) {
     let from = number * w.stride;
-    // The first place of the window that is not in the padding.
+    // The first element of the window outside of the padding.
     let skipped = w.padding.saturating_sub(from).div_ceil(w.dilation);
     let end = from + (w.kernel - 1) * w.dilation + 1;
     let end = end.saturating_sub(w.padding).min(w.length);
     (from + skipped * w.dilation - w.padding..end, w.dilation)
 }
 
-fn greatest_of<T: Real>(
-    [down, across]: &[Windows; 2],
-    image: &[T],
-    greatest: &mut [T],
-    at: &mut [i64],
-) {
+fn maxima<T: Real>([down, across]: &[Windows; 2], image: &[T], greatest: &mut [T], at: &mut [i64]) {
     let width = across.length;
     let columns: Vec<_> = (0..across.count).map(|k| window(across, k)).collect();
     let outs = greatest.chunks_exact_mut(across.count).zip(at.chunks_exact_mut(across.count));
@@ -109,13 +104,13 @@ fn greatest_of<T: Real>(
 /// `max_pool2d_with_indices_backward(grad, x, indices; ..)`.
 fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, indices, out) = (ctx.operand(0)?, ctx.operand(2)?, ctx.operand(3)?);
-    let (given, left) = (places(&out)?, places(&grad)?);
+    let (given, left) = (pixels(&out)?, pixels(&grad)?);
     ensure!(indices.shape == grad.shape, "{indices:?}: schema and kernel disagree");
     let wrong = AtomicU64::new(u64::MAX);
     // SAFETY: an operand of the call.
     let indices = unsafe { Sequence::new(indices) };
     reals!(grad.dtype, T => {
-        // SAFETY: operands of the call; the one that is stored to is its output, and each image
+        // SAFETY: operands of the call; only its output is written, and each image
         // has its own part of it.
         let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
         for_images(ctx, &out, given + left, |images| {
@@ -147,14 +142,14 @@ fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The part of a window inside the image, and its length with the padding.
+/// The range of a window inside the image, and its length including the padding.
 type Part = (Range<usize>, usize);
 
-/// How means are made, along both dimensions.
+/// The windows and divisors of means, along both dimensions.
 struct Means {
     parts: [Vec<Part>; 2],
     width: usize,
-    /// Whether padding counts.
+    /// Whether the divisor includes the padding.
     padded: bool,
     divisor: Option<i64>,
 }
@@ -177,12 +172,12 @@ impl Means {
         })
     }
 
-    /// Windows that share out what they are made of.
-    fn shares(given: &RawTensor<'_>, left: &RawTensor<'_>) -> Means {
+    /// Returns adaptive windows, which cover the input evenly.
+    fn adaptive(given: &RawTensor<'_>, left: &RawTensor<'_>) -> Means {
         let last = |t: &RawTensor<'_>| [t.shape[t.shape.len() - 2], t.shape[t.shape.len() - 1]];
         let (given, left) = (last(given), last(left));
         let part = |length: usize, count: usize, k: usize| {
-            // Wide enough for any two lengths.
+            // u128 holds the product of any two lengths.
             let at = |k: usize| (k as u128) * (length as u128);
             let from = (at(k) / count as u128) as usize;
             let to = at(k + 1).div_ceil(count as u128) as usize;
@@ -201,7 +196,7 @@ impl Means {
         T::from_f64(count as f64)
     }
 
-    /// Calls `f` with every window's number, its rows, its columns, and what its sum is divided by.
+    /// Calls `f` with the number, rows, columns and divisor of every window.
     fn each<T: Real>(&self, mut f: impl FnMut(usize, &Range<usize>, &Range<usize>, T)) {
         let mut number = 0;
         for down in &self.parts[0] {
@@ -213,10 +208,10 @@ impl Means {
     }
 
     fn forward(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (given, left) = (places(&x)?, places(&out)?);
+        let (given, left) = (pixels(&x)?, pixels(&out)?);
         ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(x.dtype, T => {
-            // SAFETY: operands of the call; the one that is stored to is its output, and each
+            // SAFETY: operands of the call; only its output is written, and each
             // image has its own part of it.
             let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
             for_images(ctx, &x, given + left, |images| {
@@ -230,7 +225,7 @@ impl Means {
                             let row = &image[row * self.width..(row + 1) * self.width];
                             sum += row[columns.clone()].iter().fold(T::ZERO, |sum, &v| sum + v);
                         }
-                        // A window in the padding alone has nothing to divide by.
+                        // A window that lies in the padding alone has a mean of 0.
                         let empty = rows.is_empty() || columns.is_empty();
                         means[window] = if empty { T::ZERO } else { sum / divisor };
                     });
@@ -242,7 +237,7 @@ impl Means {
     }
 
     fn backward(&self, ctx: &KernelCtx<'_>, grad: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (given, left) = (places(&out)?, places(&grad)?);
+        let (given, left) = (pixels(&out)?, pixels(&grad)?);
         ensure!(grad.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(grad.dtype, T => {
             // SAFETY: as in `forward`.
@@ -283,11 +278,11 @@ fn average_backward(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `_adaptive_avg_pool2d(x; output_size)`.
 fn adaptive(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    Means::shares(&x, &out).forward(ctx, x, out)
+    Means::adaptive(&x, &out).forward(ctx, x, out)
 }
 
 /// `_adaptive_avg_pool2d_backward(grad, x)`.
 fn adaptive_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    Means::shares(&out, &grad).backward(ctx, grad, out)
+    Means::adaptive(&out, &grad).backward(ctx, grad, out)
 }
