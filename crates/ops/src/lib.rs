@@ -94,3 +94,8 @@ pub mod views;
 pub use registry::OpRegistry;
 pub use schema::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 pub use standard::{families, standard};
+
+/// Runs the example of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
