@@ -100,10 +100,14 @@ pub fn input_positions(
     for number in attrs.ints(ABSENT)?.unwrap_or_default() {
         match usize::try_from(number).ok().and_then(|n| there.get_mut(n)) {
             Some(there) if *there => *there = false,
-            Some(_) => return Err(invalid(format!("{ABSENT}: {number} is named twice"))),
+            Some(_) => {
+                return Err(invalid(format!(
+                    "{ABSENT}: expected each position once, got {number} twice"
+                )));
+            }
             None => {
                 return Err(invalid(format!(
-                    "{ABSENT}: {number}: expected numbers from 0 to {}",
+                    "{ABSENT}: expected positions from 0 to {}, got {number}",
                     listed.saturating_sub(1)
                 )));
             }
@@ -111,7 +115,7 @@ pub fn input_positions(
     }
     let left = there.iter().filter(|there| **there).count();
     if given > left {
-        return Err(invalid(format!("{ABSENT}: {left} tensor(s) are left, and {given} are given")));
+        return Err(invalid(format!("{ABSENT}: expected at most {left} tensor(s), got {given}")));
     }
     let mut next = 0;
     let position = |there: bool| {
@@ -127,7 +131,7 @@ pub fn input_positions(
 fn overflow(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65520.0,
-        // 2^128 minus half a unit in the last position, for 24 and for 8 bits of precision.
+        // 2^128 minus half a unit in the last place, for 24 and for 8 bits of precision.
         DType::F32 => (2.0 - 2f64.powi(-24)) * 2f64.powi(127),
         DType::BF16 => (2.0 - 2f64.powi(-8)) * 2f64.powi(127),
         _ => f64::INFINITY,

@@ -5,7 +5,7 @@
 //! | `add(x, y; alpha=1)` | x + alpha · y | all; bool: or |
 //! | `sub(x, y; alpha=1)` | x - alpha · y | all but bool |
 //! | `mul(x, y)` | x · y | all; bool: and |
-//! | `div(x, y; rounding_mode)` | x / y, or rounded by its mode | all; float unless rounded |
+//! | `div(x, y; rounding_mode)` | x / y; rounded if a mode is given | all; float unless rounded |
 //! | `remainder(x, y)` | x - y · floor(x / y), with the sign of y | all but bool |
 //! | `fmod(x, y)` | x - y · trunc(x / y), with the sign of x | all but bool |
 //! | `pow(x, exponent)` | x to the power of the exponent | all but bool |
@@ -14,7 +14,8 @@
 //!
 //! A number may replace the second tensor. The argument is called `other` (`exponent` for `pow`):
 //! `add(x; other=2)`. All ops but `maximum` and `minimum` have an in-place form whose name ends in
-//! `_`; it reads the other operand in full before it writes x.
+//! `_`; it reads the other operand in full before it writes x. The rounding modes of `div` are "trunc"
+//! and "floor".
 //!
 //! Operands are converted to the common dtype ([`crate::promotion`]) first. Integers wrap, so
 //! results are exact modulo 2^bits, alpha included. The kernel fails on integer division by zero.

@@ -30,7 +30,7 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 const Q: ArgDoc = arg("q", "[b,h,s,d]");
 const K: ArgDoc = arg("k", "[b,g,l,d]: g divides h");
 const V: ArgDoc = arg("v", "[b,g,l,d]");
-const MASK: ArgDoc = arg("attn_mask", "added to the scores; broadcasts to [b,h,s,l]");
+const MASK: ArgDoc = arg("attn_mask", "added to the scores; a shape that broadcasts to [b,h,s,l]");
 const ATTRS: &[ArgDoc] = &[
     arg("dropout_p", "must be 0: random ops are not supported; default 0"),
     arg("is_causal", "whether query i attends only to keys 0 to i; default false"),
@@ -65,7 +65,7 @@ pub(crate) const OPS: &[Def] = &[
 ];
 
 /// Returns the dtype of logsumexp.
-fn wide(dtype: DType) -> DType {
+fn logsumexp_dtype(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
@@ -140,7 +140,7 @@ fn forward(call: CallSpec<'_>) -> Result<Signature> {
     check(call, op, [q, k, v], mask)?;
     let output = TensorSpec::new(q.dtype, layouts::preserved(q)?)?;
     let mut signature = Signature::reads(call.inputs.len(), output);
-    let sums = heads_inside(wide(q.dtype), &q.shape()[..3])?;
+    let sums = heads_inside(logsumexp_dtype(q.dtype), &q.shape()[..3])?;
     signature.outputs.push(OutputSpec::Fresh(sums));
     Ok(signature)
 }
@@ -154,7 +154,7 @@ fn backward(call: CallSpec<'_>) -> Result<Signature> {
     check(call, op, [q, k, v], mask)?;
     checks::dtype_and_shape(op, "grad", grad, q.dtype, q.shape())?;
     checks::dtype_and_shape(op, "out", out, q.dtype, q.shape())?;
-    checks::dtype_and_shape(op, "logsumexp", sums, wide(q.dtype), &q.shape()[..3])?;
+    checks::dtype_and_shape(op, "logsumexp", sums, logsumexp_dtype(q.dtype), &q.shape()[..3])?;
     let results = [q, k, v].map(|t| heads_inside(q.dtype, t.shape()));
     let results = results.into_iter().collect::<Result<Vec<_>>>()?;
     Ok(checks::masked_outputs(call, results, &[true; 3]))

@@ -117,7 +117,7 @@ impl Conv {
             let result = usize::try_from(result).ok().filter(|&r| r > 0);
             let Some(result) = result else {
                 return Err(bad(format!(
-                    "no elements in the result of {x:?} with a weight {weight:?}; enlarge padding"
+                    "no elements in the result of {x:?} with a weight {weight:?}; change padding"
                 )));
             };
             if transposed && extra[k] >= stride[k].max(dilation[k]) {

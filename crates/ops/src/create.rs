@@ -3,7 +3,7 @@
 //! | op | result |
 //! |---|---|
 //! | `full(; shape, value, dtype, strides)` | a new tensor with every element set to the value |
-//! | `arange(; start=0, end, step=1, dtype)` | start, start + step, … up to, excluding, end |
+//! | `arange(; start=0, end, step=1, dtype)` | start, start + step, … up to but excluding end |
 //! | `scrub(; bytes)` | none: sets all bits of its workspace |
 //!
 //! The default dtype is i64 for integers, f32 for other numbers and bool for booleans. The
@@ -94,13 +94,13 @@ const SCRUB: Def = Def {
 
 const ARANGE: Def = Def {
     name: "arange",
-    summary: "the numbers from start up to, excluding, end in steps of step",
+    summary: "the numbers from start up to but excluding end, in steps of step",
     inputs: &[],
     attrs: &[
         arg("start", "the first number; default 0"),
         arg("end", "the end, which is excluded"),
         arg("step", "the difference between consecutive numbers; default 1"),
-        arg("dtype", "the dtype; default i64 for whole numbers, else f32,"),
+        arg("dtype", "the dtype; default i64 for whole numbers, else f32"),
     ],
     arity: Arity::Listed,
     rule: arange,

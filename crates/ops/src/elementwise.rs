@@ -101,11 +101,11 @@ macro_rules! elementwise {
     ($table:ident = new by last; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh_by_last, "", ""; $($rows)* }
     };
-    ($table:ident = new, $twins:ident = in place; $($rows:tt)*) => {
+    ($table:ident = new, $in_place_table:ident = in place; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh, "", ""; $($rows)* }
-        $crate::elementwise::elementwise! { @ $twins, in_place, "_", ", in place"; $($rows)* }
+        $crate::elementwise::elementwise! { @ $in_place_table, in_place, "_", ", in place"; $($rows)* }
     };
-    (@ $table:ident, $settle:ident, $suffix:literal, $note:literal;
+    (@ $table:ident, $signature:ident, $suffix:literal, $note:literal;
      $(($name:literal, $summary:literal, $inputs:expr, $attrs:expr, $arity:expr, $dtype:expr);)*
     ) => {
         pub(crate) const $table: &[$crate::def::Def] = &[$($crate::def::Def {
@@ -114,7 +114,7 @@ macro_rules! elementwise {
             inputs: $inputs,
             attrs: $attrs,
             arity: $arity,
-            rule: |call| $crate::elementwise::$settle(call, $dtype(call)?),
+            rule: |call| $crate::elementwise::$signature(call, $dtype(call)?),
         }),*];
     };
 }

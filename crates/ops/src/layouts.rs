@@ -160,8 +160,8 @@ fn order(inputs: &[&TensorSpec], shape: &[usize]) -> SmallVec<[usize; 4]> {
         }
         _ => 0,
     };
-    // Whether `inner` has the larger stride of the two and belongs outside; `None` if no operand
-    // steps along both.
+    // Whether `inner` belongs outside of `outer`, by strides or, where these are equal, by lengths;
+    // `None` if no operand decides.
     let swapped = |inner: usize, outer: usize| -> Option<bool> {
         for input in inputs {
             let (a, b) = (bytes(input, inner), bytes(input, outer));

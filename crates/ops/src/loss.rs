@@ -66,7 +66,7 @@ const TARGET: ArgDoc = arg("target", "x's dtype; a shape that broadcasts with x"
 const LIKE_X: ArgDoc = arg("target", "x's shape and dtype");
 const WEIGHT: ArgDoc = arg("weight", "factor of the losses; a shape that broadcasts to x's");
 const POSITIVE: ArgDoc =
-    arg("pos_weight", "factor of the loss where the target is 1; a shape that broadcasts to x's");
+    arg("pos_weight", "factor of the loss of positive targets; a shape that broadcasts to x's");
 const GRAD: ArgDoc = arg("grad", "the gradient of the result; a shape that broadcasts to x's");
 
 /// Returns the definitions of a loss of x and target, and of its gradient.

@@ -23,7 +23,7 @@ const GRAD_OUT: &[ArgDoc] =
     &[arg("grad", "the gradient of the result"), arg("out", "the result of the function")];
 const GELU: &[ArgDoc] = &[arg("approximate", "\"none\" or \"tanh\"; default \"none\"")];
 const ELU: &[ArgDoc] = &[
-    arg("alpha", "the negative of the limit for x towards minus infinity; default 1"),
+    arg("alpha", "the result tends to -alpha * scale for negative x; default 1"),
     arg("scale", "factor of the result; default 1"),
     arg("input_scale", "factor of x where it is negative; default 1"),
 ];

@@ -83,7 +83,7 @@ pub fn windows(attrs: &Attrs, shape: &[usize]) -> Result<[Windows; 2]> {
         w.count = usize::try_from(count).unwrap_or(0);
         if w.count == 0 {
             let message =
-                format!("no room for a window of {kernel:?} in {shape:?}; enlarge padding");
+                format!("no room for a window of {kernel:?} in {shape:?}; use a smaller one");
             return Err(Error::Invalid { what: "shape", message });
         }
     }

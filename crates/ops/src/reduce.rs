@@ -124,8 +124,8 @@ reductions! {
     ("all", "whether every element is nonzero", &[DIM, KEEPDIM], 1, truth);
     ("count_nonzero", "the number of nonzero elements", &[DIM], 1, |_| Ok(DType::I64));
     ("std", "the standard deviation over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3,
-     spread);
-    ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3, spread);
+     variance);
+    ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3, variance);
     ("linalg_vector_norm", "the vector norm over some or all dimensions", &[ORD, DIM, KEEPDIM,
      CONVERTED_FLOAT], 1, norm);
     ("logsumexp", "the logarithm of the sum of exponentials", &[DIM, KEEPDIM], 2,
@@ -156,7 +156,7 @@ fn truth(call: CallSpec<'_>) -> Result<DType> {
     Ok(if call.inputs[0].dtype == DType::U8 { DType::U8 } else { DType::Bool })
 }
 
-fn spread(call: CallSpec<'_>) -> Result<DType> {
+fn variance(call: CallSpec<'_>) -> Result<DType> {
     call.attrs.float("correction")?;
     floats(call.inputs[0].dtype, &call.inputs[0])
 }

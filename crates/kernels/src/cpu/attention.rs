@@ -95,7 +95,7 @@ impl Scores {
 
     /// Computes the scores of a block of queries that begins at query `first` of its head. The
     /// scores of keys that are not visible are minus infinity.
-    fn of<T: Real>(&self, head: usize, first: usize, q: &[T], k: &[T], scores: &mut [T]) {
+    fn compute<T: Real>(&self, head: usize, first: usize, q: &[T], k: &[T], scores: &mut [T]) {
         let scale = T::from_f64(self.scale);
         multiply(scores, self.matrix(q), self.matrix(k).transposed(), false);
         let mut mask = vec![T::ZERO; self.keys];
@@ -128,7 +128,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
             let k: Vec<T> = all.load(&all.k, head / all.sharing * all.keys, all.keys);
             let v: Vec<T> = all.load(&all.v, head / all.sharing * all.keys, all.keys);
             let mut scores = vec![T::ZERO; count * all.keys];
-            all.of(head, first, &q, &k, &mut scores);
+            all.compute(head, first, &q, &k, &mut scores);
             let mut logs = vec![T::ZERO; count];
             for (scores, log) in scores.chunks_exact_mut(all.keys).zip(&mut logs) {
                 if scores.iter().all(|&v| v == -T::INFINITY) {
@@ -185,7 +185,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
                 let mut logs = vec![T::ZERO; count];
                 sums.load(row, &mut logs);
                 let mut p = vec![T::ZERO; count * all.keys];
-                all.of(head, first, &q, &k, &mut p);
+                all.compute(head, first, &q, &k, &mut p);
                 for (p, &log) in p.chunks_exact_mut(all.keys).zip(&logs) {
                     let seen = |v: T| v != -T::INFINITY;
                     p.iter_mut().for_each(|p| *p = if seen(*p) { (*p - log).exp() } else { 0.0 });

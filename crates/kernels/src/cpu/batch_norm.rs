@@ -142,8 +142,8 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let mut next = |wanted: bool| if wanted { results.next() } else { None };
     let outs = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
     let statistics = if train { [mean, rstd] } else { [running_mean, running_var] };
-    let [mean, spread] = [required(statistics[0])?, required(statistics[1])?];
-    let agree = mean.numel() == images.channels && spread.numel() == images.channels;
+    let [mean, deviation] = [required(statistics[0])?, required(statistics[1])?];
+    let agree = mean.numel() == images.channels && deviation.numel() == images.channels;
     ensure!(agree, "{mean:?}: schema and kernel disagree");
     reals!(x.dtype, T => {
         let eps = ctx.attrs().float("eps")?.unwrap_or(1e-5) as T;
@@ -153,7 +153,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             (
                 load_all::<T>(weight),
                 load_all::<T>(Some(mean)).unwrap_or_default(),
-                load_all::<T>(Some(spread)).unwrap_or_default(),
+                load_all::<T>(Some(deviation)).unwrap_or_default(),
                 Sequence::new(grad),
                 Sequence::new(x),
                 outs.map(|t| t.map(|t| Sequence::new(t))),

@@ -41,7 +41,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     reals!(x.dtype, T => {
         // SAFETY: operands of the call; only its output is written.
         let (weight, bias, x, out) = unsafe {
-            (wide::<T>(ctx, weight)?, load_all::<T>(bias), Sequence::new(x), Sequence::new(out))
+            (load_weight::<T>(ctx, weight)?, load_all::<T>(bias), Sequence::new(x), Sequence::new(out))
         };
         match conv.transposed {
             false => to_map(ctx, &conv, &x, weight, bias.as_deref(), &out),
@@ -69,7 +69,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
         // SAFETY: operands of the call; only its outputs are written.
         let (weight, grad, x, [x_grad, weight_grad, bias_grad]) = unsafe {
             let outs = outs.map(|t| t.map(|t| Sequence::new(t)));
-            (wide::<T>(ctx, weight)?, Sequence::new(grad), Sequence::new(x), outs)
+            (load_weight::<T>(ctx, weight)?, Sequence::new(grad), Sequence::new(x), outs)
         };
         if let Some(out) = &x_grad {
             match conv.transposed {
@@ -92,7 +92,10 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
 ///
 /// # Safety
 /// `weight` is an operand of the call; the workspace has no other use.
-unsafe fn wide<'a, T: Real>(ctx: &'a KernelCtx<'_>, weight: RawTensor<'_>) -> Result<&'a [T]> {
+unsafe fn load_weight<'a, T: Real>(
+    ctx: &'a KernelCtx<'_>,
+    weight: RawTensor<'_>,
+) -> Result<&'a [T]> {
     let count = weight.numel();
     // SAFETY: guaranteed by the caller.
     let weight = unsafe { Sequence::new(weight) };

@@ -91,7 +91,7 @@ impl<'a, const N: usize> Call<'a, N> {
         let mut copies: [Option<Temporary>; N] = std::array::from_fn(|_| None);
         let mut numbers = [T::ZERO; N];
         let mut operands = [out; BUFFERS];
-        let mut settle = [false; BUFFERS];
+        let mut convert_first = [false; BUFFERS];
         for (k, copy) in copies.iter_mut().enumerate() {
             operands[k] = match self.inputs[k] {
                 Input::Tensor(x) if is_same(&x, &out) || !may_overlap(&x, &out) => x,
@@ -108,7 +108,7 @@ impl<'a, const N: usize> Call<'a, N> {
                 }
             };
             let exact = matches!(self.inputs[k], Input::Number(_)) && common.is_float();
-            settle[k] = !exact && operands[k].dtype != common && common != T::DTYPE;
+            convert_first[k] = !exact && operands[k].dtype != common && common != T::DTYPE;
         }
         // SAFETY: operands of the call, copies of them, or numbers that live as long as this loop.
         // The output does not overlap itself, and each other operand is the output itself or does
@@ -120,7 +120,7 @@ impl<'a, const N: usize> Call<'a, N> {
                 let count = CHUNK.min(rows[N].len() - at);
                 for k in 0..N {
                     let buffer = &mut buffers[k][..count];
-                    if settle[k] {
+                    if convert_first[k] {
                         rows[k].load_via(common, at, buffer);
                     } else {
                         rows[k].load(at, buffer);

@@ -57,7 +57,7 @@ impl Im2Col<'_> {
     }
 
     /// Returns the range of positions along dimension `k` of the map at which position `at` of the
-    /// weight lies inside the image, and the first image position it covers.
+    /// weight is inside the image, and the first image position it covers.
     fn overlap(&self, k: usize, at: usize) -> (Range<usize>, usize) {
         let conv = self.0;
         let (stride, padding) = (conv.stride[k], conv.padding[k]);
@@ -83,12 +83,12 @@ impl Im2Col<'_> {
                 for (number, row) in part.clone().enumerate() {
                     let (i, j) = (row / conv.map[1], row % conv.map[1]);
                     let inside = outer.contains(&i) && inner.contains(&j);
-                    let position = inside.then(|| {
+                    let image_row = inside.then(|| {
                         let i = outer_first + (i - outer.start) * conv.stride[0];
                         let j = inner_first + (j - inner.start) * conv.stride[1];
                         i * conv.image[1] + j
                     });
-                    f(first, number, position);
+                    f(first, number, image_row);
                 }
             }
         }
@@ -117,14 +117,14 @@ impl Im2Col<'_> {
         let mut line = vec![T::ZERO; length];
         for c in 0..channels {
             let to = &mut to[c * kernel * positions..(c + 1) * kernel * positions];
-            self.rows(part, |row, number, position| {
-                if let Some(position) = position {
-                    x.load(first + c * image + position * length, &mut line);
+            self.rows(part, |row, number, image_row| {
+                if let Some(image_row) = image_row {
+                    x.load(first + c * image + image_row * length, &mut line);
                 }
                 for (d, (range, from)) in overlaps.iter().enumerate() {
                     let at = (row + d) * positions + number * width;
                     let to = &mut to[at..at + width];
-                    if position.is_none() || range.is_empty() {
+                    if image_row.is_none() || range.is_empty() {
                         to.fill(T::ZERO);
                         continue;
                     }
@@ -151,9 +151,9 @@ impl Im2Col<'_> {
         let stride = self.0.stride[2];
         let of_channel = columns.chunks_exact(self.kernel() * positions);
         for (columns, image) in of_channel.zip(image.chunks_exact_mut(self.image())) {
-            self.rows(part, |row, number, position| {
-                let Some(position) = position else { return };
-                let line = &mut image[position * length..(position + 1) * length];
+            self.rows(part, |row, number, image_row| {
+                let Some(image_row) = image_row else { return };
+                let line = &mut image[image_row * length..(image_row + 1) * length];
                 for (d, (range, from)) in overlaps.iter().enumerate() {
                     if range.is_empty() {
                         continue;

@@ -101,7 +101,7 @@ impl IndexedElements {
                 base += axis.offset(rest % axis.length());
                 rest /= axis.length();
             }
-            assert!(rest == 0, "outside of the offsets");
+            assert!(rest == 0, "an element number out of range");
             match inner {
                 Axis::Even { step, .. } => visit(done, base + start * step, *step, length),
                 Axis::Table(offsets) => {

@@ -21,7 +21,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
 /// The offsets and classes of the elements of x that the targets select.
 struct Targets {
     /// For each target, the element and the class; `None` if the target is ignored.
-    losses_at: Vec<Option<(usize, usize)>>,
+    selected: Vec<Option<(usize, usize)>>,
 }
 
 impl Targets {
@@ -56,8 +56,8 @@ impl Targets {
                 ),
             }
         };
-        let losses_at = numbers.into_iter().enumerate().map(pick).collect::<Result<_>>()?;
-        Ok(Targets { losses_at })
+        let selected = numbers.into_iter().enumerate().map(pick).collect::<Result<_>>()?;
+        Ok(Targets { selected })
     }
 }
 
@@ -94,14 +94,14 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
             )
         };
         let weight = |class: usize| weights.as_ref().map_or(T::ONE, |w| w[class]);
-        let loss = |losses_at: &Option<(usize, usize)>| {
-            losses_at.map_or(T::ZERO, |(at, class)| {
+        let loss = |selected: &Option<(usize, usize)>| {
+            selected.map_or(T::ZERO, |(at, class)| {
                 let mut value = [T::ZERO];
                 x.load(at, &mut value);
                 -value[0] * weight(class)
             })
         };
-        let losses: Vec<T> = targets.losses_at.iter().map(loss).collect();
+        let losses: Vec<T> = targets.selected.iter().map(loss).collect();
         if each {
             out.store(0, &losses);
             total.store(0, &[T::ZERO]);
@@ -109,7 +109,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         }
         let class_weight =
             |at: &Option<(usize, usize)>| at.map_or(T::ZERO, |(_, class)| weight(class));
-        let all: Vec<T> = targets.losses_at.iter().map(class_weight).collect();
+        let all: Vec<T> = targets.selected.iter().map(class_weight).collect();
         let (sum, all) = (pairwise_sum(&losses), pairwise_sum(&all));
         out.store(0, &[if reduction == LossReduction::Mean { sum / all } else { sum }]);
         total.store(0, &[all]);
@@ -144,8 +144,8 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             let from = block * BLOCK;
             out.store(from, &vec![T::ZERO; BLOCK.min(count - from)]);
         });
-        for (number, losses_at) in targets.losses_at.iter().enumerate() {
-            let Some((at, class)) = *losses_at else { continue };
+        for (number, selected) in targets.selected.iter().enumerate() {
+            let Some((at, class)) = *selected else { continue };
             let mut value = [T::ZERO];
             grad.load(if each { number } else { 0 }, &mut value);
             let weight = weights.as_ref().map_or(T::ONE, |w| w[class]);

@@ -68,7 +68,7 @@ impl Rows {
     }
 
     /// Expands the parameters of a row to its elements.
-    fn spread<T: Real>(&self, row: usize, parameters: Option<&[T]>, to: &mut [T]) {
+    fn expand<T: Real>(&self, row: usize, parameters: Option<&[T]>, to: &mut [T]) {
         let Some(parameters) = parameters else { return };
         let first = row % self.groups * self.parameters();
         let parameters = &parameters[first..first + self.parameters()];
@@ -167,8 +167,8 @@ fn forward(
                 x.load(number * rows.length, &mut row);
                 let (mean, variance) = moments(&row, &mut spare);
                 let rstd = (variance + eps).sqrt().recip();
-                rows.spread(number, weight.as_deref(), &mut weights);
-                rows.spread(number, bias.as_deref(), &mut biases);
+                rows.expand(number, weight.as_deref(), &mut weights);
+                rows.expand(number, bias.as_deref(), &mut biases);
                 for ((v, &w), &b) in row.iter_mut().zip(&weights).zip(&biases) {
                     *v = (*v - mean) * rstd * w + b;
                 }
@@ -234,7 +234,7 @@ fn x_gradient<T: Real>(
         for number in range {
             grad.load(number * rows.length, &mut g);
             x.load(number * rows.length, &mut y);
-            rows.spread(number, weight, &mut weights);
+            rows.expand(number, weight, &mut weights);
             let (mean, rstd) = (means[number], rstds[number]);
             for (((g, y), s), &w) in g.iter_mut().zip(&mut y).zip(&mut spare).zip(&weights) {
                 *g *= w;

@@ -13,8 +13,8 @@
 /// The length up to which insertion sort is used.
 const SHORT: usize = 16;
 
-/// Moves the first `count` elements of a row by `less` to its front, in order. With `sorted` false,
-/// only the last of them is in its place.
+/// Moves the first `count` elements of a row by `less` to its front, in order. If `sorted` is false,
+/// their order is unspecified.
 pub(crate) fn partial_sort<T: Copy>(
     row: &mut [T],
     count: usize,
@@ -68,7 +68,7 @@ fn select<T: Copy>(row: &mut [T], at: usize, less: &impl Fn(&T, &T) -> bool) {
 
 /// Sorts a row.
 fn sort<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
-    introsort(row, depth(row.len()), less);
+    introsort_loop(row, depth(row.len()), less);
     let (short, _) = row.split_at_mut(row.len().min(SHORT));
     insert_all(short, less);
     for at in SHORT..row.len() {
@@ -77,7 +77,7 @@ fn sort<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
 }
 
 /// Partitions a row into stretches of at most [`SHORT`] elements, each in its final range.
-fn introsort<T: Copy>(mut row: &mut [T], mut left: usize, less: &impl Fn(&T, &T) -> bool) {
+fn introsort_loop<T: Copy>(mut row: &mut [T], mut left: usize, less: &impl Fn(&T, &T) -> bool) {
     while row.len() > SHORT {
         if left == 0 {
             let all = row.len();
@@ -88,7 +88,7 @@ fn introsort<T: Copy>(mut row: &mut [T], mut left: usize, less: &impl Fn(&T, &T)
         left -= 1;
         let at = partition(row, less);
         let (front, back) = row.split_at_mut(at);
-        introsort(back, left, less);
+        introsort_loop(back, left, less);
         row = front;
     }
 }
@@ -131,7 +131,7 @@ fn partition<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize {
     }
 }
 
-/// Insertion sort. An element less than the first moves to the front without comparisons.
+/// Insertion sort. An element less than the first moves to the front without further comparisons.
 fn insert_all<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     for at in 1..row.len() {
         if less(&row[at], &row[0]) {

@@ -47,22 +47,25 @@ fn for_images(
 fn max(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let windows = windows(ctx.attrs(), x.shape)?;
-    let (given, left) = (pixels(&x)?, pixels(&out)?);
-    ensure!(left == windows[0].count * windows[1].count, "{out:?}: schema and kernel disagree");
+    let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
+    ensure!(
+        out_pixels == windows[0].count * windows[1].count,
+        "{out:?}: schema and kernel disagree"
+    );
     reals!(x.dtype, T => {
         // SAFETY: operands of the call; only its outputs are written, and each image
         // has its own part of them.
         let (from, out, indices) =
             unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
-        for_images(ctx, &x, given + left, |images| {
-            let mut image = vec![T::ZERO; given];
-            let mut greatest = vec![T::ZERO; left];
-            let mut at = vec![0i64; left];
+        for_images(ctx, &x, in_pixels + out_pixels, |images| {
+            let mut image = vec![T::ZERO; in_pixels];
+            let mut greatest = vec![T::ZERO; out_pixels];
+            let mut at = vec![0i64; out_pixels];
             for number in images {
-                from.load(number * given, &mut image);
+                from.load(number * in_pixels, &mut image);
                 maxima(&windows, &image, &mut greatest, &mut at);
-                out.store(number * left, &greatest);
-                indices.store(number * left, &at);
+                out.store(number * out_pixels, &greatest);
+                indices.store(number * out_pixels, &at);
             }
         });
     });
@@ -104,7 +107,7 @@ fn maxima<T: Real>([down, across]: &[Windows; 2], image: &[T], greatest: &mut [T
 /// `max_pool2d_with_indices_backward(grad, x, indices; ..)`.
 fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, indices, out) = (ctx.operand(0)?, ctx.operand(2)?, ctx.operand(3)?);
-    let (given, left) = (pixels(&out)?, pixels(&grad)?);
+    let (in_pixels, out_pixels) = (pixels(&out)?, pixels(&grad)?);
     ensure!(indices.shape == grad.shape, "{indices:?}: schema and kernel disagree");
     let wrong = AtomicU64::new(u64::MAX);
     // SAFETY: an operand of the call.
@@ -113,23 +116,23 @@ fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
         // SAFETY: operands of the call; only its output is written, and each image
         // has its own part of it.
         let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
-        for_images(ctx, &out, given + left, |images| {
-            let mut image = vec![T::ZERO; given];
-            let mut grads = vec![T::ZERO; left];
-            let mut at = vec![0i64; left];
+        for_images(ctx, &out, in_pixels + out_pixels, |images| {
+            let mut image = vec![T::ZERO; in_pixels];
+            let mut grads = vec![T::ZERO; out_pixels];
+            let mut at = vec![0i64; out_pixels];
             for number in images {
-                from.load(number * left, &mut grads);
-                indices.load(number * left, &mut at);
+                from.load(number * out_pixels, &mut grads);
+                indices.load(number * out_pixels, &mut at);
                 image.fill(T::ZERO);
                 for (k, (&at, &g)) in at.iter().zip(&grads).enumerate() {
                     match usize::try_from(at).ok().and_then(|at| image.get_mut(at)) {
                         Some(to) => *to += g,
                         None => {
-                            wrong.fetch_min((number * left + k) as u64, Relaxed);
+                            wrong.fetch_min((number * out_pixels + k) as u64, Relaxed);
                         }
                     }
                 }
-                to.store(number * given, &image);
+                to.store(number * in_pixels, &image);
             }
         });
     });
@@ -137,7 +140,7 @@ fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     if wrong != u64::MAX {
         let mut at = [0i64];
         indices.load(wrong as usize, &mut at);
-        anyhow::bail!("indices: {} at {wrong}: expected 0 to {}", at[0], given - 1);
+        anyhow::bail!("indices: {} at {wrong}: expected 0 to {}", at[0], in_pixels - 1);
     }
     Ok(())
 }
@@ -173,9 +176,9 @@ impl Means {
     }
 
     /// Returns adaptive windows, which cover the input evenly.
-    fn adaptive(given: &RawTensor<'_>, left: &RawTensor<'_>) -> Means {
+    fn adaptive(input: &RawTensor<'_>, output: &RawTensor<'_>) -> Means {
         let last = |t: &RawTensor<'_>| [t.shape[t.shape.len() - 2], t.shape[t.shape.len() - 1]];
-        let (given, left) = (last(given), last(left));
+        let (input, output) = (last(input), last(output));
         let part = |length: usize, count: usize, k: usize| {
             // u128 holds the product of any two lengths.
             let at = |k: usize| (k as u128) * (length as u128);
@@ -183,8 +186,8 @@ impl Means {
             let to = at(k + 1).div_ceil(count as u128) as usize;
             (from..to, to - from)
         };
-        let parts = [0, 1].map(|k| (0..left[k]).map(|n| part(given[k], left[k], n)).collect());
-        Means { parts, width: given[1], padded: false, divisor: None }
+        let parts = [0, 1].map(|k| (0..output[k]).map(|n| part(input[k], output[k], n)).collect());
+        Means { parts, width: input[1], padded: false, divisor: None }
     }
 
     fn divisor<T: Real>(&self, (rows, height): &Part, (columns, width): &Part) -> T {
@@ -208,17 +211,17 @@ impl Means {
     }
 
     fn forward(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (given, left) = (pixels(&x)?, pixels(&out)?);
+        let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
         ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(x.dtype, T => {
             // SAFETY: operands of the call; only its output is written, and each
             // image has its own part of it.
             let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
-            for_images(ctx, &x, given + left, |images| {
-                let mut image = vec![T::ZERO; given];
-                let mut means = vec![T::ZERO; left];
+            for_images(ctx, &x, in_pixels + out_pixels, |images| {
+                let mut image = vec![T::ZERO; in_pixels];
+                let mut means = vec![T::ZERO; out_pixels];
                 for number in images {
-                    from.load(number * given, &mut image);
+                    from.load(number * in_pixels, &mut image);
                     self.each(|window, rows, columns, divisor: T| {
                         let mut sum = T::ZERO;
                         for row in rows.clone() {
@@ -229,7 +232,7 @@ impl Means {
                         let empty = rows.is_empty() || columns.is_empty();
                         means[window] = if empty { T::ZERO } else { sum / divisor };
                     });
-                    to.store(number * left, &means);
+                    to.store(number * out_pixels, &means);
                 }
             });
         });
@@ -237,16 +240,16 @@ impl Means {
     }
 
     fn backward(&self, ctx: &KernelCtx<'_>, grad: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (given, left) = (pixels(&out)?, pixels(&grad)?);
+        let (in_pixels, out_pixels) = (pixels(&out)?, pixels(&grad)?);
         ensure!(grad.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(grad.dtype, T => {
             // SAFETY: as in `forward`.
             let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
-            for_images(ctx, &out, given + left, |images| {
-                let mut image = vec![T::ZERO; given];
-                let mut grads = vec![T::ZERO; left];
+            for_images(ctx, &out, in_pixels + out_pixels, |images| {
+                let mut image = vec![T::ZERO; in_pixels];
+                let mut grads = vec![T::ZERO; out_pixels];
                 for number in images {
-                    from.load(number * left, &mut grads);
+                    from.load(number * out_pixels, &mut grads);
                     image.fill(T::ZERO);
                     self.each(|window, rows, columns, divisor: T| {
                         let part = grads[window] / divisor;
@@ -255,7 +258,7 @@ impl Means {
                             row[columns.clone()].iter_mut().for_each(|v| *v += part);
                         }
                     });
-                    to.store(number * given, &image);
+                    to.store(number * in_pixels, &image);
                 }
             });
         });

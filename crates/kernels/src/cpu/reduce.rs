@@ -17,8 +17,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("any", |ctx| counted(ctx, |count, _| i64::from(count > 0))),
     ("all", |ctx| counted(ctx, |count, length| i64::from(count == length))),
     ("count_nonzero", |ctx| counted(ctx, |count, _| count)),
-    ("var", |ctx| spread(ctx, |variance| variance)),
-    ("std", |ctx| spread(ctx, f64::sqrt)),
+    ("var", |ctx| variance(ctx, |variance| variance)),
+    ("std", |ctx| variance(ctx, f64::sqrt)),
     ("linalg_vector_norm", norm),
     ("logsumexp", logsumexp),
 ];
@@ -72,7 +72,7 @@ fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
 /// Source of the combination: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a
 /// pairwise algorithm for computing sample variances", Stanford STAN-CS-79-773 (1979), equation
 /// 2.1.
-fn spread(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
+fn variance(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
     let correction = ctx.attrs().float("correction")?.unwrap_or(1.0);
     let leaf = |values: &[f64], _: usize| {
         let count = values.len() as f64;

@@ -84,9 +84,9 @@ fn distances(index: &RawTensor<'_>, length: usize, step: usize) -> Result<Vec<us
     for (number, offsets) in offsets.chunks_mut(CHUNK).enumerate() {
         let buffer = &mut buffer[..offsets.len()];
         elements.load(number * CHUNK, buffer);
-        for (position, &v) in offsets.iter_mut().zip(buffer.iter()) {
+        for (offset, &v) in offsets.iter_mut().zip(buffer.iter()) {
             let at = if v < 0 { v + length as i64 } else { v };
-            *position = (at as usize).wrapping_mul(step);
+            *offset = (at as usize).wrapping_mul(step);
         }
     }
     Ok(offsets)
