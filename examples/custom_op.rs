@@ -1,4 +1,4 @@
-//! An op from outside, with its schema and its kernel: called on a machine, and executed from an
+//! A user-defined op with its schema and its kernel: called on a machine, and executed from an
 //! execution trace that PyTorch recorded of a program with the same op.
 
 use std::path::Path;
@@ -11,10 +11,10 @@ use millstream::{DType, DeviceId, Error, Machine, MachineConfig, TensorSpec};
 use millstream_runner::{RunOptions, RunReport};
 use millstream_trace::{EtOptions, LoadOptions, load};
 
-/// The name by which PyTorch's traces call it, with its namespace.
+/// The name of the op in PyTorch's traces, with its namespace.
 const NAME: &str = "demo::scaled_square";
 
-/// `demo::scaled_square(x; a)`: a · x · x for every element.
+/// The op `demo::scaled_square(x; a)`: a · x · x for every element.
 struct ScaledSquare;
 
 impl Op for ScaledSquare {
@@ -30,12 +30,12 @@ impl Op for ScaledSquare {
         &[ArgDoc { name: "x", doc: "f32, any shape" }]
     }
 
-    // Named as in PyTorch's schema `demo::scaled_square(Tensor x, float a) -> Tensor`.
+    // The names of PyTorch's schema `demo::scaled_square(Tensor x, float a) -> Tensor`.
     fn attrs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "a", doc: "a number; 1 unless given" }]
+        &[ArgDoc { name: "a", doc: "a number; default 1" }]
     }
 
-    // Everything that can be wrong with a call is refused here, before anything runs.
+    // Refuses every invalid call before anything runs.
     fn signature(&self, call: CallSpec<'_>) -> millstream::Result<Signature> {
         let x = &call.inputs[0];
         if x.dtype != DType::F32 {
@@ -47,25 +47,25 @@ impl Op for ScaledSquare {
     }
 }
 
-/// The kernel: the inputs come first among the operands, then the new results.
+/// Computes the op. The operands of a kernel are the inputs, then the new results.
 fn scaled_square(ctx: &KernelCtx<'_>) -> Result<()> {
     let a = ctx.attrs().float("a")?.unwrap_or(1.0) as f32;
     let (x, y) = (ctx.operand(0)?, ctx.operand(1)?);
     let agree = x.dtype == DType::F32 && y.dtype == DType::F32 && x.shape == y.shape;
     ensure!(agree, "schema and kernel disagree");
     for k in 0..x.numel() {
-        // SAFETY: both are f32, which has been checked, and of this many elements; a kernel's
-        // operands are valid and aligned, and nobody else uses the result while it runs.
+        // SAFETY: both have this many f32 elements, as checked above. The operands of a kernel are
+        // valid and aligned, and nothing else uses the result while the kernel runs.
         unsafe {
-            let value = x.data.cast::<f32>().add(place(&x, k)).read();
-            y.data.cast::<f32>().add(place(&y, k)).write(a * value * value);
+            let value = x.data.cast::<f32>().add(offset(&x, k)).read();
+            y.data.cast::<f32>().add(offset(&y, k)).write(a * value * value);
         }
     }
     Ok(())
 }
 
-/// How far from the first element number `k` lies, counted in row-major order.
-fn place(tensor: &RawTensor<'_>, mut k: usize) -> usize {
+/// Returns the offset in elements of element `k`, counted in row-major order.
+fn offset(tensor: &RawTensor<'_>, mut k: usize) -> usize {
     let mut at = 0;
     for (&length, &stride) in tensor.shape.iter().zip(tensor.strides).rev() {
         at += k % length * stride;
@@ -91,7 +91,7 @@ pub(crate) fn call() -> Result<Vec<f32>> {
     Ok(bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect())
 }
 
-/// Executes a recorded program that has the op, and compares its outputs with PyTorch's.
+/// Executes a recorded program that contains the op and compares its outputs with those of PyTorch.
 ///
 /// # Errors
 /// None is expected.
@@ -102,7 +102,7 @@ pub(crate) fn from_trace() -> Result<RunReport> {
     kernels.register("cpu", NAME, Arc::new(scaled_square));
     let (ops, kernels) = (Arc::new(ops), Arc::new(kernels));
 
-    // The import asks the schema what the op gives, and the run needs its kernel.
+    // The import depends on the schema of the op, the run on its kernel.
     let et = EtOptions { ops: ops.clone(), ..EtOptions::default() };
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/custom_op/et.json");
     let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;

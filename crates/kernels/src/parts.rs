@@ -4,9 +4,9 @@
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
-use millstream_ops::join::is_skipped;
-use millstream_ops::shift::pads;
-use millstream_ops::views::{diagonal, part, select, slice};
+use millstream_ops::concat::is_skipped;
+use millstream_ops::rearrange::pads;
+use millstream_ops::views::{diagonal, narrow, select, slice};
 use millstream_types::{Dims, Layout};
 
 use crate::context::{KernelCtx, RawTensor};
@@ -53,7 +53,7 @@ fn cat(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
         }
         let agree = x.shape.len() == out.shape.len() && start + x.shape[dim] <= out.shape[dim];
         ensure!(agree, "{x:?} at {start} of {out:?}: schema and kernel disagree");
-        let place = part(&whole, dim, start, x.shape[dim])?;
+        let place = narrow(&whole, dim, start, x.shape[dim])?;
         (hands.copy)(ctx, x, view(&out, &place))?;
         start += x.shape[dim];
     }
@@ -105,8 +105,8 @@ fn pad(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
     ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
     let (mut from, mut to) = (layout(&x)?, layout(&out)?);
     for (k, p) in pads.iter().enumerate() {
-        from = part(&from, k, p.start, p.kept)?;
-        to = part(&to, k, p.before, p.kept)?;
+        from = narrow(&from, k, p.start, p.kept)?;
+        to = narrow(&to, k, p.before, p.kept)?;
     }
     if to.numel() < out.numel() {
         (hands.set)(ctx, out, value)?;

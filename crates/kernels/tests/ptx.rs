@@ -1,5 +1,5 @@
-//! Every kernel for NVIDIA devices compiles for the architectures of three generations. Needs NVRTC
-//! and no GPU; without it this is a visible skip, unless [`REQUIRE`] is set.
+//! Compiles every CUDA kernel for the architectures of three generations. Requires NVRTC but no
+//! GPU; without NVRTC, the test prints that it is skipped, unless [`REQUIRE`] is set.
 #![cfg(feature = "cuda")]
 
 use std::ffi::CString;
@@ -9,10 +9,11 @@ use millstream_ep::cuda::Compiler;
 /// The environment variable that makes a missing compiler a failure.
 const REQUIRE: &str = "MILLSTREAM_REQUIRE_NVRTC";
 
-/// Volta, Ampere, Hopper. CUDA 12 compiles for all three.
+/// Volta, Ampere and Hopper. CUDA 12 compiles for all three.
 const ARCHITECTURES: [(i32, i32); 3] = [(7, 0), (8, 0), (9, 0)];
 
-/// A compiler that compiles: the stand-in's, which tests may find first, does not.
+/// Returns a compiler that compiles. Tests may find the compiler of the stand-in first, which does
+/// not.
 fn compiler() -> Result<Compiler, String> {
     let compiler = Compiler::find(12_000).map_err(|error| format!("{error:#}"))?;
     let empty = c"extern \"C\" __global__ void empty() {}";
@@ -30,14 +31,14 @@ fn compiles(compiler: &Compiler, architecture: (i32, i32), (name, source): &(Str
     assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}: {ptx:.500}");
     let target = format!(".target sm_{}{}", architecture.0, architecture.1);
     assert!(ptx.contains(&target), "{name}: {ptx:.500}");
-    // What a kernel is said to take at once it also loads at once.
+    // Kernels that claim to process several elements at once must also load them at once.
     let of = name.split_once("__").map_or("", |(_, dtypes)| dtypes);
     if of.contains("_by") {
         assert!(loads_sixteen_bytes(&ptx), "{name} for {architecture:?}: {ptx}");
     }
 }
 
-/// Whether a kernel has an instruction that loads 16 bytes.
+/// Returns whether a kernel has an instruction that loads 16 bytes.
 fn loads_sixteen_bytes(ptx: &str) -> bool {
     let loads = ptx.lines().filter(|line| line.trim_start().starts_with("ld.global"));
     let wide = ["v4.u32", "v4.b32", "v4.f32", "v2.u64", "v2.b64", "v2.f64"];
@@ -58,7 +59,7 @@ fn every_source_compiles() {
     assert!(compiler.version().is_some_and(|version| version >= (12, 0)), "{compiler:?}");
     let sources = millstream_kernels::cuda::sources();
     assert!(sources.len() > 100, "{}", sources.len());
-    // Each architecture has a thread.
+    // One thread for each architecture.
     std::thread::scope(|scope| {
         for architecture in ARCHITECTURES {
             let (compiler, sources) = (&compiler, &sources);
@@ -70,9 +71,9 @@ fn every_source_compiles() {
     println!("{} kernels for {} architectures", sources.len(), ARCHITECTURES.len());
 }
 
-/// A mistake is told with the compiler's words and the line.
+/// The error of a mistake holds the compiler's message and the line.
 #[test]
-fn a_mistake_is_told() {
+fn errors_hold_the_message_and_the_line() {
     let Ok(compiler) = compiler() else { return println!("skipped: no compiler") };
     let error = compiler.compile(c"__global__ void broken() { int x = y; }", ARCHITECTURES[0]);
     let error = format!("{:#}", error.unwrap_err());

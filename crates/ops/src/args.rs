@@ -1,24 +1,24 @@
-//! Arguments that several ops share: numbers of any kind, dimensions counted from either end.
+//! Arguments that several ops share: scalars, dimensions, optional tensors.
 
 use millstream_types::{AttrValue, Attrs, DType, Error, Result};
 use smallvec::SmallVec;
 
-/// A number given as an argument.
+/// A scalar argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
 impl Scalar {
-    /// The argument called `name`, if it was given.
+    /// Returns the scalar argument `name`, if it was given.
     ///
     /// # Errors
-    /// It is there and no number.
+    /// Fails if the argument is not a scalar.
     pub fn of(attrs: &Attrs, name: &str) -> Result<Option<Scalar>> {
         match attrs.get(name) {
             None => Ok(None),
@@ -32,9 +32,9 @@ impl Scalar {
         }
     }
 
-    /// Whether a tensor of `dtype` can hold the number. An integer dtype holds whole numbers in
-    /// its range; a float dtype holds what does not round to an infinity, infinities and NaN;
-    /// bool holds everything, as "not zero".
+    /// Returns whether a tensor of `dtype` can hold the scalar. An integer dtype holds whole
+    /// numbers in its range. A float dtype holds infinities, NaN and finite numbers that do not
+    /// round to an infinity. Bool holds every scalar, as "nonzero".
     pub fn fits(self, dtype: DType) -> bool {
         let whole = |v: i128| match dtype {
             DType::I64 => i64::try_from(v).is_ok(),
@@ -49,8 +49,8 @@ impl Scalar {
             Scalar::Int(v) if dtype.is_float() => (v as f64).abs() < overflow(dtype),
             Scalar::Int(v) => whole(i128::from(v)),
             Scalar::Float(v) if dtype.is_float() => !v.is_finite() || v.abs() < overflow(dtype),
-            // An `i128` holds every f64 whose magnitude is below 2^127; the rest saturate, and
-            // are out of every dtype's range all the same.
+            // An `i128` holds every f64 whose magnitude is below 2^127. Larger ones saturate, and
+            // are out of the range of every dtype in any case.
             Scalar::Float(v) if dtype.is_int() => v.fract() == 0.0 && whole(v as i128),
             Scalar::Float(_) => true,
         }
@@ -67,10 +67,10 @@ impl std::fmt::Display for Scalar {
     }
 }
 
-/// The argument called `name`, one of the texts `allowed`, if it was given.
+/// Returns the text argument `name`, if it was given.
 ///
 /// # Errors
-/// It is there and none of them.
+/// Fails if the argument is not one of `allowed`.
 pub fn choice<'a>(attrs: &'a Attrs, name: &str, allowed: &[&str]) -> Result<Option<&'a str>> {
     match attrs.get(name) {
         None => Ok(None),
@@ -82,25 +82,32 @@ pub fn choice<'a>(attrs: &'a Attrs, name: &str, allowed: &[&str]) -> Result<Opti
     }
 }
 
-/// The argument of ops with optional tensors that says which of the tensors listed are left out, as
-/// a list of their numbers from 0.
+/// The argument that lists the absent tensors of an op with optional ones, by position from 0.
 pub const ABSENT: &str = "absent";
 
-/// Where each of an op's `listed` tensors stands among the `given` ones; `None` for one that is
-/// left out. Those at the end may be left out without being named in [`ABSENT`].
+/// Returns, for each of an op's `listed` tensors, its position among the `given` ones, or `None` if
+/// it is absent. Absent tensors at the end need not be listed in [`ABSENT`].
 ///
 /// # Errors
-/// A number that is out of range or named twice; more tensors than are left.
-pub fn present(attrs: &Attrs, listed: usize, given: usize) -> Result<SmallVec<[Option<usize>; 8]>> {
+/// Fails if a position is out of range or given twice, or if more tensors are given than remain.
+pub fn input_positions(
+    attrs: &Attrs,
+    listed: usize,
+    given: usize,
+) -> Result<SmallVec<[Option<usize>; 8]>> {
     let invalid = |message: String| Error::Invalid { what: "argument", message };
     let mut there: SmallVec<[bool; 8]> = SmallVec::from_elem(true, listed);
     for number in attrs.ints(ABSENT)?.unwrap_or_default() {
         match usize::try_from(number).ok().and_then(|n| there.get_mut(n)) {
             Some(there) if *there => *there = false,
-            Some(_) => return Err(invalid(format!("{ABSENT}: {number} is named twice"))),
+            Some(_) => {
+                return Err(invalid(format!(
+                    "{ABSENT}: expected each position once, got {number} twice"
+                )));
+            }
             None => {
                 return Err(invalid(format!(
-                    "{ABSENT}: {number}: expected numbers from 0 to {}",
+                    "{ABSENT}: expected positions from 0 to {}, got {number}",
                     listed.saturating_sub(1)
                 )));
             }
@@ -108,34 +115,34 @@ pub fn present(attrs: &Attrs, listed: usize, given: usize) -> Result<SmallVec<[O
     }
     let left = there.iter().filter(|there| **there).count();
     if given > left {
-        return Err(invalid(format!("{ABSENT}: {left} tensor(s) are left, and {given} are given")));
+        return Err(invalid(format!("{ABSENT}: expected at most {left} tensor(s), got {given}")));
     }
     let mut next = 0;
-    let place = |there: bool| {
-        let place = (there && next < given).then_some(next);
-        next += usize::from(place.is_some());
-        place
+    let position = |there: bool| {
+        let position = (there && next < given).then_some(next);
+        next += usize::from(position.is_some());
+        position
     };
-    Ok(there.into_iter().map(place).collect())
+    Ok(there.into_iter().map(position).collect())
 }
 
-/// The least magnitude that rounds to an infinity in a float dtype: halfway between the largest
-/// finite value and what would follow it, by IEEE 754's rounding to nearest, ties to even.
+/// Returns the least magnitude that rounds to an infinity in a float dtype: halfway between the
+/// largest finite value and its successor, by IEEE 754 rounding to nearest, ties to even.
 fn overflow(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65520.0,
-        // 2^128 less half a unit in the last place of 24 and of 8 bits.
+        // 2^128 minus half a unit in the last place, for 24 and for 8 bits of precision.
         DType::F32 => (2.0 - 2f64.powi(-24)) * 2f64.powi(127),
         DType::BF16 => (2.0 - 2f64.powi(-8)) * 2f64.powi(127),
         _ => f64::INFINITY,
     }
 }
 
-/// The dimension that `dim` names among `rank`; negative numbers count from the end. A tensor of
-/// no dimensions has, for this purpose, one.
+/// Returns the index of dimension `dim` of a tensor of `rank` dimensions. Negative numbers count
+/// from the end. A tensor without dimensions counts as having one.
 ///
 /// # Errors
-/// There is no such dimension.
+/// Fails if `dim` is out of range.
 pub fn dimension(dim: i64, rank: usize) -> Result<usize> {
     let count = rank.max(1) as i64;
     let at = if dim < 0 { dim.checked_add(count) } else { Some(dim) };
@@ -148,11 +155,11 @@ pub fn dimension(dim: i64, rank: usize) -> Result<usize> {
     }
 }
 
-/// An argument that must be there.
+/// Returns the value of a required argument, or an error if it is absent.
 pub(crate) fn required<T>(name: &str, value: Option<T>) -> Result<T> {
     value.ok_or_else(|| Error::Invalid {
         what: "argument",
-        message: format!("{name}: expected, and not given"),
+        message: format!("{name}: missing; this argument is required"),
     })
 }
 
@@ -192,12 +199,12 @@ mod tests {
     #[test]
     fn absent_tensors_leave_gaps() {
         let absent = |list: &[i64]| Attrs::new().with(ABSENT, list.to_vec());
-        let places = |attrs: &Attrs, given| present(attrs, 4, given).map(|p| p.to_vec());
-        assert_eq!(places(&Attrs::new(), 2), Ok(vec![Some(0), Some(1), None, None]));
-        assert_eq!(places(&absent(&[1]), 3), Ok(vec![Some(0), None, Some(1), Some(2)]));
-        assert_eq!(places(&absent(&[2, 1]), 1), Ok(vec![Some(0), None, None, None]));
+        let positions = |attrs: &Attrs, given| input_positions(attrs, 4, given).map(|p| p.to_vec());
+        assert_eq!(positions(&Attrs::new(), 2), Ok(vec![Some(0), Some(1), None, None]));
+        assert_eq!(positions(&absent(&[1]), 3), Ok(vec![Some(0), None, Some(1), Some(2)]));
+        assert_eq!(positions(&absent(&[2, 1]), 1), Ok(vec![Some(0), None, None, None]));
         for (list, given) in [(&[4][..], 1), (&[-1], 1), (&[1, 1], 1), (&[1], 4)] {
-            assert!(places(&absent(list), given).is_err(), "{list:?} {given}");
+            assert!(positions(&absent(list), given).is_err(), "{list:?} {given}");
         }
     }
 

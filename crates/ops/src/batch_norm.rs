@@ -1,45 +1,45 @@
-//! Normalisation over a batch, and its gradient.
+//! Batch normalisation and its gradient.
 //!
 //! | op | results |
 //! |---|---|
-//! | `native_batch_norm(x, weight?, bias?, running_mean?, running_var?; training, momentum=0.1, eps=1e-5)` | the result, means, 1 / deviations |
-//! | `native_batch_norm_backward(grad, x, weight?, running_mean?, running_var?, save_mean?, save_invstd?; train, eps=1e-5, output_mask)` | gradients for x, weight, bias |
+//! | `native_batch_norm(x, weight?, …)` | the result, means, reciprocal deviations |
+//! | `native_batch_norm_backward(grad, x, weight?, …)` | gradients for x, weight, bias |
 //!
-//! (x - mean) / √(variance + eps) · weight + bias for each channel, which is dimension 1. With
-//! `training`, mean and variance are those of x, and the running ones, if they are there, become
-//! (1 - momentum) · running + momentum · new, the variance corrected by n / (n - 1). Without, the
-//! running ones are taken, and the second and third results have no elements. The parameters may
-//! be f32 beside f16 and bf16, and so are the statistics then.
+//! The result is (x - mean) / √(variance + eps) · weight + bias for each channel; channels are
+//! dimension 1. With `training`, mean and variance are those of x, and the running statistics, if
+//! present, become (1 - momentum) · running + momentum · new, with the variance corrected by n/(n-1).
+//! Without `training`, the running statistics are used, and the second and third results have no
+//! elements. Beside f16 and bf16, the parameters may be f32; the statistics then are f32 too.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html>.
 
 use millstream_types::{Access, Result, TensorSpec};
 use smallvec::SmallVec;
 
-use crate::args::{present, required};
+use crate::args::{input_positions, required};
+use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
-use crate::expect;
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 const X: ArgDoc = arg("x", "[n,c,..]");
-const WEIGHT: ArgDoc = arg("weight", "[c]: factors; 1 unless given");
-const EPS: ArgDoc = arg("eps", "added to the variance; 1e-5 unless given");
+const WEIGHT: ArgDoc = arg("weight", "[c]: scale; default 1");
+const EPS: ArgDoc = arg("eps", "added to the variance; default 1e-5");
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "native_batch_norm",
-        summary: "channels with mean 0 and variance 1, times a weight, plus a bias",
+        summary: "normalises channels to mean 0 and variance 1, applies weight and bias",
         inputs: &[
             X,
             WEIGHT,
-            arg("bias", "[c]: added at the end; 0 unless given"),
-            arg("running_mean", "[c]; changed in place with training"),
-            arg("running_var", "[c]; changed in place with training"),
+            arg("bias", "[c]: added to the result; default 0"),
+            arg("running_mean", "[c]; updated in place in training"),
+            arg("running_var", "[c]; updated in place in training"),
         ],
         attrs: &[
-            arg("training", "whether mean and variance are those of x"),
-            arg("momentum", "the part of the new in the running ones; 0.1 unless given"),
+            arg("training", "use the mean and variance of x instead of the running ones"),
+            arg("momentum", "the weight of the new statistics in the running ones; default 0.1"),
             EPS,
         ],
         arity: Arity::Optional(1),
@@ -52,59 +52,70 @@ pub(crate) const OPS: &[Def] = &[
             arg("grad", "the gradient of the result, of x's shape and dtype"),
             X,
             WEIGHT,
-            arg("running_mean", "[c]; what counts without train"),
-            arg("running_var", "[c]; what counts without train"),
-            arg("save_mean", "[c], as given by the op; what counts with train"),
-            arg("save_invstd", "[c], as given by the op; what counts with train"),
+            arg("running_mean", "[c]; used if train is false"),
+            arg("running_var", "[c]; used if train is false"),
+            arg("save_mean", "[c], as returned by the op; used if train is true"),
+            arg("save_invstd", "[c], as returned by the op; used if train is true"),
         ],
         attrs: &[
-            arg("train", "whether mean and variance were those of x"),
+            arg("train", "whether the op ran in training"),
             EPS,
-            arg("output_mask", "three of 0 and 1: the gradients asked for, x, weight and bias"),
+            arg(
+                "output_mask",
+                "three flags, 0 or 1: which gradients to compute, of x, weight and bias",
+            ),
         ],
         arity: Arity::Optional(2),
         rule: backward,
     },
 ];
 
-/// The number of channels.
+/// Returns the number of channels.
 fn channels(op: &str, x: &TensorSpec) -> Result<usize> {
-    expect::floats(op, x)?;
+    checks::floats(op, x)?;
     match x.shape() {
         &[_, channels, ..] => Ok(channels),
-        _ => Err(refused(op, format!("expected two dimensions or more, got {}", x.brief()))),
+        _ => Err(refused(op, format!("expected two or more dimensions, got {}", x.brief()))),
     }
 }
 
 fn forward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "native_batch_norm";
-    let listed = expect::listed(call, 5)?;
+    let listed = checks::listed_inputs(call, 5)?;
     let [Some(x), weight, bias, mean, var] = listed[..] else {
         return Err(refused(op, "expected x"));
     };
     let channels = channels(op, x)?;
-    let dtype = expect::statistics(op, x, &listed[1..])?;
+    let dtype = checks::statistics_dtype(op, x, &listed[1..])?;
     let names = ["weight", "bias", "running_mean", "running_var"];
     for (name, spec) in names.into_iter().zip([weight, bias, mean, var]) {
-        expect::like(op, name, spec, dtype, &[channels])?;
+        checks::dtype_and_shape(op, name, spec, dtype, &[channels])?;
     }
     let training = required("training", call.attrs.bool("training")?)?;
     for name in ["momentum", "eps"] {
         call.attrs.float(name)?;
     }
     if mean.is_some() != var.is_some() {
-        return Err(refused(op, "expected running_mean and running_var, or neither, got one"));
+        return Err(refused(
+            op,
+            "expected both running_mean and running_var or neither, got one of them",
+        ));
     }
     if !training && mean.is_none() {
-        return Err(refused(op, "without training: expected running_mean and running_var"));
+        return Err(refused(
+            op,
+            "training is false: expected running_mean and running_var, got neither",
+        ));
     }
     let mut accesses: SmallVec<[Access; 4]> = SmallVec::from_elem(Access::Read, call.inputs.len());
     if training {
-        let places = present(call.attrs, 5, call.inputs.len())?;
-        for at in places[3..].iter().copied().flatten() {
+        let positions = input_positions(call.attrs, 5, call.inputs.len())?;
+        for at in positions[3..].iter().copied().flatten() {
             let running = &call.inputs[at];
             if running.layout.may_overlap_itself() {
-                let message = format!("{running} names elements more than once");
+                let message = format!(
+                    "{running} has overlapping elements and cannot be updated; pass a copy"
+                );
                 return Err(refused(op, message));
             }
             accesses[at] = Access::ReadWrite;
@@ -118,30 +129,30 @@ fn forward(call: CallSpec<'_>) -> Result<Signature> {
 
 fn backward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "native_batch_norm_backward";
-    let listed = expect::listed(call, 7)?;
+    let listed = checks::listed_inputs(call, 7)?;
     let [Some(grad), Some(x), weight, ref statistics @ ..] = listed[..] else {
         return Err(refused(op, "expected grad and x"));
     };
     let channels = channels(op, x)?;
-    expect::like(op, "grad", Some(grad), x.dtype, x.shape())?;
-    let dtype = expect::statistics(op, x, &[weight])?;
-    expect::like(op, "weight", weight, dtype, &[channels])?;
+    checks::dtype_and_shape(op, "grad", Some(grad), x.dtype, x.shape())?;
+    let dtype = checks::statistics_dtype(op, x, &[weight])?;
+    checks::dtype_and_shape(op, "weight", weight, dtype, &[channels])?;
     let train = required("train", call.attrs.bool("train")?)?;
     call.attrs.float("eps")?;
     let names = ["running_mean", "running_var", "save_mean", "save_invstd"];
     for (at, (name, spec)) in names.into_iter().zip(statistics).enumerate() {
-        // Of those that do not count, PyTorch gives some without elements.
+        // PyTorch passes some of the unused statistics without elements.
         if (at >= 2) != train {
             continue;
         }
         let Some(spec) = spec else {
-            return Err(refused(op, format!("{name}: expected, and not given")));
+            return Err(refused(op, format!("{name}: missing; this tensor is required")));
         };
-        expect::floats(op, spec)?;
-        expect::shape(op, name, spec, &[channels])?;
+        checks::floats(op, spec)?;
+        checks::shape(op, name, spec, &[channels])?;
     }
     let parameters = TensorSpec::contiguous(dtype, &[channels])?;
     let x_grad = TensorSpec::new(x.dtype, layouts::suggested(x, x.shape())?)?;
-    let mask = expect::mask(call.attrs, 3)?;
-    Ok(expect::masked(call, [x_grad, parameters.clone(), parameters], &mask))
+    let mask = checks::mask(call.attrs, 3)?;
+    Ok(checks::masked_outputs(call, [x_grad, parameters.clone(), parameters], &mask))
 }

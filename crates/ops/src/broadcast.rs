@@ -1,14 +1,14 @@
-//! The rules of broadcasting.
+//! Broadcasting of shapes.
 
 use millstream_types::{Dims, Error, Result};
 
-/// The shape that two shapes broadcast to: aligned at the last dimension, each pair of lengths
-/// must be equal or one of them 1; a missing dimension counts as 1.
+/// Returns the shape that two shapes broadcast to. Shapes are aligned at the last dimension; a
+/// missing dimension counts as 1; the lengths of each pair must be equal or one of them 1.
 ///
 /// Source: <https://numpy.org/doc/stable/user/basics.broadcasting.html>.
 ///
 /// # Errors
-/// A pair of lengths that differ, neither of which is 1.
+/// Fails if the lengths of a pair differ and neither is 1.
 pub fn broadcast(a: &[usize], b: &[usize]) -> Result<Dims> {
     let rank = a.len().max(b.len());
     let at = |s: &[usize], k: usize| (k + s.len()).checked_sub(rank).map_or(1, |i| s[i]);

@@ -1,19 +1,19 @@
-//! Operations in which all ranks of a program take part.
+//! Collectives: ops in which all ranks of a program take part.
 //!
 //! | op | what it does |
 //! |---|---|
-//! | `allreduce_(x...; op="sum", round)` | each x becomes the sum, product, greatest, least or mean of all ranks' |
-//! | `broadcast_(x...; root, round)` | each x becomes the root's |
-//! | `allgather_(out, x; round)` | out becomes all ranks' x, rank by rank |
-//! | `reduce_scatter_(out, x; op="sum", round)` | out becomes this rank's part of the sum of all x |
+//! | `allreduce_(x...; op="sum", round)` | each x becomes the reduction over all ranks |
+//! | `broadcast_(x...; root, round)` | each x becomes that of the root |
+//! | `allgather_(out, x; round)` | out becomes the x of all ranks, in rank order |
+//! | `reduce_scatter_(out, x; op="sum", round)` | out becomes this rank's part of the reduced x |
 //! | `alltoall_(out, x; output_splits, input_splits, round)` | part k of x goes to rank k |
 //! | `send(x...; to, tag)`, `recv_(x...; from, tag)` | from one rank to another |
 //!
-//! `round` numbers the operations that all ranks take part in, in the order of the program: ranks
-//! that come to the same round mean the same one. Sums are in the order of the ranks, so all ranks
-//! have the same bits. A send does not wait for its receiver.
+//! `round` numbers the collectives in program order; ranks match collectives by round, not by
+//! arrival. Reductions combine in rank order, so all ranks get the same bits. A send does not wait
+//! for its receiver.
 //!
-//! Source of the meanings: <https://docs.pytorch.org/docs/stable/distributed.html>.
+//! Source of the semantics: <https://docs.pytorch.org/docs/stable/distributed.html>.
 
 use millstream_types::{Access, DType, Result, TensorSpec};
 use smallvec::SmallVec;
@@ -25,49 +25,52 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 pub(crate) const OPS: &[Def] =
     &[ALLREDUCE, BROADCAST, ALLGATHER, REDUCE_SCATTER, ALLTOALL, SEND, RECV];
 
-/// Whether an op is one of these.
+/// Returns whether an op is a collective, a send or a receive.
 pub fn is(op: &str) -> bool {
     OPS.iter().any(|def| def.name == op)
 }
 
-const ROUND: ArgDoc = arg("round", "which operation of all ranks this is, from 0 in program order");
-const REDUCTION: ArgDoc = arg("op", "sum, product, min, max or mean; sum unless given");
-const EACH: &[ArgDoc] = &[arg("x", "any shape, no element twice; overwritten; any number of them")];
+const ROUND: ArgDoc =
+    arg("round", "the number of this collective in program order, from 0; the same on all ranks");
+const REDUCTION: ArgDoc =
+    arg("op", "\"sum\", \"product\", \"min\", \"max\" or \"mean\"; default \"sum\"");
+const EACH: &[ArgDoc] =
+    &[arg("x", "any shape, without overlapping elements; overwritten; any number of them")];
 const PAIR: &[ArgDoc] = &[
-    arg("out", "no element twice; overwritten"),
-    arg("x", "of out's dtype; all ranks' have the same shape"),
+    arg("out", "without overlapping elements; overwritten"),
+    arg("x", "out's dtype; the same shape on all ranks"),
 ];
 
-/// How elements of several ranks become one.
+/// A reduction over ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// Their sum.
+pub enum ReduceOp {
+    /// The sum.
     Sum,
-    /// Their product.
+    /// The product.
     Product,
-    /// The least of them.
+    /// The minimum.
     Min,
-    /// The greatest of them.
+    /// The maximum.
     Max,
-    /// Their sum divided by how many there are.
+    /// The sum divided by the number of ranks.
     Mean,
 }
 
-impl Reduction {
-    /// The reduction that the argument `op` names.
+impl ReduceOp {
+    /// Returns the reduction that the argument `op` names; the sum by default.
     ///
     /// # Errors
-    /// It names none.
-    pub fn of(attrs: &millstream_types::Attrs) -> Result<Reduction> {
+    /// Fails if `op` is not the name of a reduction.
+    pub fn of(attrs: &millstream_types::Attrs) -> Result<ReduceOp> {
         use millstream_types::{AttrValue, Error};
         match attrs.get("op") {
-            None => Ok(Reduction::Sum),
+            None => Ok(ReduceOp::Sum),
             Some(AttrValue::Str(name)) => match name.as_str() {
-                "sum" => Ok(Reduction::Sum),
-                "product" => Ok(Reduction::Product),
-                "min" => Ok(Reduction::Min),
-                "max" => Ok(Reduction::Max),
-                "mean" => Ok(Reduction::Mean),
+                "sum" => Ok(ReduceOp::Sum),
+                "product" => Ok(ReduceOp::Product),
+                "min" => Ok(ReduceOp::Min),
+                "max" => Ok(ReduceOp::Max),
+                "mean" => Ok(ReduceOp::Mean),
                 _ => Err(Error::Unknown {
                     what: "reduction",
                     name: name.clone(),
@@ -87,7 +90,7 @@ impl Reduction {
 
 const ALLREDUCE: Def = Def {
     name: "allreduce_",
-    summary: "combines each tensor with those of all ranks, in the order of the ranks",
+    summary: "replaces each tensor by its reduction over all ranks, in rank order",
     inputs: EACH,
     attrs: &[REDUCTION, ROUND],
     arity: Arity::Many(1),
@@ -100,9 +103,9 @@ const ALLREDUCE: Def = Def {
 
 const BROADCAST: Def = Def {
     name: "broadcast_",
-    summary: "gives all ranks the root's tensors",
+    summary: "replaces the tensors of all ranks by those of the root",
     inputs: EACH,
-    attrs: &[arg("root", "the rank whose tensors they are"), ROUND],
+    attrs: &[arg("root", "the rank whose tensors are sent"), ROUND],
     arity: Arity::Many(1),
     rule: |call| {
         round(call)?;
@@ -113,7 +116,7 @@ const BROADCAST: Def = Def {
 
 const ALLGATHER: Def = Def {
     name: "allgather_",
-    summary: "puts all ranks' tensors into one, rank by rank",
+    summary: "concatenates the tensors of all ranks into out, in rank order",
     inputs: PAIR,
     attrs: &[ROUND],
     arity: Arity::Listed,
@@ -122,7 +125,7 @@ const ALLGATHER: Def = Def {
 
 const REDUCE_SCATTER: Def = Def {
     name: "reduce_scatter_",
-    summary: "combines all ranks' tensors and keeps this rank's part",
+    summary: "reduces the tensors of all ranks and writes this rank's part to out",
     inputs: PAIR,
     attrs: &[REDUCTION, ROUND],
     arity: Arity::Listed,
@@ -134,11 +137,11 @@ const REDUCE_SCATTER: Def = Def {
 
 const ALLTOALL: Def = Def {
     name: "alltoall_",
-    summary: "gives part k of a tensor to rank k, along the first dimension",
+    summary: "sends part k of x to rank k, along the first dimension",
     inputs: PAIR,
     attrs: &[
-        arg("output_splits", "rows from each rank; equal parts unless given"),
-        arg("input_splits", "rows for each rank; equal parts unless given"),
+        arg("output_splits", "rows received from each rank; default equal parts"),
+        arg("input_splits", "rows sent to each rank; default equal parts"),
         ROUND,
     ],
     arity: Arity::Listed,
@@ -150,7 +153,9 @@ const ALLTOALL: Def = Def {
             let rows = tensor.shape().first().copied().unwrap_or(1) as i128;
             let total: i128 = splits.iter().map(|&s| i128::from(s)).sum();
             if splits.iter().any(|s| *s < 0) || total != rows {
-                let message = format!("{name}: {splits:?} do not share out {rows} row(s)");
+                let message = format!(
+                    "{name}: expected 0 or more each, {rows} row(s) in total, got {splits:?}"
+                );
                 return Err(refused("alltoall_", message));
             }
         }
@@ -160,11 +165,11 @@ const ALLTOALL: Def = Def {
 
 const SEND: Def = Def {
     name: "send",
-    summary: "sends tensors to another rank, and does not wait until they are received",
+    summary: "sends tensors to another rank without waiting for their receipt",
     inputs: &[arg("x", "any shape; any number of them")],
     attrs: &[
         arg("to", "the rank that receives them"),
-        arg("tag", "tells messages apart; 0 unless given"),
+        arg("tag", "distinguishes messages between the same ranks; default 0"),
     ],
     arity: Arity::Many(1),
     rule: |call| {
@@ -180,11 +185,11 @@ const SEND: Def = Def {
 
 const RECV: Def = Def {
     name: "recv_",
-    summary: "waits for tensors that another rank sends",
+    summary: "waits for the tensors that another rank sends and writes them to x",
     inputs: EACH,
     attrs: &[
         arg("from", "the rank that sends them"),
-        arg("tag", "tells messages apart; 0 unless given"),
+        arg("tag", "distinguishes messages between the same ranks; default 0"),
     ],
     arity: Arity::Many(1),
     rule: |call| {
@@ -204,16 +209,18 @@ fn round(call: CallSpec<'_>) -> Result<()> {
 fn rank(call: CallSpec<'_>, name: &str) -> Result<()> {
     match required(name, call.attrs.int(name)?)? {
         0.. => Ok(()),
-        other => Err(refused("a collective", format!("{name}: expected a rank, got {other}"))),
+        other => {
+            Err(refused("a collective", format!("{name}: expected a rank, 0 or more, got {other}")))
+        }
     }
 }
 
 fn reduces(call: CallSpec<'_>, op: &str, x: &TensorSpec) -> Result<()> {
-    let reduction = Reduction::of(call.attrs)?;
-    if reduction == Reduction::Mean && !x.dtype.is_float() {
-        return Err(refused(op, format!("a mean of {} is no {}", x.brief(), x.dtype)));
+    let reduction = ReduceOp::of(call.attrs)?;
+    if reduction == ReduceOp::Mean && !x.dtype.is_float() {
+        return Err(refused(op, format!("op: mean expects floats, got {}", x.brief())));
     }
-    if x.dtype == DType::Bool && !matches!(reduction, Reduction::Min | Reduction::Max) {
+    if x.dtype == DType::Bool && !matches!(reduction, ReduceOp::Min | ReduceOp::Max) {
         return Err(refused(op, format!("expected numbers, got {}", x.brief())));
     }
     Ok(())
@@ -221,7 +228,10 @@ fn reduces(call: CallSpec<'_>, op: &str, x: &TensorSpec) -> Result<()> {
 
 fn in_place(call: CallSpec<'_>, op: &str, access: Access) -> Result<Signature> {
     if let Some(x) = call.inputs.iter().find(|x| x.layout.may_overlap_itself()) {
-        return Err(refused(op, format!("{x} names elements more than once")));
+        return Err(refused(
+            op,
+            format!("{x} has overlapping elements and cannot be written; pass a copy"),
+        ));
     }
     Ok(Signature {
         accesses: SmallVec::from_elem(access, call.inputs.len()),
@@ -234,10 +244,16 @@ fn pair(call: CallSpec<'_>, op: &str) -> Result<Signature> {
     round(call)?;
     let (out, x) = (&call.inputs[0], &call.inputs[1]);
     if out.dtype != x.dtype {
-        return Err(refused(op, format!("{} from {}: dtypes differ", out.brief(), x.brief())));
+        return Err(refused(
+            op,
+            format!("expected one dtype, got {} and {}", out.brief(), x.brief()),
+        ));
     }
     if out.layout.may_overlap_itself() {
-        return Err(refused(op, format!("{out} names elements more than once")));
+        return Err(refused(
+            op,
+            format!("{out} has overlapping elements and cannot be written; pass another"),
+        ));
     }
     Ok(Signature {
         accesses: SmallVec::from_iter([Access::Write, Access::Read]),

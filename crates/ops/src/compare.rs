@@ -1,55 +1,56 @@
-//! Comparisons, and logic on truth values and bits.
+//! Comparisons, logic and bitwise ops.
 //!
 //! | ops | result | dtypes |
 //! |---|---|---|
 //! | `eq`, `ne`, `lt`, `le`, `gt`, `ge` | bool; with NaN only `ne` is true | all |
-//! | `logical_and`, `logical_or`, `logical_not` | bool, of "not zero" | all |
-//! | `bitwise_and`, `bitwise_or`, `bitwise_xor`, `bitwise_not` | bit by bit; of bool the logic | integers and bool |
-//! | `__lshift__`, `__rshift__` | bits moved; by less than 0 or by all bits: as if by many | integers |
+//! | `logical_and`, `logical_or`, `logical_not` | bool, of "nonzero" | all |
+//! | `bitwise_and`, `bitwise_or`, `bitwise_xor`, `bitwise_not` | bit by bit | integers, bool |
+//! | `__lshift__`, `__rshift__` | bits shifted | integers |
 //!
-//! Operands are converted to their common dtype first, as for sums. Those of two tensors but
-//! `logical_and` and `logical_or` take a number called `other` as the second. Logic on truth values
-//! and bits exists in place as well, with a `_` after the name.
+//! Operands are converted to their common dtype first, as in [`crate::arith`]. Bitwise ops on bool
+//! are logical. A shift by a negative number or by all bits or more shifts every bit out. The ops
+//! of two tensors, except `logical_and` and `logical_or`, accept a number `other` in place of the
+//! second. Logical and bitwise ops have an in-place form whose name ends in `_`.
 //!
 //! Source: the ops of the same names in <https://docs.pytorch.org/docs/stable/torch.html>.
 
 use millstream_types::{DType, Result};
 
 use crate::def::{Arity, arg};
-use crate::elementwise::{OTHER, briefs, common, elementwise, or_number, refuse};
+use crate::elementwise::{OTHER, briefs, common, elementwise, refuse, with_number};
 use crate::schema::{ArgDoc, CallSpec};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const XY: &[ArgDoc] = &[arg("x", "any shape"), arg("y", "a shape that broadcasts with x")];
-const NUMBER: &[ArgDoc] = &[arg(OTHER, "a number in y's place")];
+const NUMBER: &[ArgDoc] = &[arg(OTHER, "a number in place of y")];
 
 elementwise! {
     OPS = new;
     ("eq", "whether x and y are equal", XY, NUMBER, Arity::Optional(1), truth);
     ("ne", "whether x and y are not equal", XY, NUMBER, Arity::Optional(1), truth);
     ("lt", "whether x is less than y", XY, NUMBER, Arity::Optional(1), truth);
-    ("le", "whether x is not more than y", XY, NUMBER, Arity::Optional(1), truth);
-    ("gt", "whether x is more than y", XY, NUMBER, Arity::Optional(1), truth);
-    ("ge", "whether x is not less than y", XY, NUMBER, Arity::Optional(1), truth);
-    ("__lshift__", "the bits of x moved up by y places", XY, NUMBER, Arity::Optional(1), shift);
-    ("__rshift__", "the bits of x moved down by y places, the sign kept", XY, NUMBER,
+    ("le", "whether x is less than or equal to y", XY, NUMBER, Arity::Optional(1), truth);
+    ("gt", "whether x is greater than y", XY, NUMBER, Arity::Optional(1), truth);
+    ("ge", "whether x is greater than or equal to y", XY, NUMBER, Arity::Optional(1), truth);
+    ("__lshift__", "x shifted left by y bits", XY, NUMBER, Arity::Optional(1), shift);
+    ("__rshift__", "x shifted right by y bits, keeping the sign", XY, NUMBER,
      Arity::Optional(1), shift);
 }
 
 elementwise! {
     LOGIC = new, LOGIC_IN_PLACE = in place;
-    ("logical_and", "whether neither is zero", XY, &[], Arity::Listed, truth_of_all);
-    ("logical_or", "whether either is not zero", XY, &[], Arity::Listed, truth_of_all);
+    ("logical_and", "whether x and y are both nonzero", XY, &[], Arity::Listed, truth_of_all);
+    ("logical_or", "whether x or y is nonzero", XY, &[], Arity::Listed, truth_of_all);
     ("logical_not", "whether x is zero", X, &[], Arity::Listed, truth_of_all);
-    ("bitwise_and", "the bits that both have", XY, NUMBER, Arity::Optional(1), bits);
-    ("bitwise_or", "the bits that either has", XY, NUMBER, Arity::Optional(1), bits);
-    ("bitwise_xor", "the bits that one has and not the other", XY, NUMBER, Arity::Optional(1),
+    ("bitwise_and", "the bitwise and of x and y", XY, NUMBER, Arity::Optional(1), bits);
+    ("bitwise_or", "the bitwise or of x and y", XY, NUMBER, Arity::Optional(1), bits);
+    ("bitwise_xor", "the bitwise exclusive or of x and y", XY, NUMBER, Arity::Optional(1),
      bits);
-    ("bitwise_not", "the bits that x does not have", X, &[], Arity::Listed, bits_of_one);
+    ("bitwise_not", "the bitwise complement of x", X, &[], Arity::Listed, bits_of_one);
 }
 
 fn truth(call: CallSpec<'_>) -> Result<DType> {
-    or_number(call, 2, OTHER)?;
+    with_number(call, 2, OTHER)?;
     Ok(DType::Bool)
 }
 
@@ -58,7 +59,7 @@ fn truth_of_all(_: CallSpec<'_>) -> Result<DType> {
 }
 
 fn bits(call: CallSpec<'_>) -> Result<DType> {
-    whole(call, or_number(call, 2, OTHER)?.0)
+    whole(call, with_number(call, 2, OTHER)?.0)
 }
 
 fn bits_of_one(call: CallSpec<'_>) -> Result<DType> {
@@ -74,7 +75,10 @@ fn shift(call: CallSpec<'_>) -> Result<DType> {
 
 fn whole(call: CallSpec<'_>, common: DType) -> Result<DType> {
     if common.is_float() {
-        let message = format!("expected integers or bool, got {common} of {}", briefs(call.inputs));
+        let message = format!(
+            "expected integers or bool, got {common} as the common dtype of {}",
+            briefs(call.inputs)
+        );
         return refuse("dtype", message);
     }
     Ok(common)

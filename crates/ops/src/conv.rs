@@ -2,87 +2,92 @@
 //!
 //! | op | results |
 //! |---|---|
-//! | `convolution(x, weight, bias?; stride, padding, dilation, transposed, output_padding, groups)` | the convolution |
-//! | `convolution_backward(grad, x, weight; bias_sizes, .., groups, output_mask)` | gradients for x, weight, bias |
+//! | `convolution(x, weight, bias?; …)` | the convolution |
+//! | `convolution_backward(grad, x, weight; …)` | gradients for x, weight, bias |
 //!
-//! x is `[n,c,..]` with one to three dimensions of places. A weight is `[out,c/groups,..]`, and
-//! transposed `[c,out/groups,..]`. Stride, padding, dilation and output padding are one number or
-//! one for each dimension of places: 1, 0, 1 and 0 unless given. Floats of one dtype; f16 and bf16
-//! are computed in f32 and rounded once. Of the gradients those are results that `output_mask` asks
-//! for. Results are channels-last if x or weight is.
+//! x is `[n,c,..]` with one to three spatial dimensions. A weight is `[out,c/groups,..]`, or
+//! `[c,out/groups,..]` for a transposed convolution. Stride, padding, dilation and output padding
+//! are one number or one for each spatial dimension; the defaults are 1, 0, 1 and 0. All tensors
+//! have one float dtype; f16 and bf16 are computed in f32 and rounded once. `output_mask` selects
+//! the gradients to return. Results are channels-last if x or weight is.
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html>.
 
 use millstream_types::{Attrs, DType, Dims, Result, TensorSpec};
 
+use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
-use crate::expect;
 use crate::layouts;
 use crate::matmul::WORKSPACE_ALIGN;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-/// The dimensions of places that everything is computed with; fewer are filled up in front with
+/// The number of spatial dimensions of every computation. Fewer are filled up in front with
 /// dimensions of length 1.
-pub const PLACES: usize = 3;
+pub const SPATIAL_DIMS: usize = 3;
 
-/// The largest stride, padding, dilation or output padding.
+/// The greatest stride, padding, dilation or output padding.
 const MOST: i64 = i32::MAX as i64;
 
-/// A convolution from an image to a map. A transposed one goes from the map to the image: it is
-/// computed as the gradient of the other.
+/// A convolution from an image to a feature map. A transposed convolution goes from the map to the
+/// image: it is computed as the gradient of the other direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conv {
-    /// How many images.
+    /// The number of images.
     pub batch: usize,
-    /// Parts that channels are cut into, each convolved by itself.
+    /// The number of groups of channels, each convolved separately.
     pub groups: usize,
-    /// Channels of one group of the image.
+    /// The channels in one group of the image.
     pub image_channels: usize,
-    /// Channels of one group of the map.
+    /// The channels in one group of the map.
     pub map_channels: usize,
-    /// Places of the image.
-    pub image: [usize; PLACES],
-    /// Places of the map.
-    pub map: [usize; PLACES],
-    /// Places of the weight.
-    pub kernel: [usize; PLACES],
-    /// Places of the image from one of the map to the next.
-    pub stride: [usize; PLACES],
-    /// Places before the image begins.
-    pub padding: [usize; PLACES],
-    /// Places of the image from one of the weight to the next.
-    pub dilation: [usize; PLACES],
-    /// Whether the map is what is given.
+    /// The spatial lengths of the image.
+    pub image: [usize; SPATIAL_DIMS],
+    /// The spatial lengths of the map.
+    pub map: [usize; SPATIAL_DIMS],
+    /// The spatial lengths of the weight.
+    pub kernel: [usize; SPATIAL_DIMS],
+    /// The steps in the image between neighbouring elements of the map.
+    pub stride: [usize; SPATIAL_DIMS],
+    /// The numbers of padded elements before the image.
+    pub padding: [usize; SPATIAL_DIMS],
+    /// The steps in the image between neighbouring elements of the weight.
+    pub dilation: [usize; SPATIAL_DIMS],
+    /// Whether the op's input is the map instead of the image.
     pub transposed: bool,
 }
 
 impl Conv {
-    /// The convolution of tensors of these shapes.
+    /// Returns the convolution of tensors of these shapes.
     ///
     /// # Errors
-    /// Shapes or arguments that do not fit.
+    /// Fails if shapes or arguments do not match.
     pub fn new(attrs: &Attrs, x: &[usize], weight: &[usize]) -> Result<Conv> {
         let bad = |message: String| refused("convolution", message);
         let rank = x.len().wrapping_sub(2);
-        if !(1..=PLACES).contains(&rank) || weight.len() != x.len() {
-            let expected = "expected three to five dimensions, the same number for both";
-            return Err(bad(format!("{expected}: got {x:?} and {weight:?}")));
+        if !(1..=SPATIAL_DIMS).contains(&rank) || weight.len() != x.len() {
+            let expected = "expected x and weight of the same three to five dimensions";
+            return Err(bad(format!("{expected}, got {x:?} and {weight:?}")));
         }
         if x[1..].contains(&0) || weight.contains(&0) {
-            return Err(bad(format!("expected channels and places, got {x:?} and {weight:?}")));
+            return Err(bad(format!(
+                "expected no dimension of length 0 but the batch, got {x:?} and {weight:?}"
+            )));
         }
         let transposed = attrs.bool("transposed")?.unwrap_or(false);
         let groups = match attrs.int("groups")?.unwrap_or(1) {
             groups @ 1..=MOST => groups as usize,
             other => return Err(bad(format!("groups: expected 1 or more, got {other}"))),
         };
-        // Of the weight, dimension 0 has the channels of the map.
+        // Dimension 0 of the weight holds the channels of the map.
         let given = if transposed { weight[0] } else { weight[1].saturating_mul(groups) };
         if given != x[1] || !weight[0].is_multiple_of(groups) {
-            return Err(bad(format!("{groups} group(s) of {x:?} do not go with {weight:?}")));
+            return Err(bad(format!(
+                "the channels of {x:?} in {groups} group(s) do not match the weight {weight:?}"
+            )));
         }
-        let list = |name: &str, least: i64, fill: usize| places(attrs, name, rank, least, fill);
+        let list =
+            |name: &str, least: i64, fill: usize| spatial_numbers(attrs, name, rank, least, fill);
         let (stride, dilation) = (list("stride", 1, 1)?, list("dilation", 1, 1)?);
         let (padding, extra) = (list("padding", 0, 0)?, list("output_padding", 0, 0)?);
         let mut conv = Conv {
@@ -90,16 +95,16 @@ impl Conv {
             groups,
             image_channels: weight[1],
             map_channels: weight[0] / groups,
-            image: [1; PLACES],
-            map: [1; PLACES],
-            kernel: [1; PLACES],
+            image: [1; SPATIAL_DIMS],
+            map: [1; SPATIAL_DIMS],
+            kernel: [1; SPATIAL_DIMS],
             stride,
             padding,
             dilation,
             transposed,
         };
-        let skipped = PLACES - rank;
-        for k in skipped..PLACES {
+        let skipped = SPATIAL_DIMS - rank;
+        for k in skipped..SPATIAL_DIMS {
             let (given, kernel) = (x[2 + k - skipped], weight[2 + k - skipped]);
             conv.kernel[k] = kernel;
             let reach = dilation[k] as i128 * (kernel as i128 - 1) + 1;
@@ -111,10 +116,13 @@ impl Conv {
             };
             let result = usize::try_from(result).ok().filter(|&r| r > 0);
             let Some(result) = result else {
-                return Err(bad(format!("nothing is left of {x:?} with a weight {weight:?}")));
+                return Err(bad(format!(
+                    "no elements in the result of {x:?} with a weight {weight:?}; change padding"
+                )));
             };
             if transposed && extra[k] >= stride[k].max(dilation[k]) {
-                let message = "output_padding: expected less than the stride or the dilation";
+                let message =
+                    "output_padding: expected less than the larger of stride and dilation";
                 return Err(bad(format!("{message}, got {}", extra[k])));
             }
             (conv.image[k], conv.map[k]) =
@@ -123,65 +131,65 @@ impl Conv {
         Ok(conv)
     }
 
-    /// The number of channels of the op's result.
+    /// Returns the number of channels of the op's result.
     pub fn channels(&self) -> usize {
         self.groups * if self.transposed { self.image_channels } else { self.map_channels }
     }
 
-    /// The shape of the op's result, for `rank` dimensions of places.
+    /// Returns the shape of the op's result, for `rank` spatial dimensions.
     fn result(&self, rank: usize) -> Dims {
-        let places = if self.transposed { self.image } else { self.map };
+        let lengths = if self.transposed { self.image } else { self.map };
         let mut shape = Dims::from_slice(&[self.batch, self.channels()]);
-        shape.extend_from_slice(&places[PLACES - rank..]);
+        shape.extend_from_slice(&lengths[SPATIAL_DIMS - rank..]);
         shape
     }
 }
 
-/// An argument with a number for each dimension of places, those in front filled up.
-fn places(
+/// Returns an argument with a number for each spatial dimension, filled up in front.
+fn spatial_numbers(
     attrs: &Attrs,
     name: &str,
     rank: usize,
     least: i64,
     fill: usize,
-) -> Result<[usize; PLACES]> {
-    let mut result = [fill; PLACES];
+) -> Result<[usize; SPATIAL_DIMS]> {
+    let mut result = [fill; SPATIAL_DIMS];
     let Some(given) = attrs.ints(name)? else { return Ok(result) };
     let valid = given.iter().all(|v| (least..=MOST).contains(v));
     if !valid || (given.len() != rank && given.len() != 1) {
         let expected = format!("expected one or {rank} numbers from {least} to {MOST}");
         return Err(refused("convolution", format!("{name}: {expected}, got {given:?}")));
     }
-    for (k, to) in result[PLACES - rank..].iter_mut().enumerate() {
+    for (k, to) in result[SPATIAL_DIMS - rank..].iter_mut().enumerate() {
         *to = given[if given.len() == 1 { 0 } else { k }] as usize;
     }
     Ok(result)
 }
 
-const STRIDE: ArgDoc = arg("stride", "places from one window to the next; 1 unless given");
-const PADDING: ArgDoc = arg("padding", "zeros on both sides; 0 unless given");
-const DILATION: ArgDoc =
-    arg("dilation", "places from one element of the weight to the next; 1 unless given");
-const TRANSPOSED: ArgDoc =
-    arg("transposed", "whether windows are added up instead of read; false unless given");
-const EXTRA: ArgDoc =
-    arg("output_padding", "places more at the end of a transposed one's result; 0 unless given");
-const GROUPS: ArgDoc = arg("groups", "parts that the channels are cut into; 1 unless given");
+const STRIDE: ArgDoc = arg("stride", "step between windows; default 1");
+const PADDING: ArgDoc = arg("padding", "zeros added on both sides; default 0");
+const DILATION: ArgDoc = arg("dilation", "step between elements of a window; default 1");
+const TRANSPOSED: ArgDoc = arg("transposed", "compute the transposed convolution; default false");
+const EXTRA: ArgDoc = arg(
+    "output_padding",
+    "extra elements at the end of a transposed convolution's result; default 0",
+);
+const GROUPS: ArgDoc = arg("groups", "number of groups of channels; default 1");
 const X: ArgDoc = arg("x", "[n,c,..]");
 const WEIGHT: ArgDoc = arg("weight", "[out,c/groups,..], transposed [c,out/groups,..]");
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "convolution",
-        summary: "the sums of the products of a weight with windows of x",
-        inputs: &[X, WEIGHT, arg("bias", "[out]: added at the end; 0 unless given")],
+        summary: "the convolution of x with a weight",
+        inputs: &[X, WEIGHT, arg("bias", "[out]: added to each channel; default 0")],
         attrs: &[STRIDE, PADDING, DILATION, TRANSPOSED, EXTRA, GROUPS],
         arity: Arity::Optional(2),
         rule: forward,
     },
     Def {
         name: "convolution_backward",
-        summary: "the gradient of convolution",
+        summary: "the gradients of convolution",
         inputs: &[arg("grad", "the gradient of the result"), X, WEIGHT],
         attrs: &[
             arg("bias_sizes", "the shape of the bias"),
@@ -191,16 +199,20 @@ pub(crate) const OPS: &[Def] = &[
             TRANSPOSED,
             EXTRA,
             GROUPS,
-            arg("output_mask", "three of 0 and 1: the gradients asked for, x, weight and bias"),
+            arg(
+                "output_mask",
+                "three flags, 0 or 1: which gradients to compute, of x, weight and bias",
+            ),
         ],
         arity: Arity::Listed,
         rule: backward,
     },
 ];
 
-/// A result of `shape`, channels-last if one of the two is.
+/// Returns a result of `shape`, channels-last if `x` or `weight` is.
 fn spec(shape: &[usize], x: &TensorSpec, weight: &TensorSpec) -> Result<TensorSpec> {
-    // Three dimensions of places keep their format only where PyTorch's library for them is used.
+    // With three spatial dimensions, PyTorch keeps the format only for the dtypes of its CPU
+    // library.
     let kept = shape.len() == 4 || matches!(x.dtype, DType::F32 | DType::BF16);
     let by = [x, weight].into_iter().find(|t| layouts::suggests_channels_last(&t.layout));
     match by.filter(|_| kept) {
@@ -209,26 +221,26 @@ fn spec(shape: &[usize], x: &TensorSpec, weight: &TensorSpec) -> Result<TensorSp
     }
 }
 
-/// The weight in the type that is computed in.
+/// Returns the workspace for the weight in the dtype of the computation.
 fn workspace(weight: &TensorSpec) -> usize {
-    // No more than twice the bytes of a valid tensor.
+    // At most twice the bytes of a valid tensor.
     weight.numel().saturating_mul(weight.dtype.size().max(4)).saturating_add(WORKSPACE_ALIGN)
 }
 
 fn check(op: &str, call: CallSpec<'_>, x: &TensorSpec, weight: &TensorSpec) -> Result<Conv> {
-    expect::floats(op, x)?;
-    expect::dtype(op, "weight", weight, x.dtype)?;
+    checks::floats(op, x)?;
+    checks::dtype(op, "weight", weight, x.dtype)?;
     Conv::new(call.attrs, x.shape(), weight.shape())
 }
 
 fn forward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "convolution";
-    let listed = expect::listed(call, 3)?;
+    let listed = checks::listed_inputs(call, 3)?;
     let [Some(x), Some(weight), bias] = listed[..] else {
         return Err(refused(op, "expected x and weight"));
     };
     let conv = check(op, call, x, weight)?;
-    expect::like(op, "bias", bias, x.dtype, &[conv.channels()])?;
+    checks::dtype_and_shape(op, "bias", bias, x.dtype, &[conv.channels()])?;
     let output = spec(&conv.result(x.layout.rank() - 2), x, weight)?;
     Ok(Signature { workspace: workspace(weight), ..Signature::reads(call.inputs.len(), output) })
 }
@@ -237,7 +249,7 @@ fn backward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "convolution_backward";
     let (grad, x, weight) = (&call.inputs[0], &call.inputs[1], &call.inputs[2]);
     let conv = check(op, call, x, weight)?;
-    expect::like(op, "grad", Some(grad), x.dtype, &conv.result(x.layout.rank() - 2))?;
+    checks::dtype_and_shape(op, "grad", Some(grad), x.dtype, &conv.result(x.layout.rank() - 2))?;
     match call.attrs.ints("bias_sizes")? {
         Some(sizes) if sizes != [conv.channels() as i64] && sizes != [0] => {
             let expected = [conv.channels()];
@@ -251,6 +263,6 @@ fn backward(call: CallSpec<'_>) -> Result<Signature> {
         spec(weight.shape(), x, weight)?,
         TensorSpec::contiguous(x.dtype, &[conv.channels()])?,
     ];
-    let signature = expect::masked(call, results, &expect::mask(call.attrs, 3)?);
+    let signature = checks::masked_outputs(call, results, &checks::mask(call.attrs, 3)?);
     Ok(Signature { workspace: workspace(weight), ..signature })
 }

@@ -1,16 +1,16 @@
-//! Copies, fills and conversions.
+//! Copies, conversions and fills.
 //!
 //! | op | result |
 //! |---|---|
 //! | `copy(x; strides)` | a new dense tensor with the same elements, bit for bit |
-//! | `clone(x; memory_format="preserve")` | the same in x's layout |
+//! | `clone(x; memory_format="preserve")` | the same elements in the layout of x |
 //! | `cast(x; dtype, memory_format="preserve")` | a new dense tensor of another dtype |
 //! | `copy_(x, src)` | x becomes src, broadcast and converted |
 //! | `fill(x; value)` | every element of x becomes the value |
 //!
-//! `cast` and `copy_` from float to integer cuts towards zero; what is out of range becomes the nearest value
-//! that is in range, and NaN becomes 0 (PyTorch leaves both undefined). Integers to narrower
-//! integers keep the low bits. To bool is "not zero". To f16 and bf16 goes through f32, as in
+//! Conversions from float to integer round towards zero and saturate at the range of the integer;
+//! NaN becomes 0 (PyTorch leaves both undefined). Integers converted to narrower integers keep the
+//! low bits. Conversion to bool is "nonzero". Conversion to f16 and bf16 goes through f32, as in
 //! PyTorch.
 
 use smallvec::SmallVec;
@@ -27,15 +27,15 @@ pub(crate) const OPS: &[Def] = &[COPY, CLONE, CAST, COPY_, FILL];
 
 const MEMORY_FORMAT: ArgDoc = arg(
     "memory_format",
-    "the result's layout: \"preserve\" (x's, as far as that is dense; unless given), \
+    "the result's layout: \"preserve\" (the default: that of x if it is dense), \
      \"contiguous\" or \"channels_last\"",
 );
 
 const COPY: Def = Def {
     name: "copy",
-    summary: "a new dense tensor with the same elements; also from one device to another",
+    summary: "a new dense tensor with the same elements; also copies between devices",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("strides", "the result's strides, without gaps; row-major unless given")],
+    attrs: &[arg("strides", "the strides of the dense result; default row-major")],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
@@ -47,7 +47,8 @@ const COPY: Def = Def {
         match layout.filter(layouts::is_dense) {
             Some(layout) => Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?)),
             None => {
-                let message = format!("strides {given:?}: not those of a dense {}", x.brief());
+                let message =
+                    format!("strides: expected those of a dense {}, got {given:?}", x.brief());
                 Err(refused("copy", message))
             }
         }
@@ -56,7 +57,7 @@ const COPY: Def = Def {
 
 const CLONE: Def = Def {
     name: "clone",
-    summary: "a new tensor with the same elements in the same layout, as far as that is dense",
+    summary: "a new tensor with the same elements, in the same layout if that is dense",
     inputs: &[arg("x", "any shape")],
     attrs: &[MEMORY_FORMAT],
     arity: Arity::Listed,
@@ -65,14 +66,15 @@ const CLONE: Def = Def {
 
 const CAST: Def = Def {
     name: "cast",
-    summary: "the elements converted to another dtype; out of range saturates, NaN becomes 0",
+    summary: "the elements converted to another dtype; floats saturate at the range of \
+              integers, NaN becomes 0",
     inputs: &[arg("x", "any shape")],
     attrs: &[arg("dtype", "the dtype to convert to"), MEMORY_FORMAT],
     arity: Arity::Listed,
     rule: |call| converted("cast", call, required("dtype", call.attrs.dtype("dtype")?)?),
 };
 
-/// A new tensor of a dtype in the layout that `memory_format` asks for.
+/// Returns the signature of a conversion to `dtype` in the layout that `memory_format` requests.
 fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     let x = &call.inputs[0];
     let layout = match call.attrs.get("memory_format") {
@@ -88,7 +90,14 @@ fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
                 let message = format!("channels_last: expected 4 dimensions, got {}", x.brief());
                 return Err(refused(op, message));
             }
-            other => return Err(refused(op, format!("memory_format: unknown format '{other}'"))),
+            other => {
+                return Err(refused(
+                    op,
+                    format!(
+                        "memory_format: expected preserve, contiguous, channels_last, got '{other}'"
+                    ),
+                ));
+            }
         },
         Some(other) => {
             return Err(refused(op, format!("memory_format: expected a name, got {other}")));
@@ -99,13 +108,13 @@ fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
 
 const COPY_: Def = Def {
     name: "copy_",
-    summary: "sets x to the elements of src, converted as by cast; src counts as read in full \
+    summary: "sets x to the elements of src, converted as by cast; src is read in full \
               before x is written",
     inputs: &[
-        arg("x", "any shape, no element twice; overwritten"),
-        arg("src", "broadcasts to x; any dtype; may share x's memory"),
+        arg("x", "any shape, without overlapping elements; overwritten"),
+        arg("src", "a shape that broadcasts to x's; any dtype; may share memory with x"),
     ],
-    attrs: &[arg("non_blocking", "means nothing: every call may run later")],
+    attrs: &[arg("non_blocking", "ignored: every call is asynchronous")],
     arity: Arity::Listed,
     rule: |call| {
         let (x, src) = (&call.inputs[0], &call.inputs[1]);
@@ -115,7 +124,9 @@ const COPY_: Def = Def {
             return Err(refused("copy_", message));
         }
         if x.layout.may_overlap_itself() {
-            let message = format!("{x} names elements more than once and cannot be copied to");
+            let message = format!(
+                "{x} has overlapping elements and cannot be copied to; copy to a tensor without"
+            );
             return Err(refused("copy_", message));
         }
         Ok(Signature {

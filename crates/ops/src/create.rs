@@ -1,13 +1,13 @@
-//! Tensors from nothing: fills and ranges.
+//! Creation: fills and ranges.
 //!
 //! | op | result |
 //! |---|---|
-//! | `full(; shape, value, dtype, strides)` | a new tensor, every element of which is the value |
-//! | `arange(; start=0, end, step=1, dtype)` | start, start + step, ..., as long as it is before the end |
-//! | `scrub(; bytes)` | none: fills that many bytes of scratch memory with ones, for machines that check memory |
+//! | `full(; shape, value, dtype, strides)` | a new tensor with every element set to the value |
+//! | `arange(; start=0, end, step=1, dtype)` | start, start + step, … up to but excluding end |
+//! | `scrub(; bytes)` | none: sets all bits of its workspace |
 //!
-//! Without `dtype`, whole numbers give i64, others f32, and truth values bool. The `strides` of
-//! `full` are those of a tensor without gaps; row-major order unless given.
+//! The default dtype is i64 for integers, f32 for other numbers and bool for booleans. The
+//! `strides` of `full` are those of a dense tensor; row-major by default.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/torch.html#creation-ops>.
 
@@ -23,13 +23,13 @@ pub(crate) const OPS: &[Def] = &[FULL, ARANGE, SCRUB];
 
 const FULL: Def = Def {
     name: "full",
-    summary: "a new tensor, every element of which is a value",
+    summary: "a new tensor with every element set to a value",
     inputs: &[],
     attrs: &[
         arg("shape", "the lengths of the dimensions"),
         arg("value", "a number that the dtype can hold"),
-        arg("dtype", "the dtype; the value's own unless given"),
-        arg("strides", "the strides of a tensor without gaps; row-major unless given"),
+        arg("dtype", "the dtype; default that of the value"),
+        arg("strides", "the strides of the dense result; default row-major"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -47,13 +47,13 @@ const FULL: Def = Def {
         let layout = match lengths(call, "strides")? {
             None => Layout::contiguous(&shape)?,
             Some(strides) if strides.len() != shape.len() => {
-                let message = format!("{strides:?}: expected {} strides", shape.len());
+                let message = format!("expected {} strides, got {strides:?}", shape.len());
                 return refuse("strides", message);
             }
             Some(strides) => {
                 let layout = Layout::strided(&shape, &strides, 0)?;
                 if !is_dense(&layout) {
-                    let message = format!("{strides:?} for {shape:?} leave gaps or overlap");
+                    let message = format!("expected dense strides for {shape:?}, got {strides:?}");
                     return refuse("strides", message);
                 }
                 layout
@@ -63,22 +63,21 @@ const FULL: Def = Def {
     },
 };
 
-/// A list of lengths or strides.
+/// Returns a list of lengths or strides.
 fn lengths(call: CallSpec<'_>, name: &'static str) -> Result<Option<Vec<usize>>> {
     let Some(given) = call.attrs.ints(name)? else { return Ok(None) };
     match given.iter().map(|&v| usize::try_from(v)).collect() {
         Ok(lengths) => Ok(Some(lengths)),
-        Err(_) => refuse(name, format!("{given:?}: expected numbers of 0 or more")),
+        Err(_) => refuse(name, format!("expected numbers of 0 or more, got {given:?}")),
     }
 }
 
-/// What a machine that checks memory does with blocks that nobody has: whoever reads them all the
-/// same gets numbers that no program means.
+/// Machines that check memory run `scrub` on free blocks: a program that reads them gets NaN.
 const SCRUB: Def = Def {
     name: "scrub",
-    summary: "no result; all bits of its scratch memory are set: every float there is NaN",
+    summary: "no result; sets all bits of its workspace, so that every float there is NaN",
     inputs: &[],
-    attrs: &[arg("bytes", "how much scratch memory; none unless given")],
+    attrs: &[arg("bytes", "the size of the workspace; default 0")],
     arity: Arity::Listed,
     rule: |call| {
         let bytes = call.attrs.int("bytes")?.unwrap_or(0);
@@ -88,20 +87,20 @@ const SCRUB: Def = Def {
                 outputs: Default::default(),
                 workspace,
             }),
-            Err(_) => refuse("bytes", format!("{bytes}: expected a number of 0 or more")),
+            Err(_) => refuse("bytes", format!("expected a number of 0 or more, got {bytes}")),
         }
     },
 };
 
 const ARANGE: Def = Def {
     name: "arange",
-    summary: "the numbers from start to before end, step apart",
+    summary: "the numbers from start up to but excluding end, in steps of step",
     inputs: &[],
     attrs: &[
-        arg("start", "the first number; 0 unless given"),
-        arg("end", "where it ends; not among the numbers"),
-        arg("step", "from one number to the next; 1 unless given"),
-        arg("dtype", "the dtype; i64 for whole numbers, else f32, unless given"),
+        arg("start", "the first number; default 0"),
+        arg("end", "the end, which is excluded"),
+        arg("step", "the difference between consecutive numbers; default 1"),
+        arg("dtype", "the dtype; default i64 for whole numbers, else f32"),
     ],
     arity: Arity::Listed,
     rule: arange,
@@ -126,13 +125,13 @@ fn arange(call: CallSpec<'_>) -> Result<Signature> {
     let dtype = dtype.unwrap_or(if whole { DType::I64 } else { DType::F32 });
     if dtype == DType::Bool || (dtype.is_int() && !whole) {
         let message =
-            format!("{dtype} from {start} to {end} by {step}: expected a dtype of floats");
+            format!("expected a dtype that holds {start} to {end} by {step}, got {dtype}");
         return refuse("dtype", message);
     }
     let length = match (start, end, step) {
         (Scalar::Int(start), Scalar::Int(end), Scalar::Int(step)) => {
             let (apart, step) = (i128::from(end) - i128::from(start), i128::from(step));
-            // Towards the end, rounded up.
+            // Rounds up.
             match step {
                 0 => None,
                 _ if apart.signum() * step.signum() < 0 => None,
@@ -146,14 +145,14 @@ fn arange(call: CallSpec<'_>) -> Result<Signature> {
                 Scalar::Bool(_) => 0.0,
             };
             let length = ((float(end) - float(start)) / float(step)).ceil();
-            // Sizes beyond 2^53 are beyond every memory.
+            // Lengths beyond 2^53 exceed every memory.
             (0.0..9e15).contains(&length).then_some(length as usize)
         }
     };
     match length {
         Some(length) => Ok(Signature::reads(0, TensorSpec::contiguous(dtype, &[length])?)),
         None => {
-            let message = format!("no range leads from {start} to {end} by {step}");
+            let message = format!("expected a step that leads from {start} to {end}, got {step}");
             refuse("argument", message)
         }
     }

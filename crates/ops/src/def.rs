@@ -1,22 +1,23 @@
-//! An op as a row of a table: how the standard ops are written down.
+//! The table row that defines a standard op.
 
 use millstream_types::{Error, Result};
 
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
-/// How many tensors an op takes.
+/// The number of tensors that an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arity {
-    /// Those listed.
+    /// As many as listed.
     Listed,
-    /// Those listed, of which all from this number on may be left out; the argument `absent` says
-    /// which, those left out at the end need not be named. [`crate::args::present`] reads it.
+    /// As many as listed; those from this position on may be absent. The argument `absent` lists
+    /// the absent ones ([`crate::args::input_positions`] reads it); absent ones at the end need not
+    /// be listed.
     Optional(usize),
-    /// Any number from this one on; the last one listed stands for all that follow.
+    /// This number or more; the last one listed stands for all that follow.
     Many(usize),
 }
 
-/// An op whose parts are all known when it is compiled.
+/// The definition of an op as a constant.
 #[derive(Clone, Copy)]
 pub(crate) struct Def {
     pub(crate) name: &'static str,
@@ -64,12 +65,12 @@ impl Op for Def {
     }
 }
 
-/// The documentation of one tensor or argument.
+/// Returns the documentation of one tensor or argument.
 pub(crate) const fn arg(name: &'static str, doc: &'static str) -> ArgDoc {
     ArgDoc { name, doc }
 }
 
-/// The error of an op that refuses a call.
+/// Returns the error of an op that refuses a call.
 pub(crate) fn refused(op: &str, message: impl Into<String>) -> Error {
     Error::Op { op: op.to_owned(), message: message.into() }
 }

@@ -1,4 +1,5 @@
-//! What elementwise ops have in common: rules of shape and layout, and how they are written down.
+//! The rules that elementwise ops share: shapes, layouts, in-place forms; and the macro of their
+//! tables.
 
 use millstream_types::{Access, DType, Dims, Error, Result, TensorSpec};
 use smallvec::SmallVec;
@@ -6,30 +7,30 @@ use smallvec::SmallVec;
 use crate::args::Scalar;
 use crate::broadcast::broadcast;
 use crate::layouts;
-use crate::promote::{can_store, common_dtype};
+use crate::promotion::{can_store, common_dtype};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
-/// The name of the number that stands in for a second tensor.
+/// The argument that holds a number in place of a second tensor.
 pub(crate) const OTHER: &str = "other";
 
-/// A call that is refused; the op's name is added on the way out.
+/// Returns an error; `Op::check` adds the name of the op.
 pub(crate) fn refuse<T>(what: &'static str, message: impl Into<String>) -> Result<T> {
     Err(Error::Invalid { what, message: message.into() })
 }
 
-/// The tensors as messages show them.
+/// Formats tensors for messages.
 pub(crate) fn briefs(specs: &[TensorSpec]) -> String {
     specs.iter().map(TensorSpec::brief).collect::<Vec<_>>().join(", ")
 }
 
-/// The dtype that the call's tensors, and a number besides, promote to.
+/// Returns the common dtype of the call's tensors and an optional number.
 pub(crate) fn common(call: CallSpec<'_>, number: Option<Scalar>) -> DType {
     common_dtype(call.inputs.iter().map(|i| (i.dtype, i.layout.rank())), number)
 }
 
-/// The common dtype of `tensors` tensors, the last of which may be given as the number `name`
-/// instead; and that number.
-pub(crate) fn or_number(
+/// Returns the common dtype of `tensors` tensors, and the number if the argument `name` replaces
+/// the last of them.
+pub(crate) fn with_number(
     call: CallSpec<'_>,
     tensors: usize,
     name: &str,
@@ -40,7 +41,7 @@ pub(crate) fn or_number(
         return refuse(
             "argument",
             format!(
-                "{name}: expected either this number or {tensors} tensors, got {given} tensor(s) {}",
+                "{name}: expected this number or {tensors} tensors, got {given} tensor(s) {}",
                 if number.is_some() { "and the number" } else { "and no number" }
             ),
         );
@@ -48,12 +49,12 @@ pub(crate) fn or_number(
     Ok((common(call, number), number))
 }
 
-/// The shape that all tensors broadcast to.
+/// Returns the shape that all tensors broadcast to.
 pub(crate) fn shape(inputs: &[TensorSpec]) -> Result<Dims> {
     inputs.iter().try_fold(Dims::new(), |shape, input| broadcast(&shape, input.shape()))
 }
 
-/// A new tensor of this dtype, and of the shape that all tensors broadcast to.
+/// Returns the signature of a new tensor of this dtype, of the shape that all inputs broadcast to.
 pub(crate) fn fresh(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     let shape = shape(call.inputs)?;
     let inputs: SmallVec<[&TensorSpec; 3]> = call.inputs.iter().collect();
@@ -61,7 +62,7 @@ pub(crate) fn fresh(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     Ok(Signature::reads(call.inputs.len(), output))
 }
 
-/// As [`fresh`]; the last tensor's strides count before the others'.
+/// As [`fresh`]; the strides of the last tensor take precedence in the layout of the result.
 pub(crate) fn fresh_by_last(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     let shape = shape(call.inputs)?;
     let inputs: SmallVec<[&TensorSpec; 3]> = call.inputs.iter().rev().collect();
@@ -69,7 +70,7 @@ pub(crate) fn fresh_by_last(call: CallSpec<'_>, dtype: DType) -> Result<Signatur
     Ok(Signature::reads(call.inputs.len(), output))
 }
 
-/// The first tensor changed in place to values of this dtype.
+/// Returns the signature of a call that writes values of `dtype` to its first tensor, in place.
 pub(crate) fn in_place(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     let x = &call.inputs[0];
     if !can_store(dtype, x.dtype) {
@@ -81,7 +82,8 @@ pub(crate) fn in_place(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
         return refuse("shape", format!("{others} does not broadcast to {}", x.brief()));
     }
     if x.layout.may_overlap_itself() {
-        let message = format!("{x} names elements more than once and cannot be changed in place");
+        let message =
+            format!("{x} has overlapping elements and cannot be changed in place; pass a copy");
         return refuse("target", message);
     }
     let mut accesses = SmallVec::from_elem(Access::Read, call.inputs.len());
@@ -90,8 +92,8 @@ pub(crate) fn in_place(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     Ok(Signature { accesses, outputs, workspace: 0 })
 }
 
-/// Writes a table of elementwise ops, one a row: name, summary, tensors, arguments, arity, and the
-/// rule that checks the arguments and gives the result's dtype.
+/// Defines a table of elementwise ops, one row each: name, summary, tensors, arguments, arity, and
+/// the rule that checks the arguments and returns the dtype of the result.
 macro_rules! elementwise {
     ($table:ident = new; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh, "", ""; $($rows)* }
@@ -99,11 +101,11 @@ macro_rules! elementwise {
     ($table:ident = new by last; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh_by_last, "", ""; $($rows)* }
     };
-    ($table:ident = new, $twins:ident = in place; $($rows:tt)*) => {
+    ($table:ident = new, $in_place_table:ident = in place; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh, "", ""; $($rows)* }
-        $crate::elementwise::elementwise! { @ $twins, in_place, "_", ", in place"; $($rows)* }
+        $crate::elementwise::elementwise! { @ $in_place_table, in_place, "_", ", in place"; $($rows)* }
     };
-    (@ $table:ident, $settle:ident, $suffix:literal, $note:literal;
+    (@ $table:ident, $signature:ident, $suffix:literal, $note:literal;
      $(($name:literal, $summary:literal, $inputs:expr, $attrs:expr, $arity:expr, $dtype:expr);)*
     ) => {
         pub(crate) const $table: &[$crate::def::Def] = &[$($crate::def::Def {
@@ -112,7 +114,7 @@ macro_rules! elementwise {
             inputs: $inputs,
             attrs: $attrs,
             arity: $arity,
-            rule: |call| $crate::elementwise::$settle(call, $dtype(call)?),
+            rule: |call| $crate::elementwise::$signature(call, $dtype(call)?),
         }),*];
     };
 }

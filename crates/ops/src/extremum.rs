@@ -1,13 +1,13 @@
-//! The greatest and least elements, and where they are.
+//! Maxima and minima, and their indices.
 //!
 //! | op | results |
 //! |---|---|
-//! | `amax(x; dim, keepdim)`, `amin` | the greatest, the least, over some or all dimensions |
-//! | `max(x; dim, keepdim)`, `min` | without `dim` the same over all; with one `dim` the values, and their indices |
-//! | `argmax(x; dim, keepdim)`, `argmin` | the index along `dim`, or among all elements in row-major order |
+//! | `amax(x; dim, keepdim)`, `amin` | the extremum over some or all dimensions |
+//! | `max(x; dim, keepdim)`, `min` | the extremum; with `dim`, extrema and their indices |
+//! | `argmax(x; dim, keepdim)`, `argmin` | the index along `dim`, or in row-major order of all |
 //!
-//! A NaN is greater and less than everything. Of equal elements the first one's index counts.
-//! Nothing has no greatest element, so that the dimensions reduced must not be empty.
+//! NaN takes precedence over every number. Among equal elements the first index is returned. An
+//! empty set has no extremum, so reduced dimensions must not be empty.
 //!
 //! Source: the ops of the same names in <https://docs.pytorch.org/docs/stable/torch.html>.
 
@@ -18,7 +18,7 @@ use crate::elementwise::refuse;
 use crate::reduce::{DIM, KEEPDIM, reduced, reduction};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-const ONE_DIM: ArgDoc = arg("dim", "a dimension, negative from the end; all unless given");
+const ONE_DIM: ArgDoc = arg("dim", "the dimension, negative from the end; default all");
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 
@@ -32,20 +32,22 @@ const fn op(
 }
 
 pub(crate) const OPS: &[Def] = &[
-    op("amax", "the greatest element over some or all dimensions", &[DIM, KEEPDIM], values),
-    op("amin", "the least element over some or all dimensions", &[DIM, KEEPDIM], values),
-    op("max", "the greatest element, with its index along a dimension", &[ONE_DIM, KEEPDIM], both),
-    op("min", "the least element, with its index along a dimension", &[ONE_DIM, KEEPDIM], both),
-    op("argmax", "the index of the greatest element", &[ONE_DIM, KEEPDIM], places),
-    op("argmin", "the index of the least element", &[ONE_DIM, KEEPDIM], places),
+    op("amax", "the maximum over some or all dimensions", &[DIM, KEEPDIM], values),
+    op("amin", "the minimum over some or all dimensions", &[DIM, KEEPDIM], values),
+    op("max", "the maximum; along a dimension, also its index", &[ONE_DIM, KEEPDIM], both),
+    op("min", "the minimum; along a dimension, also its index", &[ONE_DIM, KEEPDIM], both),
+    op("argmax", "the index of the maximum", &[ONE_DIM, KEEPDIM], indices),
+    op("argmin", "the index of the minimum", &[ONE_DIM, KEEPDIM], indices),
 ];
 
-/// The dimensions reduced, none of them empty.
+/// Returns the reduced dimensions and checks that none is empty.
 fn dims(call: CallSpec<'_>) -> Result<Dims> {
     let x = &call.inputs[0];
     let dims = reduced(call.attrs, x.layout.rank())?;
     match dims.iter().find(|&&d| x.shape()[d] == 0) {
-        Some(d) => refuse("shape", format!("dimension {d} of {} is empty", x.brief())),
+        Some(d) => {
+            refuse("shape", format!("expected elements along dimension {d}, got {}", x.brief()))
+        }
         None => Ok(dims),
     }
 }
@@ -58,7 +60,7 @@ fn both(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     if call.attrs.int("dim")?.is_none() {
         if call.attrs.get("keepdim").is_some() {
-            return refuse("argument", "keepdim: expected together with dim");
+            return refuse("argument", "keepdim: expected only together with dim");
         }
         return values(call);
     }
@@ -70,7 +72,7 @@ fn both(call: CallSpec<'_>) -> Result<Signature> {
     Ok(signature)
 }
 
-fn places(call: CallSpec<'_>) -> Result<Signature> {
+fn indices(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     if x.dtype == DType::Bool {
         return refuse("dtype", format!("expected numbers, got {}", x.brief()));

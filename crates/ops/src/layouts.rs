@@ -1,19 +1,19 @@
-//! How the results of elementwise ops lie in memory: as in PyTorch, so that views taken of them
-//! mean the same.
+//! The memory layouts of results, which follow PyTorch, so that views of results have the same
+//! meaning.
 //!
 //! Source: PyTorch's `TensorIterator`,
-//! <https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/TensorIterator.cpp>: operands that
-//! are all contiguous, all channels-last, or all dense with the same strides give a result like
-//! themselves; otherwise dimensions are sorted by the operands' strides, the first operand that
-//! tells two dimensions apart deciding.
+//! <https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/TensorIterator.cpp>. If all operands
+//! are contiguous, all channels-last, or all dense with equal strides, the result is laid out like
+//! them. Otherwise dimensions are sorted by the strides of the operands; the first operand whose
+//! strides differ in two dimensions decides their order.
 
 use millstream_types::{Dims, Layout, Result, TensorSpec};
 use smallvec::SmallVec;
 
-/// The layout of an elementwise op's new result of `shape`, to which all inputs broadcast.
+/// Returns the layout of an elementwise op's new result of `shape`, which all inputs broadcast to.
 ///
 /// # Errors
-/// A shape that is too large.
+/// Fails if the shape is too large.
 pub fn elementwise(inputs: &[&TensorSpec], shape: &[usize]) -> Result<Layout> {
     if inputs.iter().all(|i| i.shape() == shape) {
         if inputs.iter().all(|i| i.layout.is_contiguous()) {
@@ -42,10 +42,11 @@ pub fn elementwise(inputs: &[&TensorSpec], shape: &[usize]) -> Result<Layout> {
     Layout::strided(shape, &strides, 0)
 }
 
-/// The layout of a copy that keeps its original's, as far as that is dense; `torch.preserve_format`.
+/// Returns the layout of a copy that keeps the layout of `x` if it is dense
+/// (`torch.preserve_format`).
 ///
 /// # Errors
-/// A shape that is too large.
+/// Fails if the shape is too large.
 pub fn preserved(x: &TensorSpec) -> Result<Layout> {
     match is_dense(&x.layout) {
         true => Layout::strided(x.shape(), x.layout.strides(), 0),
@@ -53,8 +54,8 @@ pub fn preserved(x: &TensorSpec) -> Result<Layout> {
     }
 }
 
-/// The strides of a tensor of four (or five) dimensions, batch, channels, then places, whose
-/// channels lie side by side; none for other ranks.
+/// Returns the channels-last strides of a shape of four or five dimensions (batch, channels,
+/// spatial); `None` for other ranks.
 pub fn channels_last(shape: &[usize]) -> Option<Dims> {
     let order: &[usize] = match shape.len() {
         4 => &[1, 3, 2, 0],
@@ -70,11 +71,11 @@ pub fn channels_last(shape: &[usize]) -> Option<Dims> {
     Some(strides)
 }
 
-/// The layout of tensors joined to one of `shape`: channels-last if all of them are, else
-/// contiguous. PyTorch says of `cat` and what is built on it no more than that.
+/// Returns the layout of the concatenation of `parts` to `shape`: channels-last if all parts are,
+/// else contiguous. PyTorch specifies no more for `cat` and the ops built on it.
 ///
 /// # Errors
-/// A shape that is too large.
+/// Fails if the shape is too large.
 pub fn joined<'a>(parts: impl IntoIterator<Item = &'a Layout>, shape: &[usize]) -> Result<Layout> {
     let mut parts = parts.into_iter().peekable();
     let all = parts.peek().is_some() && parts.all(suggests_channels_last);
@@ -84,11 +85,12 @@ pub fn joined<'a>(parts: impl IntoIterator<Item = &'a Layout>, shape: &[usize]) 
     }
 }
 
-/// The layout of a result of `shape` of an op that keeps its input's memory format: channels-last
-/// if the input is clearly that, contiguous otherwise; PyTorch's `suggest_memory_format`.
+/// Returns the layout of a result of `shape` of an op that keeps the memory format of its input:
+/// channels-last if the input is unambiguously channels-last, else contiguous (PyTorch's
+/// `suggest_memory_format`).
 ///
 /// # Errors
-/// A shape that is too large.
+/// Fails if the shape is too large.
 pub fn suggested(input: &TensorSpec, shape: &[usize]) -> Result<Layout> {
     match channels_last(shape).filter(|_| suggests_channels_last(&input.layout)) {
         Some(strides) => Layout::strided(shape, &strides, 0),
@@ -96,7 +98,7 @@ pub fn suggested(input: &TensorSpec, shape: &[usize]) -> Result<Layout> {
     }
 }
 
-/// Whether the channels of four or five dimensions lie innermost, and no other reading is as good.
+/// Returns whether a layout of four or five dimensions is unambiguously channels-last.
 ///
 /// Source: `is_channels_last_strides_2d_s4` in
 /// <https://github.com/pytorch/pytorch/blob/main/c10/core/MemoryFormat.h>.
@@ -112,7 +114,7 @@ pub fn suggests_channels_last(layout: &Layout) -> bool {
     }
     let mut least = 0;
     for &k in order {
-        // With a batch that steps no further than the channels, contiguous is as good a reading.
+        // If the batch steps no further than the channels, contiguous fits as well.
         if shape[k] == 0 || strides[k] < least || (k == 0 && least == strides[1]) {
             return false;
         }
@@ -121,13 +123,13 @@ pub fn suggests_channels_last(layout: &Layout) -> bool {
     true
 }
 
-/// Whether a layout has these strides, wherever a step is taken.
+/// Returns whether a layout has these strides in all dimensions longer than 1.
 fn lies_like(layout: &Layout, strides: &[usize]) -> bool {
     let dims = layout.shape().iter().zip(layout.strides()).zip(strides);
     layout.numel() > 0 && dims.into_iter().all(|((&d, a), b)| d == 1 || a == b)
 }
 
-/// Whether the elements lie without gaps and none twice, in whatever order.
+/// Returns whether the elements are without gaps and overlaps, in any order of dimensions.
 pub fn is_dense(layout: &Layout) -> bool {
     let mut dims: SmallVec<[(usize, usize); 4]> = layout
         .strides()
@@ -148,18 +150,18 @@ pub fn is_dense(layout: &Layout) -> bool {
     })
 }
 
-/// The dimensions from the innermost out.
+/// Returns the dimensions from the innermost to the outermost.
 fn order(inputs: &[&TensorSpec], shape: &[usize]) -> SmallVec<[usize; 4]> {
     let rank = shape.len();
     let bytes = |input: &TensorSpec, k: usize| match (k + input.layout.rank()).checked_sub(rank) {
         Some(at) if input.shape()[at] != 1 || shape[k] == 1 => {
-            // A stride along which no step is taken may be anything.
+            // The stride of a dimension of length 1 is arbitrary.
             input.layout.strides()[at].saturating_mul(input.dtype.size())
         }
         _ => 0,
     };
-    // Whether `inner`, taken for the smaller step, has in truth the larger: an answer only of
-    // operands that step along both.
+    // Whether `inner` belongs outside of `outer`, by strides or, where these are equal, by lengths;
+    // `None` if no operand decides.
     let swapped = |inner: usize, outer: usize| -> Option<bool> {
         for input in inputs {
             let (a, b) = (bytes(input, inner), bytes(input, outer));
@@ -201,7 +203,7 @@ mod tests {
         TensorSpec::new(DType::F32, Layout::strided(shape, strides, 0).unwrap()).unwrap()
     }
 
-    /// What PyTorch 2.15 gives for `a + b`.
+    /// The expected strides are those of PyTorch 2.15 for `a + b`.
     #[test]
     fn strides_as_in_pytorch() {
         let cases: &[(&[TensorSpec], &[usize], &[usize])] = &[

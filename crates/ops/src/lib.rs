@@ -1,54 +1,54 @@
-//! Op schemas: what an op takes, gives and touches, said without running it.
+//! The schemas of all ops: shapes, dtypes, accesses and aliases of a call, inferred without running
+//! it.
 //!
 //! # Contract
-//! A schema answers from dtypes, layouts and arguments alone. It has no kernel, no device and no
-//! state, so a whole program can be checked before anything runs. What it answers is all that
-//! scheduling ever asks: the access of every operand decides the waits, the outputs decide the
-//! memory.
+//! A schema depends on dtypes, layouts and arguments alone. It has no kernel, no device and no
+//! state, so a whole program is checked before anything runs. The scheduler asks nothing else: the
+//! access of every operand decides the waits, the outputs decide the memory.
 //!
-//! Operands of a call stand in this order: the inputs as given, then the fresh outputs in the
-//! order of [`Signature::outputs`]; a bounded output is followed by its count. Kernels see the
+//! The operands of a call have a fixed order: the inputs as given, then the fresh outputs in the
+//! order of [`Signature::outputs`]. A bounded output is followed by its count. Kernels receive the
 //! same order.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | [`schema`] | the [`Op`] trait and its answers |
-//! | [`registry`] | ops by name, extended from outside |
-//! | [`broadcast`] | the rules of broadcasting |
-//! | [`promote`] | the rules of dtypes |
-//! | [`args`] | numbers and dimensions as arguments |
-//! | [`expect`] | what several schemas expect of tensors and arguments |
+//! | [`schema`] | the [`Op`] trait, calls and signatures |
+//! | [`registry`] | ops by name, extensible from outside |
 //! | [`standard()`] | the registry of the standard ops |
-//! | [`layouts`] | how the results of elementwise ops lie in memory |
-//! | [`create`] | tensors from nothing: fills and ranges |
-//! | [`copy`] | copy, clone, cast, copy_, fill |
-//! | [`views`] | other layouts on the same storage |
-//! | [`join`] | tensors put together |
-//! | [`arith`] | sums, products, quotients, powers; the greater and the lesser |
+//! | [`args`] | scalars, dimensions and optional tensors as arguments |
+//! | [`checks`] | checks of tensors and arguments that several schemas share |
+//! | [`broadcast`] | broadcasting of shapes |
+//! | [`promotion`] | type promotion |
+//! | [`layouts`] | the memory layouts of results |
+//! | [`create`] | creation: fills and ranges |
+//! | [`copy`] | copies, conversions and fills |
+//! | [`views`] | views: other layouts of the same storage |
+//! | [`concat`] | concatenation, stacking and tiling |
+//! | [`arith`] | elementwise arithmetic, maximum and minimum |
 //! | [`pointwise`] | elementwise functions of one tensor |
-//! | [`compare`] | comparisons, and logic on truth values and bits |
-//! | [`blend`] | elementwise functions of several tensors: choices, clamps, interpolation, fused products |
+//! | [`compare`] | comparisons, logic and bitwise ops |
+//! | [`ternary`] | elementwise functions of several tensors: selection, clamping, fused products |
 //! | [`reduce`] | sums, products, means, variances, norms |
-//! | [`extremum`] | greatest and least elements, and where they are |
-//! | [`scan`] | running sums |
-//! | [`matmul`] | matmul |
+//! | [`extremum`] | maxima and minima, and their indices |
+//! | [`scan`] | cumulative sums and products |
+//! | [`matmul`] | matrix products |
 //! | [`linear`] | matrix products with a bias |
 //! | [`conv`] | convolutions and their gradients |
-//! | [`pool`] | pooling and its gradient |
-//! | [`norm`] | normalisation of layers and groups, and its gradient |
-//! | [`batch_norm`] | normalisation over a batch, and its gradient |
-//! | [`softmax`] | softmax, its logarithm, and their gradients |
-//! | [`loss`] | losses element by element, and their gradients |
-//! | [`nll`] | the likelihood of classes, and its gradient |
-//! | [`embed`] | rows of a table by number, and the gradient of that |
+//! | [`pooling`] | pooling and its gradients |
+//! | [`norm`] | layer and group normalisation and their gradients |
+//! | [`batch_norm`] | batch normalisation and its gradient |
+//! | [`softmax`] | softmax, log-softmax and their gradients |
+//! | [`loss`] | elementwise losses and their gradients |
+//! | [`nll`] | the negative log-likelihood and its gradient |
+//! | [`embedding`] | table lookup and its gradient |
 //! | [`attention`] | scaled dot-product attention and its gradient |
-//! | [`random`] | what is left of random ops where nothing is random |
-//! | [`index`] | elements picked and placed by index |
-//! | [`select`] | masked_select, nonzero |
-//! | [`order`] | sorting |
-//! | [`shift`] | elements in another place: flips, rolls, triangles |
-//! | [`collective`] | operations of all ranks |
+//! | [`dropout`] | dropout, as far as nothing is dropped |
+//! | [`index`] | gather, scatter and indexing |
+//! | [`masked_select`] | masked_select and nonzero, whose result lengths depend on data |
+//! | [`sort`] | sorting and top-k |
+//! | [`rearrange`] | flips, rolls, triangles and padding |
+//! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -56,41 +56,46 @@ pub mod args;
 pub mod arith;
 pub mod attention;
 pub mod batch_norm;
-pub mod blend;
 pub mod broadcast;
+pub mod checks;
 pub mod collective;
 pub mod compare;
+pub mod concat;
 pub mod conv;
 pub mod copy;
 pub mod create;
 mod def;
+pub mod dropout;
 mod elementwise;
-pub mod embed;
-pub mod expect;
+pub mod embedding;
 pub mod extremum;
 pub mod index;
-pub mod join;
 pub mod layouts;
 pub mod linear;
 pub mod loss;
+pub mod masked_select;
 pub mod matmul;
 pub mod nll;
 pub mod norm;
-pub mod order;
 pub mod pointwise;
-pub mod pool;
-pub mod promote;
-pub mod random;
+pub mod pooling;
+pub mod promotion;
+pub mod rearrange;
 pub mod reduce;
 pub mod registry;
 pub mod scan;
 pub mod schema;
-pub mod select;
-pub mod shift;
 pub mod softmax;
+pub mod sort;
 mod standard;
+pub mod ternary;
 pub mod views;
 
 pub use registry::OpRegistry;
 pub use schema::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 pub use standard::{families, standard};
+
+/// Runs the example of the README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,11 +3,11 @@
 //! | op | result | shapes |
 //! |---|---|---|
 //! | `addmm(bias, x, y; beta=1, alpha=1)` | beta · bias + alpha · x y | `[m,k]`, `[k,n]` |
-//! | `baddbmm(bias, x, y; beta=1, alpha=1)` | the same, matrix by matrix | `[b,m,k]`, `[b,k,n]` |
+//! | `baddbmm(bias, x, y; beta=1, alpha=1)` | the same for a batch | `[b,m,k]`, `[b,k,n]` |
 //!
-//! The bias broadcasts to the result; it does not count, NaN included, if beta is 0. All are of one
-//! dtype, any but bool; beta and alpha are whole for integers. Dtypes are computed as in
-//! [`matmul`](mod@crate::matmul).
+//! The bias broadcasts to the result. If beta is 0, the bias is not read, NaN included. All tensors
+//! have one dtype, any but bool; beta and alpha are whole for integers. The dtypes of the
+//! computation are those of [`matmul`](mod@crate::matmul).
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.addmm.html>.
 
@@ -20,8 +20,8 @@ use crate::matmul;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const FACTORS: &[ArgDoc] = &[
-    arg("beta", "factor of the bias; 1 unless given; whole for integers"),
-    arg("alpha", "factor of the product; 1 unless given; whole for integers"),
+    arg("beta", "factor of the bias, whole for integers; default 1"),
+    arg("alpha", "factor of the product, whole for integers; default 1"),
 ];
 
 pub(crate) const OPS: &[Def] = &[ADDMM, BADDBMM];
@@ -29,7 +29,11 @@ pub(crate) const OPS: &[Def] = &[ADDMM, BADDBMM];
 const ADDMM: Def = Def {
     name: "addmm",
     summary: "beta * bias + alpha * the matrix product of x and y",
-    inputs: &[arg("bias", "broadcasts to [m,n]"), arg("x", "[m,k]"), arg("y", "[k,n]")],
+    inputs: &[
+        arg("bias", "a shape that broadcasts to [m,n]"),
+        arg("x", "[m,k]"),
+        arg("y", "[k,n]"),
+    ],
     attrs: FACTORS,
     arity: Arity::Listed,
     rule: |call| rule(call, "addmm", 2),
@@ -37,8 +41,12 @@ const ADDMM: Def = Def {
 
 const BADDBMM: Def = Def {
     name: "baddbmm",
-    summary: "beta * bias + alpha * the products of the matrices of x and y",
-    inputs: &[arg("bias", "broadcasts to [b,m,n]"), arg("x", "[b,m,k]"), arg("y", "[b,k,n]")],
+    summary: "beta * bias + alpha * the batched matrix product of x and y",
+    inputs: &[
+        arg("bias", "a shape that broadcasts to [b,m,n]"),
+        arg("x", "[b,m,k]"),
+        arg("y", "[b,k,n]"),
+    ],
     attrs: FACTORS,
     arity: Arity::Listed,
     rule: |call| rule(call, "baddbmm", 3),
@@ -55,7 +63,8 @@ fn rule(call: CallSpec<'_>, op: &str, rank: usize) -> Result<Signature> {
         }
     }
     if rank == 3 && x.shape()[0] != y.shape()[0] {
-        let message = format!("expected as many matrices: {} by {}", x.brief(), y.brief());
+        let message =
+            format!("expected batches of one length, got {} and {}", x.brief(), y.brief());
         return Err(refused(op, message));
     }
     let (output, workspace) = matmul::result(op, x, y)?;

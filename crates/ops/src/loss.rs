@@ -1,51 +1,52 @@
-//! Losses element by element, and their gradients.
+//! Elementwise losses and their gradients.
 //!
-//! | op | of x and target t |
+//! | op | loss of x and target t |
 //! |---|---|
-//! | `mse_loss(x, target; reduction)` | (x - t)² |
-//! | `smooth_l1_loss(x, target; reduction, beta=1)` | d² / 2β for d = abs(x - t) < β, else d - β/2 |
-//! | `huber_loss(x, target; reduction, delta=1)` | d² / 2 for d ≤ δ, else δ (d - δ/2) |
-//! | `binary_cross_entropy(x, target, weight?; reduction)` | -w (t log x + (1 - t) log (1 - x)) |
-//! | `binary_cross_entropy_with_logits(x, target, weight?, pos_weight?; reduction)` | that of the sigmoid of x, p · t for t |
-//! | `mse_loss_backward(grad, x, target; reduction)` and so on | the gradient for x |
+//! | `mse_loss(x, target)` | (x - t)² |
+//! | `smooth_l1_loss(x, target; beta=1)` | d² / 2β if d = abs(x - t) < β, else d - β/2 |
+//! | `huber_loss(x, target; delta=1)` | d² / 2 if d ≤ δ, else δ (d - δ/2) |
+//! | `binary_cross_entropy(x, target, weight?)` | -w (t log x + (1 - t) log (1 - x)) |
+//! | `binary_cross_entropy_with_logits(x, target, weight?, pos_weight?)` | with p · t for t |
+//! | `mse_loss_backward(grad, x, target)`, … | the gradient for x |
 //!
-//! `reduction` is "none", "mean" (unless given) or "sum". Floats of one dtype; f16 and bf16 are
-//! computed and added in f32. Logarithms in `binary_cross_entropy` are not less than -100, and its
-//! x has to lie between 0 and 1, which its kernel checks.
+//! Every op takes `reduction`: "none", "mean" (the default) or "sum". `…_with_logits` is the cross
+//! entropy of the sigmoid of x. All tensors have one float dtype; f16 and bf16 are computed and
+//! added in f32. `binary_cross_entropy` clamps its logarithms at -100 and requires x between 0 and
+//! 1, which its kernel checks.
 //!
 //! Sources: the losses in <https://docs.pytorch.org/docs/stable/nn.html#loss-functions>.
 
 use millstream_types::{AttrValue, Attrs, Error, Layout, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
+use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
-use crate::expect;
 use crate::layouts;
 use crate::reduce::SUM_PART;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-/// What becomes of the losses of single elements.
+/// The reduction of the losses of all elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// They are the result.
+pub enum LossReduction {
+    /// No reduction: the result has one loss for each element.
     None,
-    /// Their mean is.
+    /// The mean.
     Mean,
-    /// Their sum is.
+    /// The sum.
     Sum,
 }
 
-impl Reduction {
-    /// The argument `reduction`; the mean if it is not there.
+impl LossReduction {
+    /// Returns the reduction that the argument `reduction` names; the mean by default.
     ///
     /// # Errors
-    /// Anything but the three names.
-    pub fn of(attrs: &Attrs) -> Result<Reduction> {
+    /// Fails if it is not one of the three names.
+    pub fn of(attrs: &Attrs) -> Result<LossReduction> {
         match attrs.get("reduction") {
-            None => Ok(Reduction::Mean),
-            Some(AttrValue::Str(name)) if name == "none" => Ok(Reduction::None),
-            Some(AttrValue::Str(name)) if name == "mean" => Ok(Reduction::Mean),
-            Some(AttrValue::Str(name)) if name == "sum" => Ok(Reduction::Sum),
+            None => Ok(LossReduction::Mean),
+            Some(AttrValue::Str(name)) if name == "none" => Ok(LossReduction::None),
+            Some(AttrValue::Str(name)) if name == "mean" => Ok(LossReduction::Mean),
+            Some(AttrValue::Str(name)) if name == "sum" => Ok(LossReduction::Sum),
             Some(other) => Err(Error::Invalid {
                 what: "argument",
                 message: format!("reduction: expected none, mean or sum, got {other}"),
@@ -54,17 +55,21 @@ impl Reduction {
     }
 }
 
-pub(crate) const REDUCTION: ArgDoc = arg("reduction", "none, mean or sum; mean unless given");
-const BETA: ArgDoc = arg("beta", "where the loss turns linear, not negative; 1 unless given");
-const DELTA: ArgDoc = arg("delta", "where the loss turns linear, positive; 1 unless given");
+pub(crate) const REDUCTION: ArgDoc =
+    arg("reduction", "\"none\", \"mean\" or \"sum\"; default \"mean\"");
+const BETA: ArgDoc =
+    arg("beta", "the distance at which the loss becomes linear, 0 or more; default 1");
+const DELTA: ArgDoc =
+    arg("delta", "the distance at which the loss becomes linear, positive; default 1");
 const X: ArgDoc = arg("x", "any shape");
-const TARGET: ArgDoc = arg("target", "a shape that broadcasts with x, x's dtype");
+const TARGET: ArgDoc = arg("target", "x's dtype; a shape that broadcasts with x");
 const LIKE_X: ArgDoc = arg("target", "x's shape and dtype");
-const WEIGHT: ArgDoc = arg("weight", "factor of the losses; broadcasts to x's shape");
-const POSITIVE: ArgDoc = arg("pos_weight", "factor of the target; broadcasts to x's shape");
-const GRAD: ArgDoc = arg("grad", "the gradient of the result; broadcasts to x's shape");
+const WEIGHT: ArgDoc = arg("weight", "factor of the losses; a shape that broadcasts to x's");
+const POSITIVE: ArgDoc =
+    arg("pos_weight", "factor of the loss of positive targets; a shape that broadcasts to x's");
+const GRAD: ArgDoc = arg("grad", "the gradient of the result; a shape that broadcasts to x's");
 
-/// A loss of x and target, and its gradient.
+/// Returns the definitions of a loss of x and target, and of its gradient.
 const fn pair(
     names: [&'static str; 2],
     summaries: [&'static str; 2],
@@ -89,13 +94,13 @@ const fn pair(
 
 const MSE: [Def; 2] = pair(
     ["mse_loss", "mse_loss_backward"],
-    ["the square of x - target", "the gradient of mse_loss"],
+    ["the squared difference of x and target", "the gradient of mse_loss"],
     &[REDUCTION],
     [|call| forward(call, "mse_loss"), |call| backward(call, "mse_loss_backward")],
 );
 const SMOOTH_L1: [Def; 2] = pair(
     ["smooth_l1_loss", "smooth_l1_loss_backward"],
-    ["the distance of x and target, squared where it is small", "the gradient of smooth_l1_loss"],
+    ["the distance of x and target, quadratic where it is small", "the gradient of smooth_l1_loss"],
     &[REDUCTION, BETA],
     [
         |call| {
@@ -110,7 +115,7 @@ const SMOOTH_L1: [Def; 2] = pair(
 );
 const HUBER: [Def; 2] = pair(
     ["huber_loss", "huber_loss_backward"],
-    ["the distance of x and target, squared where it is small", "the gradient of huber_loss"],
+    ["the distance of x and target, quadratic where it is small", "the gradient of huber_loss"],
     &[REDUCTION, DELTA],
     [
         |call| {
@@ -126,18 +131,18 @@ const HUBER: [Def; 2] = pair(
 
 const CROSS_ENTROPY: Def = Def {
     name: "binary_cross_entropy",
-    summary: "the cross entropy of probabilities x and a target between 0 and 1",
+    summary: "the binary cross entropy of probabilities x and targets between 0 and 1",
     inputs: &[X, LIKE_X, WEIGHT],
     attrs: &[REDUCTION],
     arity: Arity::Optional(2),
     rule: |call| {
         let op = "binary_cross_entropy";
-        let listed = expect::listed(call, 3)?;
+        let listed = checks::listed_inputs(call, 3)?;
         let [Some(x), Some(target), weight] = listed[..] else {
             return Err(refused(op, "expected x and target"));
         };
-        expect::floats(op, x)?;
-        expect::like(op, "target", Some(target), x.dtype, x.shape())?;
+        checks::floats(op, x)?;
+        checks::dtype_and_shape(op, "target", Some(target), x.dtype, x.shape())?;
         factor(op, "weight", weight, x)?;
         reduced(call, x, layouts::preserved(x)?)
     },
@@ -151,15 +156,15 @@ const CROSS_ENTROPY_BACKWARD: Def = Def {
     arity: Arity::Optional(3),
     rule: |call| {
         let op = "binary_cross_entropy_backward";
-        let listed = expect::listed(call, 4)?;
+        let listed = checks::listed_inputs(call, 4)?;
         let [Some(grad), Some(x), Some(target), weight] = listed[..] else {
             return Err(refused(op, "expected grad, x and target"));
         };
-        expect::floats(op, x)?;
-        expect::like(op, "target", Some(target), x.dtype, x.shape())?;
+        checks::floats(op, x)?;
+        checks::dtype_and_shape(op, "target", Some(target), x.dtype, x.shape())?;
         factor(op, "grad", Some(grad), x)?;
         factor(op, "weight", weight, x)?;
-        Reduction::of(call.attrs)?;
+        LossReduction::of(call.attrs)?;
         let output = TensorSpec::new(x.dtype, layouts::preserved(x)?)?;
         Ok(Signature::reads(call.inputs.len(), output))
     },
@@ -167,18 +172,18 @@ const CROSS_ENTROPY_BACKWARD: Def = Def {
 
 const LOGITS: Def = Def {
     name: "binary_cross_entropy_with_logits",
-    summary: "the cross entropy of the sigmoid of x and a target between 0 and 1",
+    summary: "the binary cross entropy of the sigmoid of x and targets between 0 and 1",
     inputs: &[X, LIKE_X, WEIGHT, POSITIVE],
     attrs: &[REDUCTION],
     arity: Arity::Optional(2),
     rule: |call| {
         let op = "binary_cross_entropy_with_logits";
-        let listed = expect::listed(call, 4)?;
+        let listed = checks::listed_inputs(call, 4)?;
         let [Some(x), Some(target), weight, positive] = listed[..] else {
             return Err(refused(op, "expected x and target"));
         };
-        expect::floats(op, x)?;
-        expect::like(op, "target", Some(target), x.dtype, x.shape())?;
+        checks::floats(op, x)?;
+        checks::dtype_and_shape(op, "target", Some(target), x.dtype, x.shape())?;
         factor(op, "weight", weight, x)?;
         factor(op, "pos_weight", positive, x)?;
         reduced(call, x, layouts::elementwise(&[target], x.shape())?)
@@ -197,10 +202,10 @@ pub(crate) const OPS: &[Def] = &[
     LOGITS,
 ];
 
-/// Checks a factor of the losses of `x`, if it is there.
+/// Checks a factor of the losses of `x`, if it is present.
 fn factor(op: &str, name: &str, spec: Option<&TensorSpec>, x: &TensorSpec) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
-    expect::dtype(op, name, spec, x.dtype)?;
+    checks::dtype(op, name, spec, x.dtype)?;
     match broadcast(spec.shape(), x.shape()) {
         Ok(shape) if shape.as_slice() == x.shape() => Ok(()),
         _ => {
@@ -220,11 +225,11 @@ fn bound(call: CallSpec<'_>, op: &str, name: &str, least: f64) -> Result<()> {
     }
 }
 
-/// The result of losses that would lie in `each`, and the words that the kernel keeps sums in.
+/// Returns the signature of losses of layout `each`, with the workspace for their partial sums.
 fn reduced(call: CallSpec<'_>, x: &TensorSpec, each: Layout) -> Result<Signature> {
     let count = each.numel();
-    let (output, workspace) = match Reduction::of(call.attrs)? {
-        Reduction::None => (TensorSpec::new(x.dtype, each)?, 0),
+    let (output, workspace) = match LossReduction::of(call.attrs)? {
+        LossReduction::None => (TensorSpec::new(x.dtype, each)?, 0),
         _ => {
             let words = count.div_ceil(SUM_PART) + 1;
             (TensorSpec::contiguous(x.dtype, &[])?, words * size_of::<u64>())
@@ -235,19 +240,19 @@ fn reduced(call: CallSpec<'_>, x: &TensorSpec, each: Layout) -> Result<Signature
 
 fn forward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
     let (x, target) = (&call.inputs[0], &call.inputs[1]);
-    expect::floats(op, x)?;
-    expect::dtype(op, "target", target, x.dtype)?;
+    checks::floats(op, x)?;
+    checks::dtype(op, "target", target, x.dtype)?;
     let shape = broadcast(x.shape(), target.shape())?;
-    // What broadcasts may be too large to be a tensor.
+    // The broadcast shape may exceed the size of a tensor.
     TensorSpec::contiguous(x.dtype, &shape)?;
     reduced(call, x, layouts::elementwise(&[x, target], &shape)?)
 }
 
 fn backward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
     let (grad, x, target) = (&call.inputs[0], &call.inputs[1], &call.inputs[2]);
-    expect::floats(op, x)?;
+    checks::floats(op, x)?;
     factor(op, "target", Some(target), x)?;
     factor(op, "grad", Some(grad), x)?;
-    Reduction::of(call.attrs)?;
+    LossReduction::of(call.attrs)?;
     Ok(Signature::reads(3, TensorSpec::contiguous(x.dtype, x.shape())?))
 }

@@ -6,11 +6,11 @@
 //! | `[m,k]` | `[k]` | `[m]` |
 //! | `[k]` | `[k,n]` | `[n]` |
 //! | `[m,k]` | `[k,n]` | `[m,n]` |
-//! | `[..,m,k]` | `[..,k,n]` | `[..,m,n]`, the leading dimensions broadcast |
+//! | `[..,m,k]` | `[..,k,n]` | `[..,m,n]`, with leading dimensions broadcast |
 //!
-//! A one-dimensional operand beside a batch counts as a row on the left, as a column on the right,
-//! and its dimension is left out of the result. Both sides are of one dtype, any but bool.
-//! Integers wrap. f16 and bf16 are computed in f32 and rounded once.
+//! Beside a batch, a one-dimensional operand is a row on the left and a column on the right, and
+//! its dimension is dropped from the result. Both operands have one dtype, any but bool. Integers
+//! wrap. f16 and bf16 are computed in f32 and rounded once.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.matmul.html>.
 
@@ -20,25 +20,25 @@ use crate::broadcast::broadcast;
 use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{CallSpec, Signature};
 
-/// How a product of two tensors is cut into products of matrices.
+/// The decomposition of a product of two tensors into products of matrices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     /// The leading dimensions of the result.
     pub batch: Dims,
-    /// Rows of the left matrices.
+    /// The rows of the left matrices.
     pub m: usize,
-    /// Columns of the left matrices, rows of the right ones.
+    /// The columns of the left matrices, which are the rows of the right ones.
     pub k: usize,
-    /// Columns of the right matrices.
+    /// The columns of the right matrices.
     pub n: usize,
 }
 
 impl Product {
-    /// The product of tensors of these shapes.
+    /// Returns the product of tensors of these shapes.
     ///
     /// # Errors
-    /// A tensor of no dimensions, inner lengths that differ, leading dimensions that do not
-    /// broadcast.
+    /// Fails if a tensor has no dimensions, if the inner dimensions differ, or if the leading
+    /// dimensions do not broadcast.
     pub fn new(x: &[usize], y: &[usize]) -> Result<Product> {
         let (Some((&k, x_rest)), Some(_)) = (x.split_last(), y.first()) else {
             let message = format!("expected one or more dimensions, got {x:?} and {y:?}");
@@ -50,22 +50,23 @@ impl Product {
             _ => (&y[..0], y[0], 1),
         };
         if k != k2 {
-            let message = format!("inner lengths differ: {x:?} by {y:?} meet with {k} and {k2}");
+            let message =
+                format!("expected equal inner dimensions, got {k} and {k2} in {x:?} by {y:?}");
             return Err(refused("matmul", message));
         }
         Ok(Product { batch: broadcast(x_batch, y_batch)?, m, k, n })
     }
 }
 
-/// The alignment in bytes that the kernel gives its parts of the workspace; the workspace is that
-/// much larger, since it may begin anywhere.
+/// The alignment in bytes of the kernel's parts of the workspace. The workspace is larger by this
+/// amount for each part, since it may begin at any address.
 pub const WORKSPACE_ALIGN: usize = 64;
 
 pub(crate) const OPS: &[Def] = &[MATMUL];
 
 const MATMUL: Def = Def {
     name: "matmul",
-    summary: "the matrix product, with leading dimensions broadcast",
+    summary: "the matrix product of x and y, with leading dimensions broadcast",
     inputs: &[arg("x", "[k] or [..,m,k]"), arg("y", "[k] or [..,k,n], of x's dtype")],
     attrs: &[],
     arity: Arity::Listed,
@@ -77,10 +78,10 @@ fn rule(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature { workspace, ..Signature::reads(2, output) })
 }
 
-/// What the product of `x` and `y` is, and the bytes of workspace that its kernel wants.
+/// Returns the product of `x` and `y`, and the bytes of workspace of its kernel.
 ///
 /// # Errors
-/// Dtypes that differ or are bool, shapes that do not fit.
+/// Fails if dtypes differ or are bool, or if shapes do not match.
 pub(crate) fn result(op: &str, x: &TensorSpec, y: &TensorSpec) -> Result<(TensorSpec, usize)> {
     if x.dtype != y.dtype {
         let message = format!("expected one dtype, got {} and {}", x.brief(), y.brief());
@@ -99,8 +100,8 @@ pub(crate) fn result(op: &str, x: &TensorSpec, y: &TensorSpec) -> Result<(Tensor
         shape.push(product.n);
     }
     let output = TensorSpec::contiguous(x.dtype, &shape)?;
-    // f16 and bf16: both operands and the result in f32. No sum of three element counts that are
-    // valid on their own overflows.
+    // f16 and bf16 need both operands and the result in f32. The sum of the element counts of three
+    // valid tensors does not overflow.
     let workspace = match x.dtype {
         DType::F16 | DType::BF16 => {
             let elements = x.numel() + y.numel() + output.numel();

@@ -1,38 +1,39 @@
-//! The negative log-likelihood of classes, and its gradient.
+//! The negative log-likelihood of classes and its gradient.
 //!
 //! | op | results |
 //! |---|---|
-//! | `nll_loss_forward(x, target, weight?; reduction, ignore_index=-100)` | the loss, the total weight |
-//! | `nll_loss_backward(grad, x, target, weight?, total_weight; reduction, ignore_index=-100)` | the gradient for x |
-//! | `nll_loss2d_forward`, `nll_loss2d_backward` | the same over places |
+//! | `nll_loss_forward(x, target, weight?)` | the loss, the total weight |
+//! | `nll_loss_backward(grad, x, target, weight?, total_weight)` | the gradient for x |
+//! | `nll_loss2d_forward`, `nll_loss2d_backward` | the same for each pixel |
 //!
-//! x holds the logarithms of the classes' probabilities, `[n,c]` or `[c]`, in 2d `[n,c,h,w]`; the
-//! target their numbers, `[n]` or `[]`, in 2d `[n,h,w]`. The loss of one is -x at its class, times
-//! the weight of the class; one of the class `ignore_index` does not count. The mean is the sum
-//! divided by the total weight. Losses that are not reduced have a total weight of 0. A class that
-//! there is not is an error of the kernel.
+//! All take `reduction` and `ignore_index=-100`. x holds log-probabilities: `[n,c]` or `[c]`, or
+//! `[n,c,h,w]` for 2d. The target holds class numbers: `[n]` or `[]`, or `[n,h,w]` for 2d. The loss
+//! of a target is -x at its class times the weight of the class; targets of class `ignore_index`
+//! are ignored. The mean is the sum divided by the total weight. Without reduction, the total
+//! weight is 0. The kernel fails on a class out of range.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html>.
 
 use millstream_types::{DType, Result, TensorSpec};
 
+use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
-use crate::expect;
-use crate::loss::{REDUCTION, Reduction};
+use crate::loss::{LossReduction, REDUCTION};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-const X: ArgDoc = arg("x", "logarithms of probabilities, classes in dimension 1, or the only one");
-const TARGET: ArgDoc = arg("target", "classes; x's shape without them, of i64 or u8");
-const WEIGHT: ArgDoc = arg("weight", "weights of the classes, of x's dtype");
+const X: ArgDoc = arg("x", "log-probabilities; the classes are dimension 1, or the only one");
+const TARGET: ArgDoc =
+    arg("target", "class numbers, i64 or u8; x's shape without the dimension of classes");
+const WEIGHT: ArgDoc = arg("weight", "the weights of the classes, of x's dtype");
 const ATTRS: &[ArgDoc] =
-    &[REDUCTION, arg("ignore_index", "the class that does not count; -100 unless given")];
+    &[REDUCTION, arg("ignore_index", "the class whose targets are ignored; default -100")];
 const FORWARD: &[ArgDoc] = &[X, TARGET, WEIGHT];
 const BACKWARD: &[ArgDoc] = &[
     arg("grad", "the gradient of the loss"),
     X,
     TARGET,
     WEIGHT,
-    arg("total_weight", "the second result, of one element"),
+    arg("total_weight", "the second result of the op, of one element"),
 ];
 
 pub(crate) const OPS: &[Def] = &[
@@ -54,7 +55,7 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "nll_loss2d_forward",
-        summary: "the negative log-likelihood of classes of places, and the total weight",
+        summary: "the negative log-likelihood of a class for each pixel, and the total weight",
         inputs: FORWARD,
         attrs: ATTRS,
         arity: Arity::Optional(2),
@@ -70,68 +71,72 @@ pub(crate) const OPS: &[Def] = &[
     },
 ];
 
-/// Checks the tensors that both ways have, and the arguments.
+/// Checks the tensors and arguments that both directions share.
 fn check(
     call: CallSpec<'_>,
     op: &str,
-    places: bool,
+    two_d: bool,
     [x, target]: [&TensorSpec; 2],
     weight: Option<&TensorSpec>,
-) -> Result<Reduction> {
-    expect::floats(op, x)?;
+) -> Result<LossReduction> {
+    checks::floats(op, x)?;
     if !matches!(target.dtype, DType::I64 | DType::U8) {
         let message = format!("target: expected i64 or u8, got {}", target.brief());
         return Err(refused(op, message));
     }
-    let fits = match (places, x.shape(), target.shape()) {
+    let fits = match (two_d, x.shape(), target.shape()) {
         (false, [_], [] | [1]) => true,
         (false, [n, _], [m]) => n == m,
         (true, [n, _, h, w], [m, i, j]) => n == m && h == i && w == j,
         _ => false,
     };
     let (Some(&classes), true) = (x.shape().get(usize::from(x.layout.rank() > 1)), fits) else {
-        let message = format!("x and target do not fit: {} and {}", x.brief(), target.brief());
+        let message = format!(
+            "target: expected the shape of x without its classes, got x {} and target {}",
+            x.brief(),
+            target.brief()
+        );
         return Err(refused(op, message));
     };
-    expect::like(op, "weight", weight, x.dtype, &[classes])?;
+    checks::dtype_and_shape(op, "weight", weight, x.dtype, &[classes])?;
     call.attrs.int("ignore_index")?;
-    Reduction::of(call.attrs)
+    LossReduction::of(call.attrs)
 }
 
-/// The shape of the loss.
-fn loss<'a>(x: &TensorSpec, target: &'a TensorSpec, reduction: Reduction) -> &'a [usize] {
-    match reduction == Reduction::None && x.layout.rank() > 1 {
+/// Returns the shape of the loss.
+fn loss<'a>(x: &TensorSpec, target: &'a TensorSpec, reduction: LossReduction) -> &'a [usize] {
+    match reduction == LossReduction::None && x.layout.rank() > 1 {
         true => target.shape(),
         false => &[],
     }
 }
 
-fn forward(call: CallSpec<'_>, op: &str, places: bool) -> Result<Signature> {
-    let listed = expect::listed(call, 3)?;
+fn forward(call: CallSpec<'_>, op: &str, two_d: bool) -> Result<Signature> {
+    let listed = checks::listed_inputs(call, 3)?;
     let [Some(x), Some(target), weight] = listed[..] else {
         return Err(refused(op, "expected x and target"));
     };
-    let reduction = check(call, op, places, [x, target], weight)?;
+    let reduction = check(call, op, two_d, [x, target], weight)?;
     let output = TensorSpec::contiguous(x.dtype, loss(x, target, reduction))?;
     let mut signature = Signature::reads(call.inputs.len(), output);
     signature.outputs.push(OutputSpec::Fresh(TensorSpec::contiguous(x.dtype, &[])?));
     Ok(signature)
 }
 
-fn backward(call: CallSpec<'_>, op: &str, places: bool) -> Result<Signature> {
-    let listed = expect::listed(call, 5)?;
+fn backward(call: CallSpec<'_>, op: &str, two_d: bool) -> Result<Signature> {
+    let listed = checks::listed_inputs(call, 5)?;
     let [Some(grad), Some(x), Some(target), weight, Some(total)] = listed[..] else {
         return Err(refused(op, "expected grad, x, target and total_weight"));
     };
-    let reduction = check(call, op, places, [x, target], weight)?;
-    expect::dtype(op, "grad", grad, x.dtype)?;
+    let reduction = check(call, op, two_d, [x, target], weight)?;
+    checks::dtype(op, "grad", grad, x.dtype)?;
     let shape = loss(x, target, reduction);
     let fits = grad.shape() == shape || shape.is_empty() && grad.numel() == 1;
     if !fits {
         let message = format!("grad: expected the shape {shape:?}, got {}", grad.brief());
         return Err(refused(op, message));
     }
-    expect::dtype(op, "total_weight", total, x.dtype)?;
+    checks::dtype(op, "total_weight", total, x.dtype)?;
     if total.numel() != 1 {
         let message = format!("total_weight: expected one element, got {}", total.brief());
         return Err(refused(op, message));

@@ -1,9 +1,9 @@
 //! Elementwise functions of one tensor, and their gradients.
 //!
-//! Functions with fractional results give f32 for integers and bool. f16 and bf16 are computed in
-//! f32 and rounded once. All but `softplus`, `isnan`, `isinf` and the gradients exist in place as
-//! well, with a `_` after the name. A gradient takes the gradient of the result first, then what
-//! the function was given (`tanh` and `sigmoid`: what it gave).
+//! Functions with fractional results return f32 for integers and bool. f16 and bf16 are computed in
+//! f32 and rounded once. All but `softplus`, `isnan`, `isinf` and the gradients have an in-place
+//! form whose name ends in `_`. A gradient takes the gradient of the result and then the input of
+//! the function; `tanh_backward` and `sigmoid_backward` take the result of the function instead.
 //!
 //! Sources of the formulas: the pages of `torch` and of
 //! <https://docs.pytorch.org/docs/stable/nn.functional.html>; the gradients are their derivatives.
@@ -13,56 +13,61 @@ use millstream_types::{DType, Result};
 use crate::args::{Scalar, choice, required};
 use crate::def::{Arity, arg};
 use crate::elementwise::{briefs, common, elementwise, refuse};
-use crate::promote::floating;
+use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const GRAD_X: &[ArgDoc] =
-    &[arg("grad", "the gradient of the result"), arg("x", "what the function was given")];
+    &[arg("grad", "the gradient of the result"), arg("x", "the input of the function")];
 const GRAD_OUT: &[ArgDoc] =
-    &[arg("grad", "the gradient of the result"), arg("out", "what the function gave")];
-const GELU: &[ArgDoc] = &[arg("approximate", "\"none\" or \"tanh\"; \"none\" unless given")];
+    &[arg("grad", "the gradient of the result"), arg("out", "the result of the function")];
+const GELU: &[ArgDoc] = &[arg("approximate", "\"none\" or \"tanh\"; default \"none\"")];
 const ELU: &[ArgDoc] = &[
-    arg("alpha", "what it nears for small x; 1 unless given"),
-    arg("scale", "factor of all; 1 unless given"),
-    arg("input_scale", "factor of x below zero; 1 unless given"),
+    arg("alpha", "the result tends to -alpha * scale for negative x; default 1"),
+    arg("scale", "factor of the result; default 1"),
+    arg("input_scale", "factor of x where it is negative; default 1"),
 ];
 const ELU_BACKWARD: &[ArgDoc] = &[
     ELU[0],
     ELU[1],
     ELU[2],
-    arg("is_result", "whether x is what the function gave; false unless given"),
+    arg("is_result", "whether x is the result of the function instead of its input; default false"),
 ];
-const SLOPE: &[ArgDoc] = &[arg("negative_slope", "the slope below zero; 0.01 unless given")];
-const SLOPE_BACKWARD: &[ArgDoc] =
-    &[SLOPE[0], arg("self_is_result", "whether x is what the function gave; false unless given")];
+const SLOPE: &[ArgDoc] = &[arg("negative_slope", "the slope for negative x; default 0.01")];
+const SLOPE_BACKWARD: &[ArgDoc] = &[
+    SLOPE[0],
+    arg(
+        "self_is_result",
+        "whether x is the result of the function instead of its input; default false",
+    ),
+];
 const SOFTPLUS: &[ArgDoc] = &[
-    arg("beta", "1 unless given"),
-    arg("threshold", "beyond this value of beta * x the result is x; 20 unless given"),
+    arg("beta", "the sharpness; default 1"),
+    arg("threshold", "where beta * x is greater, the result is x; default 20"),
 ];
 const HARDTANH: &[ArgDoc] =
-    &[arg("min_val", "the least; -1 unless given"), arg("max_val", "the greatest; 1 unless given")];
+    &[arg("min_val", "the lower bound; default -1"), arg("max_val", "the upper bound; default 1")];
 const FINITE: &[ArgDoc] = &[
-    arg("nan", "in place of NaN; 0 unless given"),
-    arg("posinf", "in place of infinity; the dtype's greatest number unless given"),
-    arg("neginf", "in place of minus infinity; the dtype's least number unless given"),
+    arg("nan", "replaces NaN; default 0"),
+    arg("posinf", "replaces infinity; default the dtype's greatest number"),
+    arg("neginf", "replaces minus infinity; default the dtype's least number"),
 ];
-const THRESHOLD: &[ArgDoc] = &[arg("threshold", "where x is not above it, the gradient is 0")];
+const THRESHOLD: &[ArgDoc] = &[arg("threshold", "where x is not greater, the gradient is 0")];
 
-/// The ways in which `gelu` is computed.
+/// The ways to compute `gelu`.
 pub const APPROXIMATIONS: &[&str] = &["none", "tanh"];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
-    ("abs", "x without its sign", X, &[], Arity::Listed, number);
-    ("sign", "-1, 0 or 1, as x is below, at or above zero", X, &[], Arity::Listed, any);
-    ("round", "the nearest whole number, of two the even one", X, &[], Arity::Listed, number);
-    ("trunc", "x without its fraction", X, &[], Arity::Listed, number);
-    ("floor", "the greatest whole number not above x", X, &[], Arity::Listed, number);
-    ("ceil", "the least whole number not below x", X, &[], Arity::Listed, number);
-    ("relu", "x where it is not below zero, else zero", X, &[], Arity::Listed, number);
+    ("abs", "the absolute value of x", X, &[], Arity::Listed, number);
+    ("sign", "-1, 0 or 1 for negative, zero and positive x", X, &[], Arity::Listed, any);
+    ("round", "x rounded to the nearest whole number, ties to even", X, &[], Arity::Listed, number);
+    ("trunc", "x rounded towards zero", X, &[], Arity::Listed, number);
+    ("floor", "the greatest whole number less than or equal to x", X, &[], Arity::Listed, number);
+    ("ceil", "the least whole number greater than or equal to x", X, &[], Arity::Listed, number);
+    ("relu", "the greater of x and 0", X, &[], Arity::Listed, number);
     ("exp", "e to the power of x", X, &[], Arity::Listed, float);
-    ("expm1", "e to the power of x, less 1", X, &[], Arity::Listed, float);
+    ("expm1", "e to the power of x, minus 1", X, &[], Arity::Listed, float);
     ("log", "the natural logarithm of x", X, &[], Arity::Listed, float);
     ("log2", "the logarithm of x to base 2", X, &[], Arity::Listed, float);
     ("log1p", "the natural logarithm of 1 + x", X, &[], Arity::Listed, float);
@@ -74,13 +79,14 @@ elementwise! {
     ("tanh", "the hyperbolic tangent of x", X, &[], Arity::Listed, float);
     ("sigmoid", "1 / (1 + e^-x)", X, &[], Arity::Listed, float);
     ("erf", "the error function of x", X, &[], Arity::Listed, float);
-    ("gelu", "x times the normal distribution's share below x", X, GELU, Arity::Listed, gelu);
-    ("silu", "x times sigmoid of x", X, &[], Arity::Listed, floats);
-    ("elu", "scale * (x above zero, else alpha * (e^(input_scale * x) - 1))", X, ELU,
+    ("gelu", "x times the cumulative normal distribution at x", X, GELU, Arity::Listed, gelu);
+    ("silu", "x times the sigmoid of x", X, &[], Arity::Listed, floats);
+    ("elu", "scale * x where x is positive, else scale * alpha * (e^(input_scale * x) - 1)", X, ELU,
      Arity::Listed, floats);
-    ("leaky_relu", "x above zero, else negative_slope * x", X, SLOPE, Arity::Listed, floats);
-    ("hardtanh", "x, at least min_val and at most max_val", X, HARDTANH, Arity::Listed, hardtanh);
-    ("nan_to_num", "x with finite numbers in place of NaN and infinities", X, FINITE,
+    ("leaky_relu", "x where it is positive, else negative_slope * x", X, SLOPE, Arity::Listed,
+     floats);
+    ("hardtanh", "x clamped to min_val and max_val", X, HARDTANH, Arity::Listed, hardtanh);
+    ("nan_to_num", "x with NaN and infinities replaced by finite numbers", X, FINITE,
      Arity::Listed, finite);
 }
 
@@ -88,7 +94,7 @@ elementwise! {
     NEW = new;
     ("softplus", "log(1 + e^(beta * x)) / beta", X, SOFTPLUS, Arity::Listed, floats);
     ("isnan", "whether x is NaN", X, &[], Arity::Listed, truth);
-    ("isinf", "whether x is an infinity", X, &[], Arity::Listed, truth);
+    ("isinf", "whether x is infinite", X, &[], Arity::Listed, truth);
     ("tanh_backward", "the gradient of tanh", GRAD_OUT, &[], Arity::Listed, floats);
     ("sigmoid_backward", "the gradient of sigmoid", GRAD_OUT, &[], Arity::Listed, floats);
     ("gelu_backward", "the gradient of gelu", GRAD_X, GELU, Arity::Listed, gelu);
@@ -99,8 +105,8 @@ elementwise! {
 
 elementwise! {
     BY_LAST = new by last;
-    ("threshold_backward", "the gradient where x is above the threshold, else 0", GRAD_X, THRESHOLD,
-     Arity::Listed, threshold);
+    ("threshold_backward", "the gradient where x is greater than the threshold, else 0", GRAD_X,
+     THRESHOLD, Arity::Listed, threshold);
     ("leaky_relu_backward", "the gradient of leaky_relu", GRAD_X, SLOPE_BACKWARD, Arity::Listed,
      leaky_relu_backward);
 }
@@ -131,7 +137,7 @@ fn finite(call: CallSpec<'_>) -> Result<DType> {
     Ok(common(call, None))
 }
 
-/// For functions that PyTorch has for floats only; their arguments are numbers.
+/// Returns the dtype of functions that PyTorch defines for floats only, and checks their arguments.
 fn floats(call: CallSpec<'_>) -> Result<DType> {
     for name in ["alpha", "scale", "input_scale", "negative_slope", "beta", "threshold"] {
         call.attrs.float(name)?;
@@ -159,8 +165,8 @@ fn threshold(call: CallSpec<'_>) -> Result<DType> {
     number(call)
 }
 
-/// The slope or alpha by which a result below zero tells what was given has to be one that keeps
-/// the sign.
+/// Checks a slope or alpha: if the gradient is computed from the result instead of the input, the
+/// factor must keep the sign.
 fn invertible(call: CallSpec<'_>, flag: &str, factor: &str) -> Result<DType> {
     let given = call.attrs.bool(flag)?.unwrap_or(false);
     match call.attrs.float(factor)? {

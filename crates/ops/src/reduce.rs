@@ -2,17 +2,19 @@
 //!
 //! | op | result | dtype of the result |
 //! |---|---|---|
-//! | `sum`, `prod` | the sum, the product; of nothing 0 and 1 | i64 for bool and integers; or `dtype` |
+//! | `sum`, `prod` | the sum, the product; 0, 1 if empty | i64 for bool, integers; or `dtype` |
 //! | `mean` | the sum divided by the number of elements | floats only; or `dtype` |
-//! | `any`, `all` | whether one, whether every element is not zero | bool; u8 for u8 |
-//! | `count_nonzero` | how many are not zero | i64 |
-//! | `std`, `var` | with `correction=1`: deviation and variance, divided by the number less that | floats only |
-//! | `linalg_vector_norm` | with `ord=2`: the root of the sum of the magnitudes' powers | floats only; or `dtype` |
-//! | `logsumexp` | the logarithm of the sum of e to the power of x | f32 for bool and integers |
+//! | `any`, `all` | whether any, whether every element is nonzero | bool; u8 for u8 |
+//! | `count_nonzero` | the number of nonzero elements | i64 |
+//! | `std`, `var` | deviation and variance, with `correction=1` | floats only |
+//! | `linalg_vector_norm` | the vector norm of order `ord=2` | floats only; or `dtype` |
+//! | `logsumexp` | the logarithm of the sum of exponentials | f32 for bool and integers |
 //!
-//! All are over the dimensions `dim`, or over all of them, and drop these unless `keepdim`
-//! (`count_nonzero` drops them always). With `dtype`, elements are converted first. f16 and bf16
-//! are computed in f32; `std`, `var`, `linalg_vector_norm` and `logsumexp` in f64.
+//! All reduce the dimensions `dim`, by default all of them, and drop them unless `keepdim` is true
+//! (`count_nonzero` always drops them). With `dtype`, elements are converted first. `std` and `var`
+//! divide by the number of elements minus `correction`. The norm of order p is the p-th root of the
+//! sum of the p-th powers of magnitudes. f16 and bf16 are computed in f32; `std`, `var`,
+//! `linalg_vector_norm` and `logsumexp` in f64.
 //!
 //! Sources: the pages of `torch` and `torch.linalg`, such as
 //! <https://docs.pytorch.org/docs/stable/generated/torch.sum.html>.
@@ -22,24 +24,24 @@ use millstream_types::{Attrs, DType, Dims, Error, Result, TensorSpec};
 use crate::args::{Scalar, dimension};
 use crate::def::{Arity, Def, arg};
 use crate::elementwise::refuse;
-use crate::promote::floating;
+use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-/// The elements of a sum that are added as one part; longer sums keep one partial result for each
-/// part in the workspace. So do other reductions.
+/// The number of elements that a reduction combines as one part. Longer reductions keep a partial
+/// result for each part in the workspace.
 pub const SUM_PART: usize = 1 << 14;
 
-/// Which dimensions a sum of `rank` dimensions is over: those of `dim`, all if it is not there or
-/// empty.
+/// Returns the reduced dimensions of a tensor of `rank` dimensions: those of `dim`, or all if it is
+/// absent or empty.
 ///
 /// # Errors
-/// A dimension that is not there, or is named twice.
+/// Fails if a dimension is out of range or given twice.
 pub fn reduced(attrs: &Attrs, rank: usize) -> Result<Dims> {
     let mut dims = Dims::new();
     for dim in attrs.ints("dim")?.unwrap_or_default() {
         let at = dimension(dim, rank)?;
         if dims.contains(&at) {
-            let message = format!("{dim}: named more than once");
+            let message = format!("{dim}: given more than once");
             return Err(Error::Invalid { what: "dimension", message });
         }
         dims.push(at);
@@ -47,14 +49,14 @@ pub fn reduced(attrs: &Attrs, rank: usize) -> Result<Dims> {
     if dims.is_empty() {
         dims = (0..rank).collect();
     }
-    // A tensor of no dimensions may be asked for its dimension 0, which is not there to reduce.
+    // A tensor without dimensions accepts dimension 0, but has nothing to reduce.
     dims.retain(|d| *d < rank);
     dims.sort_unstable();
     Ok(dims)
 }
 
-/// A reduction of the first tensor over `dims` to a new one of this dtype; `words` is how many words
-/// a partial result takes.
+/// Returns the signature of a reduction of the first tensor over `dims` to a new one of this dtype.
+/// A partial result takes `words` words of the workspace.
 pub(crate) fn reduction(
     call: CallSpec<'_>,
     dims: &[usize],
@@ -72,31 +74,31 @@ pub(crate) fn reduction(
         }
     }
     let output = TensorSpec::contiguous(dtype, &shape)?;
-    // With no elements there are no parts; otherwise there are at most as many as elements.
+    // Without elements there are no parts; otherwise there are at most as many parts as elements.
     let parts = match x.numel() {
         0 => 0,
         _ => dims.iter().map(|&d| x.shape()[d]).product::<usize>().div_ceil(SUM_PART),
     };
-    // One more, to align them.
+    // One more word, for the alignment.
     let count = if parts > 1 { output.numel() * parts * words + 1 } else { 0 };
     Ok(Signature { workspace: count * size_of::<u64>(), ..Signature::reads(1, output) })
 }
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 pub(crate) const DIM: ArgDoc =
-    arg("dim", "a dimension or a list of them, negative from the end; all unless given");
+    arg("dim", "the dimension or dimensions, negative from the end; default all");
 pub(crate) const KEEPDIM: ArgDoc =
-    arg("keepdim", "keep reduced dimensions with length 1; false unless given");
+    arg("keepdim", "keep reduced dimensions with length 1; default false");
 const CONVERTED: ArgDoc =
-    arg("dtype", "convert to this dtype first; i64 for bool and integers unless given");
-const CONVERTED_FLOAT: ArgDoc = arg("dtype", "convert to this dtype of floats first");
+    arg("dtype", "convert to this dtype first; default i64 for bool and integers");
+const CONVERTED_FLOAT: ArgDoc = arg("dtype", "convert to this float dtype first");
 const CORRECTION: ArgDoc =
-    arg("correction", "what the number of elements is lessened by; 1 unless given");
+    arg("correction", "subtracted from the number of elements in the divisor; default 1");
 const ORD: ArgDoc =
-    arg("ord", "the power, or an infinity for the greatest or least; 2 unless given");
+    arg("ord", "the order of the norm, or an infinity for the maximum or minimum; default 2");
 
-/// Writes the table, one op a row: name, summary, arguments, words of a partial result, and the
-/// rule that checks the arguments and gives the result's dtype.
+/// Defines the table, one row for each op: name, summary, arguments, words of a partial result, and
+/// the rule that checks the arguments and returns the dtype of the result.
 macro_rules! reductions {
     ($(($name:literal, $summary:literal, $attrs:expr, $words:literal, $dtype:expr);)*) => {
         pub(crate) const OPS: &[Def] = &[$(Def {
@@ -118,13 +120,13 @@ reductions! {
      &[DIM, KEEPDIM, CONVERTED], 1, total);
     ("prod", "the product over some or all dimensions", &[DIM, KEEPDIM, CONVERTED], 1, total);
     ("mean", "the mean over some or all dimensions", &[DIM, KEEPDIM, CONVERTED_FLOAT], 1, mean);
-    ("any", "whether any element is not zero", &[DIM, KEEPDIM], 1, truth);
-    ("all", "whether every element is not zero", &[DIM, KEEPDIM], 1, truth);
-    ("count_nonzero", "the number of elements that are not zero", &[DIM], 1, |_| Ok(DType::I64));
+    ("any", "whether any element is nonzero", &[DIM, KEEPDIM], 1, truth);
+    ("all", "whether every element is nonzero", &[DIM, KEEPDIM], 1, truth);
+    ("count_nonzero", "the number of nonzero elements", &[DIM], 1, |_| Ok(DType::I64));
     ("std", "the standard deviation over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3,
-     spread);
-    ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3, spread);
-    ("linalg_vector_norm", "the norm over some or all dimensions", &[ORD, DIM, KEEPDIM,
+     variance);
+    ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3, variance);
+    ("linalg_vector_norm", "the vector norm over some or all dimensions", &[ORD, DIM, KEEPDIM,
      CONVERTED_FLOAT], 1, norm);
     ("logsumexp", "the logarithm of the sum of exponentials", &[DIM, KEEPDIM], 2,
      |call: CallSpec<'_>| Ok(floating(call.inputs[0].dtype)));
@@ -154,7 +156,7 @@ fn truth(call: CallSpec<'_>) -> Result<DType> {
     Ok(if call.inputs[0].dtype == DType::U8 { DType::U8 } else { DType::Bool })
 }
 
-fn spread(call: CallSpec<'_>) -> Result<DType> {
+fn variance(call: CallSpec<'_>) -> Result<DType> {
     call.attrs.float("correction")?;
     floats(call.inputs[0].dtype, &call.inputs[0])
 }
@@ -170,12 +172,15 @@ fn norm(call: CallSpec<'_>) -> Result<DType> {
     floats(x.dtype, x)?;
     let dtype = call.attrs.dtype("dtype")?.unwrap_or(x.dtype);
     if x.dtype.promote(dtype) != dtype {
-        return refuse("dtype", format!("dtype: {dtype} is narrower than {}", x.brief()));
+        return refuse(
+            "dtype",
+            format!("expected a dtype no narrower than that of {}, got {dtype}", x.brief()),
+        );
     }
     let dims = reduced(call.attrs, x.layout.rank())?;
     let nothing = dims.iter().any(|&d| x.shape()[d] == 0);
     if nothing && (ord < 0.0 || ord == f64::INFINITY) {
-        return refuse("shape", format!("{} has no elements for ord {ord:?}", x.brief()));
+        return refuse("shape", format!("expected elements for ord {ord:?}, got {}", x.brief()));
     }
     floats(dtype, x)
 }

@@ -1,4 +1,4 @@
-//! Ops by name. A registry is a value: each machine has its own, and anyone can add to it.
+//! Ops by name. A registry is a value: each machine has its own, and programs can add to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use millstream_types::{Error, OpId, Result};
 
 use crate::schema::Op;
 
-/// The ops that a machine knows, each with a dense id.
+/// The ops of a machine, each with a dense id.
 #[derive(Clone, Default)]
 pub struct OpRegistry {
     ops: Vec<Arc<dyn Op>>,
@@ -17,12 +17,12 @@ pub struct OpRegistry {
 }
 
 impl OpRegistry {
-    /// A registry without ops.
+    /// Returns a registry without ops.
     pub fn new() -> OpRegistry {
         OpRegistry::default()
     }
 
-    /// Adds an op. One of the same name is replaced and keeps its id.
+    /// Adds an op and returns its id. An op of the same name is replaced and keeps its id.
     pub fn register(&mut self, op: Arc<dyn Op>) -> OpId {
         if let Some(&id) = self.by_name.get(op.name()) {
             self.ops[id.index()] = op;
@@ -34,10 +34,10 @@ impl OpRegistry {
         id
     }
 
-    /// The id of the op called `name`.
+    /// Returns the id of the op called `name`.
     ///
     /// # Errors
-    /// There is none; the error names the nearest.
+    /// Fails if there is no such op; the error holds the nearest name.
     pub fn id(&self, name: &str) -> Result<OpId> {
         self.by_name.get(name).copied().ok_or_else(|| Error::Unknown {
             what: "op",
@@ -46,12 +46,12 @@ impl OpRegistry {
         })
     }
 
-    /// The op of this id, if it is one of this registry's.
+    /// Returns the op with this id, if there is one.
     pub fn get(&self, id: OpId) -> Option<&Arc<dyn Op>> {
         self.ops.get(id.index())
     }
 
-    /// All ops, by id.
+    /// Returns all ops in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Op>> {
         self.ops.iter()
     }

@@ -1,8 +1,8 @@
-//! Running sums and products.
+//! Cumulative sums and products.
 //!
-//! `cumsum(x; dim, dtype)` and `cumprod(x; dim, dtype)`: every element becomes the sum or product of
-//! those along `dim` up to it. Bool and integers give i64 unless `dtype` says otherwise; with it,
-//! elements are converted first. Floats are added up in f64, in order.
+//! `cumsum(x; dim, dtype)` and `cumprod(x; dim, dtype)` replace every element by the sum or product
+//! of the elements along `dim` up to and including it. Bool and integers give i64 unless `dtype` is
+//! given; with it, elements are converted first. Floats are accumulated in f64, in order.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html>.
 
@@ -15,8 +15,8 @@ use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const ATTRS: &[ArgDoc] = &[
-    arg("dim", "a dimension, negative from the end"),
-    arg("dtype", "convert to this dtype first; i64 for bool and integers unless given"),
+    arg("dim", "the dimension, negative from the end"),
+    arg("dtype", "convert to this dtype first; default i64 for bool and integers"),
 ];
 
 const fn op(name: &'static str, summary: &'static str) -> Def {
@@ -24,15 +24,15 @@ const fn op(name: &'static str, summary: &'static str) -> Def {
 }
 
 pub(crate) const OPS: &[Def] = &[
-    op("cumsum", "the sums along a dimension up to every element"),
-    op("cumprod", "the products along a dimension up to every element"),
+    op("cumsum", "the cumulative sums along a dimension"),
+    op("cumprod", "the cumulative products along a dimension"),
 ];
 
 fn rule(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     dimension(required("dim", call.attrs.int("dim")?)?, x.layout.rank())?;
     let dtype = match call.attrs.dtype("dtype")? {
-        Some(DType::Bool) => return refuse("dtype", "dtype: expected numbers, got bool"),
+        Some(DType::Bool) => return refuse("dtype", "expected numbers, got bool"),
         Some(dtype) => dtype,
         None if x.dtype.is_float() => x.dtype,
         None => DType::I64,

@@ -1,53 +1,53 @@
-//! What an op says about a call of it.
+//! Schemas: the [`Op`] trait, the calls it is asked about, and the signatures it returns.
 
 use smallvec::SmallVec;
 
 use millstream_types::{Access, Attrs, Error, Layout, Result, TensorSpec};
 
-use crate::args::{ABSENT, present};
+use crate::args::{ABSENT, input_positions};
 
-/// One call, as far as a schema sees it.
+/// A call, as far as a schema depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSpec<'a> {
-    /// The tensors given, in order.
+    /// The input tensors, in order.
     pub inputs: &'a [TensorSpec],
-    /// The arguments given.
+    /// The arguments.
     pub attrs: &'a Attrs,
 }
 
 /// One result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutputSpec {
-    /// A new tensor, every element of which the kernel writes.
+    /// A new tensor. The kernel writes every element.
     Fresh(TensorSpec),
-    /// A view of an input's storage; it costs no kernel.
+    /// A view of an input's storage, made without a kernel.
     View {
-        /// Which input.
+        /// The position of the input.
         of: usize,
-        /// How the view lies in that input's storage.
+        /// The layout of the view in that input's storage.
         layout: Layout,
     },
-    /// The input of this number, changed in place.
+    /// The input at this position, changed in place.
     Same(usize),
-    /// A new tensor whose first dimension is known only once the kernel has run, and is at most
-    /// that of the bound. The kernel writes the rows that exist to a tensor of the bound's shape,
-    /// and their number to an `i64` tensor of no dimensions that follows it.
+    /// A new tensor whose first dimension is at most that of this bound and known only after the
+    /// kernel has run. The kernel writes the existing rows to a tensor of the bound's shape, and
+    /// their number to the `i64` tensor without dimensions that follows it.
     Bounded(TensorSpec),
 }
 
-/// All that scheduling needs to know about one call.
+/// The accesses, results and workspace of a call: all that scheduling depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
-    /// How each input is used. Fresh outputs are always written.
+    /// The access of each input. Fresh outputs are always written.
     pub accesses: SmallVec<[Access; 4]>,
     /// The results, in order.
     pub outputs: SmallVec<[OutputSpec; 2]>,
-    /// Bytes of scratch memory that the kernel wants.
+    /// The bytes of scratch memory of the kernel.
     pub workspace: usize,
 }
 
 impl Signature {
-    /// A call that reads all its inputs and gives one new tensor.
+    /// Returns the signature of a call that reads all its inputs and returns one new tensor.
     pub fn reads(inputs: usize, output: TensorSpec) -> Signature {
         Signature {
             accesses: SmallVec::from_elem(Access::Read, inputs),
@@ -56,7 +56,7 @@ impl Signature {
         }
     }
 
-    /// A call that gives one view of its only input.
+    /// Returns the signature of a call that returns one view of its only input.
     pub fn view(layout: Layout) -> Signature {
         Signature {
             accesses: SmallVec::from_iter([Access::Read]),
@@ -65,7 +65,7 @@ impl Signature {
         }
     }
 
-    /// Whether nothing has to run: every result is a view, and nothing is written.
+    /// Returns whether the call needs no kernel: every result is a view, and nothing is written.
     pub fn is_view(&self) -> bool {
         !self.outputs.is_empty()
             && self.outputs.iter().all(|o| matches!(o, OutputSpec::View { .. }))
@@ -73,55 +73,56 @@ impl Signature {
     }
 }
 
-/// One argument of an op, for its documentation.
+/// The documentation of one tensor or argument of an op.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgDoc {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it is: shape, unit, default.
+    /// The shape, unit and default.
     pub doc: &'static str,
 }
 
 /// An op: its name, its documentation and its rules.
 pub trait Op: Send + Sync {
-    /// The name it is called by.
+    /// Returns the name of the op.
     fn name(&self) -> &str;
 
-    /// What it computes, in one sentence.
+    /// Returns one sentence on the result.
     fn summary(&self) -> &str;
 
-    /// Its tensors, in order.
+    /// Returns the tensors, in order.
     fn inputs(&self) -> &[ArgDoc];
 
-    /// Its named arguments.
+    /// Returns the named arguments.
     fn attrs(&self) -> &[ArgDoc] {
         &[]
     }
 
-    /// What a call of it gives and touches.
+    /// Returns the signature of a call.
     ///
-    /// Arity and names of arguments have been checked against [`Op::inputs`] and [`Op::attrs`]
-    /// before.
+    /// [`Op::check`] has checked the number of tensors and the names of arguments before.
     ///
     /// # Errors
-    /// Dtypes, shapes or arguments that do not fit, with what was expected.
+    /// Fails if dtypes, shapes or arguments do not match; the error states what was expected.
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature>;
 
-    /// Whether it takes this many tensors; as many as [`Op::inputs`] lists, unless overridden.
+    /// Returns whether the op takes this number of tensors; by default, as many as [`Op::inputs`]
+    /// lists.
     fn takes(&self, inputs: usize) -> bool {
         inputs == self.inputs().len()
     }
 
-    /// For an op of which some tensors may be left out: how many always have to be there. A call
-    /// then may have the argument [`ABSENT`].
+    /// Returns, for an op with optional tensors, the number of required ones. A call may then have
+    /// the argument [`ABSENT`].
     fn optional(&self) -> Option<usize> {
         None
     }
 
-    /// Checks the number of tensors and the names of arguments, then asks [`Op::signature`].
+    /// Checks the number of tensors and the names of arguments, then calls [`Op::signature`].
     ///
     /// # Errors
-    /// As [`Op::signature`], with the op's name; a wrong number of tensors; an unknown argument.
+    /// Fails as [`Op::signature`] does, with the name of the op added; also on a wrong number of
+    /// tensors and on an unknown argument.
     fn check(&self, call: CallSpec<'_>) -> Result<Signature> {
         if !self.takes(call.inputs.len()) {
             let names: Vec<&str> = self.inputs().iter().map(|a| a.name).collect();
@@ -140,10 +141,11 @@ pub trait Op: Send + Sync {
         };
         if let Some(least) = self.optional() {
             known.push(ABSENT);
-            let places = present(call.attrs, self.inputs().len(), call.inputs.len());
-            let places = places.map_err(named)?;
-            if let Some(missing) = places[..least].iter().position(Option::is_none) {
-                let message = format!("{}: expected, and not given", self.inputs()[missing].name);
+            let positions = input_positions(call.attrs, self.inputs().len(), call.inputs.len());
+            let positions = positions.map_err(named)?;
+            if let Some(missing) = positions[..least].iter().position(Option::is_none) {
+                let message =
+                    format!("{}: missing; this tensor is required", self.inputs()[missing].name);
                 return Err(Error::Op { op: self.name().to_owned(), message });
             }
         }

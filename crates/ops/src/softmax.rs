@@ -1,4 +1,4 @@
-//! Softmax, its logarithm, and their gradients, along one dimension.
+//! Softmax, log-softmax and their gradients, along one dimension.
 //!
 //! | op | result |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `_softmax_backward_data(grad, y; dim, input_dtype)` | y · (grad - Σ grad · y) |
 //! | `_log_softmax_backward_data(grad, y; dim, input_dtype)` | grad - e^y · Σ grad |
 //!
-//! `y` is the result of the op whose gradient it is. Floats only. The greatest element is taken off
-//! before the exponential, so that nothing overflows. A result is contiguous.
+//! `y` is the result of the op whose gradient is computed. Floats only. The maximum is subtracted
+//! before the exponential, so that nothing overflows. Results are contiguous.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html>.
@@ -21,15 +21,19 @@ use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const DIM: ArgDoc = arg("dim", "the dimension, negative from the end");
 const X: &[ArgDoc] = &[arg("x", "any shape")];
-const FORWARD: &[ArgDoc] = &[DIM, arg("half_to_float", "not on this kind of device; false")];
-const GRAD: &[ArgDoc] =
-    &[arg("grad", "the gradient of the result"), arg("y", "the result, of grad's shape and dtype")];
-const BACKWARD: &[ArgDoc] = &[DIM, arg("input_dtype", "the dtype of the op's input; as grad's")];
+const FORWARD: &[ArgDoc] =
+    &[DIM, arg("half_to_float", "must be false: no device supports it; default false")];
+const GRAD: &[ArgDoc] = &[
+    arg("grad", "the gradient of the result"),
+    arg("y", "the result of the op, of grad's shape and dtype"),
+];
+const BACKWARD: &[ArgDoc] =
+    &[DIM, arg("input_dtype", "the dtype of the op's input; must be that of grad, the default")];
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "_softmax",
-        summary: "the exponentials along a dimension, divided by their sum",
+        summary: "the softmax along a dimension",
         inputs: X,
         attrs: FORWARD,
         arity: Arity::Listed,
@@ -37,7 +41,7 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "_log_softmax",
-        summary: "the logarithm of softmax along a dimension",
+        summary: "the logarithm of the softmax along a dimension",
         inputs: X,
         attrs: FORWARD,
         arity: Arity::Listed,
@@ -45,7 +49,7 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "_softmax_backward_data",
-        summary: "the gradient of softmax",
+        summary: "the gradient of _softmax",
         inputs: GRAD,
         attrs: BACKWARD,
         arity: Arity::Listed,
@@ -53,7 +57,7 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "_log_softmax_backward_data",
-        summary: "the gradient of the logarithm of softmax",
+        summary: "the gradient of _log_softmax",
         inputs: GRAD,
         attrs: BACKWARD,
         arity: Arity::Listed,
@@ -61,7 +65,7 @@ pub(crate) const OPS: &[Def] = &[
     },
 ];
 
-/// Checks the tensor and the dimension, and gives the result.
+/// Checks the tensor and the dimension, and returns the signature.
 fn result(call: CallSpec<'_>, op: &str, x: &TensorSpec) -> Result<Signature> {
     if !x.dtype.is_float() {
         return Err(refused(op, format!("expected floats, got {}", x.brief())));
@@ -80,7 +84,11 @@ fn forward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
 fn backward(call: CallSpec<'_>, op: &str) -> Result<Signature> {
     let (grad, y) = (&call.inputs[0], &call.inputs[1]);
     if grad.dtype != y.dtype || grad.shape() != y.shape() {
-        let message = format!("expected two tensors alike, got {} and {}", grad.brief(), y.brief());
+        let message = format!(
+            "expected grad and y of one shape and dtype, got {} and {}",
+            grad.brief(),
+            y.brief()
+        );
         return Err(refused(op, message));
     }
     match call.attrs.dtype("input_dtype")? {

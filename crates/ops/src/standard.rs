@@ -1,4 +1,4 @@
-//! The standard ops.
+//! The standard ops by family.
 
 use std::sync::Arc;
 
@@ -6,41 +6,41 @@ use crate::def::Def;
 use crate::registry::OpRegistry;
 use crate::schema::Op;
 use crate::{
-    arith, attention, batch_norm, blend, collective, compare, conv, copy, create, embed, extremum,
-    index, join, linear, loss, matmul, nll, norm, order, pointwise, pool, random, reduce, scan,
-    select, shift, softmax, views,
+    arith, attention, batch_norm, collective, compare, concat, conv, copy, create, dropout,
+    embedding, extremum, index, linear, loss, masked_select, matmul, nll, norm, pointwise, pooling,
+    rearrange, reduce, scan, softmax, sort, ternary, views,
 };
 
-/// A family's title and the tables of its ops.
+/// The title of a family and the tables of its ops.
 type Family = (&'static str, &'static [&'static [Def]]);
 
-/// The standard ops by family, in the order of the documentation.
+/// The families in the order of the documentation.
 const FAMILIES: &[Family] = &[
-    ("Making tensors", &[create::OPS]),
+    ("Creation", &[create::OPS]),
     ("Copies and conversions", &[copy::OPS]),
     ("Views", &[views::OPS]),
-    ("Joining", &[join::OPS]),
+    ("Concatenation", &[concat::OPS]),
     ("Arithmetic", &[arith::OPS, arith::IN_PLACE, arith::EXTREMES]),
     (
-        "Functions of each element",
+        "Pointwise functions",
         &[pointwise::OPS, pointwise::IN_PLACE, pointwise::NEW, pointwise::BY_LAST],
     ),
     ("Comparison and logic", &[compare::OPS, compare::LOGIC, compare::LOGIC_IN_PLACE]),
-    ("Choices and fused products", &[blend::OPS, blend::CHOICES, blend::IN_PLACE]),
+    ("Ternary functions", &[ternary::OPS, ternary::CHOICES, ternary::IN_PLACE]),
     ("Reductions", &[reduce::OPS, extremum::OPS, scan::OPS]),
     ("Matrix products", &[matmul::OPS, linear::OPS]),
-    ("Convolution and pooling", &[conv::OPS, pool::OPS]),
+    ("Convolution and pooling", &[conv::OPS, pooling::OPS]),
     ("Normalisation", &[norm::OPS, batch_norm::OPS]),
-    ("Softmax, losses, likelihoods", &[softmax::OPS, loss::OPS, nll::OPS]),
-    ("Embedding and attention", &[embed::OPS, attention::OPS]),
-    ("Dropout", &[random::OPS]),
-    ("Indexing and selection", &[index::OPS, select::OPS]),
-    ("Sorting", &[order::OPS]),
-    ("Flips, rolls, triangles, padding", &[shift::OPS]),
-    ("Among ranks", &[collective::OPS]),
+    ("Softmax and losses", &[softmax::OPS, loss::OPS, nll::OPS]),
+    ("Embedding and attention", &[embedding::OPS, attention::OPS]),
+    ("Dropout", &[dropout::OPS]),
+    ("Indexing and selection", &[index::OPS, masked_select::OPS]),
+    ("Sorting", &[sort::OPS]),
+    ("Flips, rolls, triangles, padding", &[rearrange::OPS]),
+    ("Collectives", &[collective::OPS]),
 ];
 
-/// The standard ops by family, each family with its title.
+/// Returns the titles and ops of all families.
 pub fn families() -> Vec<(&'static str, Vec<&'static dyn Op>)> {
     let ops = |tables: &'static [&'static [Def]]| {
         tables.iter().copied().flatten().map(|def| def as &dyn Op).collect()
@@ -48,7 +48,7 @@ pub fn families() -> Vec<(&'static str, Vec<&'static dyn Op>)> {
     FAMILIES.iter().map(|&(title, tables)| (title, ops(tables))).collect()
 }
 
-/// A registry of the standard ops.
+/// Returns a registry of the standard ops.
 pub fn standard() -> OpRegistry {
     let mut ops = OpRegistry::new();
     for def in FAMILIES.iter().flat_map(|(_, tables)| tables.iter().copied().flatten()) {

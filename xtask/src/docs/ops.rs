@@ -147,7 +147,7 @@ fn ask(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
 fn answer(op: &dyn Op, inputs: &[TensorSpec], attrs: &Attrs, used: &mut Use) -> Result<()> {
     let signature = op.check(CallSpec { inputs, attrs })?;
     let places = match op.optional() {
-        Some(_) => millstream_ops::args::present(attrs, op.inputs().len(), inputs.len())?,
+        Some(_) => millstream_ops::args::input_positions(attrs, op.inputs().len(), inputs.len())?,
         None => (0..inputs.len()).map(Some).collect(),
     };
     let listed = op.inputs().len().max(1);

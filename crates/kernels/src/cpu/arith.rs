@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::{Result, ensure};
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::arith::ROUNDING_MODES;
-use millstream_ops::promote::floating;
+use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
 use super::Kernel;
@@ -27,14 +27,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 pub(crate) const EXTREMES: &[Kernel] = &[("maximum", maximum), ("minimum", minimum)];
 
-/// The two operands of an op whose second may be the number `other`.
+/// The argument names of two operands, the second of which may be the number `other`.
 const PAIR: [&str; 2] = ["", "other"];
 
-/// `out = x + alpha · y`, the sign of alpha changed if `negate`.
+/// `out = x + alpha · y`, or `x - alpha · y` if `negate`.
 fn add(ctx: &KernelCtx<'_>, negate: bool) -> Result<()> {
     let call = Call::of(ctx, PAIR)?;
     let given = Scalar::of(ctx.attrs(), "alpha")?.unwrap_or(Scalar::Int(1));
-    // x - alpha · y is x + (-alpha) · y to the last bit, in floats as in wrapping integers.
+    // x - alpha · y equals x + (-alpha) · y bit for bit, in floats and in wrapping integers.
     let alpha = match given {
         Scalar::Int(v) if negate => Scalar::Int(v.wrapping_neg()),
         Scalar::Float(v) if negate => Scalar::Float(-v),
@@ -77,10 +77,10 @@ fn remainder(ctx: &KernelCtx<'_>) -> Result<()> {
 fn fmod(ctx: &KernelCtx<'_>) -> Result<()> {
     let call = Call::of(ctx, PAIR)?;
     let common = call.common();
-    compute!(common, T => divided(call.rounded(common), common, &two(T::rest)))
+    compute!(common, T => divided(call.rounded(common), common, &two(T::truncated_remainder)))
 }
 
-/// Runs a division; integers divided by zero are an error.
+/// Runs a division. Integer division by zero is an error.
 fn divided<T: Compute>(call: Call<'_, 2>, common: DType, chunk: Chunk<'_, T, 3>) -> Result<()> {
     if common.is_float() {
         return call.run(common, chunk);
@@ -96,7 +96,7 @@ fn divided<T: Compute>(call: Call<'_, 2>, common: DType, chunk: Chunk<'_, T, 3>)
     Ok(())
 }
 
-/// A common exponent has a chunk of its own, with the same result or a closer one.
+/// Frequent exponents have their own functions, with the same result or a more accurate one.
 fn pow(ctx: &KernelCtx<'_>) -> Result<()> {
     let call = Call::of(ctx, ["", "exponent"])?;
     let common = call.common();

@@ -1,15 +1,15 @@
-//! Kernels of the ops of `millstream_ops::attention`, head by head and block by block of queries,
-//! so that no more than a block of the scores exists at once.
+//! Kernels of the ops in `millstream_ops::attention`, by head and by block of queries, so that only
+//! one block of the scores exists at a time.
 
 use anyhow::{Result, ensure};
 use millstream_types::Dims;
 
 use super::Kernel;
 use super::element::Element;
-use super::optional::{operands, required};
+use super::optional_inputs::{operands, required};
 use super::pairwise::pairwise_sum;
-use super::product::{Matrix, multiply};
 use super::real::{Real, reals};
+use super::slice_matmul::{Matrix, multiply};
 use super::softmax::exponentials;
 use super::strided::{Sequence, broadcast_step};
 use crate::context::{KernelCtx, RawTensor};
@@ -19,14 +19,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("_scaled_dot_product_flash_attention_for_cpu_backward", backward),
 ];
 
-/// Scores, and queries, of a block, unless one query has more.
+/// The numbers of scores and of queries in a block, unless one query has more scores.
 const SCORES: usize = 1 << 16;
 const QUERIES: usize = 64;
 
-/// What the scores are made of.
+/// The operands and the shape of the scores.
 struct Scores {
     heads: usize,
-    /// Heads of q that share one of k and v.
+    /// The number of heads of q that share a head of k and v.
     sharing: usize,
     queries: usize,
     keys: usize,
@@ -57,10 +57,10 @@ impl Scores {
         let mask = mask.map(|mask| {
             let step = |k| broadcast_step(&mask, shape.len(), k) / mask.dtype.size();
             let strides: Dims = (0..shape.len()).map(step).collect();
-            // SAFETY: the caller's promise; the schema has checked that the mask broadcasts.
+            // SAFETY: guaranteed by the caller; the schema has checked that the mask broadcasts.
             unsafe { Sequence::new(RawTensor { shape: &shape, strides: &strides, ..mask }) }
         });
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let [q, k, v] = unsafe { [q, k, v].map(|t| Sequence::new(t)) };
         Ok(Scores {
             heads: batch * heads,
@@ -78,8 +78,8 @@ impl Scores {
         })
     }
 
-    /// How many keys the query of this number sees.
-    fn seen(&self, query: usize) -> usize {
+    /// Returns the number of keys that are visible to a query.
+    fn visible_keys(&self, query: usize) -> usize {
         if self.causal { self.keys.min(query + 1) } else { self.keys }
     }
 
@@ -93,9 +93,9 @@ impl Scores {
         Matrix::new(rows, rows.len() / self.width, self.width, self.width)
     }
 
-    /// The scores of a block of queries that begins at number `first` of its head; minus infinity
-    /// for what is not seen.
-    fn of<T: Real>(&self, head: usize, first: usize, q: &[T], k: &[T], scores: &mut [T]) {
+    /// Computes the scores of a block of queries that begins at query `first` of its head. The
+    /// scores of keys that are not visible are minus infinity.
+    fn compute<T: Real>(&self, head: usize, first: usize, q: &[T], k: &[T], scores: &mut [T]) {
         let scale = T::from_f64(self.scale);
         multiply(scores, self.matrix(q), self.matrix(k).transposed(), false);
         let mut mask = vec![T::ZERO; self.keys];
@@ -105,7 +105,7 @@ impl Scores {
                 from.load((head * self.queries + first + number) * self.keys, &mut mask);
                 scores.iter_mut().zip(&mask).for_each(|(v, &m)| *v += m);
             }
-            scores[self.seen(first + number)..].fill(-T::INFINITY);
+            scores[self.visible_keys(first + number)..].fill(-T::INFINITY);
         }
     }
 }
@@ -114,7 +114,7 @@ impl Scores {
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([q, k, v, mask], results) = operands::<4>(ctx, 2)?;
     let given = [required(q)?, required(k)?, required(v)?];
-    // SAFETY: operands of the call, here only read.
+    // SAFETY: operands of the call, only read here.
     let all = unsafe { Scores::new(ctx, given, mask) }?;
     reals!(given[0].dtype, T => {
         // SAFETY: outputs of the call; each block has its own part of them.
@@ -128,11 +128,11 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
             let k: Vec<T> = all.load(&all.k, head / all.sharing * all.keys, all.keys);
             let v: Vec<T> = all.load(&all.v, head / all.sharing * all.keys, all.keys);
             let mut scores = vec![T::ZERO; count * all.keys];
-            all.of(head, first, &q, &k, &mut scores);
+            all.compute(head, first, &q, &k, &mut scores);
             let mut logs = vec![T::ZERO; count];
             for (scores, log) in scores.chunks_exact_mut(all.keys).zip(&mut logs) {
                 if scores.iter().all(|&v| v == -T::INFINITY) {
-                    // Nothing is seen. The logarithm of it is 0 in PyTorch.
+                    // No key is visible. PyTorch defines the logarithm as 0.
                     scores.fill(T::ZERO);
                     continue;
                 }
@@ -150,18 +150,18 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `_scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, logsumexp,
-/// attn_mask?; ..)`: the weights p anew from logsumexp; then v's gradient is pᵀ grad, that of the
-/// scores p · (grad vᵀ - Σ grad · out), and from it follow those of q and k.
+/// `_scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, logsumexp, attn_mask?;
+/// ..)`. The weights p are recomputed from logsumexp. The gradient for v is pᵀ grad; the gradient
+/// of the scores is p · (grad vᵀ - Σ grad · out), from which the gradients for q and k follow.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([grad, q, k, v, out, sums, mask], results) = operands::<7>(ctx, 3)?;
     let (grad, out, sums) = (required(grad)?, required(out)?, required(sums)?);
     let given = [required(q)?, required(k)?, required(v)?];
     ensure!(grad.shape == given[0].shape, "{grad:?}: schema and kernel disagree");
-    // SAFETY: operands of the call, here only read.
+    // SAFETY: operands of the call, only read here.
     let all = unsafe { Scores::new(ctx, given, mask) }?;
     reals!(grad.dtype, T => {
-        // SAFETY: operands of the call; those that are stored to are its outputs, and each head has
+        // SAFETY: operands of the call; only its outputs are written, and each head has
         // its own part of them.
         let ([grad, out, sums], [q_grad, k_grad, v_grad]) = unsafe {
             (
@@ -185,7 +185,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
                 let mut logs = vec![T::ZERO; count];
                 sums.load(row, &mut logs);
                 let mut p = vec![T::ZERO; count * all.keys];
-                all.of(head, first, &q, &k, &mut p);
+                all.compute(head, first, &q, &k, &mut p);
                 for (p, &log) in p.chunks_exact_mut(all.keys).zip(&logs) {
                     let seen = |v: T| v != -T::INFINITY;
                     p.iter_mut().for_each(|p| *p = if seen(*p) { (*p - log).exp() } else { 0.0 });

@@ -1,13 +1,13 @@
-//! Kernels of the ops of `millstream_ops::batch_norm`, channel by channel.
+//! Kernels of the ops in `millstream_ops::batch_norm`, by channel.
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::expect;
+use millstream_ops::checks;
 
 use super::Kernel;
 use super::element::Element;
 use super::memory::may_overlap;
-use super::norm::{all, moments};
-use super::optional::{operands, required};
+use super::norm::{load_all, moments};
+use super::optional_inputs::{operands, required};
 use super::pairwise::pairwise_sum;
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
@@ -16,27 +16,27 @@ use crate::context::{KernelCtx, RawTensor};
 pub(crate) const KERNELS: &[Kernel] =
     &[("native_batch_norm", forward), ("native_batch_norm_backward", backward)];
 
-/// `[batch, channels, places]`.
+/// The shape `[batch, channels, pixels]`.
 struct Images {
     batch: usize,
     channels: usize,
-    places: usize,
+    pixels: usize,
 }
 
 impl Images {
     fn new(x: &RawTensor<'_>) -> Result<Images> {
-        let [batch, channels, ref places @ ..] = *x.shape else {
+        let [batch, channels, ref pixels @ ..] = *x.shape else {
             anyhow::bail!("{x:?}: schema and kernel disagree");
         };
-        Ok(Images { batch, channels, places: places.iter().product() })
+        Ok(Images { batch, channels, pixels: pixels.iter().product() })
     }
 
-    /// The elements of one channel.
+    /// Returns the number of elements of one channel.
     fn of_channel(&self) -> usize {
-        self.batch * self.places
+        self.batch * self.pixels
     }
 
-    /// Calls `f` for the channels of each task.
+    /// Calls `f` with the channels of each task.
     fn for_each(&self, ctx: &KernelCtx<'_>, f: impl Fn(std::ops::Range<usize>) + Sync + Send) {
         let at_once = (BLOCK / self.of_channel().max(1)).max(1);
         let count = self.channels;
@@ -46,14 +46,14 @@ impl Images {
     }
 
     fn load<T: Real>(&self, x: &Sequence, channel: usize, to: &mut [T]) {
-        for (image, to) in to.chunks_mut(self.places.max(1)).enumerate() {
-            x.load((image * self.channels + channel) * self.places, to);
+        for (image, to) in to.chunks_mut(self.pixels.max(1)).enumerate() {
+            x.load((image * self.channels + channel) * self.pixels, to);
         }
     }
 
     fn store<T: Real>(&self, x: &Sequence, channel: usize, from: &[T]) {
-        for (image, from) in from.chunks(self.places.max(1)).enumerate() {
-            x.store((image * self.channels + channel) * self.places, from);
+        for (image, from) in from.chunks(self.pixels.max(1)).enumerate() {
+            x.store((image * self.channels + channel) * self.pixels, from);
         }
     }
 }
@@ -63,24 +63,28 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([x, weight, bias, running_mean, running_var], results) = operands::<5>(ctx, 3)?;
     let x = required(x)?;
     let images = Images::new(&x)?;
-    let training = ctx.attrs().bool("training")?.context("training: expected")?;
+    let training =
+        ctx.attrs().bool("training")?.context("training: missing; this argument is required")?;
     let saved = if training { images.channels } else { 0 };
     let agree = results[0].numel() == x.numel() && results[1].numel() == saved;
     ensure!(agree, "{x:?}: schema and kernel disagree");
     if let (true, Some(mean), Some(var)) = (training, &running_mean, &running_var) {
         let apart = [(mean, var), (mean, &x), (var, &x)].iter().all(|(a, b)| !may_overlap(a, b));
-        ensure!(apart, "running_mean, running_var and x: expected memory of their own");
+        ensure!(
+            apart,
+            "running_mean, running_var and x: expected tensors that share no memory; pass copies"
+        );
     }
     reals!(x.dtype, T => {
         let eps = ctx.attrs().float("eps")?.unwrap_or(1e-5) as T;
         let momentum = ctx.attrs().float("momentum")?.unwrap_or(0.1) as T;
-        // SAFETY: operands of the call; those that are stored to are its outputs, and with
-        // training the running statistics, which lie apart from one another and from x. Each
+        // SAFETY: operands of the call; only its outputs and, in training, the running statistics
+        // are written. The running statistics share no memory with each other or with x. Each
         // channel has its own part of them.
         let (parameters, running, x, [out, means, rstds]) = unsafe {
             let stored = [results[0], results[1], results[2]];
             (
-                [all::<T>(weight), all(bias), all(running_mean), all(running_var)],
+                [weight, bias, running_mean, running_var].map(|t| load_all::<T>(t)),
                 [running_mean, running_var].map(|t| t.map(|t| Sequence::new(t))),
                 Sequence::new(x),
                 stored.map(|t| Sequence::new(t)),
@@ -127,29 +131,29 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `native_batch_norm_backward(grad, x, weight?, running_mean?, running_var?, save_mean?,
 /// save_invstd?; train, eps, output_mask)`.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let wanted = expect::mask(ctx.attrs(), 3)?;
+    let wanted = checks::mask(ctx.attrs(), 3)?;
     let ([grad, x, weight, running_mean, running_var, mean, rstd], results) =
         operands::<7>(ctx, wanted.iter().filter(|w| **w).count())?;
     let (grad, x) = (required(grad)?, required(x)?);
     let images = Images::new(&x)?;
-    let train = ctx.attrs().bool("train")?.context("train: expected")?;
+    let train = ctx.attrs().bool("train")?.context("train: missing; this argument is required")?;
     ensure!(grad.shape == x.shape, "{grad:?}: schema and kernel disagree");
     let mut results = results.into_iter();
     let mut next = |wanted: bool| if wanted { results.next() } else { None };
     let outs = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
     let statistics = if train { [mean, rstd] } else { [running_mean, running_var] };
-    let [mean, spread] = [required(statistics[0])?, required(statistics[1])?];
-    let agree = mean.numel() == images.channels && spread.numel() == images.channels;
+    let [mean, deviation] = [required(statistics[0])?, required(statistics[1])?];
+    let agree = mean.numel() == images.channels && deviation.numel() == images.channels;
     ensure!(agree, "{mean:?}: schema and kernel disagree");
     reals!(x.dtype, T => {
         let eps = ctx.attrs().float("eps")?.unwrap_or(1e-5) as T;
-        // SAFETY: operands of the call; those that are stored to are its outputs, and each channel
+        // SAFETY: operands of the call; only its outputs are written, and each channel
         // has its own part of them.
         let (weight, means, mut rstds, grad, x, [x_grad, weight_grad, bias_grad]) = unsafe {
             (
-                all::<T>(weight),
-                all::<T>(Some(mean)).unwrap_or_default(),
-                all::<T>(Some(spread)).unwrap_or_default(),
+                load_all::<T>(weight),
+                load_all::<T>(Some(mean)).unwrap_or_default(),
+                load_all::<T>(Some(deviation)).unwrap_or_default(),
                 Sequence::new(grad),
                 Sequence::new(x),
                 outs.map(|t| t.map(|t| Sequence::new(t))),

@@ -1,10 +1,10 @@
-//! Kernels of the ops of `millstream_ops::collective`: elements are packed, exchanged through a
-//! [`Group`], and put where they belong.
+//! Kernels of the ops in `millstream_ops::collective`: they pack elements, exchange them through a
+//! [`Group`], and unpack them to the operands.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::collective::Reduction;
+use millstream_ops::collective::ReduceOp;
 use millstream_types::DType;
 use millstream_types::layout::contiguous_strides;
 
@@ -29,7 +29,7 @@ const KERNELS: &[(&str, Run)] = &[
     ("recv_", recv),
 ];
 
-/// A kernel that speaks to the other ranks.
+/// A kernel that communicates with the other ranks.
 struct Collective {
     run: Run,
     group: Arc<dyn Group>,
@@ -41,7 +41,7 @@ impl Kernel for Collective {
     }
 }
 
-/// Adds the kernels for one rank of a group.
+/// Registers the kernels for one rank of a group.
 pub(super) fn register(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
     for &(op, run) in KERNELS {
         let kernel = Collective { run, group: group.clone() };
@@ -49,15 +49,15 @@ pub(super) fn register(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
     }
 }
 
-/// The elements of an operand.
+/// Packs the elements of an operand.
 fn pack(ctx: &KernelCtx<'_>, x: RawTensor<'_>) -> Result<Parcel> {
     let mut packed = Temporary::new(x.dtype, x.shape)?;
-    // SAFETY: an operand of the call, and memory of this function's own.
+    // SAFETY: an operand of the call, and memory that this function owns.
     unsafe { convert(ctx, x, packed.tensor())? };
     Ok(Parcel { dtype: x.dtype, numel: x.numel(), words: Arc::new(packed.into_words()) })
 }
 
-/// Calls `f` with the elements of a parcel as a tensor of this shape, which is only to be read.
+/// Calls `f` with the elements of a parcel as a tensor of this shape, which `f` may only read.
 fn as_tensor<T>(
     parcel: &Parcel,
     shape: &[usize],
@@ -66,7 +66,7 @@ fn as_tensor<T>(
     let numel: usize = shape.iter().product();
     ensure!(
         numel == parcel.numel && parcel.words.len() * 8 >= numel * parcel.dtype.size(),
-        "{parcel:?} came for {shape:?}"
+        "expected elements of shape {shape:?}, received {parcel:?}"
     );
     let strides = contiguous_strides(shape)?;
     let data = parcel.words.as_ptr().cast_mut().cast();
@@ -75,7 +75,7 @@ fn as_tensor<T>(
 
 /// Writes a parcel to an operand of as many elements.
 fn unpack(ctx: &KernelCtx<'_>, parcel: &Parcel, out: RawTensor<'_>) -> Result<()> {
-    ensure!(parcel.dtype == out.dtype, "{parcel:?} came for {out:?}");
+    ensure!(parcel.dtype == out.dtype, "expected elements for {out:?}, received {parcel:?}");
     // SAFETY: the parcel is only read, and an operand of the call is written.
     as_tensor(parcel, out.shape, |from| unsafe { convert(ctx, from, out) })
 }
@@ -90,27 +90,27 @@ fn describe(op: &str, tensors: &[RawTensor<'_>], more: &str) -> String {
 }
 
 fn round(ctx: &KernelCtx<'_>) -> Result<u64> {
-    let round = ctx.attrs().int("round")?.context("round: expected, and not given")?;
+    let round = ctx.attrs().int("round")?.context("round: missing; this argument is required")?;
     Ok(u64::try_from(round)?)
 }
 
-/// The same for every rank.
+/// Returns the same parcels for every rank.
 fn to_all(parcels: &[Parcel], group: &dyn Group) -> Vec<Vec<Parcel>> {
     vec![parcels.to_vec(); group.ranks()]
 }
 
-/// What all ranks bring becomes one, element by element, in the order of the ranks.
+/// Reduces the operands of all ranks element by element, in rank order.
 ///
 /// # Safety
-/// `out` is an operand of the call that it writes.
+/// `out` is an operand of the call that the call writes.
 unsafe fn reduce(
     parts: &[RawTensor<'_>],
-    reduction: Reduction,
+    reduction: ReduceOp,
     out: RawTensor<'_>,
     from: usize,
 ) -> Result<()> {
     let count = out.numel();
-    // SAFETY: the caller's promise; parcels are only read.
+    // SAFETY: guaranteed by the caller; parcels are only read.
     let to = unsafe { Sequence::new(out) };
     // SAFETY: as above.
     let parts: Vec<Sequence> = parts.iter().map(|p| unsafe { Sequence::new(*p) }).collect();
@@ -127,14 +127,14 @@ unsafe fn reduce(
                 values.load(from + at, part);
                 for (t, &p) in total.iter_mut().zip(part.iter()) {
                     *t = match reduction {
-                        Reduction::Sum | Reduction::Mean => T::plus(*t, p),
-                        Reduction::Product => T::times(*t, p),
-                        Reduction::Min => if p < *t { p } else { *t },
-                        Reduction::Max => if p > *t { p } else { *t },
+                        ReduceOp::Sum | ReduceOp::Mean => T::plus(*t, p),
+                        ReduceOp::Product => T::times(*t, p),
+                        ReduceOp::Min => if p < *t { p } else { *t },
+                        ReduceOp::Max => if p > *t { p } else { *t },
                     };
                 }
             }
-            if reduction == Reduction::Mean {
+            if reduction == ReduceOp::Mean {
                 let ranks = T::from_i64(parts.len() as i64);
                 total.iter_mut().for_each(|t| *t /= ranks);
             }
@@ -146,14 +146,14 @@ unsafe fn reduce(
 
 /// Calls `f` with the first parcel of every rank as a tensor of this shape.
 fn all_of<T>(
-    came: &[Parcel],
+    received: &[Parcel],
     shape: &[usize],
     f: impl FnOnce(&[RawTensor<'_>]) -> Result<T>,
 ) -> Result<T> {
     let strides = contiguous_strides(shape)?;
     let tensor = |parcel: &Parcel| as_tensor(parcel, shape, |t| Ok((t.data, t.dtype)));
-    let places = came.iter().map(tensor).collect::<Result<Vec<_>>>()?;
-    let tensors: Vec<RawTensor<'_>> = places
+    let addresses = received.iter().map(tensor).collect::<Result<Vec<_>>>()?;
+    let tensors: Vec<RawTensor<'_>> = addresses
         .into_iter()
         .map(|(data, dtype)| RawTensor { data, dtype, shape, strides: &strides })
         .collect();
@@ -162,52 +162,62 @@ fn all_of<T>(
 
 fn allreduce(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     let tensors = operands(ctx)?;
-    let reduction = Reduction::of(ctx.attrs())?;
+    let reduction = ReduceOp::of(ctx.attrs())?;
     let what = describe("allreduce_", &tensors, &format!("; {reduction:?}"));
     let mine = tensors.iter().map(|t| pack(ctx, *t)).collect::<Result<Vec<_>>>()?;
-    let came = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
+    let received = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
     for (k, out) in tensors.iter().enumerate() {
-        let parts: Vec<Parcel> = of_each(&came, k)?;
-        // SAFETY: an operand of the call, which the schema says is written.
+        let parts: Vec<Parcel> = of_each(&received, k)?;
+        // SAFETY: an operand of the call; the schema declares the write.
         all_of(&parts, out.shape, |parts| unsafe { reduce(parts, reduction, *out, 0) })?;
     }
     Ok(())
 }
 
-/// Every rank's parcel of this number.
-fn of_each(came: &[Vec<Parcel>], number: usize) -> Result<Vec<Parcel>> {
+/// Returns the parcel at this position of every rank.
+fn of_each(received: &[Vec<Parcel>], number: usize) -> Result<Vec<Parcel>> {
     let one = |parcels: &Vec<Parcel>| parcels.get(number).cloned();
-    came.iter().map(one).collect::<Option<_>>().context("a rank sent too few tensors")
+    received
+        .iter()
+        .map(one)
+        .collect::<Option<_>>()
+        .context("expected as many tensors from every rank, received fewer from one")
 }
 
 fn broadcast(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     let tensors = operands(ctx)?;
-    let root = ctx.attrs().int("root")?.context("root: expected, and not given")?;
+    let root = ctx.attrs().int("root")?.context("root: missing; this argument is required")?;
     let at = usize::try_from(root).ok().filter(|root| *root < group.ranks());
-    let at = at.with_context(|| format!("root: there is no rank {root} of {}", group.ranks()))?;
+    let at =
+        at.with_context(|| format!("root: expected a rank below {}, got {root}", group.ranks()))?;
     let what = describe("broadcast_", &tensors, &format!("; root {root}"));
     let mine = match group.rank() == at {
         true => tensors.iter().map(|t| pack(ctx, *t)).collect::<Result<Vec<_>>>()?,
         false => Vec::new(),
     };
-    let came = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
+    let received = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
     if group.rank() == at {
         return Ok(());
     }
-    let came = came.get(at).context("the root sent nothing")?;
-    ensure!(came.len() == tensors.len(), "{} tensors came, not {}", came.len(), tensors.len());
-    came.iter().zip(tensors).try_for_each(|(parcel, out)| unpack(ctx, parcel, out))
+    let received = received.get(at).context("expected tensors from the root, received none")?;
+    ensure!(
+        received.len() == tensors.len(),
+        "expected {} tensors, received {}",
+        tensors.len(),
+        received.len()
+    );
+    received.iter().zip(tensors).try_for_each(|(parcel, out)| unpack(ctx, parcel, out))
 }
 
-/// Writes parcels to an operand, one after another in row-major order.
+/// Writes parcels to an operand, one after the other in row-major order.
 fn unpack_parts(parts: &[Parcel], out: RawTensor<'_>) -> Result<()> {
     let total: usize = parts.iter().map(|p| p.numel).sum();
-    ensure!(total == out.numel(), "{total} elements came for {out:?}");
-    // SAFETY: an operand of the call, which the schema says is written.
+    ensure!(total == out.numel(), "expected elements for {out:?}, received {total}");
+    // SAFETY: an operand of the call; the schema declares the write.
     let to = unsafe { Sequence::new(out) };
     let mut at = 0;
     for part in parts {
-        ensure!(part.dtype == out.dtype, "{part:?} came for {out:?}");
+        ensure!(part.dtype == out.dtype, "expected elements for {out:?}, received {part:?}");
         as_tensor(part, &[part.numel], |from| {
             // SAFETY: a parcel is only read.
             let from = unsafe { Sequence::new(from) };
@@ -219,7 +229,7 @@ fn unpack_parts(parts: &[Parcel], out: RawTensor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Copies elements from one place in row-major order to another.
+/// Copies elements between two positions in row-major order.
 fn move_elements(dtype: DType, from: (&Sequence, usize), to: (&Sequence, usize), count: usize) {
     dispatch!(dtype, T => {
         let mut buffer = [<T as Element>::ZERO; CHUNK];
@@ -234,20 +244,24 @@ fn move_elements(dtype: DType, from: (&Sequence, usize), to: (&Sequence, usize),
 fn allgather(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
     let what = describe("allgather_", &[x], "");
-    let came = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
-    unpack_parts(&of_each(&came, 0)?, out)
+    let received = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
+    unpack_parts(&of_each(&received, 0)?, out)
 }
 
 fn reduce_scatter(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
-    let reduction = Reduction::of(ctx.attrs())?;
+    let reduction = ReduceOp::of(ctx.attrs())?;
     let agree = out.numel().checked_mul(group.ranks()) == Some(x.numel());
-    ensure!(agree, "{out:?} is not one of {} parts of {x:?}", group.ranks());
+    ensure!(
+        agree,
+        "expected out to have 1 / {} of the elements of {x:?}, got {out:?}",
+        group.ranks()
+    );
     let what = describe("reduce_scatter_", &[x], &format!("; {reduction:?}"));
-    let came = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
+    let received = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
     let from = out.numel() * group.rank();
-    // SAFETY: an operand of the call, which the schema says is written.
-    all_of(&of_each(&came, 0)?, x.shape, |parts| unsafe { reduce(parts, reduction, out, from) })
+    // SAFETY: an operand of the call; the schema declares the write.
+    all_of(&of_each(&received, 0)?, x.shape, |parts| unsafe { reduce(parts, reduction, out, from) })
 }
 
 fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
@@ -258,11 +272,18 @@ fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
         let given = ctx.attrs().ints(name)?;
         let rows_of: Vec<usize> = match given {
             Some(given) => {
-                ensure!(given.len() == ranks, "{name}: {} parts for {ranks} ranks", given.len());
+                ensure!(
+                    given.len() == ranks,
+                    "{name}: expected {ranks} parts, one for each rank, got {}",
+                    given.len()
+                );
                 given.into_iter().map(usize::try_from).collect::<Result<_, _>>()?
             }
             None => {
-                ensure!(rows.is_multiple_of(ranks), "{rows} rows for {ranks} ranks");
+                ensure!(
+                    rows.is_multiple_of(ranks),
+                    "expected rows divisible by {ranks} ranks, got {rows}; pass the splits"
+                );
                 vec![rows / ranks; ranks]
             }
         };
@@ -277,19 +298,22 @@ fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
         parcels.push(vec![cut(&whole, at, count)?]);
         at += count;
     }
-    let came = group.exchange(round(ctx)?, &format!("alltoall_({})", x.dtype), parcels)?;
-    let parts = of_each(&came, 0)?;
+    let received = group.exchange(round(ctx)?, &format!("alltoall_({})", x.dtype), parcels)?;
+    let parts = of_each(&received, 0)?;
     for (rank, (part, expected)) in parts.iter().zip(&from_each).enumerate() {
-        ensure!(part.numel == *expected, "rank {rank} sent {part:?}, expected {expected} elements");
+        ensure!(
+            part.numel == *expected,
+            "expected {expected} elements from rank {rank}, received {part:?}"
+        );
     }
     unpack_parts(&parts, out)
 }
 
-/// Some elements of a parcel.
+/// Returns a range of the elements of a parcel.
 fn cut(parcel: &Parcel, from: usize, count: usize) -> Result<Parcel> {
     let mut part = Temporary::new(parcel.dtype, &[count])?;
     as_tensor(parcel, &[parcel.numel], |whole| {
-        // SAFETY: a parcel, which is only read, and memory of this function's own.
+        // SAFETY: a parcel, which is only read, and memory that this function owns.
         let (whole, to) = unsafe { (Sequence::new(whole), Sequence::new(part.tensor())) };
         move_elements(parcel.dtype, (&whole, from), (&to, 0), count);
         Ok(())
@@ -298,9 +322,13 @@ fn cut(parcel: &Parcel, from: usize, count: usize) -> Result<Parcel> {
 }
 
 fn peer(ctx: &KernelCtx<'_>, name: &str, group: &dyn Group) -> Result<(usize, i64)> {
-    let rank = ctx.attrs().int(name)?.with_context(|| format!("{name}: expected a rank"))?;
+    let rank = ctx
+        .attrs()
+        .int(name)?
+        .with_context(|| format!("{name}: missing; this argument is required"))?;
     let at = usize::try_from(rank).ok().filter(|r| *r < group.ranks());
-    let at = at.with_context(|| format!("{name}: there is no rank {rank} of {}", group.ranks()))?;
+    let at =
+        at.with_context(|| format!("{name}: expected a rank below {}, got {rank}", group.ranks()))?;
     Ok((at, ctx.attrs().int("tag")?.unwrap_or(0)))
 }
 
@@ -312,8 +340,13 @@ fn send(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
 
 fn recv(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     let (from, tag) = peer(ctx, "from", group)?;
-    let came = group.recv(from, tag)?;
+    let received = group.recv(from, tag)?;
     let tensors = operands(ctx)?;
-    ensure!(came.len() == tensors.len(), "{} tensors came, not {}", came.len(), tensors.len());
-    came.iter().zip(tensors).try_for_each(|(parcel, out)| unpack(ctx, parcel, out))
+    ensure!(
+        received.len() == tensors.len(),
+        "expected {} tensors, received {}",
+        tensors.len(),
+        received.len()
+    );
+    received.iter().zip(tensors).try_for_each(|(parcel, out)| unpack(ctx, parcel, out))
 }

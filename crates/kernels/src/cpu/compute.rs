@@ -1,55 +1,54 @@
-//! Arithmetic on the three types that elements are computed in.
+//! Arithmetic on f32, f64 and i64, the types of computations.
 
 use super::element::Element;
 
-/// f32, f64 or i64. Integers wrap.
+/// A type that elements are computed in: f32, f64 or i64. Integers wrap.
 pub(crate) trait Compute: Element + PartialOrd {
     const ONE: Self;
-    /// The least value, an infinity for floats.
+    /// The least value; minus infinity for floats.
     const LEAST: Self;
-    /// The greatest value, an infinity for floats.
+    /// The greatest value; infinity for floats.
     const GREATEST: Self;
 
     fn plus(self, y: Self) -> Self;
     fn times(self, y: Self) -> Self;
     fn negative(self) -> Self;
     fn magnitude(self) -> Self;
-    /// -1, 0 or 1; NaN has 0.
+    /// Returns -1, 0 or 1; 0 for NaN.
     fn sign(self) -> Self;
     fn unordered(self) -> bool;
     fn power(self, exponent: Self) -> Self;
-    /// x - y · trunc(x / y); no integer is divided by zero: that gives 0, and
-    /// is the caller's to refuse.
-    fn rest(self, y: Self) -> Self;
-    /// x / y rounded towards zero; no integer is divided by zero: that gives 0, and
-    /// is the caller's to refuse.
+    /// Returns x - y · trunc(x / y). Integer division by zero returns 0; the caller reports it.
+    fn truncated_remainder(self, y: Self) -> Self;
+    /// Returns x / y rounded towards zero. Integer division by zero returns 0; the caller reports
+    /// it.
     fn quotient(self, y: Self) -> Self;
-    /// x / y rounded down, as exactly as `x - y · floor(x / y)` wants it.
+    /// Returns x / y rounded down, consistently with `x - y · floor(x / y)`.
     fn floor_quotient(self, y: Self) -> Self;
 
-    /// x - y · floor(x / y), of the sign of y.
+    /// Returns x - y · floor(x / y), with the sign of y.
     #[inline(always)]
     fn remainder(self, y: Self) -> Self {
-        let rest = self.rest(y);
+        let rest = self.truncated_remainder(y);
         let other_sign = rest != Self::ZERO && (rest < Self::ZERO) != (y < Self::ZERO);
         if other_sign { rest.plus(y) } else { rest }
     }
 
-    /// The greater; NaN if either is.
+    /// Returns the greater; NaN if either is NaN.
     #[inline(always)]
     fn greater(self, y: Self) -> Self {
         if self > y || self.unordered() { self } else { y }
     }
 
-    /// The lesser; NaN if either is.
+    /// Returns the lesser; NaN if either is NaN.
     #[inline(always)]
     fn lesser(self, y: Self) -> Self {
         if self < y || self.unordered() { self } else { y }
     }
 
-    /// One for true, zero for false.
+    /// Returns one for true, zero for false.
     #[inline(always)]
-    fn truth(v: bool) -> Self {
+    fn from_bool(v: bool) -> Self {
         if v { Self::ONE } else { Self::ZERO }
     }
 }
@@ -79,7 +78,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn sign(self) -> $t {
-                Self::truth(self > 0.0) - Self::truth(self < 0.0)
+                Self::from_bool(self > 0.0) - Self::from_bool(self < 0.0)
             }
             #[inline(always)]
             fn unordered(self) -> bool {
@@ -90,15 +89,15 @@ macro_rules! float {
                 self.powf(exponent)
             }
             #[inline(always)]
-            fn rest(self, y: $t) -> $t {
+            fn truncated_remainder(self, y: $t) -> $t {
                 self % y
             }
             #[inline(always)]
             fn quotient(self, y: $t) -> $t {
                 (self / y).trunc()
             }
-            // As Python divides: from the exact rest, so that no rounding of x / y carries over a
-            // whole number.
+            // The method of Python: starts from the exact remainder, since rounding x / y may cross
+            // a whole number.
             #[inline(always)]
             fn floor_quotient(self, y: $t) -> $t {
                 if y == 0.0 {
@@ -163,14 +162,14 @@ impl Compute for i64 {
                 }
                 power
             }
-            // A power below zero of anything else is a fraction, of which nothing stays.
+            // A negative power of any other number is a fraction, which rounds to 0.
             (Err(_), 1) => 1,
             (Err(_), -1) => 1 - 2 * (exponent & 1),
             (Err(_), _) => 0,
         }
     }
     #[inline(always)]
-    fn rest(self, y: i64) -> i64 {
+    fn truncated_remainder(self, y: i64) -> i64 {
         if y == 0 { 0 } else { self.wrapping_rem(y) }
     }
     #[inline(always)]
@@ -179,7 +178,7 @@ impl Compute for i64 {
     }
     #[inline(always)]
     fn floor_quotient(self, y: i64) -> i64 {
-        let (quotient, rest) = (self.quotient(y), self.rest(y));
+        let (quotient, rest) = (self.quotient(y), self.truncated_remainder(y));
         let down = rest != 0 && (rest < 0) != (y < 0);
         quotient.wrapping_sub(i64::from(down))
     }

@@ -1,32 +1,34 @@
-//! Kernels of the ops of `millstream_ops::conv`: products of the weight with columns of windows,
-//! part by part of the map, so that what is unfolded stays small.
+//! Kernels of the ops in `millstream_ops::conv`: matrix products of the weight with the columns of
+//! [`im2col`](super::im2col), for one part of the feature map at a time, so that the columns stay
+//! small.
 //!
-//! A convolution goes from image to map; its gradient for the image, and a transposed convolution,
-//! go back.
+//! A convolution goes from the image to the map. Its gradient for the image and a transposed
+//! convolution go from the map to the image.
 
 use anyhow::{Result, ensure};
+use millstream_ops::checks;
 use millstream_ops::conv::Conv;
-use millstream_ops::expect;
 use millstream_ops::matmul::WORKSPACE_ALIGN;
 
 use super::Kernel;
-use super::columns::Windows;
+use super::im2col::Im2Col;
 use super::memory::Workspace;
-use super::norm::all;
-use super::optional::{operands, required};
+use super::norm::load_all;
+use super::optional_inputs::{operands, required};
 use super::pairwise::{Sum, pairwise_sum};
-use super::product::{Matrix, multiply};
 use super::real::{Real, reals};
+use super::slice_matmul::{Matrix, multiply};
 use super::strided::Sequence;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] =
     &[("convolution", forward), ("convolution_backward", backward)];
 
-/// Channels of the map computed together.
+/// The number of channels of the map that one product computes.
 const CHANNELS: usize = 256;
 
-/// Rows of columns, and elements of an image, that one task has at most, unless a channel has more.
+/// The number of rows of columns, and of elements of the image, in one task, unless a channel has
+/// more.
 const ROWS: usize = 1 << 10;
 const IMAGE: usize = 1 << 18;
 
@@ -37,9 +39,9 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let conv = Conv::new(ctx.attrs(), x.shape, weight.shape)?;
     ensure!(out.shape[..2] == [conv.batch, conv.channels()], "{out:?}: schema and kernel disagree");
     reals!(x.dtype, T => {
-        // SAFETY: operands of the call; the one that is stored to is its output.
+        // SAFETY: operands of the call; only its output is written.
         let (weight, bias, x, out) = unsafe {
-            (wide::<T>(ctx, weight)?, all::<T>(bias), Sequence::new(x), Sequence::new(out))
+            (load_weight::<T>(ctx, weight)?, load_all::<T>(bias), Sequence::new(x), Sequence::new(out))
         };
         match conv.transposed {
             false => to_map(ctx, &conv, &x, weight, bias.as_deref(), &out),
@@ -57,17 +59,17 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     ensure!(agree, "{grad:?}: schema and kernel disagree");
     let mut at = 3;
     let mut outs = [None; 3];
-    for (out, wanted) in outs.iter_mut().zip(expect::mask(ctx.attrs(), 3)?) {
+    for (out, wanted) in outs.iter_mut().zip(checks::mask(ctx.attrs(), 3)?) {
         if wanted {
             *out = Some(ctx.operand(at)?);
             at += 1;
         }
     }
     reals!(x.dtype, T => {
-        // SAFETY: operands of the call; those that are stored to are its outputs.
+        // SAFETY: operands of the call; only its outputs are written.
         let (weight, grad, x, [x_grad, weight_grad, bias_grad]) = unsafe {
             let outs = outs.map(|t| t.map(|t| Sequence::new(t)));
-            (wide::<T>(ctx, weight)?, Sequence::new(grad), Sequence::new(x), outs)
+            (load_weight::<T>(ctx, weight)?, Sequence::new(grad), Sequence::new(x), outs)
         };
         if let Some(out) = &x_grad {
             match conv.transposed {
@@ -86,18 +88,21 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The weight in the workspace, dense and row-major.
+/// Returns the weight in the workspace, dense and row-major.
 ///
 /// # Safety
-/// It is an operand of the call, the workspace of which is used for nothing else.
-unsafe fn wide<'a, T: Real>(ctx: &'a KernelCtx<'_>, weight: RawTensor<'_>) -> Result<&'a [T]> {
+/// `weight` is an operand of the call; the workspace has no other use.
+unsafe fn load_weight<'a, T: Real>(
+    ctx: &'a KernelCtx<'_>,
+    weight: RawTensor<'_>,
+) -> Result<&'a [T]> {
     let count = weight.numel();
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let weight = unsafe { Sequence::new(weight) };
     Workspace::of(ctx).slice::<T>(ctx, count, WORKSPACE_ALIGN, |to| weight.load(0, to))
 }
 
-/// From image to map.
+/// Computes the map from the image.
 fn to_map<T: Real>(
     ctx: &KernelCtx<'_>,
     conv: &Conv,
@@ -106,36 +111,36 @@ fn to_map<T: Real>(
     bias: Option<&[T]>,
     map: &Sequence,
 ) {
-    let windows = Windows(conv);
-    let column = conv.image_channels * windows.kernel();
-    let parts = windows.parts(column).len();
+    let im2col = Im2Col(conv);
+    let column = conv.image_channels * im2col.kernel();
+    let parts = im2col.parts(column).len();
     let blocks = conv.map_channels.div_ceil(CHANNELS);
     ctx.for_each(conv.batch * conv.groups * blocks * parts, |task| {
         let (task, part) = (task / parts, task % parts);
         let (group, block) = (task / blocks, task % blocks);
-        let Some(part) = windows.parts(column).nth(part) else { return };
-        let places = part.len() * windows.width();
-        let mut columns = vec![T::ZERO; column * places];
-        // Images and groups are numbered as they lie: this is also the group's number in all.
-        let first = group * conv.image_channels * windows.image();
-        windows.load(image, first, conv.image_channels, &part, &mut columns);
+        let Some(part) = im2col.parts(column).nth(part) else { return };
+        let positions = part.len() * im2col.width();
+        let mut columns = vec![T::ZERO; column * positions];
+        // Groups are numbered in memory order over all images: `group` counts across images.
+        let first = group * conv.image_channels * im2col.image();
+        im2col.load(image, first, conv.image_channels, &part, &mut columns);
         let from = block * CHANNELS;
         let channels = CHANNELS.min(conv.map_channels - from);
-        let mut sums = vec![T::ZERO; channels * places];
+        let mut sums = vec![T::ZERO; channels * positions];
         let of_weight = group % conv.groups * conv.map_channels + from;
         let weight = Matrix::new(&weight[of_weight * column..], channels, column, column);
-        multiply(&mut sums, weight, Matrix::new(&columns, column, places, places), false);
-        for (c, sums) in sums.chunks_exact_mut(places).enumerate() {
+        multiply(&mut sums, weight, Matrix::new(&columns, column, positions, positions), false);
+        for (c, sums) in sums.chunks_exact_mut(positions).enumerate() {
             if let Some(bias) = bias {
                 sums.iter_mut().for_each(|v| *v += bias[of_weight + c]);
             }
             let channel = group * conv.map_channels + from + c;
-            map.store(channel * windows.map() + part.start * windows.width(), sums);
+            map.store(channel * im2col.map() + part.start * im2col.width(), sums);
         }
     });
 }
 
-/// From map to image: the windows' columns, added up where they overlap.
+/// Computes the image from the map: adds up the columns of overlapping windows.
 fn to_image<T: Real>(
     ctx: &KernelCtx<'_>,
     conv: &Conv,
@@ -144,55 +149,55 @@ fn to_image<T: Real>(
     bias: Option<&[T]>,
     image: &Sequence,
 ) {
-    let windows = Windows(conv);
-    let (kernel, places) = (windows.kernel(), windows.image());
-    let most = (ROWS / kernel).min(IMAGE / places).clamp(1, conv.image_channels);
+    let im2col = Im2Col(conv);
+    let (kernel, positions) = (im2col.kernel(), im2col.image());
+    let most = (ROWS / kernel).min(IMAGE / positions).clamp(1, conv.image_channels);
     let blocks = conv.image_channels.div_ceil(most);
     let column = conv.image_channels * kernel;
     ctx.for_each(conv.batch * conv.groups * blocks, |task| {
         let (group, block) = (task / blocks, task % blocks);
         let from = block * most;
         let channels = most.min(conv.image_channels - from);
-        let mut sums = vec![T::ZERO; channels * places];
+        let mut sums = vec![T::ZERO; channels * positions];
         let of_weight = group % conv.groups * conv.map_channels * column + from * kernel;
         let rows = channels * kernel;
         let weight = Matrix::new(&weight[of_weight..], conv.map_channels, rows, column);
-        for part in windows.parts(rows.max(conv.map_channels)) {
-            let there =
-                load_map(&windows, map, group * conv.map_channels, conv.map_channels, &part);
-            let width = part.len() * windows.width();
+        for part in im2col.parts(rows.max(conv.map_channels)) {
+            let map_values =
+                load_map(&im2col, map, group * conv.map_channels, conv.map_channels, &part);
+            let width = part.len() * im2col.width();
             let mut columns = vec![T::ZERO; rows * width];
-            let there = Matrix::new(&there, conv.map_channels, width, width);
-            multiply(&mut columns, weight.transposed(), there, false);
-            windows.add(&columns, &part, &mut sums);
+            let map_values = Matrix::new(&map_values, conv.map_channels, width, width);
+            multiply(&mut columns, weight.transposed(), map_values, false);
+            im2col.add(&columns, &part, &mut sums);
         }
         if let Some(bias) = bias {
             let first = group % conv.groups * conv.image_channels + from;
-            for (sums, &bias) in sums.chunks_exact_mut(places).zip(&bias[first..]) {
+            for (sums, &bias) in sums.chunks_exact_mut(positions).zip(&bias[first..]) {
                 sums.iter_mut().for_each(|v| *v += bias);
             }
         }
-        image.store((group * conv.image_channels + from) * places, &sums);
+        image.store((group * conv.image_channels + from) * positions, &sums);
     });
 }
 
-/// A part of channels of a map.
+/// Loads a part of some channels of a map.
 fn load_map<T: Real>(
-    windows: &Windows<'_>,
+    im2col: &Im2Col<'_>,
     map: &Sequence,
     first: usize,
     channels: usize,
     part: &std::ops::Range<usize>,
 ) -> Vec<T> {
-    let places = part.len() * windows.width();
-    let mut there = vec![T::ZERO; channels * places];
-    for (c, there) in there.chunks_exact_mut(places).enumerate() {
-        map.load((first + c) * windows.map() + part.start * windows.width(), there);
+    let positions = part.len() * im2col.width();
+    let mut map_values = vec![T::ZERO; channels * positions];
+    for (c, map_values) in map_values.chunks_exact_mut(positions).enumerate() {
+        map.load((first + c) * im2col.map() + part.start * im2col.width(), map_values);
     }
-    there
+    map_values
 }
 
-/// The gradient for the weight, from what lies at image and map.
+/// Computes the gradient for the weight from the image and the map.
 fn to_weight<T: Real>(
     ctx: &KernelCtx<'_>,
     conv: &Conv,
@@ -200,8 +205,8 @@ fn to_weight<T: Real>(
     map: &Sequence,
     out: &Sequence,
 ) {
-    let windows = Windows(conv);
-    let kernel = windows.kernel();
+    let im2col = Im2Col(conv);
+    let kernel = im2col.kernel();
     let most = (ROWS / kernel).clamp(1, conv.image_channels);
     let across = conv.image_channels.div_ceil(most);
     let down = conv.map_channels.div_ceil(CHANNELS);
@@ -216,15 +221,15 @@ fn to_weight<T: Real>(
         for number in 0..conv.batch {
             let image_first = (number * conv.groups + group) * conv.image_channels + from;
             let map_first = number * conv.groups * conv.map_channels + map_from;
-            for part in windows.parts(rows.max(map_channels)) {
-                let places = part.len() * windows.width();
-                let mut columns = vec![T::ZERO; rows * places];
-                let first = image_first * windows.image();
-                windows.load(image, first, channels, &part, &mut columns);
-                let there = load_map(&windows, map, map_first, map_channels, &part);
-                let there = Matrix::new(&there, map_channels, places, places);
-                let columns = Matrix::new(&columns, rows, places, places);
-                multiply(&mut sums, there, columns.transposed(), true);
+            for part in im2col.parts(rows.max(map_channels)) {
+                let positions = part.len() * im2col.width();
+                let mut columns = vec![T::ZERO; rows * positions];
+                let first = image_first * im2col.image();
+                im2col.load(image, first, channels, &part, &mut columns);
+                let map_values = load_map(&im2col, map, map_first, map_channels, &part);
+                let map_values = Matrix::new(&map_values, map_channels, positions, positions);
+                let columns = Matrix::new(&columns, rows, positions, positions);
+                multiply(&mut sums, map_values, columns.transposed(), true);
             }
         }
         for (c, sums) in sums.chunks_exact(rows).enumerate() {
@@ -233,16 +238,16 @@ fn to_weight<T: Real>(
     });
 }
 
-/// The gradient for the bias: the sums over images and places.
+/// Computes the gradient for the bias: the sums over images and positions.
 fn to_bias<T: Real>(ctx: &KernelCtx<'_>, conv: &Conv, grad: &Sequence, out: &Sequence) {
-    let windows = Windows(conv);
-    let places = if conv.transposed { windows.image() } else { windows.map() };
+    let im2col = Im2Col(conv);
+    let positions = if conv.transposed { im2col.image() } else { im2col.map() };
     let channels = conv.channels();
     ctx.for_each(channels, |channel| {
-        let mut values = vec![T::ZERO; places];
+        let mut values = vec![T::ZERO; positions];
         let mut sum = Sum::<T>::new();
         for number in 0..conv.batch {
-            grad.load((number * channels + channel) * places, &mut values);
+            grad.load((number * channels + channel) * positions, &mut values);
             sum.push(pairwise_sum(&values));
         }
         out.store(channel, &[sum.total()]);

@@ -1,4 +1,4 @@
-//! Kernels of `copy`, `clone`, `cast`, `copy_`, `fill`, and of a `reshape` that is no view.
+//! Kernels of `copy`, `clone`, `cast`, `copy_`, `fill`, and of a `reshape` that is not a view.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::Scalar;
@@ -8,7 +8,7 @@ use super::Kernel;
 use super::element::{Element, dispatch, from_scalar};
 use super::memory::{Temporary, is_same, may_overlap};
 use super::strided::{BLOCK, CHUNK, Loop, Sequence};
-use super::walk::Order;
+use super::traversal::Order;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -20,18 +20,18 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("reshape", reshape),
 ];
 
-/// Converts every element of `from`, broadcast, into `to`. Equal dtypes are copied bit for
-/// bit.
+/// Converts every element of `from`, broadcast, into `to`. Elements of equal dtypes are copied bit
+/// for bit.
 ///
 /// # Safety
-/// Both are operands of the call or memory that it alone uses, valid and aligned. `to` names no
-/// element twice, and is `from` itself or does not overlap it.
+/// Both are operands of the call or memory that it alone uses, valid and aligned. `to` does not
+/// overlap itself, and is `from` itself or does not overlap `from`.
 pub(crate) unsafe fn convert(
     ctx: &KernelCtx<'_>,
     from: RawTensor<'_>,
     to: RawTensor<'_>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let both = unsafe { Loop::new(to.shape, [from, to], Order::Any) }?;
     dispatch!(to.dtype, T => {
         let buffer = |_| [<T as Element>::ZERO; CHUNK];
@@ -46,24 +46,24 @@ pub(crate) unsafe fn convert(
     Ok(())
 }
 
-/// `copy(x)`, `clone(x)` and `cast(x; dtype)`: the output's dtype says what becomes of the elements.
+/// `copy(x)`, `clone(x)` and `cast(x; dtype)`: the dtype of the output decides the conversion.
 fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
-    // SAFETY: operands of the call, of which the second is its output.
+    // SAFETY: operands of the call; the second is its output.
     unsafe { convert(ctx, x, out) }
 }
 
-/// `copy_(x, src)`: src counts as read in full before x is written.
+/// `copy_(x, src)`: src is read in full before x is written.
 fn copy_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, src) = (ctx.operand(0)?, ctx.operand(1)?);
     if is_same(&x, &src) {
         return Ok(());
     }
-    let mut copy = apart(ctx, &x, &src)?;
+    let mut copy = copy_if_overlapping(ctx, &x, &src)?;
     let src = copy.as_mut().map_or(src, Temporary::tensor);
-    // SAFETY: x is an operand of the call, and the schema refuses one that names an element twice;
-    // src is another, apart from it, or memory of its own.
+    // SAFETY: x is an operand of the call that does not overlap itself, as the schema checks; src
+    // is an operand that does not overlap x, or memory that the copy owns.
     unsafe { convert(ctx, src, x) }
 }
 
@@ -89,9 +89,9 @@ fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A copy of `source` if it shares memory with `target`, which is to be written while `source` is
-/// read.
-pub(crate) fn apart(
+/// Returns a copy of `source` if it overlaps `target`, which the caller writes while it reads
+/// `source`.
+pub(crate) fn copy_if_overlapping(
     ctx: &KernelCtx<'_>,
     target: &RawTensor<'_>,
     source: &RawTensor<'_>,
@@ -100,14 +100,15 @@ pub(crate) fn apart(
         return Ok(None);
     }
     let mut copy = Temporary::new(source.dtype, source.shape)?;
-    // SAFETY: an operand of the call, here only read, and memory of the copy's own.
+    // SAFETY: an operand of the call, only read here, and memory that the copy owns.
     unsafe { convert(ctx, *source, copy.tensor()) }?;
     Ok(Some(copy))
 }
 
 /// `fill(x; value)`, and `full`, whose only operand is its output.
 pub(crate) fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
-    let value = Scalar::of(ctx.attrs(), "value")?.context("value: expected, and not given")?;
+    let value =
+        Scalar::of(ctx.attrs(), "value")?.context("value: missing; this argument is required")?;
     // SAFETY: the only operand of the call.
     unsafe { set(ctx, ctx.operand(0)?, value) }
 }
@@ -117,12 +118,12 @@ pub(crate) fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
 /// # Safety
 /// `x` is an operand of the call or memory that it alone uses, valid and aligned.
 pub(crate) unsafe fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
-    // An element that x names more than once gets the same value from each. Its strides of zero
-    // are taken out, so that no two threads write it.
+    // Several indices may name one element of x; all of them store the same value. Dimensions of
+    // stride 0 are reduced to one element, so that no two threads write it.
     let shape: Vec<usize> =
         x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
     let x = RawTensor { shape: &shape, ..x };
-    // SAFETY: the caller's promise. Where x overlaps itself it is filled on one thread.
+    // SAFETY: guaranteed by the caller. Where x overlaps itself it is filled on one thread.
     let all = unsafe { Loop::new(&shape, [x], Order::Any) }?;
     let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
     dispatch!(x.dtype, T => {
@@ -137,6 +138,6 @@ pub(crate) unsafe fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -
 }
 
 fn overlaps_itself(x: &RawTensor<'_>) -> bool {
-    // A layout that is not valid cannot be an operand; if it were, one thread is the safe answer.
+    // An operand has a valid layout; for any other, one thread is the safe choice.
     Layout::strided(x.shape, x.strides, 0).map_or(true, |l| l.may_overlap_itself())
 }

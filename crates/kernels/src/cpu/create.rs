@@ -1,4 +1,4 @@
-//! Kernels of tensors made from nothing.
+//! Kernels of the creation ops.
 
 use anyhow::Result;
 use millstream_ops::args::Scalar;
@@ -13,27 +13,30 @@ pub(crate) const KERNELS: &[Kernel] = &[("full", fill), ("arange", arange), ("sc
 
 fn scrub(ctx: &KernelCtx<'_>) -> Result<()> {
     let (bytes, count) = ctx.workspace();
-    // SAFETY: the workspace is `count` bytes long and nobody else's while the call runs.
+    // SAFETY: the workspace is `count` bytes long and used by this call alone while it runs.
     unsafe { bytes.write_bytes(0xff, count) };
     Ok(())
 }
 
-/// Every number is computed from its index, so that errors do not add up.
+/// Computes every number from its index, so that rounding errors do not accumulate.
 fn arange(ctx: &KernelCtx<'_>) -> Result<()> {
     let number =
         |name, default| anyhow::Ok(Scalar::of(ctx.attrs(), name)?.unwrap_or(Scalar::Int(default)));
     let (start, step) = (number("start", 0)?, number("step", 1)?);
     if ctx.operand(0)?.dtype.is_float() {
         let (start, step) = (from_scalar::<f64>(start), from_scalar::<f64>(step));
-        numbered(ctx, |k| start + k as f64 * step)
+        fill_by_index(ctx, |k| start + k as f64 * step)
     } else {
         let (start, step) = (from_scalar::<i64>(start), from_scalar::<i64>(step));
-        numbered(ctx, |k| start.wrapping_add((k as i64).wrapping_mul(step)))
+        fill_by_index(ctx, |k| start.wrapping_add((k as i64).wrapping_mul(step)))
     }
 }
 
-/// Makes every element of the only operand from its number.
-fn numbered<T: Element>(ctx: &KernelCtx<'_>, f: impl Fn(usize) -> T + Sync + Send) -> Result<()> {
+/// Sets every element of the only operand to a function of its index.
+fn fill_by_index<T: Element>(
+    ctx: &KernelCtx<'_>,
+    f: impl Fn(usize) -> T + Sync + Send,
+) -> Result<()> {
     let out = ctx.operand(0)?;
     let count = out.numel();
     // SAFETY: the call's output; blocks of it are disjoint.

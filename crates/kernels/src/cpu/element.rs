@@ -1,4 +1,4 @@
-//! The elements of tensors as Rust types, and conversions between them.
+//! Element types: the Rust types of dtypes, and conversions between them.
 
 use half::{bf16, f16};
 use millstream_ops::args::Scalar;
@@ -10,19 +10,19 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
     const DTYPE: DType;
     /// Zero, or false.
     const ZERO: Self;
-    /// The type that conversions of it start from; holds every value of it.
+    /// The type that conversions start from; it holds every value of this type.
     type Carrier: Carrier;
 
     fn carry(self) -> Self::Carrier;
     fn from_i64(v: i64) -> Self;
     fn from_f32(v: f32) -> Self;
     fn from_f64(v: f64) -> Self;
-    /// Its bits, to be kept in a word of a workspace.
+    /// Returns the bits, to be stored in a word of a workspace.
     fn to_word(self) -> u64;
     fn from_word(word: u64) -> Self;
 }
 
-/// One of the three types that every element fits into without loss.
+/// One of the three types that hold every element without loss.
 pub(crate) trait Carrier: Copy {
     fn convert<T: Element>(self) -> T;
 }
@@ -46,13 +46,13 @@ impl Carrier for f64 {
     }
 }
 
-/// The value as another element type, by the rules of the op `cast`.
+/// Converts a value to another element type by the rules of the op `cast`.
 #[inline(always)]
 pub(crate) fn cast<S: Element, T: Element>(v: S) -> T {
     v.carry().convert()
 }
 
-/// An argument as an element.
+/// Converts a scalar argument to an element.
 pub(crate) fn from_scalar<T: Element>(v: Scalar) -> T {
     match v {
         Scalar::Int(v) => T::from_i64(v),
@@ -61,7 +61,7 @@ pub(crate) fn from_scalar<T: Element>(v: Scalar) -> T {
     }
 }
 
-/// A bool as it lies in memory: one byte, true unless it is zero.
+/// A bool as stored in memory: one byte, true unless zero.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Bool(u8);
@@ -78,8 +78,8 @@ impl Bool {
     }
 }
 
-// Rust's `as` is the rule of `cast` itself: float to integer cuts, saturates and takes NaN to 0;
-// integer to integer keeps the low bits.
+// Rust's `as` follows the rules of `cast`: a float rounds towards zero to an integer, saturates,
+// and NaN becomes 0; an integer converted to an integer keeps the low bits.
 macro_rules! number {
     ($($t:ty, $dtype:ident, $carrier:ty, $to:expr, $from:expr;)*) => {$(
         impl Element for $t {
@@ -193,7 +193,7 @@ impl Element for Bool {
     }
 }
 
-/// Runs an expression with the type name given standing for the Rust type of a dtype.
+/// Evaluates an expression with the type name `$t` bound to the Rust type of a dtype.
 macro_rules! dispatch {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
@@ -219,11 +219,11 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
-/// Runs an expression with the type name given standing for the type that elements of a dtype are
-/// computed in where one rounding at the end is all that is asked: f32 for f32, f16 and bf16, f64
-/// for f64, and i64 for integers and bool. Lanes convert on the way, so that a kernel exists three
-/// times, not ten. What leaves an integer dtype's range is cut to its low bits when it is stored,
-/// and bool is "not zero", so that sums and products come out as if computed in the dtype.
+/// Evaluates an expression with the type name `$t` bound to the type of computations with one final
+/// rounding: f32 for f32, f16 and bf16; f64 for f64; i64 for integers and bool. Loads and stores
+/// convert, so a kernel is compiled for three types instead of ten. A store to a narrower integer
+/// keeps the low bits, and a store to bool is "nonzero", so sums and products equal those computed
+/// in the dtype itself.
 macro_rules! compute {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
@@ -244,7 +244,7 @@ macro_rules! compute {
 }
 pub(crate) use compute;
 
-/// As `compute!`, for functions that exist for floats only: an error for other dtypes.
+/// As `compute!`, for functions of floats only; other dtypes are an error.
 macro_rules! float {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
@@ -263,9 +263,9 @@ macro_rules! float {
 }
 pub(crate) use float;
 
-/// Runs an expression with the type name given standing for the integer type of a dtype that
-/// [`bits`](super::memory::bits) gives: a kernel that only moves elements exists four times, not
-/// ten.
+/// Evaluates an expression with the type name `$t` bound to the integer type that
+/// [`bits`](super::memory::bits) selects for a dtype: kernels that only move elements are compiled
+/// for four types instead of ten.
 macro_rules! moved {
     ($dtype:expr, $t:ident => $body:expr) => {{
         macro_rules! arm {

@@ -1,21 +1,20 @@
-//! What elementwise kernels have in common: operands are loaded by chunks as one of the three types
-//! of [`compute!`](super::element::compute), a function is called for every chunk, and what it
-//! makes is stored.
+//! The loops of elementwise kernels: operands are loaded in chunks, as one of the three types of
+//! [`compute!`](super::element::compute); a function computes each chunk, and the result is stored.
 //!
-//! The loops are compiled once for each such type and number of operands; of every op there is only
-//! the function of a chunk. Ops in place have the same kernels as the others: without an output of
-//! its own, a call's output is its first input.
+//! The loops are compiled once for each type and number of operands; each op adds only its chunk
+//! function. In-place ops have the same kernels: a call without an output of its own writes to its
+//! first input.
 
 use anyhow::{Result, ensure};
 use millstream_ops::args::Scalar;
-use millstream_ops::promote::common_dtype;
+use millstream_ops::promotion::common_dtype;
 use millstream_types::{DType, Layout};
 
 use super::copy::convert;
 use super::element::{Element, cast, dispatch, from_scalar};
 use super::memory::{Temporary, is_same, may_overlap};
 use super::strided::{BLOCK, CHUNK, Loop};
-use super::walk::Order;
+use super::traversal::Order;
 use crate::context::{KernelCtx, RawTensor};
 
 /// An input of an op.
@@ -32,14 +31,14 @@ pub(crate) struct Call<'a, const N: usize> {
     pub(crate) out: RawTensor<'a>,
 }
 
-/// What a kernel computes of a chunk: from the first elements of all buffers but the last, as many
-/// as said, those of the last.
+/// The function of a chunk: computes the last buffer from the first elements of the others, as many
+/// as the second argument states.
 pub(crate) type Chunk<'a, T, const BUFFERS: usize> =
     &'a (dyn Fn(&mut [[T; CHUNK]; BUFFERS], usize) + Sync);
 
 impl<'a, const N: usize> Call<'a, N> {
-    /// The operands of a call. An input whose name in `numbers` is that of an argument given is
-    /// this number; the others are tensors.
+    /// Returns the operands of a call. An input is a number if `numbers` holds the name of a given
+    /// argument for it, else a tensor.
     pub(crate) fn of(ctx: &'a KernelCtx<'a>, numbers: [&str; N]) -> Result<Call<'a, N>> {
         let mut inputs = [Input::Number(Scalar::Int(0)); N];
         let mut next = 0;
@@ -56,12 +55,12 @@ impl<'a, const N: usize> Call<'a, N> {
         Ok(Call { ctx, inputs, out })
     }
 
-    /// The dtype that the inputs promote to.
+    /// Returns the dtype that the inputs promote to.
     pub(crate) fn common(&self) -> DType {
         common_of(&self.inputs)
     }
 
-    /// With numbers rounded to `dtype`, as tensors are.
+    /// Returns the call with its numbers rounded to `dtype`, as tensors are.
     pub(crate) fn rounded(mut self, dtype: DType) -> Call<'a, N> {
         for input in &mut self.inputs {
             if let Input::Number(v) = input {
@@ -75,8 +74,8 @@ impl<'a, const N: usize> Call<'a, N> {
         self
     }
 
-    /// Computes the output in `T`, chunk by chunk. All inputs are converted to the dtype `common`
-    /// first; numbers keep their fraction's precision beside floats.
+    /// Computes the output in `T`, chunk by chunk. Inputs are converted to the dtype `common`
+    /// first; beside floats, numbers keep their precision.
     pub(crate) fn run<T: Element, const BUFFERS: usize>(
         &self,
         common: DType,
@@ -87,17 +86,18 @@ impl<'a, const N: usize> Call<'a, N> {
         let overlaps =
             Layout::strided(out.shape, out.strides, 0).map_or(true, |l| l.may_overlap_itself());
         ensure!(!overlaps, "{out:?} names elements twice: schema and kernel disagree");
-        // An input that shares memory with the output counts as read in full before it is written.
+        // An input that overlaps the output is copied: inputs are read in full before the output is
+        // written.
         let mut copies: [Option<Temporary>; N] = std::array::from_fn(|_| None);
         let mut numbers = [T::ZERO; N];
         let mut operands = [out; BUFFERS];
-        let mut settle = [false; BUFFERS];
+        let mut convert_first = [false; BUFFERS];
         for (k, copy) in copies.iter_mut().enumerate() {
             operands[k] = match self.inputs[k] {
                 Input::Tensor(x) if is_same(&x, &out) || !may_overlap(&x, &out) => x,
                 Input::Tensor(x) => {
                     let copy = copy.insert(Temporary::new(x.dtype, x.shape)?).tensor();
-                    // SAFETY: an operand of the call, and memory of its own.
+                    // SAFETY: an operand of the call, and memory that the copy owns.
                     unsafe { convert(self.ctx, x, copy) }?;
                     copy
                 }
@@ -108,33 +108,33 @@ impl<'a, const N: usize> Call<'a, N> {
                 }
             };
             let exact = matches!(self.inputs[k], Input::Number(_)) && common.is_float();
-            settle[k] = !exact && operands[k].dtype != common && common != T::DTYPE;
+            convert_first[k] = !exact && operands[k].dtype != common && common != T::DTYPE;
         }
-        // SAFETY: operands of the call, copies of them, or numbers that live as long as this call
-        // of the loop; the output names no element twice, and each other operand is the output
-        // itself or apart from it.
+        // SAFETY: operands of the call, copies of them, or numbers that live as long as this loop.
+        // The output does not overlap itself, and each other operand is the output itself or does
+        // not overlap it.
         let all = unsafe { Loop::new(out.shape, operands, Order::Any) }?;
         let buffers = |_| [[T::ZERO; CHUNK]; BUFFERS];
-        all.for_each(self.ctx, BLOCK, buffers, |buffers, lanes| {
-            for at in (0..lanes[N].len()).step_by(CHUNK) {
-                let count = CHUNK.min(lanes[N].len() - at);
+        all.for_each(self.ctx, BLOCK, buffers, |buffers, rows| {
+            for at in (0..rows[N].len()).step_by(CHUNK) {
+                let count = CHUNK.min(rows[N].len() - at);
                 for k in 0..N {
                     let buffer = &mut buffers[k][..count];
-                    if settle[k] {
-                        lanes[k].load_via(common, at, buffer);
+                    if convert_first[k] {
+                        rows[k].load_via(common, at, buffer);
                     } else {
-                        lanes[k].load(at, buffer);
+                        rows[k].load(at, buffer);
                     }
                 }
                 chunk(buffers, count);
-                lanes[N].store(at, &buffers[N][..count]);
+                rows[N].store(at, &buffers[N][..count]);
             }
         });
         Ok(())
     }
 }
 
-/// The dtype that these inputs promote to.
+/// Returns the dtype that these inputs promote to.
 pub(crate) fn common_of(inputs: &[Input<'_>]) -> DType {
     let tensors = inputs.iter().filter_map(|i| match i {
         Input::Tensor(t) => Some((t.dtype, t.shape.len())),
@@ -147,7 +147,7 @@ pub(crate) fn common_of(inputs: &[Input<'_>]) -> DType {
     common_dtype(tensors, numbers)
 }
 
-/// A function of one element, for all of a chunk.
+/// Applies a function of one element to a chunk.
 pub(crate) fn one<T: Copy>(
     f: impl Fn(T) -> T + Sync,
 ) -> impl Fn(&mut [[T; CHUNK]; 2], usize) + Sync {
@@ -158,7 +158,7 @@ pub(crate) fn one<T: Copy>(
     }
 }
 
-/// A function of two elements, for all of a chunk.
+/// Applies a function of two elements to a chunk.
 pub(crate) fn two<T: Copy>(
     f: impl Fn(T, T) -> T + Sync,
 ) -> impl Fn(&mut [[T; CHUNK]; 3], usize) + Sync {
@@ -170,7 +170,7 @@ pub(crate) fn two<T: Copy>(
     }
 }
 
-/// A function of three elements, for all of a chunk.
+/// Applies a function of three elements to a chunk.
 pub(crate) fn three<T: Copy>(
     f: impl Fn(T, T, T) -> T + Sync,
 ) -> impl Fn(&mut [[T; CHUNK]; 4], usize) + Sync {

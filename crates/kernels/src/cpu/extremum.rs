@@ -1,4 +1,4 @@
-//! Kernels of the greatest and least elements, and of where they are.
+//! Kernels of maxima and minima, and of their indices.
 
 use anyhow::Result;
 
@@ -15,8 +15,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("amin", |ctx| values(ctx, false)),
     ("max", |ctx| both(ctx, true)),
     ("min", |ctx| both(ctx, false)),
-    ("argmax", |ctx| places(ctx, true, None, Some(1))),
-    ("argmin", |ctx| places(ctx, false, None, Some(1))),
+    ("argmax", |ctx| indices(ctx, true, None, Some(1))),
+    ("argmin", |ctx| indices(ctx, false, None, Some(1))),
 ];
 
 fn values(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
@@ -34,16 +34,16 @@ fn values(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
     })
 }
 
-/// With a dimension there are indices as well.
+/// Without a dimension there is only a value; with one, also its index.
 fn both(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
     match ctx.operands() {
         2 => values(ctx, greatest),
-        _ => places(ctx, greatest, Some(1), Some(2)),
+        _ => indices(ctx, greatest, Some(1), Some(2)),
     }
 }
 
-/// Stores values and indices to the operands of these numbers.
-fn places(
+/// Stores values and indices to the operands at these positions.
+fn indices(
     ctx: &KernelCtx<'_>,
     greatest: bool,
     values: Option<usize>,
@@ -57,7 +57,7 @@ fn places(
     let (values, indices) = (output(values)?, output(indices)?);
     let dtype = ctx.operand(0)?.dtype;
     compute!(dtype, T => {
-        // The first NaN, or without one the first of the greatest.
+        // Prefers the first NaN; without NaN, the first of the extreme elements.
         let after = |a: T, b: T| {
             let more = if greatest { b > a } else { b < a };
             more || (b.unordered() && !a.unordered())

@@ -1,5 +1,5 @@
-//! Kernels of the ops of `millstream_ops::linear`: the bias is put where the result goes, and the
-//! product added to it.
+//! Kernels of the ops in `millstream_ops::linear`: the bias is copied to the result, and the
+//! product is added to it.
 
 use anyhow::Result;
 use millstream_ops::args::Scalar;
@@ -20,7 +20,7 @@ fn is_zero(v: Scalar) -> bool {
     }
 }
 
-/// `addmm(bias, x, y; beta, alpha)` and `baddbmm`. A bias times zero is not looked at.
+/// `addmm(bias, x, y; beta, alpha)` and `baddbmm`. If beta is zero, the bias is not read.
 fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
     let bias = ctx.operand(0)?;
     let all = [ctx.operand(1)?, ctx.operand(2)?, ctx.operand(3)?];
@@ -31,7 +31,7 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
     let step = |k| broadcast_step(&bias, shape.len(), k) / bias.dtype.size();
     let strides: Dims = (0..shape.len()).map(step).collect();
     let bias = RawTensor { shape, strides: &strides, ..bias };
-    // SAFETY: operands of the call, of which the last is its output. The schema has checked that
-    // the bias broadcasts to it.
+    // SAFETY: operands of the call; the last is its output. The schema has checked that the bias
+    // broadcasts to it.
     unsafe { multiply(ctx, all, alpha, (!is_zero(beta)).then_some((bias, beta))) }
 }

@@ -1,4 +1,4 @@
-//! Tensors taken as lines along one dimension, for ops that need a whole line at once.
+//! Lines along one dimension of a tensor, for ops that need a whole line at once.
 
 use anyhow::{Result, ensure};
 
@@ -7,7 +7,7 @@ use super::strided::{BLOCK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
 /// The lines of a shape along one dimension: `outer` times `inner` of them, each of `length`
-/// elements that are `inner` apart.
+/// elements with a stride of `inner`.
 #[derive(Clone, Copy)]
 pub(crate) struct Lines {
     outer: usize,
@@ -15,11 +15,12 @@ pub(crate) struct Lines {
     inner: usize,
 }
 
-/// Lines that lie side by side and are loaded together.
-const ABREAST: usize = 64;
+/// The number of adjacent lines that are loaded together.
+const LINES_AT_ONCE: usize = 64;
 
 impl Lines {
-    /// The lines of `shape` along dimension `dim`; a shape of no dimensions is one line of one.
+    /// Returns the lines of `shape` along dimension `dim`. A shape without dimensions is one line
+    /// of one element.
     pub(crate) fn new(shape: &[usize], dim: usize) -> Lines {
         let product = |part: &[usize]| part.iter().product();
         let rest = shape.get(dim + 1..).unwrap_or_default();
@@ -30,15 +31,15 @@ impl Lines {
         }
     }
 
-    /// Loads each line of all `inputs`, calls `f` with the lines, and stores what it has left in
-    /// the first of them to `out`.
+    /// Loads each line of all `inputs`, calls `f` with the lines, and stores the new content of the
+    /// first one to `out`.
     ///
     /// # Safety
-    /// All are operands of the call, of one shape, which these lines are of; `out` names no element
-    /// twice and overlaps no input.
+    /// All are operands of the call, of the shape of these lines; `out` does not overlap itself or
+    /// any input.
     ///
     /// # Errors
-    /// Numbers of elements that differ.
+    /// Fails if the numbers of elements differ.
     pub(crate) unsafe fn map<T: Element, const N: usize>(
         self,
         ctx: &KernelCtx<'_>,
@@ -53,18 +54,18 @@ impl Lines {
         if count == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's promise; every line is stored by one thread.
+        // SAFETY: guaranteed by the caller; every line is stored by one thread.
         let (from, to) = unsafe { (inputs.map(|i| Sequence::new(i)), Sequence::new(out)) };
-        let abreast = ABREAST.min(inner);
-        let across = inner.div_ceil(abreast);
+        let at_a_time = LINES_AT_ONCE.min(inner);
+        let across = inner.div_ceil(at_a_time);
         let groups = outer * across;
-        let at_once = (BLOCK / (abreast * length)).max(1);
+        let at_once = (BLOCK / (at_a_time * length)).max(1);
         ctx.for_each(groups.div_ceil(at_once), |task| {
-            let mut lines: [Vec<T>; N] = std::array::from_fn(|_| vec![T::ZERO; abreast * length]);
-            let mut row = [T::ZERO; ABREAST];
+            let mut lines: [Vec<T>; N] = std::array::from_fn(|_| vec![T::ZERO; at_a_time * length]);
+            let mut row = [T::ZERO; LINES_AT_ONCE];
             for group in task * at_once..groups.min((task + 1) * at_once) {
-                let first = group / across * length * inner + group % across * abreast;
-                let width = abreast.min(inner - group % across * abreast);
+                let first = group / across * length * inner + group % across * at_a_time;
+                let width = at_a_time.min(inner - group % across * at_a_time);
                 for (from, lines) in from.iter().zip(&mut lines) {
                     if inner == 1 {
                         from.load(first, lines);

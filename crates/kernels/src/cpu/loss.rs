@@ -1,12 +1,12 @@
-//! Kernels of the ops of `millstream_ops::loss`: a function of elements, kept, or added up pairwise
-//! in blocks of a fixed size.
+//! Kernels of the ops in `millstream_ops::loss`: a function of each element, stored or summed
+//! pairwise in blocks of a fixed size.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Result, ensure};
 use millstream_ops::broadcast::broadcast;
-use millstream_ops::loss::Reduction;
+use millstream_ops::loss::LossReduction;
 use millstream_ops::reduce::SUM_PART;
 use millstream_types::Dims;
 use millstream_types::layout::numel;
@@ -14,11 +14,11 @@ use millstream_types::layout::numel;
 use super::Kernel;
 use super::element::Element;
 use super::memory::Workspace;
-use super::optional::{one, operands, required};
+use super::optional_inputs::{one, operands, required};
 use super::pairwise::{Sum, leaf_sum};
 use super::real::{Real, reals};
-use super::strided::{BLOCK, CHUNK, Lane, Loop, Sequence};
-use super::walk::Order;
+use super::strided::{BLOCK, CHUNK, Loop, Sequence, StridedRow};
+use super::traversal::Order;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -33,16 +33,16 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("binary_cross_entropy_with_logits", with_logits),
 ];
 
-/// Loads a chunk of each operand but the last and computes into the last buffer.
+/// Loads a chunk of each operand but the last, and computes `f` into the last buffer.
 fn compute<'b, T: Real, const N: usize>(
     buffers: &'b mut [[T; CHUNK]; N],
-    lanes: &[Lane; N],
+    rows: &[StridedRow; N],
     at: usize,
     f: impl Fn([T; N]) -> T,
 ) -> &'b [T] {
-    let count = CHUNK.min(lanes[N - 1].len() - at);
-    for (buffer, lane) in buffers.iter_mut().zip(&lanes[..N - 1]) {
-        lane.load(at, &mut buffer[..count]);
+    let count = CHUNK.min(rows[N - 1].len() - at);
+    for (buffer, row) in buffers.iter_mut().zip(&rows[..N - 1]) {
+        row.load(at, &mut buffer[..count]);
     }
     let Some((results, inputs)) = buffers.split_last_mut() else { return &[] };
     for (k, to) in results[..count].iter_mut().enumerate() {
@@ -51,43 +51,43 @@ fn compute<'b, T: Real, const N: usize>(
     &results[..count]
 }
 
-/// Computes `f` of the elements of all operands but the last, the output, broadcast; what `f` is
-/// given in its place means nothing.
+/// Computes `f` of the elements of all operands, broadcast, into the last one, the output. The last
+/// element passed to `f` is undefined.
 ///
 /// # Safety
-/// All are operands of the call or memory of its own, of which only the last is written.
+/// All are operands of the call or memory that the caller owns; only the last is written.
 unsafe fn each<T: Real, const N: usize>(
     ctx: &KernelCtx<'_>,
     all: [RawTensor<'_>; N],
     f: impl Fn([T; N]) -> T + Sync + Send,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let all = unsafe { Loop::new(all[N - 1].shape, all, Order::Any) }?;
     all.for_each(
         ctx,
         BLOCK,
         |_| [[T::ZERO; CHUNK]; N],
-        |buffers, lanes| {
-            for at in (0..lanes[N - 1].len()).step_by(CHUNK) {
-                lanes[N - 1].store(at, compute(buffers, lanes, at, &f));
+        |buffers, rows| {
+            for at in (0..rows[N - 1].len()).step_by(CHUNK) {
+                rows[N - 1].store(at, compute(buffers, rows, at, &f));
             }
         },
     );
     Ok(())
 }
 
-/// As [`each`], reduced as the call says.
+/// As [`each`], with the reduction that the call requests.
 ///
 /// # Safety
-/// As for [`each`].
+/// The contract of [`each`] holds.
 unsafe fn reduce<T: Real, const N: usize>(
     ctx: &KernelCtx<'_>,
     all: [RawTensor<'_>; N],
     f: impl Fn([T; N]) -> T + Sync + Send,
 ) -> Result<()> {
-    let reduction = Reduction::of(ctx.attrs())?;
-    if reduction == Reduction::None {
-        // SAFETY: the caller's promise.
+    let reduction = LossReduction::of(ctx.attrs())?;
+    if reduction == LossReduction::None {
+        // SAFETY: guaranteed by the caller.
         return unsafe { each(ctx, all, f) };
     }
     let mut shape = Dims::new();
@@ -97,27 +97,27 @@ unsafe fn reduce<T: Real, const N: usize>(
     let (out, count) = (all[N - 1], numel(&shape));
     ensure!(out.numel() == 1, "{out:?}: schema and kernel disagree");
     let words = Workspace::of(ctx).words(ctx, count.div_ceil(SUM_PART))?;
-    // SAFETY: the caller's promise; through the loop the output is not touched.
+    // SAFETY: guaranteed by the caller; the loop does not access the output.
     let (all, out) = unsafe { (Loop::new(&shape, all, Order::RowMajor)?, Sequence::new(out)) };
     let init = |block| (block, Sum::<T>::new(), [[T::ZERO; CHUNK]; N]);
-    all.for_each(ctx, SUM_PART, init, |(block, sum, buffers), lanes| {
-        for at in (0..lanes[N - 1].len()).step_by(CHUNK) {
-            sum.push(leaf_sum(compute(buffers, lanes, at, &f)));
+    all.for_each(ctx, SUM_PART, init, |(block, sum, buffers), rows| {
+        for at in (0..rows[N - 1].len()).step_by(CHUNK) {
+            sum.push(leaf_sum(compute(buffers, rows, at, &f)));
         }
-        // The last row of the block leaves the sum of all.
+        // The last row of the block stores the sum of all its rows.
         words[*block].store(sum.total().to_word(), Relaxed);
     });
     let mut total = Sum::<T>::new();
     words.iter().for_each(|w| total.push(T::from_word(w.load(Relaxed))));
-    let divisor = if reduction == Reduction::Mean { T::from_f64(count as f64) } else { T::ONE };
+    let divisor = if reduction == LossReduction::Mean { T::from_f64(count as f64) } else { T::ONE };
     out.store(0, &[total.total() / divisor]);
     Ok(())
 }
 
-/// What a gradient is divided by: the number of losses if their mean is the result.
+/// Returns the divisor of a gradient: the number of losses if the op returns their mean, else 1.
 fn divisor<T: Real>(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<T> {
-    match Reduction::of(ctx.attrs())? {
-        Reduction::Mean => Ok(T::from_f64(x.numel() as f64)),
+    match LossReduction::of(ctx.attrs())? {
+        LossReduction::Mean => Ok(T::from_f64(x.numel() as f64)),
         _ => Ok(T::ONE),
     }
 }
@@ -137,7 +137,7 @@ fn four<'a>(ctx: &KernelCtx<'a>) -> Result<[RawTensor<'a>; 4]> {
 /// `mse_loss(x, target; reduction)`.
 fn mse(ctx: &KernelCtx<'_>) -> Result<()> {
     let all = three(ctx)?;
-    // SAFETY: operands of the call, of which the last is its output.
+    // SAFETY: operands of the call; the last is its output.
     reals!(all[2].dtype, T => unsafe {
         reduce::<T, 3>(ctx, all, |[x, t, _]| (x - t) * (x - t))
     })

@@ -1,9 +1,10 @@
 //! The kernel of `matmul`.
 //!
-//! The result is cut into tiles by its shape alone; a tile is computed by one thread, floats by the
-//! `gemm` crate with its own threads off, so that results do not depend on the number of threads.
-//! f16 and bf16 are converted to f32 in the workspace, multiplied there, and rounded once; the
-//! `gemm` crate's own f16 would round the sum between blocks of the inner dimension.
+//! The shape of the result alone decides its division into tiles, and one thread computes a tile;
+//! results therefore do not depend on the number of threads. The `gemm` crate computes floats, with
+//! its own threads off. f16 and bf16 are converted to f32 in the workspace, multiplied there, and
+//! rounded once; the f16 of the `gemm` crate would round the sum between blocks of the inner
+//! dimension.
 
 use anyhow::{Result, ensure};
 use millstream_ops::args::Scalar;
@@ -21,27 +22,28 @@ use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[("matmul", matmul)];
 
-/// The side of a square tile; a tile of a narrow matrix is longer, to as many elements.
+/// The side of a square tile. A tile of a narrow matrix is longer, with as many elements.
 const SIDE: usize = 128;
 
-/// Multiplications worth a task of their own; smaller tiles are taken together.
+/// The number of multiplications in a task. Smaller tiles are grouped into one task.
 const TASK: usize = 1 << 16;
 
-/// A batch of matrices: where they begin, and their strides in elements.
+/// A batch of matrices: the address of the first, and their strides in elements.
 struct Matrices {
     data: Address,
-    /// Of the batch dimensions; zero where the operand is broadcast.
+    /// The strides of the batch dimensions; zero where the operand is broadcast.
     batch: Dims,
     row: isize,
     column: isize,
 }
 
 impl Matrices {
-    /// `matrix` says which of the last dimensions are rows and columns.
+    /// Splits the dimensions of a tensor. `rows` and `columns` state which matrix dimensions it
+    /// has.
     fn new(tensor: &RawTensor<'_>, batch_rank: usize, rows: bool, columns: bool) -> Matrices {
         let mut rest = tensor.shape.len();
-        // Along a dimension of length 1 no step is taken, and its stride may be anything. As 1, it
-        // lets `gemm` take its fast paths.
+        // The stride of a dimension of length 1 is arbitrary. A stride of 1 enables the fast paths
+        // of `gemm`.
         let mut last = |there: bool| match there {
             false => 1,
             true => {
@@ -59,7 +61,8 @@ impl Matrices {
         Matrices { data: Address(tensor.data), batch, row, column }
     }
 
-    /// The element at `row`, `column` of matrix number `number` of a batch of this shape.
+    /// Returns the address of element (`row`, `column`) of matrix `number` of a batch of this
+    /// shape.
     fn at<T>(&self, batch: &[usize], mut number: usize, row: usize, column: usize) -> *mut T {
         // An operand without elements may have any strides; its address is not used.
         let step = |at: usize, stride: isize| at.wrapping_mul(stride as usize);
@@ -72,7 +75,7 @@ impl Matrices {
     }
 }
 
-/// One tile: its place and what it is the product of.
+/// One tile: its size and the addresses of its operands.
 struct Tile<T> {
     m: usize,
     n: usize,
@@ -82,11 +85,11 @@ struct Tile<T> {
     out: *mut T,
 }
 
-/// What becomes of a product: `out = beta * out + alpha * product`.
+/// The factors of a product: `out = beta * out + alpha * product`.
 #[derive(Clone, Copy)]
 struct Scale<T> {
     alpha: T,
-    /// None: the old content of the output is not read.
+    /// `None`: the old content of the output is not read.
     beta: Option<T>,
 }
 
@@ -96,7 +99,7 @@ impl<T: Element> Scale<T> {
     }
 }
 
-/// A product whose operands have been laid out as matrices.
+/// A product with operands laid out as matrices.
 struct Multiply<'a> {
     product: &'a Product,
     x: Matrices,
@@ -107,11 +110,11 @@ struct Multiply<'a> {
 
 impl<'a> Multiply<'a> {
     /// # Safety
-    /// The tensors have the product's shapes, and are operands of the call or memory that it alone
-    /// uses, valid and aligned; `out` names no element twice and overlaps neither other.
+    /// The tensors have the shapes of the product, and are operands of the call or memory that it
+    /// alone uses, valid and aligned; `out` does not overlap itself or the other two.
     ///
     /// # Errors
-    /// Dtypes that differ, or an output of another shape.
+    /// Fails if dtypes differ or the output has another shape.
     unsafe fn new(product: &'a Product, [x, y, out]: [&RawTensor<'_>; 3]) -> Result<Multiply<'a>> {
         expect_dtype(y, x.dtype)?;
         expect_dtype(out, x.dtype)?;
@@ -124,14 +127,14 @@ impl<'a> Multiply<'a> {
         Ok(Multiply {
             product,
             x: Matrices::new(x, rank, rows, true),
-            // A lone dimension of y runs down its only column.
+            // A one-dimensional y is a single column.
             y: Matrices::new(y, rank, true, columns),
             out: Matrices::new(out, rank, rows, columns),
             dtype: x.dtype,
         })
     }
 
-    /// Cuts the product into tiles and hands each to `multiply`.
+    /// Divides the product into tiles and calls `multiply` for each.
     fn tiles<T: Element>(&self, ctx: &KernelCtx<'_>, multiply: impl Fn(Tile<T>) + Sync + Send) {
         assert_eq!(T::DTYPE, self.dtype);
         let &Product { ref batch, m, k, n } = self.product;
@@ -161,14 +164,14 @@ impl<'a> Multiply<'a> {
         });
     }
 
-    /// A product of f32 or f64.
+    /// Computes a product of f32 or f64.
     fn floats<T: Element>(&self, ctx: &KernelCtx<'_>, scale: Scale<T>) {
         let Multiply { x, y, out, .. } = self;
         self.tiles::<T>(ctx, |t| {
             let (read, beta) = (scale.beta.is_some(), scale.beta.unwrap_or(T::ZERO));
             let alone = gemm::Parallelism::None;
-            // SAFETY: the tile lies in the matrices, which are valid by the promise given to
-            // `new`, and no other tile reads or writes its part of the output.
+            // SAFETY: the tile lies in the matrices, which are valid by the contract of `new`, and
+            // no other tile reads or writes its part of the output.
             unsafe {
                 gemm::gemm(
                     t.m,
@@ -195,7 +198,7 @@ impl<'a> Multiply<'a> {
         });
     }
 
-    /// A product of integers.
+    /// Computes a product of integers.
     fn integers<T: Number>(&self, ctx: &KernelCtx<'_>, scale: Scale<T::Wide>) {
         let Multiply { x, y, out, .. } = self;
         self.tiles::<T>(ctx, |t| {
@@ -227,17 +230,17 @@ impl<'a> Multiply<'a> {
 /// `matmul(x, y)`.
 fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
     let all = [ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?];
-    // SAFETY: operands of the call, of which the last is its output.
+    // SAFETY: operands of the call; the last is its output.
     unsafe { multiply(ctx, all, Scalar::Int(1), None) }
 }
 
-/// `out = alpha * x y`, plus a bias of out's shape times a factor.
+/// `out = alpha * x y`, plus a factor times a bias of the shape of `out`.
 ///
 /// # Safety
 /// All are operands of the call, and `out` is its output.
 ///
 /// # Errors
-/// Shapes or dtypes that differ; a workspace that is too small for f16 and bf16.
+/// Fails if shapes or dtypes differ, or if the workspace is too small for f16 and bf16.
 pub(crate) unsafe fn multiply(
     ctx: &KernelCtx<'_>,
     [x, y, out]: [RawTensor<'_>; 3],
@@ -249,7 +252,7 @@ pub(crate) unsafe fn multiply(
     if matches!(x.dtype, DType::F16 | DType::BF16) {
         return through_f32(ctx, &product, [x, y, out], alpha, bias);
     }
-    // SAFETY: the caller's promise. The bias becomes the output's old content.
+    // SAFETY: guaranteed by the caller. The bias becomes the old content of the output.
     let multiply = unsafe {
         if let Some((bias, _)) = bias {
             convert(ctx, bias, out)?;
@@ -286,8 +289,8 @@ fn through_f32(
     }
     let ([x, y, out], [x_wide, y_wide, out_wide]) = (all, wide);
     let scale = Scale::<f32>::of(alpha, bias.map(|(_, beta)| beta));
-    // SAFETY: operands of the call, and pieces of its workspace of their sizes, all apart from one
-    // another. Every element of the wide result is written before it is read.
+    // SAFETY: operands of the call, and disjoint pieces of its workspace of matching sizes. Every
+    // element of the wide result is written before it is read.
     unsafe {
         convert(ctx, x, x_wide)?;
         convert(ctx, y, y_wide)?;

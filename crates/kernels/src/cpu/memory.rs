@@ -1,4 +1,4 @@
-//! Memory that is no operand: the workspace, and temporaries on the heap.
+//! Memory besides operands: the workspace, and temporaries on the heap.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,29 +9,30 @@ use millstream_types::{DType, Dims, Layout};
 use super::element::Element;
 use crate::context::{KernelCtx, RawTensor};
 
-/// Cuts the workspace into aligned pieces.
+/// An allocator that splits the workspace into aligned pieces.
 pub(crate) struct Workspace {
     next: *mut u8,
     left: usize,
 }
 
 impl Workspace {
-    /// The whole workspace of a call. To be made once in a call, since its pieces are used alone.
+    /// Returns the whole workspace of a call. Call it once per kernel call: pieces must not
+    /// overlap.
     pub(crate) fn of(ctx: &KernelCtx<'_>) -> Workspace {
         let (next, left) = ctx.workspace();
         Workspace { next, left }
     }
 
-    /// The address of `bytes` bytes, aligned to `align`.
+    /// Returns the address of `bytes` bytes, aligned to `align`.
     ///
     /// # Errors
-    /// Not enough is left.
+    /// Fails if too few bytes remain.
     pub(crate) fn take(&mut self, bytes: usize, align: usize) -> Result<*mut u8> {
         let skipped = self.next.addr().wrapping_neg() % align;
         let used =
             skipped.checked_add(bytes).filter(|&used| used <= self.left).with_context(|| {
                 format!(
-                    "workspace: {bytes} bytes wanted, {} left: schema and kernel disagree",
+                    "workspace: expected {bytes} more bytes, got {}: schema and kernel disagree",
                     self.left
                 )
             })?;
@@ -41,10 +42,10 @@ impl Workspace {
         Ok(at)
     }
 
-    /// `count` words, all zero, which threads may share.
+    /// Returns `count` zeroed words that threads may share.
     ///
     /// # Errors
-    /// Not enough is left.
+    /// Fails if too few bytes remain.
     pub(crate) fn words<'a>(
         &mut self,
         _ctx: &'a KernelCtx<'_>,
@@ -55,9 +56,9 @@ impl Workspace {
         if count == 0 {
             return Ok(&[]);
         }
-        // SAFETY: `take` gave that many bytes, aligned, to nobody else; the context's maker
-        // promises that they are valid and used by nothing else while it lives. All bytes zero
-        // is an AtomicU64.
+        // SAFETY: `take` returned that many aligned bytes to this caller alone. By the contract of
+        // the context, they are valid and not used otherwise while the context lives. Zeroed bytes
+        // are valid AtomicU64s.
         unsafe {
             data.write_bytes(0, count);
             Ok(std::slice::from_raw_parts(data, count))
@@ -66,10 +67,10 @@ impl Workspace {
 }
 
 impl Workspace {
-    /// `count` elements that `fill` has set, given zeros.
+    /// Returns `count` elements that `fill` sets; `fill` receives zeros.
     ///
     /// # Errors
-    /// Not enough is left.
+    /// Fails if too few bytes remain.
     pub(crate) fn slice<'a, T: Element>(
         &mut self,
         _ctx: &'a KernelCtx<'_>,
@@ -83,7 +84,7 @@ impl Workspace {
         if count == 0 {
             return Ok(&[]);
         }
-        // SAFETY: as in `words`; all bytes zero, as any others, are an element.
+        // SAFETY: as in `words`; any bytes are valid elements.
         unsafe {
             data.write_bytes(0, count);
             fill(std::slice::from_raw_parts_mut(data, count));
@@ -94,7 +95,7 @@ impl Workspace {
 
 /// A dense tensor on the heap.
 pub(crate) struct Temporary {
-    // Words, for the alignment of the largest element.
+    // Words, to be aligned for every element type.
     words: Vec<u64>,
     dtype: DType,
     shape: Dims,
@@ -102,17 +103,19 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// A tensor of zeros.
+    /// Returns a tensor of zeros.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// Fails if memory is exhausted.
     pub(crate) fn new(dtype: DType, shape: &[usize]) -> Result<Temporary> {
         let bytes = numel(shape).checked_mul(dtype.size());
-        let count = bytes.context("a temporary of too many bytes")?.div_ceil(size_of::<u64>());
+        let count = bytes
+            .context("expected a temporary of fewer than 2^64 bytes")?
+            .div_ceil(size_of::<u64>());
         let mut words = Vec::new();
-        words
-            .try_reserve_exact(count)
-            .with_context(|| format!("no memory for a temporary of {count} words"))?;
+        words.try_reserve_exact(count).with_context(|| {
+            format!("out of memory for a temporary of {count} words of 8 bytes")
+        })?;
         words.resize(count, 0);
         Ok(Temporary {
             words,
@@ -122,7 +125,7 @@ impl Temporary {
         })
     }
 
-    /// The elements, as the words that they lie in.
+    /// Returns the words that hold the elements.
     pub(crate) fn into_words(self) -> Vec<u64> {
         self.words
     }
@@ -132,7 +135,7 @@ impl Temporary {
         self.words.fill(word);
     }
 
-    /// The tensor as an operand.
+    /// Returns the tensor as an operand.
     pub(crate) fn tensor(&mut self) -> RawTensor<'_> {
         RawTensor {
             data: self.words.as_mut_ptr().cast(),
@@ -143,7 +146,7 @@ impl Temporary {
     }
 }
 
-/// How an operand lies in memory, counted from its first element.
+/// Returns the layout of an operand relative to its first element.
 ///
 /// # Errors
 /// None for an operand, whose layout is valid.
@@ -151,7 +154,7 @@ pub(crate) fn layout(tensor: &RawTensor<'_>) -> Result<Layout> {
     Ok(Layout::strided(tensor.shape, tensor.strides, 0)?)
 }
 
-/// A view of an operand: `layout` is made from that of [`layout`].
+/// Returns a view of an operand; `layout` is derived from the result of [`layout()`].
 pub(crate) fn view<'a>(tensor: &RawTensor<'_>, layout: &'a Layout) -> RawTensor<'a> {
     RawTensor {
         data: tensor.data.wrapping_add(layout.offset() * tensor.dtype.size()),
@@ -161,7 +164,7 @@ pub(crate) fn view<'a>(tensor: &RawTensor<'_>, layout: &'a Layout) -> RawTensor<
     }
 }
 
-/// The same elements as integers of their size, for kernels that move them unchanged.
+/// Returns the same elements as integers of their size, for kernels that only move them.
 pub(crate) fn bits<'a>(tensor: &RawTensor<'a>) -> RawTensor<'a> {
     let dtype = match tensor.dtype.size() {
         1 => DType::U8,
@@ -172,7 +175,7 @@ pub(crate) fn bits<'a>(tensor: &RawTensor<'a>) -> RawTensor<'a> {
     RawTensor { dtype, ..*tensor }
 }
 
-/// The addresses from the first byte of a tensor's elements up to one past the last.
+/// Returns the address range of the elements of a tensor.
 fn bytes(tensor: &RawTensor<'_>) -> std::ops::Range<usize> {
     let start = tensor.data.addr();
     if tensor.shape.contains(&0) {
@@ -182,13 +185,13 @@ fn bytes(tensor: &RawTensor<'_>) -> std::ops::Range<usize> {
     start..start + (last + 1) * tensor.dtype.size()
 }
 
-/// Whether the memory of two tensors may have bytes in common, judged by their first and last.
+/// Returns whether the address ranges of two tensors overlap.
 pub(crate) fn may_overlap(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
     let (a, b) = (bytes(a), bytes(b));
     a.start < b.end && b.start < a.end
 }
 
-/// Whether two tensors are the same elements under the same indices.
+/// Returns whether two tensors have the same elements at the same indices.
 pub(crate) fn is_same(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
     let strides = |t: &RawTensor<'_>| -> Dims {
         t.shape.iter().zip(t.strides).map(|(&d, &s)| if d == 1 { 0 } else { s }).collect()
@@ -196,7 +199,7 @@ pub(crate) fn is_same(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
     a.data == b.data && a.dtype == b.dtype && a.shape == b.shape && strides(a) == strides(b)
 }
 
-/// Checks that an operand has the dtype that the kernel goes by.
+/// Checks the dtype of an operand.
 pub(crate) fn expect_dtype(tensor: &RawTensor<'_>, dtype: DType) -> Result<()> {
     ensure!(tensor.dtype == dtype, "{tensor:?}: expected {dtype}: schema and kernel disagree");
     Ok(())

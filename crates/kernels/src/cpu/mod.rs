@@ -1,25 +1,27 @@
-//! Kernels for devices that compute on the host, of kind `cpu`.
+//! Kernels of the device kind `cpu`: devices that compute on the host.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
 //! | `element` | dtypes as Rust types, conversions |
-//! | `number`, `compute`, `real` | arithmetic on elements, on the types they are computed in |
-//! | `walk` | the order in which strided tensors are walked |
+//! | `number`, `compute`, `real` | arithmetic in the types of computations |
+//! | `traversal` | the order in which loops visit strided tensors |
 //! | `strided`, `lines` | loads and stores; loops over operands |
+//! | `indexed` | operands accessed at irregular offsets |
+//! | `memory`, `optional_inputs` | workspace, heap temporaries, overlap; optional operands |
 //! | `elementwise` | the loops of elementwise ops |
-//! | `picked` | operands read and written at places by tables |
-//! | `memory`, `optional` | the workspace, heap temporaries, overlap; operands left out |
-//! | `copy` | copy, cast, fill, reshape |
-//! | `arith`, `pointwise`, `compare`, `blend` | elementwise ops |
-//! | `join` | copies and fills for the ops that do nothing else |
-//! | `create`, `index`, `select`, `order`, `selection`, `shift` | making, joining, picking, sorting |
-//! | `product`, `columns` | products of slices, windows of images |
-//! | `pairwise` | values joined pairwise |
-//! | `reduction`, `reduce`, `extremum`, `scan` | reductions, running sums |
-//! | `matmul`, `linear`, `conv`, `attention` | products |
-//! | `collective` | operations of all ranks |
-//! | `pool`, `norm`, `batch_norm`, `softmax`, `loss`, `nll`, `embed`, `random` | the rest of neural networks |
+//! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
+//! | `create`, `copy` | creation, copies, conversions |
+//! | `copy_primitives` | the copies and fills of ops that do nothing else |
+//! | `index`, `masked_select`, `rearrange` | gather, scatter, selection, rearrangement |
+//! | `sort`, `partial_sort` | sorting, top-k |
+//! | `pairwise`, `reduction` | pairwise combination, the loops of reductions |
+//! | `reduce`, `extremum`, `scan` | reductions, cumulative ops |
+//! | `slice_matmul`, `im2col` | products of slices, windows of images |
+//! | `matmul`, `linear`, `conv`, `attention` | matrix products and ops built on them |
+//! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
+//! | `loss`, `nll`, `embedding`, `dropout` | losses, table lookup, dropout |
+//! | `collective` | collectives of all ranks |
 
 use std::sync::Arc;
 
@@ -31,51 +33,51 @@ use crate::registry::KernelRegistry;
 mod arith;
 mod attention;
 mod batch_norm;
-mod blend;
 mod collective;
-mod columns;
 mod compare;
 mod compute;
 mod conv;
 mod copy;
+mod copy_primitives;
 mod create;
+mod dropout;
 pub(crate) mod element;
 pub(crate) mod elementwise;
-mod embed;
+mod embedding;
 mod extremum;
+mod im2col;
 mod index;
-mod join;
+mod indexed;
 mod linear;
 mod lines;
 mod loss;
+mod masked_select;
 mod matmul;
 pub(crate) mod memory;
 mod nll;
 mod norm;
 mod number;
-pub(crate) mod optional;
-mod order;
+pub(crate) mod optional_inputs;
 mod pairwise;
-mod picked;
+mod partial_sort;
 mod pointwise;
-mod pool;
-mod product;
-mod random;
+mod pooling;
 mod real;
+mod rearrange;
 mod reduce;
 mod reduction;
 mod scan;
-mod select;
-mod selection;
-mod shift;
+mod slice_matmul;
 mod softmax;
+mod sort;
 pub(crate) mod strided;
-mod walk;
+mod ternary;
+mod traversal;
 
-/// The kind under which these kernels are registered.
+/// The device kind of these kernels.
 pub const KIND: &str = "cpu";
 
-/// An op's name and its kernel.
+/// The name of an op and its kernel.
 type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
 
 const FAMILIES: &[&[Kernel]] = &[
@@ -86,42 +88,42 @@ const FAMILIES: &[&[Kernel]] = &[
     pointwise::GRADIENTS,
     pointwise::CHOICES,
     compare::KERNELS,
-    blend::NEW,
+    ternary::NEW,
     reduce::KERNELS,
     extremum::KERNELS,
     scan::KERNELS,
     matmul::KERNELS,
     linear::KERNELS,
     conv::KERNELS,
-    pool::KERNELS,
+    pooling::KERNELS,
     norm::KERNELS,
     batch_norm::KERNELS,
     softmax::KERNELS,
     loss::KERNELS,
     nll::KERNELS,
-    embed::KERNELS,
+    embedding::KERNELS,
     attention::KERNELS,
-    random::KERNELS,
+    dropout::KERNELS,
     index::KERNELS,
-    select::KERNELS,
-    order::KERNELS,
-    shift::KERNELS,
+    masked_select::KERNELS,
+    sort::KERNELS,
+    rearrange::KERNELS,
 ];
 
-/// Kernels that work in place as well, under the name with a `_` after it.
-const TWINS: &[&[Kernel]] =
-    &[arith::KERNELS, pointwise::KERNELS, pointwise::GELU, compare::LOGIC, blend::KERNELS];
+/// Kernels that are also registered for the in-place op, whose name ends in `_`.
+const WITH_IN_PLACE: &[&[Kernel]] =
+    &[arith::KERNELS, pointwise::KERNELS, pointwise::GELU, compare::LOGIC, ternary::KERNELS];
 
-/// Adds all kernels of this kind.
+/// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
     for (op, kernel) in parts::KERNELS {
-        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &join::HANDS);
+        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy_primitives::HANDS);
         kernels.register(KIND, op, Arc::new(kernel));
     }
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }
-    for (op, kernel) in TWINS.iter().copied().flatten() {
+    for (op, kernel) in WITH_IN_PLACE.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
         kernels.register(KIND, &format!("{op}_"), Arc::new(*kernel));
     }
@@ -129,8 +131,8 @@ pub fn register(kernels: &mut KernelRegistry) {
     register_group(kernels, &alone);
 }
 
-/// Adds the kernels of collectives for one rank of a group, in place of those for a program of one
-/// rank.
+/// Registers the kernels of collectives for one rank of a group, replacing the kernels for programs
+/// of one rank.
 pub fn register_group(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
     collective::register(kernels, group);
 }

@@ -1,11 +1,11 @@
-//! Kernels of the ops of `millstream_ops::nll`.
+//! Kernels of the ops in `millstream_ops::nll`.
 
 use anyhow::{Result, ensure};
-use millstream_ops::loss::Reduction;
+use millstream_ops::loss::LossReduction;
 
 use super::Kernel;
 use super::element::Element;
-use super::optional::{operands, required};
+use super::optional_inputs::{operands, required};
 use super::pairwise::pairwise_sum;
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
@@ -18,10 +18,10 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("nll_loss2d_backward", backward),
 ];
 
-/// The targets that count: where the element of x of their class is, and their class.
+/// The offsets and classes of the elements of x that the targets select.
 struct Targets {
-    /// None: the target is ignored.
-    picked: Vec<Option<(usize, usize)>>,
+    /// For each target, the element and the class; `None` if the target is ignored.
+    selected: Vec<Option<(usize, usize)>>,
 }
 
 impl Targets {
@@ -29,7 +29,7 @@ impl Targets {
     /// `target` is an operand of the call.
     ///
     /// # Errors
-    /// A class that there is not.
+    /// Fails if a class is out of range.
     unsafe fn new(
         ctx: &KernelCtx<'_>,
         x: &RawTensor<'_>,
@@ -37,9 +37,9 @@ impl Targets {
     ) -> Result<Targets> {
         let ignored = ctx.attrs().int("ignore_index")?.unwrap_or(-100);
         let classes = x.shape[usize::from(x.shape.len() > 1)];
-        let places = x.shape.iter().skip(2).product::<usize>().max(1);
+        let pixels = x.shape.iter().skip(2).product::<usize>().max(1);
         let mut numbers = vec![0i64; target.numel()];
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sequence::new(target) }.load(0, &mut numbers);
         let pick = |(at, number): (usize, i64)| {
             if number == ignored {
@@ -48,7 +48,7 @@ impl Targets {
             let class = usize::try_from(number).ok().filter(|class| *class < classes);
             match class {
                 Some(class) => {
-                    Ok(Some(((at / places * classes + class) * places + at % places, class)))
+                    Ok(Some(((at / pixels * classes + class) * pixels + at % pixels, class)))
                 }
                 None => anyhow::bail!(
                     "target: class {number} at {at}: expected 0 to {}",
@@ -56,19 +56,19 @@ impl Targets {
                 ),
             }
         };
-        let picked = numbers.into_iter().enumerate().map(pick).collect::<Result<_>>()?;
-        Ok(Targets { picked })
+        let selected = numbers.into_iter().enumerate().map(pick).collect::<Result<_>>()?;
+        Ok(Targets { selected })
     }
 }
 
-/// The weights of all classes; none if each is 1.
+/// Returns the weights of all classes; `None` if all are 1.
 ///
 /// # Safety
 /// `weight` is an operand of the call.
 unsafe fn weights<T: Real>(weight: Option<RawTensor<'_>>) -> Option<Vec<T>> {
     weight.map(|weight| {
         let mut weights = vec![T::ZERO; weight.numel()];
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sequence::new(weight) }.load(0, &mut weights);
         weights
     })
@@ -78,12 +78,12 @@ unsafe fn weights<T: Real>(weight: Option<RawTensor<'_>>) -> Option<Vec<T>> {
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([x, target, weight], results) = operands::<3>(ctx, 2)?;
     let (x, target, out) = (required(x)?, required(target)?, results[0]);
-    let reduction = Reduction::of(ctx.attrs())?;
-    let each = reduction == Reduction::None && x.shape.len() > 1;
+    let reduction = LossReduction::of(ctx.attrs())?;
+    let each = reduction == LossReduction::None && x.shape.len() > 1;
     let agree = out.numel() == if each { target.numel() } else { 1 };
     ensure!(agree, "{out:?}: schema and kernel disagree");
     reals!(x.dtype, T => {
-        // SAFETY: operands of the call; those that are stored to are its outputs.
+        // SAFETY: operands of the call; only its outputs are written.
         let (targets, weights, x, out, total) = unsafe {
             (
                 Targets::new(ctx, &x, target)?,
@@ -94,23 +94,24 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
             )
         };
         let weight = |class: usize| weights.as_ref().map_or(T::ONE, |w| w[class]);
-        let loss = |picked: &Option<(usize, usize)>| {
-            picked.map_or(T::ZERO, |(at, class)| {
+        let loss = |selected: &Option<(usize, usize)>| {
+            selected.map_or(T::ZERO, |(at, class)| {
                 let mut value = [T::ZERO];
                 x.load(at, &mut value);
                 -value[0] * weight(class)
             })
         };
-        let losses: Vec<T> = targets.picked.iter().map(loss).collect();
+        let losses: Vec<T> = targets.selected.iter().map(loss).collect();
         if each {
             out.store(0, &losses);
             total.store(0, &[T::ZERO]);
             return Ok(());
         }
-        let weighed = |picked: &Option<(usize, usize)>| picked.map_or(T::ZERO, |(_, c)| weight(c));
-        let all: Vec<T> = targets.picked.iter().map(weighed).collect();
+        let class_weight =
+            |at: &Option<(usize, usize)>| at.map_or(T::ZERO, |(_, class)| weight(class));
+        let all: Vec<T> = targets.selected.iter().map(class_weight).collect();
         let (sum, all) = (pairwise_sum(&losses), pairwise_sum(&all));
-        out.store(0, &[if reduction == Reduction::Mean { sum / all } else { sum }]);
+        out.store(0, &[if reduction == LossReduction::Mean { sum / all } else { sum }]);
         total.store(0, &[all]);
     });
     Ok(())
@@ -124,10 +125,10 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let count = results[0].numel();
     ensure!(count == x.numel(), "{:?}: schema and kernel disagree", results[0]);
     let each = grad.numel() > 1;
-    let mean = Reduction::of(ctx.attrs())? == Reduction::Mean;
+    let mean = LossReduction::of(ctx.attrs())? == LossReduction::Mean;
     reals!(x.dtype, T => {
         let mut all = [T::ONE];
-        // SAFETY: operands of the call; the one that is stored to is its output.
+        // SAFETY: operands of the call; only its output is written.
         let (targets, weights, grad, out) = unsafe {
             if mean {
                 Sequence::new(total).load(0, &mut all);
@@ -143,8 +144,8 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             let from = block * BLOCK;
             out.store(from, &vec![T::ZERO; BLOCK.min(count - from)]);
         });
-        for (number, picked) in targets.picked.iter().enumerate() {
-            let Some((at, class)) = *picked else { continue };
+        for (number, selected) in targets.selected.iter().enumerate() {
+            let Some((at, class)) = *selected else { continue };
             let mut value = [T::ZERO];
             grad.load(if each { number } else { 0 }, &mut value);
             let weight = weights.as_ref().map_or(T::ONE, |w| w[class]);

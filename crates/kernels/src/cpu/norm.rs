@@ -1,12 +1,12 @@
-//! Kernels of the ops of `millstream_ops::norm`, row by row; gradients of the parameters are added
-//! up over the rows, block by block of parameters.
+//! Kernels of the ops in `millstream_ops::norm`, by row. The gradients of the parameters are summed
+//! over the rows, by block of parameters.
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::expect;
+use millstream_ops::checks;
 
 use super::Kernel;
 use super::element::Element;
-use super::optional::{operands, required};
+use super::optional_inputs::{operands, required};
 use super::pairwise::{Sum, pairwise_sum};
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
@@ -19,26 +19,29 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("native_group_norm_backward", group_norm_backward),
 ];
 
-/// Parameters whose gradients are added up together.
-const TOGETHER: usize = 256;
+/// The number of parameters whose gradients one task sums.
+const PARAMETERS_PER_TASK: usize = 256;
 
-/// Rows added without pairing.
-const STRAIGHT: usize = 16;
+/// The number of rows that are summed without pairing.
+const ROWS_PER_LEAF: usize = 16;
 
-/// How a tensor is cut into rows, in row-major order.
+/// The decomposition of a tensor into rows, in row-major order.
 #[derive(Clone, Copy)]
 struct Rows {
     count: usize,
     length: usize,
-    /// Elements beside one another that have one parameter.
+    /// The number of adjacent elements that share a parameter.
     repeat: usize,
-    /// Rows after which the parameters begin anew.
+    /// The number of rows after which the parameters repeat.
     groups: usize,
 }
 
 impl Rows {
     fn layers(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<Rows> {
-        let shape = ctx.attrs().ints("normalized_shape")?.context("normalized_shape: expected")?;
+        let shape = ctx
+            .attrs()
+            .ints("normalized_shape")?
+            .context("normalized_shape: missing; this argument is required")?;
         let length: usize = shape.iter().map(|&d| d as usize).product();
         let kept = x.shape.len().checked_sub(shape.len());
         let kept = kept.context("normalized_shape: schema and kernel disagree")?;
@@ -46,7 +49,9 @@ impl Rows {
     }
 
     fn groups(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<Rows> {
-        let groups = ctx.attrs().int("group")?.context("group: expected")? as usize;
+        let groups =
+            ctx.attrs().int("group")?.context("group: missing; this argument is required")?
+                as usize;
         ensure!(x.shape.len() >= 2 && groups > 0, "{x:?}: schema and kernel disagree");
         let repeat = x.shape[2..].iter().product();
         Ok(Rows {
@@ -57,13 +62,13 @@ impl Rows {
         })
     }
 
-    /// The parameters of one row.
+    /// Returns the number of parameters of one row.
     fn parameters(&self) -> usize {
         self.length.checked_div(self.repeat).unwrap_or(0)
     }
 
-    /// The parameters of each element of a row.
-    fn spread<T: Real>(&self, row: usize, parameters: Option<&[T]>, to: &mut [T]) {
+    /// Expands the parameters of a row to its elements.
+    fn expand<T: Real>(&self, row: usize, parameters: Option<&[T]>, to: &mut [T]) {
         let Some(parameters) = parameters else { return };
         let first = row % self.groups * self.parameters();
         let parameters = &parameters[first..first + self.parameters()];
@@ -76,7 +81,7 @@ impl Rows {
         }
     }
 
-    /// Calls `f` for the rows of each task, with their numbers.
+    /// Calls `f` with the rows of each task.
     fn for_each(&self, ctx: &KernelCtx<'_>, f: impl Fn(std::ops::Range<usize>) + Sync + Send) {
         let at_once = (BLOCK / self.length.max(1)).max(1);
         let count = self.count;
@@ -86,20 +91,20 @@ impl Rows {
     }
 }
 
-/// All elements of an operand, if it is there.
+/// Loads all elements of an operand, if it is present.
 ///
 /// # Safety
-/// It is an operand of the call.
-pub(super) unsafe fn all<T: Real>(tensor: Option<RawTensor<'_>>) -> Option<Vec<T>> {
+/// `tensor` is an operand of the call.
+pub(super) unsafe fn load_all<T: Real>(tensor: Option<RawTensor<'_>>) -> Option<Vec<T>> {
     tensor.map(|tensor| {
         let mut values = vec![T::ZERO; tensor.numel()];
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sequence::new(tensor) }.load(0, &mut values);
         values
     })
 }
 
-/// The mean of some values, and the mean square of their distances to it.
+/// Returns the mean of some values and the mean of their squared distances from it.
 pub(super) fn moments<T: Real>(values: &[T], spare: &mut [T]) -> (T, T) {
     let count = T::from_f64(values.len() as f64);
     let mean = pairwise_sum(values) / count;
@@ -121,7 +126,7 @@ fn group_norm(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `native_layer_norm_backward(grad, x, mean, rstd, weight?, bias?; ..)`.
 fn layer_norm_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let wanted = expect::mask(ctx.attrs(), 3)?;
+    let wanted = checks::mask(ctx.attrs(), 3)?;
     let ([grad, x, mean, rstd, weight, _], results) =
         operands::<6>(ctx, wanted.iter().filter(|w| **w).count())?;
     let given = [required(grad)?, required(x)?, required(mean)?, required(rstd)?];
@@ -130,7 +135,7 @@ fn layer_norm_backward(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `native_group_norm_backward(grad, x, mean, rstd, weight?; ..)`.
 fn group_norm_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let wanted = expect::mask(ctx.attrs(), 3)?;
+    let wanted = checks::mask(ctx.attrs(), 3)?;
     let ([grad, x, mean, rstd, weight], results) =
         operands::<5>(ctx, wanted.iter().filter(|w| **w).count())?;
     let given = [required(grad)?, required(x)?, required(mean)?, required(rstd)?];
@@ -148,11 +153,11 @@ fn forward(
     ensure!(agree && results[1].numel() == rows.count, "{x:?}: schema and kernel disagree");
     reals!(x.dtype, T => {
         let eps = ctx.attrs().float("eps")?.unwrap_or(1e-5) as T;
-        // SAFETY: operands of the call; those that are stored to are its outputs, and each row has
-        // its own part of them.
+        // SAFETY: operands of the call; only its outputs are written, and each row has its own part
+        // of them.
         let (weight, bias, x, [out, means, rstds]) = unsafe {
-            let results = [Sequence::new(results[0]), Sequence::new(results[1]), Sequence::new(results[2])];
-            (all::<T>(weight), all::<T>(bias), Sequence::new(x), results)
+            let results = [results[0], results[1], results[2]].map(|t| Sequence::new(t));
+            (load_all::<T>(weight), load_all::<T>(bias), Sequence::new(x), results)
         };
         rows.for_each(ctx, |range| {
             let mut row = vec![T::ZERO; rows.length];
@@ -162,8 +167,8 @@ fn forward(
                 x.load(number * rows.length, &mut row);
                 let (mean, variance) = moments(&row, &mut spare);
                 let rstd = (variance + eps).sqrt().recip();
-                rows.spread(number, weight.as_deref(), &mut weights);
-                rows.spread(number, bias.as_deref(), &mut biases);
+                rows.expand(number, weight.as_deref(), &mut weights);
+                rows.expand(number, bias.as_deref(), &mut biases);
                 for ((v, &w), &b) in row.iter_mut().zip(&weights).zip(&biases) {
                     *v = (*v - mean) * rstd * w + b;
                 }
@@ -190,30 +195,30 @@ fn backward(
     let mut next = |wanted: bool| if wanted { results.next() } else { None };
     let [x_grad, weight_grad, bias_grad] = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
     reals!(x.dtype, T => {
-        // SAFETY: operands of the call; those that are stored to are its outputs, and each row or
-        // block has its own part of them.
+        // SAFETY: operands of the call; only its outputs are written, and each row or block has its
+        // own part of them.
         let (saved, weight, given, x_grad, sums) = unsafe {
             (
-                [all::<T>(Some(mean)), all(Some(rstd))].map(Option::unwrap_or_default),
-                all::<T>(weight),
+                [load_all::<T>(Some(mean)), load_all(Some(rstd))].map(Option::unwrap_or_default),
+                load_all::<T>(weight),
                 [Sequence::new(grad), Sequence::new(x)],
                 x_grad.map(|t| Sequence::new(t)),
                 [weight_grad, bias_grad].map(|t| t.map(|t| Sequence::new(t))),
             )
         };
         if let Some(x_grad) = &x_grad {
-            of_rows(ctx, rows, &given, &saved, weight.as_deref(), x_grad);
+            x_gradient(ctx, rows, &given, &saved, weight.as_deref(), x_grad);
         }
         if sums.iter().any(Option::is_some) {
-            of_parameters(ctx, rows, &given, &saved, &sums);
+            parameter_gradients(ctx, rows, &given, &saved, &sums);
         }
     });
     Ok(())
 }
 
-/// The gradient for x: for y = (x - mean) · rstd and g = grad · weight, it is
-/// rstd · (g - mean of g - y · mean of g · y).
-fn of_rows<T: Real>(
+/// Computes the gradient for x. For y = (x - mean) · rstd and g = grad · weight, it is rstd · (g -
+/// mean of g - y · mean of g · y).
+fn x_gradient<T: Real>(
     ctx: &KernelCtx<'_>,
     rows: Rows,
     [grad, x]: &[Sequence; 2],
@@ -229,7 +234,7 @@ fn of_rows<T: Real>(
         for number in range {
             grad.load(number * rows.length, &mut g);
             x.load(number * rows.length, &mut y);
-            rows.spread(number, weight, &mut weights);
+            rows.expand(number, weight, &mut weights);
             let (mean, rstd) = (means[number], rstds[number]);
             for (((g, y), s), &w) in g.iter_mut().zip(&mut y).zip(&mut spare).zip(&weights) {
                 *g *= w;
@@ -245,8 +250,8 @@ fn of_rows<T: Real>(
     });
 }
 
-/// The gradients for weight and bias: the sums of grad · (x - mean) · rstd and of grad.
-fn of_parameters<T: Real>(
+/// Computes the gradients for weight and bias: the sums of grad · (x - mean) · rstd and of grad.
+fn parameter_gradients<T: Real>(
     ctx: &KernelCtx<'_>,
     rows: Rows,
     [grad, x]: &[Sequence; 2],
@@ -254,7 +259,7 @@ fn of_parameters<T: Real>(
     outs: &[Option<Sequence>; 2],
 ) {
     let parameters = rows.parameters();
-    let width = (TOGETHER / rows.repeat.max(1)).max(1).min(parameters.max(1));
+    let width = (PARAMETERS_PER_TASK / rows.repeat.max(1)).max(1).min(parameters.max(1));
     let blocks = parameters.div_ceil(width);
     ctx.for_each(rows.groups * blocks, |task| {
         let (group, first) = (task / blocks, task % blocks * width);
@@ -279,7 +284,7 @@ fn of_parameters<T: Real>(
                     *part += if rows.repeat == 1 { values[0] } else { pairwise_sum(values) };
                 }
             }
-            if image % STRAIGHT == STRAIGHT - 1 || image + 1 == last {
+            if image % ROWS_PER_LEAF == ROWS_PER_LEAF - 1 || image + 1 == last {
                 for (sums, part) in sums.iter_mut().zip(&mut parts) {
                     for (sum, part) in sums.iter_mut().zip(part) {
                         sum.push(std::mem::replace(part, T::ZERO));

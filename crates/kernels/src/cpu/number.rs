@@ -1,4 +1,4 @@
-//! Arithmetic on elements: each in the type it is computed in, rounded once.
+//! Arithmetic on elements: computed in a wide type, rounded once.
 
 use half::{bf16, f16};
 
@@ -6,7 +6,7 @@ use super::element::{Bool, Element};
 
 /// An element that can be added and multiplied.
 pub(crate) trait Number: Element {
-    /// The type it is computed in: f32 for f16 and bf16, itself for the others.
+    /// The type of computations: f32 for f16 and bf16, the type itself for the others.
     type Wide: Element;
 
     fn widen(self) -> Self::Wide;

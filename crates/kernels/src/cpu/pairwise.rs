@@ -1,15 +1,15 @@
-//! Values joined pairwise: the rounding error of a sum grows with the logarithm of its length, and
-//! the order depends on nothing but that length.
+//! Pairwise combination: the rounding error of a sum grows with the logarithm of its length, and
+//! the order of additions depends on that length alone.
 //!
 //! Source: N. J. Higham, "The accuracy of floating point summation", SIAM Journal on Scientific
 //! Computing 14 (1993), section 3, pairwise summation.
 
 use super::real::Real;
 
-/// Elements that are reduced at once.
+/// The number of elements that are reduced as one leaf.
 pub(crate) const LEAF: usize = 256;
 
-/// Interleaved partial results within a leaf, which vector units keep side by side.
+/// The number of interleaved partial results within a leaf, which map to SIMD lanes.
 const LANES: usize = 8;
 
 /// Reduces a leaf in [`LANES`] interleaved partial results.
@@ -30,7 +30,8 @@ pub(crate) fn interleaved<T: Copy, P: Copy>(
     join(join(join(a, b), join(c, d)), join(join(e, f), join(g, h)))
 }
 
-/// Results joined as a binary counter carries: slot `i` holds the result of 2^i leaves.
+/// An accumulator that combines results like a binary counter carries: slot `i` holds the result of
+/// 2^i leaves.
 pub(crate) struct Pairwise<P> {
     slots: [P; usize::BITS as usize],
     used: usize,
@@ -62,7 +63,7 @@ impl<P: Copy> Pairwise<P> {
     }
 }
 
-/// A sum of floats that grows.
+/// A growing sum of floats.
 pub(crate) struct Sum<T>(Pairwise<T>);
 
 impl<T: Real> Sum<T> {
@@ -79,12 +80,12 @@ impl<T: Real> Sum<T> {
     }
 }
 
-/// The sum of at most [`LEAF`] floats, without pairing.
+/// Returns the sum of at most [`LEAF`] floats, without pairing.
 pub(crate) fn leaf_sum<T: Real>(values: &[T]) -> T {
     interleaved(values, T::ZERO, |sum, v| sum + v, |a, b| a + b)
 }
 
-/// The sum of some floats.
+/// Returns the pairwise sum of floats.
 pub(crate) fn pairwise_sum<T: Real>(values: &[T]) -> T {
     let mut sum = Sum::new();
     values.chunks(LEAF).for_each(|values| sum.push(leaf_sum(values)));

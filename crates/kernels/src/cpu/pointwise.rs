@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, FRAC_2_SQRT_PI};
 
 use anyhow::Result;
-use millstream_ops::promote::floating;
+use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
 use super::Kernel;
@@ -12,9 +12,9 @@ use super::element::{Element, compute, float};
 use super::elementwise::{Call, one, two};
 use crate::context::KernelCtx;
 
-/// A table of kernels, one a row: the op's name, and the function of an element of the type
-/// called `T`, with the numbers that it takes from the arguments and their defaults. `any` is
-/// computed in the dtype's own type, `float` in f32 for integers.
+/// Defines a table of kernels, one row each: the name of the op, and the function of an element of
+/// the type `T`, with its numeric arguments and their defaults. `any` computes in the type of the
+/// dtype, `float` computes integers in f32.
 macro_rules! functions {
     ($table:ident, $arity:literal, $chunk:ident;
      $($kind:ident $op:literal [$($arg:ident = $default:literal),*] $t:ident => $f:expr;)*
@@ -44,9 +44,9 @@ functions! {
     any "abs" [] T => T::magnitude;
     any "sign" [] T => T::sign;
     any "round" [] T => T::nearest_even;
-    any "trunc" [] T => T::cut;
-    any "floor" [] T => T::below;
-    any "ceil" [] T => T::above;
+    any "trunc" [] T => T::toward_zero;
+    any "floor" [] T => T::downward;
+    any "ceil" [] T => T::upward;
     any "relu" [] T => |x| if x < T::ZERO { T::ZERO } else { x };
     any "hardtanh" [min_val = -1.0, max_val = 1.0] T => move |x: T| {
         let x = if x < min_val { min_val } else { x };
@@ -79,8 +79,8 @@ functions! {
     float "softplus" [beta = 1.0, threshold = 20.0] T => move |x: T| {
         if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta }
     };
-    float "isnan" [] T => |x| T::truth(x.is_nan());
-    float "isinf" [] T => |x| T::truth(x.is_infinite());
+    float "isnan" [] T => |x| T::from_bool(x.is_nan());
+    float "isinf" [] T => |x| T::from_bool(x.is_infinite());
 }
 
 functions! {
@@ -99,17 +99,17 @@ functions! {
     };
 }
 
-/// As [`KERNELS`]; the function depends on an argument that is no number, or on the dtype.
+/// As [`KERNELS`], for functions that depend on other arguments than numbers, or on the dtype.
 pub(crate) const GELU: &[Kernel] = &[("gelu", gelu), ("nan_to_num", nan_to_num)];
 
-/// As [`GRADIENTS`]; the function depends on an argument that is no number.
+/// As [`GRADIENTS`], for functions that depend on other arguments than numbers.
 pub(crate) const CHOICES: &[Kernel] = &[
     ("gelu_backward", gelu_backward),
     ("elu_backward", elu_backward),
     ("leaky_relu_backward", leaky_relu_backward),
 ];
 
-/// Functions that std does not have, or has under names that differ from the integers'.
+/// Functions that std lacks.
 trait Special: Compute {
     fn error_function(self) -> Self;
     fn sigmoid(self) -> Self;
@@ -135,42 +135,42 @@ special! {
     f64, libm::erf;
 }
 
-/// Rounding, which leaves integers as they are.
-trait Rounded: Sized {
+/// Rounding. Integers are unchanged.
+trait Rounding: Sized {
     fn nearest_even(self) -> Self;
-    fn cut(self) -> Self;
-    fn below(self) -> Self;
-    fn above(self) -> Self;
+    fn toward_zero(self) -> Self;
+    fn downward(self) -> Self;
+    fn upward(self) -> Self;
 }
 
-macro_rules! rounded {
-    ($($t:ident: $x:ident => $nearest:expr, $cut:expr, $below:expr, $above:expr;)*) => {$(
-        impl Rounded for $t {
+macro_rules! rounding {
+    ($($t:ident: $x:ident => $nearest:expr, $toward_zero:expr, $down:expr, $up:expr;)*) => {$(
+        impl Rounding for $t {
             #[inline(always)]
             fn nearest_even(self) -> $t {
                 let $x = self;
                 $nearest
             }
             #[inline(always)]
-            fn cut(self) -> $t {
+            fn toward_zero(self) -> $t {
                 let $x = self;
-                $cut
+                $toward_zero
             }
             #[inline(always)]
-            fn below(self) -> $t {
+            fn downward(self) -> $t {
                 let $x = self;
-                $below
+                $down
             }
             #[inline(always)]
-            fn above(self) -> $t {
+            fn upward(self) -> $t {
                 let $x = self;
-                $above
+                $up
             }
         }
     )*};
 }
 
-rounded! {
+rounding! {
     f32: x => x.round_ties_even(), x.trunc(), x.floor(), x.ceil();
     f64: x => x.round_ties_even(), x.trunc(), x.floor(), x.ceil();
     i64: x => x, x, x, x;
@@ -181,7 +181,7 @@ fn is_tanh(ctx: &KernelCtx<'_>) -> Result<bool> {
     Ok(millstream_ops::args::choice(ctx.attrs(), "approximate", choices)? == Some("tanh"))
 }
 
-/// The factor of x³ inside the approximation of `gelu` by tanh.
+/// The factor of x³ in the tanh approximation of `gelu`.
 ///
 /// Source: D. Hendrycks, K. Gimpel, "Gaussian error linear units", arXiv:1606.08415 (2016),
 /// section 2.
@@ -206,7 +206,7 @@ fn gelu(ctx: &KernelCtx<'_>) -> Result<()> {
 fn nan_to_num(ctx: &KernelCtx<'_>) -> Result<()> {
     let call = Call::of(ctx, [""])?;
     let common = call.common();
-    // What the dtype itself holds, not what it is computed in.
+    // The limit of the dtype itself, not of the type of computations.
     let most = match common {
         DType::F16 => half::f16::MAX.to_f64(),
         DType::BF16 => half::bf16::MAX.to_f64(),
@@ -247,7 +247,7 @@ fn gelu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
             }))
         } else {
             let half = FRAC_1_SQRT_2 as T;
-            // The density of the normal distribution at 0, 1 / √(2π).
+            // The density of the standard normal distribution at 0, 1 / √(2π).
             let density = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5) as T;
             call.run(common, &two(move |grad: T, x: T| {
                 let share = 0.5 * (1.0 + (x * half).error_function());
@@ -278,7 +278,7 @@ fn elu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     })
 }
 
-/// What was given has the sign of what came of it, so that it does not matter which is at hand.
+/// The input has the sign of the result, so either may be passed.
 fn leaky_relu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let call = Call::of(ctx, [""; 2])?;
     let slope = ctx.attrs().float("negative_slope")?.unwrap_or(0.01);

@@ -1,10 +1,10 @@
-//! Floats as kernels compute with them.
+//! The float types of computations.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use super::number::Number;
 
-/// A float that is computed in itself: f32, also for f16 and bf16, or f64.
+/// A float type of computations: f32, also for f16 and bf16, or f64.
 pub(crate) trait Real:
     Number<Wide = Self>
     + PartialOrd
@@ -24,7 +24,7 @@ pub(crate) trait Real:
     fn exp(self) -> Self;
     fn is_nan(self) -> bool;
 
-    /// The greater of two, NaN if either is.
+    /// Returns the greater of two; NaN if either is NaN.
     #[inline(always)]
     fn greater(self, other: Self) -> Self {
         if self > other || self.is_nan() { self } else { other }
@@ -51,8 +51,8 @@ macro_rules! real {
 
 real! { f32 f64 }
 
-/// Runs an expression with the type name given standing for the type that a float dtype is
-/// computed in. Any other dtype is an error of the function that it stands in.
+/// Evaluates an expression with the type name `$t` bound to the type in which a float dtype is
+/// computed. Any other dtype returns an error from the calling function.
 macro_rules! reals {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;

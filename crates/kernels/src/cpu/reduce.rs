@@ -1,4 +1,4 @@
-//! Kernels of the reductions to sums, products, means, norms and truth values.
+//! Kernels of the reductions to sums, products, means, norms and booleans.
 
 use anyhow::Result;
 use millstream_ops::reduce::reduced;
@@ -17,13 +17,13 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("any", |ctx| counted(ctx, |count, _| i64::from(count > 0))),
     ("all", |ctx| counted(ctx, |count, length| i64::from(count == length))),
     ("count_nonzero", |ctx| counted(ctx, |count, _| count)),
-    ("var", |ctx| spread(ctx, |variance| variance)),
-    ("std", |ctx| spread(ctx, f64::sqrt)),
+    ("var", |ctx| variance(ctx, |variance| variance)),
+    ("std", |ctx| variance(ctx, f64::sqrt)),
     ("linalg_vector_norm", norm),
     ("logsumexp", logsumexp),
 ];
 
-/// How many elements go into each result.
+/// Returns the number of elements that each result reduces.
 fn length(ctx: &KernelCtx<'_>) -> Result<usize> {
     let x = ctx.operand(0)?;
     Ok(reduced(ctx.attrs(), x.shape.len())?.iter().map(|&d| x.shape[d]).product())
@@ -58,7 +58,7 @@ fn prod(ctx: &KernelCtx<'_>) -> Result<()> {
     })
 }
 
-/// Reductions that go by the number of elements that are not zero, and by that of all.
+/// Runs a reduction that depends on the number of nonzero elements and on the number of all.
 fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
     let length = length(ctx)? as i64;
     let leaf = |values: &[Bool], _: usize| values.iter().map(|v| i64::from(v.get())).sum();
@@ -66,11 +66,13 @@ fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
     reduce_to(ctx, Bool::DTYPE, &reduction, &|count| finish(count, length))
 }
 
-/// Number, mean, and sum of squared differences from the mean, for which a leaf is read twice.
+/// Reduces to the number, the mean, and the sum of squared differences from the mean. A leaf is
+/// read twice.
 ///
-/// Source of how two are joined: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a
-/// pairwise algorithm for computing sample variances", Stanford STAN-CS-79-773 (1979), equation 2.1.
-fn spread(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
+/// Source of the combination: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a
+/// pairwise algorithm for computing sample variances", Stanford STAN-CS-79-773 (1979), equation
+/// 2.1.
+fn variance(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
     let correction = ctx.attrs().float("correction")?.unwrap_or(1.0);
     let leaf = |values: &[f64], _: usize| {
         let count = values.len() as f64;
@@ -89,7 +91,7 @@ fn spread(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
     })
 }
 
-/// In f64, in which no square of an f32 overflows.
+/// Computes in f64, in which no square of an f32 overflows.
 fn norm(ctx: &KernelCtx<'_>) -> Result<()> {
     let ord = ctx.attrs().float("ord")?.unwrap_or(2.0);
     let dtype = ctx.operand(1)?.dtype;
@@ -110,7 +112,7 @@ fn norm(ctx: &KernelCtx<'_>) -> Result<()> {
     } else if ord == 1.0 {
         with(0.0, |all, _| interleaved(all, 0.0, |s, v| s + v.abs(), |a, b| a + b), plus, |v, _| v)
     } else if ord == 0.0 {
-        with(0.0, |all, _| all.iter().map(|v| f64::truth(*v != 0.0)).sum(), plus, |v, _| v)
+        with(0.0, |all, _| all.iter().map(|v| f64::from_bool(*v != 0.0)).sum(), plus, |v, _| v)
     } else if ord == f64::INFINITY {
         let leaf = |all: &[f64], _| interleaved(all, 0.0, |s, v| v.abs().greater(s), f64::greater);
         with(0.0, leaf, f64::greater, |v, _| v)
@@ -125,10 +127,10 @@ fn norm(ctx: &KernelCtx<'_>) -> Result<()> {
     }
 }
 
-/// The greatest element, and the sum of exponentials of what is left of each without it, so that
-/// none overflows.
+/// Reduces to the maximum and the sum of the exponentials of the differences from it, so that no
+/// exponential overflows.
 fn logsumexp(ctx: &KernelCtx<'_>) -> Result<()> {
-    // An infinity stays where it is: without itself it would be NaN.
+    // An infinite maximum is not subtracted: infinity minus itself is NaN.
     let shift = |greatest: f64| if greatest.is_infinite() { 0.0 } else { greatest };
     let leaf = |values: &[f64], _: usize| {
         let greatest = interleaved(values, f64::LEAST, f64::greater, f64::greater);

@@ -1,10 +1,11 @@
 //! The loops of reductions.
 //!
-//! The elements of one result, in row-major order of the reduced dimensions, are cut into leaves
-//! of [`LEAF`] elements, each of which a kernel reduces to a partial result. These are joined
-//! pairwise: two leaves, two pairs, and so on, as a binary counter carries; so are parts of
-//! [`SUM_PART`] elements, which threads may share out. The rounding error of a sum grows with the
-//! logarithm of the length, and the order depends on nothing but the shape.
+//! The elements of one result, in row-major order of the reduced dimensions, form leaves of
+//! [`LEAF`] elements. A kernel reduces each leaf to a partial result. Partial results are combined
+//! pairwise: two leaves, two pairs, and so on, like a binary counter carries. Parts of [`SUM_PART`]
+//! elements, which may run on different threads, are combined in the same way. The rounding error
+//! of a sum grows with the logarithm of the length, and the order of additions depends on the shape
+//! alone.
 //!
 //! Source: N. J. Higham, "The accuracy of floating point summation", SIAM Journal on Scientific
 //! Computing 14 (1993), section 3, pairwise summation.
@@ -19,25 +20,25 @@ use millstream_types::{DType, Dims};
 use super::element::Element;
 use super::memory::Workspace;
 use super::pairwise::{LEAF, Pairwise};
-use super::strided::{Address, BLOCK, Lane, Sequence};
-use super::walk::{Order, Walk};
+use super::strided::{Address, BLOCK, Sequence, StridedRow};
+use super::traversal::{Order, Traversal};
 use crate::context::{KernelCtx, RawTensor};
 
-/// Results computed side by side, so that a cache line is used for all of them if their elements
-/// lie next to each other.
+/// The number of results that are computed together, so that adjacent results share cache lines.
 const GROUP: usize = 16;
 
-/// How elements, loaded as `T`, are reduced to partial results `P`.
+/// The definition of a reduction of elements, loaded as `T`, to partial results `P`.
 pub(crate) struct Reduction<'a, T, P> {
-    /// The result of nothing.
+    /// The result of no elements.
     pub(crate) empty: P,
-    /// The result of some elements, with the number of the first among all of this result.
+    /// Reduces some elements; the second argument is the position of the first among all elements
+    /// of this result.
     pub(crate) leaf: &'a (dyn Fn(&[T], usize) -> P + Sync),
-    /// The result of two stretches, the second of which follows the first.
+    /// Combines the results of two adjacent ranges, in order.
     pub(crate) join: &'a (dyn Fn(P, P) -> P + Sync),
 }
 
-/// A partial result, which can be kept in words of the workspace.
+/// A partial result that fits into words of the workspace.
 pub(crate) trait Partial: Copy + Send + Sync {
     const WORDS: usize;
 
@@ -78,7 +79,7 @@ impl<T: Element, const N: usize> Partial for [T; N] {
     }
 }
 
-/// What one thread works with.
+/// The buffers of one thread.
 struct Buffers<T, P> {
     values: [[T; LEAF]; GROUP],
     pairwise: [Pairwise<P>; GROUP],
@@ -91,17 +92,17 @@ impl<T: Element, P: Partial> Buffers<T, P> {
     }
 }
 
-/// The dimensions of a reduction: those that stay, and those that are reduced.
+/// The operand of a reduction and its kept and reduced dimensions.
 struct Plan {
     x: Address,
     x_dtype: DType,
-    /// What elements are converted to before anything else, if that is another dtype than theirs
-    /// and than the one that they are loaded as.
+    /// The dtype of a conversion before the reduction, if it differs from the dtype of x and from
+    /// the type of the loaded elements.
     via: Option<DType>,
     /// Over the results; steps in x.
-    kept: Walk<1>,
+    kept: Traversal<1>,
     /// Over the elements of one result, in row-major order; steps in x.
-    along: Walk<1>,
+    along: Traversal<1>,
 }
 
 impl Plan {
@@ -110,17 +111,23 @@ impl Plan {
     unsafe fn new(x: &RawTensor<'_>, dims: &[usize], via: Option<DType>) -> Plan {
         let empty = x.numel() == 0;
         let kept: Dims = (0..x.shape.len()).filter(|k| !dims.contains(k)).collect();
-        let walk = |dims: &[usize]| {
+        let traversal = |dims: &[usize]| {
             let shape: Dims = dims.iter().map(|&k| x.shape[k]).collect();
-            // A tensor without elements may have any strides, and nothing is read of it.
+            // A tensor without elements may have any strides and is not read.
             let step = |k: usize| [if empty { 0 } else { x.strides[dims[k]] * x.dtype.size() }];
-            Walk::new(&shape, step, Order::RowMajor)
+            Traversal::new(&shape, step, Order::RowMajor)
         };
-        Plan { x: Address(x.data), x_dtype: x.dtype, via, kept: walk(&kept), along: walk(dims) }
+        Plan {
+            x: Address(x.data),
+            x_dtype: x.dtype,
+            via,
+            kept: traversal(&kept),
+            along: traversal(dims),
+        }
     }
 
-    /// The partial results of the elements numbered `from` up to `to` of the results numbered `first` up to
-    /// at most `first + GROUP`.
+    /// Returns the partial results of the elements in `range`, of up to `GROUP` results from number
+    /// `first` on.
     fn reduce<T: Element, P: Partial>(
         &self,
         reduction: &Reduction<'_, T, P>,
@@ -138,7 +145,7 @@ impl Plan {
         totals
     }
 
-    /// As [`Plan::reduce`], for results whose first elements lie in a row.
+    /// As [`Plan::reduce`], for results whose first elements have equal steps.
     fn row<T: Element, P: Partial>(
         &self,
         reduction: &Reduction<'_, T, P>,
@@ -148,14 +155,15 @@ impl Plan {
         totals: &mut [P],
     ) {
         pairwise.iter_mut().for_each(Pairwise::clear);
-        let lane = |offset: usize, step: usize, length: usize| {
+        let strided_row = |offset: usize, step: usize, length: usize| {
             let data = self.x.0.wrapping_add(start + offset);
-            // SAFETY: the walks stay within x, by the promise given to `new` valid; it is only read.
-            unsafe { Lane::new(data, step, length, self.x_dtype) }
+            // SAFETY: the traversals stay within x, which is valid by the contract of `new` and
+            // only read.
+            unsafe { StridedRow::new(data, step, length, self.x_dtype) }
         };
-        let load = |lane: Lane, to: &mut [T]| match self.via {
-            None => lane.load(0, to),
-            Some(via) => lane.load_via(via, 0, to),
+        let load = |row: StridedRow, to: &mut [T]| match self.via {
+            None => row.load(0, to),
+            Some(via) => row.load_via(via, 0, to),
         };
         for from in range.clone().step_by(LEAF) {
             let to = range.end.min(from + LEAF);
@@ -165,13 +173,13 @@ impl Plan {
                 if row.steps[0] <= step || totals.len() == 1 {
                     for (k, values) in values[..totals.len()].iter_mut().enumerate() {
                         let to = &mut values[filled..filled + row.length];
-                        load(lane(offset + k * step, row.steps[0], row.length), to);
+                        load(strided_row(offset + k * step, row.steps[0], row.length), to);
                     }
                 } else {
                     let mut across = [T::ZERO; GROUP];
                     let across = &mut across[..totals.len()];
                     for i in 0..row.length {
-                        load(lane(offset + i * row.steps[0], step, across.len()), across);
+                        load(strided_row(offset + i * row.steps[0], step, across.len()), across);
                         for (values, &v) in values.iter_mut().zip(across.iter()) {
                             values[filled + i] = v;
                         }
@@ -189,8 +197,8 @@ impl Plan {
     }
 }
 
-/// Reduces x over the dimensions that the arguments name, its elements converted to the dtype `to`
-/// first, and calls `store` with the number of a result and the results from there on.
+/// Reduces x over the dimensions that the arguments name, after converting its elements to the
+/// dtype `to`. Calls `store` with the number of a result and the results from there on.
 pub(crate) fn reduce<T: Element, P: Partial>(
     ctx: &KernelCtx<'_>,
     to: DType,
@@ -210,7 +218,7 @@ pub(crate) fn reduce<T: Element, P: Partial>(
         store(first, &totals[..GROUP.min(results - first)]);
     };
     if parts <= 1 {
-        // Groups of short reductions, so many that they make a task together.
+        // Short reductions are grouped into tasks.
         let at_once = (BLOCK / GROUP / length.max(1)).max(1);
         ctx.for_each(groups.div_ceil(at_once), |task| {
             let mut buffers = Buffers::new(reduction.empty);
@@ -228,8 +236,8 @@ pub(crate) fn reduce<T: Element, P: Partial>(
         let partial = plan.reduce(reduction, &mut buffers, first, range);
         for (k, partial) in partial.iter().enumerate().take(results - first) {
             for at in 0..P::WORDS {
-                let place = ((first + k) * parts + part) * P::WORDS + at;
-                words[place].store(partial.word(at), Relaxed);
+                let word = ((first + k) * parts + part) * P::WORDS + at;
+                words[word].store(partial.word(at), Relaxed);
             }
         }
     });
@@ -248,7 +256,7 @@ pub(crate) fn reduce<T: Element, P: Partial>(
     Ok(())
 }
 
-/// As [`reduce`]; `finish` makes of each total the element of the output.
+/// As [`reduce`]; `finish` converts each total to an element of the output.
 pub(crate) fn reduce_to<T: Element, P: Partial, R: Element>(
     ctx: &KernelCtx<'_>,
     to: DType,

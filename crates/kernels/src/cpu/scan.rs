@@ -1,4 +1,4 @@
-//! Kernels of running sums and products.
+//! Kernels of cumulative sums and products.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::dimension;
@@ -15,19 +15,19 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("cumprod", |ctx| scan(ctx, (1.0, |a, b| a * b), (1, i64::wrapping_mul))),
 ];
 
-/// What a running result starts from, and how an element joins it.
+/// The initial value of a scan, and the function that adds an element.
 type Step<T> = (T, fn(T, T) -> T);
 
 fn scan(ctx: &KernelCtx<'_>, floats: Step<f64>, ints: Step<i64>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
-    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
+    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
     let dim = dimension(dim, x.shape.len())?;
     let from = if x.dtype == out.dtype {
         x
     } else {
-        // SAFETY: an operand of the call and its output. Then the output is read element by element
-        // just before it is overwritten.
+        // SAFETY: an operand of the call and its output. The scan then reads each element of the
+        // output before it overwrites it.
         unsafe { convert(ctx, x, out) }?;
         out
     };
@@ -39,7 +39,7 @@ fn scan(ctx: &KernelCtx<'_>, floats: Step<f64>, ints: Step<i64>) -> Result<()> {
     Ok(())
 }
 
-/// Runs along all lines of a dimension, each from its start to its end.
+/// Scans all lines along a dimension, each from start to end.
 fn lines<T: Compute>(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,
@@ -47,14 +47,14 @@ fn lines<T: Compute>(
     dim: usize,
     (start, step): Step<T>,
 ) {
-    // With the dimension moved to the end, lines follow each other.
+    // With the dimension moved to the end, the elements of a line are consecutive.
     let last = |of: &[usize]| -> Dims {
         let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
         others.chain(of.get(dim).copied()).collect()
     };
     let (shape, x_strides, strides) = (last(x.shape), last(x.strides), last(out.strides));
-    // SAFETY: operands of the call with their dimensions in another order; lines are disjoint, and
-    // each belongs to one thread.
+    // SAFETY: operands of the call with permuted dimensions; lines are disjoint, and each is
+    // written by one thread.
     let (x, out) = unsafe {
         (
             Sequence::new(RawTensor { shape: &shape, strides: &x_strides, ..x }),

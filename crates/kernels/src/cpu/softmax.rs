@@ -1,4 +1,4 @@
-//! Kernels of the ops of `millstream_ops::softmax`, line by line.
+//! Kernels of the ops in `millstream_ops::softmax`, by line.
 
 use anyhow::{Context, Result};
 use millstream_ops::args::dimension;
@@ -17,11 +17,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn lines(ctx: &KernelCtx<'_>, shape: &[usize]) -> Result<Lines> {
-    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
+    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
     Ok(Lines::new(shape, dimension(dim, shape.len())?))
 }
 
-/// Replaces each by the exponential of its distance to the greatest; gives that and the sum.
+/// Replaces each value by the exponential of its difference from the maximum; returns the maximum
+/// and the sum.
 pub(crate) fn exponentials<T: Real>(line: &mut [T]) -> (T, T) {
     let greatest = line.iter().fold(-T::INFINITY, |m, &v| v.greater(m));
     line.iter_mut().for_each(|v| *v = (*v - greatest).exp());
@@ -32,7 +33,7 @@ pub(crate) fn exponentials<T: Real>(line: &mut [T]) -> (T, T) {
 fn softmax(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let lines = lines(ctx, x.shape)?;
-    // SAFETY: operands of the call, of which the last is its output.
+    // SAFETY: operands of the call; the last is its output.
     reals!(x.dtype, T => unsafe {
         lines.map(ctx, [x], out, |[x]: [&mut [T]; 1]| {
             let (_, sum) = exponentials(x);
@@ -45,7 +46,7 @@ fn softmax(ctx: &KernelCtx<'_>) -> Result<()> {
 fn log_softmax(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let lines = lines(ctx, x.shape)?;
-    // SAFETY: as for `softmax`. The second buffer of x is for the exponentials.
+    // SAFETY: as for `softmax`. The second buffer of x holds the exponentials.
     reals!(x.dtype, T => unsafe {
         lines.map(ctx, [x, x], out, |[x, spare]: [&mut [T]; 2]| {
             let (greatest, sum) = exponentials(spare);

@@ -1,30 +1,31 @@
-//! Reading and writing strided operands. Almost all of the crate's unsafe code for memory is here.
+//! Loads and stores of strided operands. Almost all of the crate's unsafe code for memory is here.
 //!
-//! Kernels never see a reference into an operand, because two operands may be the same memory.
-//! They load a piece of a row into a buffer of their own, compute there, and store it; so a result
-//! may lie exactly over an operand. Loads and stores convert between dtypes on the way.
+//! Kernels hold no reference into an operand, because two operands may be the same memory. They
+//! load a piece of a row into their own buffer, compute there, and store it; a result may therefore
+//! coincide with an operand. Loads and stores convert between dtypes.
 
 use anyhow::{Result, ensure};
 use millstream_types::DType;
 
 use super::element::{Element, cast, dispatch};
-use super::walk::{Order, Row, Walk};
+use super::traversal::{Order, Row, Traversal};
 use crate::context::{KernelCtx, RawTensor};
 
-/// Elements that a kernel loads, computes and stores at once. A few such buffers stay in the
-/// first-level cache.
+/// The number of elements that a kernel loads, computes and stores at once. A few such buffers fit
+/// into the first-level cache.
 pub(crate) const CHUNK: usize = 256;
 
-/// Elements of an elementwise op that make one piece of parallel work.
+/// The number of elements of an elementwise op in one parallel task.
 pub(crate) const BLOCK: usize = 1 << 15;
 
-/// Elements in a line: the part of an operand that a row covers.
+/// A row of elements of an operand, with equal steps.
 ///
-/// Whoever makes one promises that the elements are valid for loads, and for stores if it is
-/// stored to, and aligned; that nobody writes them but through lanes of the same kernel call; and
-/// that no two threads use an element at once if one of them stores it.
+/// The caller of `new` guarantees that the elements are aligned and valid for loads, and for stores
+/// if the row is stored to; that nothing else writes them while the kernel call runs, except other
+/// rows of the same call; and that no two threads access an element at once if one of them stores
+/// it.
 #[derive(Clone, Copy)]
-pub(crate) struct Lane {
+pub(crate) struct StridedRow {
     data: *mut u8,
     /// Bytes from one element to the next.
     step: usize,
@@ -32,11 +33,16 @@ pub(crate) struct Lane {
     dtype: DType,
 }
 
-impl Lane {
+impl StridedRow {
     /// # Safety
-    /// The promise above holds.
-    pub(crate) unsafe fn new(data: *mut u8, step: usize, length: usize, dtype: DType) -> Lane {
-        Lane { data, step, length, dtype }
+    /// The guarantees of [`StridedRow`] hold.
+    pub(crate) unsafe fn new(
+        data: *mut u8,
+        step: usize,
+        length: usize,
+        dtype: DType,
+    ) -> StridedRow {
+        StridedRow { data, step, length, dtype }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -48,7 +54,7 @@ impl Lane {
         self.data.wrapping_add(at * self.step)
     }
 
-    /// Reads the elements from number `at` on, converted to `T`.
+    /// Loads the elements from number `at` on, converted to `T`.
     #[inline]
     pub(crate) fn load<T: Element>(&self, at: usize, to: &mut [T]) {
         dispatch!(self.dtype, S => self.load_as::<S, T>(at, to));
@@ -58,8 +64,8 @@ impl Lane {
     fn load_as<S: Element, T: Element>(&self, at: usize, to: &mut [T]) {
         assert_eq!(S::DTYPE, self.dtype);
         let from = self.at(at, to.len());
-        // SAFETY: `at` has checked the range; the lane's maker promises valid, aligned elements of
-        // this dtype; `to` is a buffer of the caller's.
+        // SAFETY: `at` has checked the range; the elements are valid, aligned and of this dtype by
+        // the contract of `new`; `to` is a buffer of the caller.
         unsafe {
             if S::DTYPE == T::DTYPE {
                 gather(from.cast::<T>(), self.step, to, |v| v);
@@ -69,7 +75,7 @@ impl Lane {
         }
     }
 
-    /// As [`Lane::load`], each element converted to the dtype `via` first.
+    /// As [`StridedRow::load`], with each element converted to the dtype `via` first.
     pub(crate) fn load_via<T: Element>(&self, via: DType, at: usize, to: &mut [T]) {
         dispatch!(via, V => {
             let mut values = [<V as Element>::ZERO; CHUNK];
@@ -83,7 +89,7 @@ impl Lane {
         });
     }
 
-    /// Writes the elements from number `at` on, converted from `T`.
+    /// Stores the elements from number `at` on, converted from `T`.
     #[inline]
     pub(crate) fn store<T: Element>(&self, at: usize, from: &[T]) {
         dispatch!(self.dtype, D => self.store_as::<T, D>(at, from));
@@ -105,62 +111,63 @@ impl Lane {
 }
 
 /// # Safety
-/// `to.len()` elements, `step` bytes apart, are valid for reads from `from`, aligned, and not in
-/// `to`.
+/// `to.len()` elements, `step` bytes apart, are valid for reads from `from`, aligned, and outside
+/// of `to`.
 #[inline(always)]
 unsafe fn gather<S: Element, T>(from: *const S, step: usize, to: &mut [T], f: impl Fn(S) -> T) {
     if step == size_of::<S>() {
         for (i, to) in to.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             *to = f(unsafe { *from.add(i) });
         }
     } else {
         for (i, to) in to.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             *to = f(unsafe { *from.byte_add(i * step) });
         }
     }
 }
 
 /// # Safety
-/// `from.len()` elements, `step` bytes apart, are valid for writes from `to`, aligned, and not in
-/// `from`.
+/// `from.len()` elements, `step` bytes apart, are valid for writes from `to`, aligned, and outside
+/// of `from`.
 #[inline(always)]
 unsafe fn scatter<T: Copy, D: Element>(from: &[T], to: *mut D, step: usize, f: impl Fn(T) -> D) {
     if step == size_of::<D>() {
         for (i, &v) in from.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(i) = f(v) };
         }
     } else {
         for (i, &v) in from.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.byte_add(i * step) = f(v) };
         }
     }
 }
 
-/// An address that threads may share; what may be done there is the business of its user.
+/// An address that threads may share. Each user is responsible for its accesses.
 #[derive(Clone, Copy)]
 pub(crate) struct Address(pub(crate) *mut u8);
 
-// SAFETY: an address alone does nothing. Every use of it is in an unsafe block of its own.
+// SAFETY: an address alone does nothing. Every access through it is in an unsafe block.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
-/// The bytes that dimension `k` of `shape` steps over in `tensor`, which broadcasts to `shape`.
+/// Returns the step in bytes of dimension `k` of a shape of `rank` dimensions that `tensor`
+/// broadcasts to.
 pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> usize {
     match (k + tensor.shape.len()).checked_sub(rank) {
-        // The strides of a tensor without elements may be anything.
+        // A tensor without elements may have any strides.
         Some(at) if tensor.shape[at] != 1 => tensor.strides[at].wrapping_mul(tensor.dtype.size()),
         _ => 0,
     }
 }
 
-/// `N` operands walked together over the shape that they broadcast to.
+/// A joint loop over `N` operands in the shape that they broadcast to.
 pub(crate) struct Loop<const N: usize> {
-    walk: Walk<N>,
+    traversal: Traversal<N>,
     data: [Address; N],
     dtypes: [DType; N],
 }
@@ -168,11 +175,10 @@ pub(crate) struct Loop<const N: usize> {
 impl<const N: usize> Loop<N> {
     /// # Safety
     /// The operands are those of the current kernel call or memory that it alone uses, valid and
-    /// aligned; nothing is stored to an operand that names an element more than once or that
-    /// partly overlaps another.
+    /// aligned; nothing is stored to an operand that overlaps itself or partly overlaps another.
     ///
     /// # Errors
-    /// An operand that does not broadcast to `shape`.
+    /// Fails if an operand does not broadcast to `shape`.
     pub(crate) unsafe fn new(
         shape: &[usize],
         operands: [RawTensor<'_>; N],
@@ -193,77 +199,77 @@ impl<const N: usize> Loop<N> {
         }
         let step = |k| std::array::from_fn(|i| broadcast_step(&operands[i], shape.len(), k));
         Ok(Loop {
-            walk: Walk::new(shape, step, order),
+            traversal: Traversal::new(shape, step, order),
             data: operands.map(|o| Address(o.data)),
             dtypes: operands.map(|o| o.dtype),
         })
     }
 
-    /// Cuts the elements into blocks of `block`, in the walk's order, and calls `rows` for every
-    /// row of every block, with the block's number and a state that `init` makes for each block.
-    /// Blocks run side by side, the rows of one block in order.
+    /// Divides the elements into blocks of `block` in the order of the traversal, and calls `rows`
+    /// for every row of every block, with a state that `init` makes from the number of the block.
+    /// Blocks run in parallel, the rows of one block in order.
     pub(crate) fn for_each<S>(
         &self,
         ctx: &KernelCtx<'_>,
         block: usize,
         init: impl Fn(usize) -> S + Sync + Send,
-        rows: impl Fn(&mut S, &[Lane; N]) + Sync + Send,
+        rows: impl Fn(&mut S, &[StridedRow; N]) + Sync + Send,
     ) {
-        ctx.for_each(self.walk.count().div_ceil(block), |number| {
+        ctx.for_each(self.traversal.count().div_ceil(block), |number| {
             let mut state = init(number);
-            self.walk.rows(number * block, (number + 1) * block, |row| {
-                rows(&mut state, &self.lanes(&row));
+            self.traversal.rows(number * block, (number + 1) * block, |row| {
+                rows(&mut state, &self.rows(&row));
             });
         });
     }
 
-    fn lanes(&self, row: &Row<N>) -> [Lane; N] {
+    fn rows(&self, row: &Row<N>) -> [StridedRow; N] {
         std::array::from_fn(|i| {
             let data = self.data[i].0.wrapping_add(row.offsets[i]);
-            // SAFETY: the row lies in the operand, whose elements are valid by the promise given
-            // to `new`. Blocks cover disjoint elements of an operand that is stored to.
-            unsafe { Lane::new(data, row.steps[i], row.length, self.dtypes[i]) }
+            // SAFETY: the row lies in the operand, whose elements are valid by the contract of
+            // `new`. Blocks cover disjoint elements of an operand that is stored to.
+            unsafe { StridedRow::new(data, row.steps[i], row.length, self.dtypes[i]) }
         })
     }
 }
 
-/// One operand in row-major order, read or written by element number.
+/// One operand, accessed by element number in row-major order.
 pub(crate) struct Sequence {
-    walk: Walk<1>,
+    traversal: Traversal<1>,
     data: Address,
     dtype: DType,
 }
 
 impl Sequence {
     /// # Safety
-    /// As for [`Loop::new`]; and what threads store side by side is disjoint.
+    /// The contract of [`Loop::new`] holds, and concurrent stores are disjoint.
     pub(crate) unsafe fn new(tensor: RawTensor<'_>) -> Sequence {
         let step = |k| [broadcast_step(&tensor, tensor.shape.len(), k)];
         Sequence {
-            walk: Walk::new(tensor.shape, step, Order::RowMajor),
+            traversal: Traversal::new(tensor.shape, step, Order::RowMajor),
             data: Address(tensor.data),
             dtype: tensor.dtype,
         }
     }
 
-    fn lanes(&self, from: usize, count: usize, mut f: impl FnMut(usize, Lane)) {
-        assert!(from + count <= self.walk.count(), "outside of an operand");
+    fn rows(&self, from: usize, count: usize, mut f: impl FnMut(usize, StridedRow)) {
+        assert!(from + count <= self.traversal.count(), "outside of an operand");
         let mut at = 0;
-        self.walk.rows(from, from + count, |row| {
+        self.traversal.rows(from, from + count, |row| {
             let data = self.data.0.wrapping_add(row.offsets[0]);
-            // SAFETY: the row lies in the operand; the rest is the promise given to `new`.
-            f(at, unsafe { Lane::new(data, row.steps[0], row.length, self.dtype) });
+            // SAFETY: the row lies in the operand; the rest is the contract of `new`.
+            f(at, unsafe { StridedRow::new(data, row.steps[0], row.length, self.dtype) });
             at += row.length;
         });
     }
 
-    /// Reads the elements from number `from` on.
+    /// Loads the elements from number `from` on.
     pub(crate) fn load<T: Element>(&self, from: usize, to: &mut [T]) {
-        self.lanes(from, to.len(), |at, lane| lane.load(0, &mut to[at..at + lane.len()]));
+        self.rows(from, to.len(), |at, row| row.load(0, &mut to[at..at + row.len()]));
     }
 
-    /// Writes the elements from number `from` on.
+    /// Stores the elements from number `from` on.
     pub(crate) fn store<T: Element>(&self, from: usize, values: &[T]) {
-        self.lanes(from, values.len(), |at, lane| lane.store(0, &values[at..at + lane.len()]));
+        self.rows(from, values.len(), |at, row| row.store(0, &values[at..at + row.len()]));
     }
 }

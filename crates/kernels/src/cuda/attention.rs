@@ -15,7 +15,7 @@ use millstream_types::{DType, Dims};
 use super::matrices::{dense, multiply};
 use super::{KIND, native, source, weights};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::optional::{operands, required};
+use crate::cpu::optional_inputs::{operands, required};
 use crate::cpu::strided::broadcast_step;
 use crate::registry::KernelRegistry;
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use millstream_ep::cuda::{Native, Scratch};
-use millstream_ops::conv::{Conv, PLACES};
-use millstream_ops::expect;
+use millstream_ops::checks;
+use millstream_ops::conv::{Conv, SPATIAL_DIMS as PLACES};
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
@@ -19,7 +19,7 @@ use super::matrices::{dense, multiply};
 use super::windows::{Columns, Images, fold, unfold};
 use super::{KIND, copy, native, source, sums};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::optional::{operands, required};
+use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
 
 pub(super) fn register(kernels: &mut KernelRegistry) {
@@ -89,7 +89,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, x, weight) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let mut at = 3;
     let mut outs = [None; 3];
-    for (out, wanted) in outs.iter_mut().zip(expect::mask(ctx.attrs(), 3)?) {
+    for (out, wanted) in outs.iter_mut().zip(checks::mask(ctx.attrs(), 3)?) {
         if wanted {
             *out = Some(ctx.operand(at)?);
             at += 1;

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use millstream_ep::cuda::Native;
 use millstream_ops::args::{Scalar, choice};
-use millstream_ops::promote::floating;
+use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
 use super::apart::Apart;

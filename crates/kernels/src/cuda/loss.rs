@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use millstream_ops::broadcast::broadcast;
-use millstream_ops::loss::Reduction;
+use millstream_ops::loss::LossReduction as Reduction;
 use millstream_ops::reduce::SUM_PART;
 use millstream_types::{DType, Dims};
 
@@ -14,7 +14,7 @@ use super::walk::{Failed, Step, Text, Walk};
 use super::{SOME_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::Workspace;
-use crate::cpu::optional::{operands, required};
+use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
 
 /// A loss or a gradient.

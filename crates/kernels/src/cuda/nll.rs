@@ -5,14 +5,14 @@ use std::ffi::CString;
 
 use anyhow::{Result, ensure};
 use millstream_ops::args::Scalar;
-use millstream_ops::loss::Reduction;
+use millstream_ops::loss::LossReduction as Reduction;
 use millstream_types::Dims;
 
 use super::create::set;
 use super::walk::{Failed, Step, Text, Walk};
 use super::{SOME_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::optional::{operands, required};
+use crate::cpu::optional_inputs::{operands, required};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("nll_loss_forward", forward),

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use millstream_ops::expect;
+use millstream_ops::checks;
 use millstream_types::DType;
 
 use super::rows::{self, Dim, Rows, Taking};
 use super::source::computed;
 use super::{KIND, Unsupported, copy, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::optional::{operands, required};
+use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
 
 /// How a tensor is cut.
@@ -180,7 +180,7 @@ fn forward(ctx: &KernelCtx<'_>, cut: Cut) -> Result<()> {
 }
 
 fn backward(ctx: &KernelCtx<'_>, cut: Cut) -> Result<()> {
-    let wanted = expect::mask(ctx.attrs(), 3)?;
+    let wanted = checks::mask(ctx.attrs(), 3)?;
     let count = wanted.iter().filter(|wanted| **wanted).count();
     let train = cut != Cut::Batch || ctx.attrs().bool("train")?.context("train: expected")?;
     let (given, weight, results) = match cut {

@@ -6,7 +6,7 @@ use std::ffi::CString;
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{ABSENT, dimension};
-use millstream_ops::index::{listed, plan};
+use millstream_ops::index::{indexed_dims as listed, plan};
 use millstream_types::{DType, Dims};
 
 use super::walk::{Failed, Step, Text, Walk};

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 
 use anyhow::{Result, ensure};
-use millstream_ops::pool::{Windows, windows};
+use millstream_ops::pooling::{Windows, windows};
 use millstream_types::{DType, Dims};
 
 use super::walk::{Failed, Step, Text, Walk};

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::dimension;
-use millstream_ops::shift::rolled;
+use millstream_ops::rearrange::roll_start;
 
 use super::native;
 use super::walk::{Step, Text, Walk};
@@ -57,13 +57,13 @@ fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
     let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
     let mut starts = vec![0; x.shape.len()];
     if dims.is_empty() {
-        let shift = shifts.first().map_or(0, |&shift| rolled(x.numel(), shift));
+        let shift = shifts.first().map_or(0, |&shift| roll_start(x.numel(), shift));
         return rearrange(ctx, shift, &starts);
     }
     for (&dim, &shift) in dims.iter().zip(&shifts) {
         let dim = dimension(dim, x.shape.len())?;
         let length = x.shape[dim];
-        starts[dim] = ((starts[dim] as usize + rolled(length, shift)) % length.max(1)) as i64;
+        starts[dim] = ((starts[dim] as usize + roll_start(length, shift)) % length.max(1)) as i64;
     }
     rearrange(ctx, 0, &starts)
 }

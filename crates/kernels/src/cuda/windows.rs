@@ -13,7 +13,7 @@ use std::mem::offset_of;
 use anyhow::Result;
 
 use millstream_ep::cuda::Native;
-use millstream_ops::conv::{Conv, PLACES};
+use millstream_ops::conv::{Conv, SPATIAL_DIMS as PLACES};
 use millstream_types::DType;
 
 use super::call::{Argument, Head, Place};

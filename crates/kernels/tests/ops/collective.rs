@@ -1,4 +1,4 @@
-//! Operations of all ranks, each rank on a thread of its own.
+//! Collectives, with each rank on its own thread.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,12 +9,12 @@ use millstream_types::{Attrs, DType, Layout};
 
 use crate::support::{Float, Int, Num, Tensor, launch_from};
 
-/// By sender, receiver and tag.
+/// Messages by sender, receiver and tag.
 type Mail = HashMap<(usize, usize, i64), Vec<Vec<Parcel>>>;
 
 type Brought = HashMap<u64, Vec<Option<Vec<Vec<Parcel>>>>>;
 
-/// Where the ranks of a test meet.
+/// The exchange between the ranks of a test.
 struct Table {
     ranks: usize,
     brought: Mutex<Brought>,
@@ -60,7 +60,8 @@ impl Group for Rank {
     }
 }
 
-/// Runs an op on every rank, each with operands that `operands` makes; gives each rank's first.
+/// Runs an op on every rank with the operands from `operands`, and returns the first operand of
+/// each rank.
 fn all_ranks(
     ranks: usize,
     op: &str,
@@ -95,7 +96,7 @@ fn round() -> Attrs {
     Attrs::new().with("round", 0)
 }
 
-/// The same arguments on every rank.
+/// Returns the same arguments for every rank.
 fn same(attrs: Attrs) -> impl Fn(usize) -> Attrs + Sync {
     move |_| attrs.clone()
 }
@@ -105,7 +106,7 @@ fn of_rank(rank: usize, count: usize) -> Vec<Num> {
 }
 
 #[test]
-fn sums_products_extremes_and_means() {
+fn reductions() {
     let transposed = Layout::strided(&[2, 3], &[1, 2], 4).unwrap();
     for (op, expected) in [
         ("sum", [30.0, 33.0, 36.0, 39.0, 42.0, 45.0]),
@@ -123,7 +124,7 @@ fn sums_products_extremes_and_means() {
             "{op}"
         );
     }
-    // Half-precision numbers are added wide and rounded once: 2048 + 1 + 1 is 2050 in f16 only so.
+    // 2048 + 1 + 1 is 2050 in f16 only if the sum is computed in f32 and rounded once.
     let half = |rank| {
         let value = if rank == 0 { 2048.0 } else { 1.0 };
         vec![Tensor::dense(DType::F16, &[1], &[Float(value)])]
@@ -132,7 +133,7 @@ fn sums_products_extremes_and_means() {
 }
 
 #[test]
-fn what_one_has_goes_to_all() {
+fn broadcast_sends_the_tensors_of_the_root() {
     let attrs = round().with("root", 2);
     let operands = |rank| vec![Tensor::ints(DType::I16, &[2], &[rank as i64, 7])];
     assert_eq!(
@@ -142,7 +143,7 @@ fn what_one_has_goes_to_all() {
 }
 
 #[test]
-fn gathering_scattering_and_exchanging() {
+fn allgather_reduce_scatter_and_alltoall() {
     let gather = |rank| {
         let out = Tensor::dense(DType::F64, &[3, 2], &[Float(0.0)]);
         vec![out, Tensor::dense(DType::F64, &[2], &of_rank(rank, 2))]
@@ -182,7 +183,7 @@ fn gathering_scattering_and_exchanging() {
 }
 
 #[test]
-fn one_rank_is_its_own_group() {
+fn a_program_of_one_rank() {
     let kernels = millstream_kernels::standard();
     let run = |op: &str, tensors: &[&Tensor], attrs: &Attrs| {
         launch_from(&kernels, op, tensors, attrs, 0, 0)
@@ -194,7 +195,7 @@ fn one_rank_is_its_own_group() {
     run("allgather_", &[&out, &x], &round()).unwrap();
     assert_eq!(out.values(), of_rank(1, 3));
     let error = run("send", &[&x], &Attrs::new().with("to", 1)).unwrap_err();
-    assert!(error.contains("there is no rank 1 of 1"), "{error}");
+    assert!(error.contains("to: expected a rank below 1, got 1"), "{error}");
     let error = run("broadcast_", &[&x], &round().with("root", 4)).unwrap_err();
-    assert!(error.contains("there is no rank 4 of 1"), "{error}");
+    assert!(error.contains("root: expected a rank below 1, got 4"), "{error}");
 }

@@ -1,11 +1,11 @@
-//! add, sub, mul, relu.
+//! `add`, `sub`, `mul` and `relu`.
 
-use millstream_ops::promote::result_dtype;
+use millstream_ops::promotion::result_dtype;
 use millstream_types::{Attrs, DType};
 
 use crate::support::*;
 
-/// x op y in the common dtype, each step rounded as the documentation says.
+/// Returns x op y in the common dtype, with each step rounded as documented.
 pub(crate) fn reference(op: &str, x: &Tensor, y: &Tensor, alpha: Num, index: &[usize]) -> Num {
     let common = result_dtype((x.spec.dtype, x.shape().len()), (y.spec.dtype, y.shape().len()));
     let wide = if common.is_float() && common.size() == 2 { DType::F32 } else { common };
@@ -77,7 +77,7 @@ fn every_layout_of_inputs_and_output() {
 }
 
 #[test]
-fn operands_that_repeat_elements() {
+fn operands_with_overlapping_elements() {
     let x = Tensor::floats(DType::F32, &[3], &[1.0, 2.0, 3.0]).view(&[2, 3], &[0, 1], 0);
     let y = Tensor::floats(DType::F32, &[1], &[10.0]).view(&[2, 3], &[0, 0], 0);
     let sum = one("add", &[&x, &y], &Attrs::new());
@@ -112,8 +112,8 @@ fn alpha() {
 
 #[test]
 fn half_precision_rounds_once() {
-    // 1 + 2^-11 lies halfway between two f16 values; twice it is beyond halfway. Rounding the
-    // product first would lose it.
+    // 1 + 2^-11 lies halfway between two f16 values; twice as much lies beyond. Rounding the
+    // product first would lose the difference.
     let x = Tensor::floats(DType::F16, &[1], &[1.0]);
     let y = Tensor::floats(DType::F16, &[1], &[f64::from(2f32.powi(-12))]);
     let got = one("add", &[&x, &y], &Attrs::new().with("alpha", 2.001));
@@ -121,7 +121,7 @@ fn half_precision_rounds_once() {
 }
 
 #[test]
-fn integers_wrap_as_two_complement() {
+fn integers_wrap() {
     let x = Tensor::ints(DType::U8, &[2], &[250, 0]);
     let y = Tensor::ints(DType::U8, &[2], &[10, 1]);
     assert_eq!(one("add", &[&x, &y], &Attrs::new()).values(), [Int(4), Int(1)]);
@@ -179,8 +179,8 @@ fn an_output_may_be_an_input() {
 }
 
 #[test]
-fn work_of_many_blocks() {
-    // More than one block, and a last one that is not full.
+fn many_blocks() {
+    // Several blocks, the last not full.
     let values: Vec<i64> = (0..(3 << 15) + 77).collect();
     let x = Tensor::ints(DType::I32, &[values.len()], &values);
     let y = Tensor::ints(DType::F64, &[1], &[1]);
@@ -189,7 +189,7 @@ fn work_of_many_blocks() {
 }
 
 #[test]
-fn integers_divided_by_zero_are_an_error() {
+fn integer_division_by_zero_is_an_error() {
     let x = Tensor::ints(DType::I64, &[3], &[5]);
     let y = Tensor::ints(DType::I64, &[3], &[1, 0, 2]);
     let error = call("remainder", &[&x, &y], &Attrs::new()).unwrap_err();
@@ -197,7 +197,7 @@ fn integers_divided_by_zero_are_an_error() {
 }
 
 #[test]
-fn least_integer_divided_by_minus_one_wraps() {
+fn the_least_integer_divided_by_minus_one_wraps() {
     let x = Tensor::ints(DType::I64, &[1], &[i64::MIN]);
     let y = Tensor::ints(DType::I64, &[1], &[-1]);
     for (mode, op) in [("floor", "div"), ("trunc", "div")] {

@@ -1,4 +1,4 @@
-//! add_: y counts as read in full before x is written, whatever memory the two share.
+//! `add_`: y is read in full before x is written, whatever memory the two share.
 
 use millstream_types::{Attrs, DType};
 
@@ -20,7 +20,7 @@ fn add_(x: &Tensor, y: &Tensor, attrs: &Attrs) {
 }
 
 #[test]
-fn itself() {
+fn adds_a_tensor_to_itself() {
     for layout in layouts(&[50, 30]) {
         let x = Tensor::laid(DType::F32, layout, &samples(DType::F32));
         add_(&x, &x.clone(), &Attrs::new());
@@ -28,7 +28,7 @@ fn itself() {
 }
 
 #[test]
-fn shifted_by_one_either_way() {
+fn adds_a_view_shifted_by_one_in_either_direction() {
     let ones = || Tensor::ints(DType::I64, &[70_000], &[1, 2, 3]);
     let whole = ones();
     add_(&whole.view(&[69_999], &[1], 1), &whole.view(&[69_999], &[1], 0), &Attrs::new());
@@ -37,7 +37,7 @@ fn shifted_by_one_either_way() {
 }
 
 #[test]
-fn its_own_transpose_and_one_of_its_elements() {
+fn adds_its_own_transpose_and_one_of_its_elements() {
     let x = Tensor::ints(DType::I32, &[3, 3], &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
     add_(&x, &x.view(&[3, 3], &[1, 3], 0), &Attrs::new());
     let x = Tensor::ints(DType::I32, &[4], &[1, 2, 3, 4]);
@@ -47,7 +47,7 @@ fn its_own_transpose_and_one_of_its_elements() {
 }
 
 #[test]
-fn shared_memory_by_hand() {
+fn shared_memory_with_known_result() {
     let whole = Tensor::ints(DType::I32, &[4], &[1, 10, 100, 1000]);
     let (x, y) = (whole.view(&[3], &[1], 1), whole.view(&[3], &[1], 0));
     call("add_", &[&x, &y], &Attrs::new()).unwrap();

@@ -1,10 +1,10 @@
-//! matmul.
+//! `matmul`.
 
 use millstream_types::{Attrs, DType};
 
 use crate::support::*;
 
-/// The product element by element, and the sum of the magnitudes of its terms.
+/// Returns one element of the product, and the sum of the magnitudes of its terms.
 fn reference(x: &Tensor, y: &Tensor, index: &[usize]) -> (Num, f64) {
     let (x_rank, y_rank) = (x.shape().len(), y.shape().len());
     let columns = usize::from(y_rank > 1);
@@ -44,7 +44,8 @@ fn compare(x: &Tensor, y: &Tensor, got: &Tensor) {
         let (expected, size) = reference(x, y, &index);
         match (got.get(&index), expected) {
             (Float(got), Float(expected)) if got.is_finite() && expected.is_finite() => {
-                // The sum's error in the dtype computed in, and that of the last rounding.
+                // The error of the sum in the dtype of the computation, plus that of the final
+                // rounding.
                 let (unit, last) = match dtype {
                     DType::F64 => (f64::EPSILON, f64::EPSILON),
                     DType::F16 => (f64::from(f32::EPSILON), 2f64.powi(-11)),
@@ -159,7 +160,7 @@ fn lengths_of_zero() {
 #[test]
 fn special_values_pass_through() {
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
-        // Shapes that take different ways through the arithmetic.
+        // Shapes that take different paths through the arithmetic.
         for (m, k, n) in [(2, 2, 2), (3, 40, 3), (1, 40, 5), (5, 40, 1), (40, 9, 40)] {
             let x = Tensor::floats(dtype, &[m, k], &[1.0]);
             let y = Tensor::floats(dtype, &[k, n], &[1.0]);
@@ -175,7 +176,7 @@ fn special_values_pass_through() {
 
 #[test]
 fn half_precision_rounds_once() {
-    // Long enough that the inner dimension is cut, with sums that no f16 holds on the way.
+    // Long enough to divide the inner dimension, with partial sums that no f16 holds.
     let k = 3000;
     for dtype in [DType::F16, DType::BF16] {
         let x = Tensor::floats(dtype, &[20, k], &[100.0]);
@@ -199,7 +200,7 @@ fn integers_wrap() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
         for (x, y) in [
             (&[300, 40][..], &[40, 290][..]),

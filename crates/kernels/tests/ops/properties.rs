@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::elementwise::reference;
 use crate::support::*;
 
-/// A layout of `shape`: dimensions in any order in memory, gaps, an offset.
+/// Returns layouts of `shape` with dimensions in any order, gaps and an offset.
 fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
     let rank = shape.len();
     let order = Just((0..rank).collect::<Vec<_>>()).prop_shuffle();
@@ -24,7 +24,7 @@ fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
     )
 }
 
-/// A layout of a shape that broadcasts to `shape`, perhaps with elements that repeat.
+/// Returns layouts of shapes that broadcast to `shape`, with or without overlapping elements.
 fn operand(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
     let rank = shape.len();
     let dropped = 0..=rank;
@@ -68,7 +68,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn binary_ops(case in case(), op in prop::sample::select(vec!["add", "sub", "mul"]), shift in 0..5usize) {
+    fn binary_ops(
+        case in case(),
+        op in prop::sample::select(vec!["add", "sub", "mul"]),
+        shift in 0..5usize,
+    ) {
         let bool_operand = case.x.0 == DType::Bool || case.y.0 == DType::Bool;
         prop_assume!(op != "sub" || !bool_operand);
         let x = Tensor::laid(case.x.0, case.x.1, &samples(case.x.0));

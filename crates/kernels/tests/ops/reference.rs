@@ -1,6 +1,6 @@
-//! Every op against values made with PyTorch by the scripts in `tools/reference`, which also say
-//! what the files hold: shapes, dtypes, strides and aliases of results, their elements, and what
-//! has changed in place.
+//! Every op against values made with PyTorch. The scripts in `tools/reference` make the files and
+//! document their content: shapes, dtypes, strides and aliases of results, their elements, and the
+//! content of storages after in-place ops.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,14 +25,14 @@ struct Case {
     inputs: Vec<Input>,
     #[serde(default)]
     outputs: Vec<Output>,
-    /// Storages by number, as they are afterwards.
+    /// The content of storages after the call, by number.
     #[serde(default)]
     changed: HashMap<usize, (usize, usize)>,
     #[serde(default)]
     refused: bool,
     rtol: Option<f64>,
     atol: Option<f64>,
-    /// Whether strides of new results count.
+    /// Whether to compare the strides of new results.
     layout: Option<bool>,
 }
 
@@ -62,7 +62,7 @@ struct Output {
     dtype: String,
     shape: Vec<usize>,
     strides: Vec<usize>,
-    /// The storage of an input that it is a view of.
+    /// The input storage that this output is a view of.
     storage: Option<usize>,
     #[serde(default)]
     offset: usize,
@@ -87,7 +87,7 @@ fn attrs(case: &Case) -> Attrs {
     attrs
 }
 
-/// How far an element may be off, relative and absolute, unless the case says otherwise.
+/// Returns the default relative and absolute tolerance.
 fn tolerance(dtype: DType) -> (f64, f64) {
     match dtype {
         DType::F64 => (1e-12, 1e-13),
@@ -108,11 +108,11 @@ fn agree(got: &Tensor, expected: &Tensor, case: &Case) -> Result<(), String> {
     let both = got.values().into_iter().zip(expected.values());
     match both.enumerate().find(|(_, (g, e))| g != e && !close(*g, *e)) {
         None => Ok(()),
-        Some((at, (g, e))) => Err(format!("element {at} is {g:?}, expected {e:?}")),
+        Some((at, (g, e))) => Err(format!("element {at}: expected {e:?}, got {g:?}")),
     }
 }
 
-/// Strides where they matter.
+/// Returns the strides of dimensions longer than 1; other strides are arbitrary.
 fn steps(shape: &[usize], strides: &[usize]) -> Vec<usize> {
     match shape.contains(&0) {
         true => Vec::new(),
@@ -140,31 +140,34 @@ fn check(case: &Case, data: &[u8]) -> Result<(), String> {
     let given: Vec<&Tensor> = inputs.iter().collect();
     let outputs = match call(&case.op, &given, &attrs) {
         Err(e) if case.refused && !e.contains("disagree") => return Ok(()),
-        Ok(_) if case.refused => return Err("taken, where PyTorch refuses it".to_owned()),
+        Ok(_) if case.refused => {
+            return Err("the schema accepts the call, but PyTorch refuses it".to_owned());
+        }
         done => done?,
     };
     if outputs.len() < case.outputs.len() {
-        return Err(format!("{} results, expected {}", outputs.len(), case.outputs.len()));
+        return Err(format!("expected {1} results, got {0}", outputs.len(), case.outputs.len()));
     }
-    let says = signature(&case.op, &given, &attrs)?.outputs;
-    for (k, ((got, expected), says)) in outputs.iter().zip(&case.outputs).zip(&says).enumerate() {
+    let specs = signature(&case.op, &given, &attrs)?.outputs;
+    for (k, ((got, expected), output)) in outputs.iter().zip(&case.outputs).zip(&specs).enumerate()
+    {
         let spec = &got.spec;
         let wanted = (expected.dtype.parse::<DType>().unwrap(), expected.shape.as_slice());
         if (spec.dtype, spec.shape()) != wanted {
-            return Err(format!("result {k} is {spec}, expected {wanted:?}"));
+            return Err(format!("result {k}: expected {wanted:?}, got {spec}"));
         }
-        let alias = !matches!(says, OutputSpec::Fresh(_) | OutputSpec::Bounded(_));
+        let alias = !matches!(output, OutputSpec::Fresh(_) | OutputSpec::Bounded(_));
         if alias != expected.storage.is_some() && spec.numel() > 0 {
-            return Err(format!("result {k}: a view or not is answered otherwise than in PyTorch"));
+            return Err(format!("result {k}: expected a view if and only if PyTorch returns one"));
         }
         let strides = steps(spec.shape(), spec.layout.strides());
         let counts = case.layout.unwrap_or(true) || alias;
         if counts && strides != steps(&expected.shape, &expected.strides) {
-            return Err(format!("result {k} is {spec}, expected strides {:?}", expected.strides));
+            return Err(format!("result {k}: expected strides {:?}, got {spec}", expected.strides));
         }
         match (expected.storage, expected.data) {
             (Some(_), _) if spec.numel() > 0 && spec.layout.offset() != expected.offset => {
-                return Err(format!("result {k} is {spec}, expected offset {}", expected.offset));
+                return Err(format!("result {k}: expected offset {}, got {spec}", expected.offset));
             }
             (None, Some(data)) => {
                 let layout = Layout::contiguous(&expected.shape).unwrap();
@@ -177,21 +180,21 @@ fn check(case: &Case, data: &[u8]) -> Result<(), String> {
     }
     for (at, stored) in storages.iter().enumerate() {
         let after = case.changed.get(&at).copied().unwrap_or(case.storages[at]);
-        // Elements are compared as what the inputs take them for.
+        // Storages are compared as elements of the dtype of the input that uses them.
         let seen = case.inputs.iter().find(|i| i.storage == at);
         let Some(dtype) = seen.map(|i| i.dtype.parse::<DType>().unwrap()) else { continue };
         let count = after.1 / dtype.size();
         let spec = TensorSpec::contiguous(dtype, &[count]).unwrap();
         let expected = Tensor::of_bytes(spec.clone(), bytes(after));
         agree(&stored.retyped(spec), &expected, case)
-            .map_err(|e| format!("storage {at} afterwards: {e}"))?;
+            .map_err(|e| format!("storage {at} after the call: {e}"))?;
     }
     Ok(())
 }
 
-/// Checks all cases of a family.
-fn family(name: &str) {
-    let path = Path::new(crate::REFERENCE).join(name).with_extension("safetensors");
+/// Checks all cases in a file.
+fn family(file_name: &str) {
+    let path = Path::new(crate::REFERENCE).join(file_name).with_extension("safetensors");
     let content = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&content).unwrap();
     let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
@@ -216,73 +219,74 @@ fn family(name: &str) {
     let shown = wrong.len().min(40);
     assert!(
         wrong.is_empty(),
-        "{} of {} cases of {name}:\n{}",
+        "{} of {} cases of {file_name} failed:\n{}",
         wrong.len(),
         cases.cases.len(),
         wrong[..shown].join("\n")
     );
 }
 
+/// Defines a test for each family. Some files have other names than the families that they test.
 macro_rules! families {
-    ($($name:ident)*) => {
+    ($($name:ident: $file:literal)*) => {
         $(
             #[test]
             fn $name() {
-                family(stringify!($name));
+                family($file);
             }
         )*
 
-        const FAMILIES: &[&str] = &[$(stringify!($name)),*];
+        const FILES: &[&str] = &[$($file),*];
     };
 }
 
 families! {
-    arith
-    attention
-    blend
-    compare
-    conv
-    copy
-    create
-    embed
-    extremum
-    index
-    join
-    linear
-    loss
-    matmul
-    norm
-    order
-    pointwise
-    pool
-    random
-    reduce
-    scan
-    select
-    shift
-    softmax
-    views
+    arith: "arith"
+    attention: "attention"
+    compare: "compare"
+    concat: "join"
+    conv: "conv"
+    copy: "copy"
+    create: "create"
+    dropout: "random"
+    embedding: "embed"
+    extremum: "extremum"
+    index: "index"
+    linear: "linear"
+    loss: "loss"
+    masked_select: "select"
+    matmul: "matmul"
+    norm: "norm"
+    pointwise: "pointwise"
+    pooling: "pool"
+    rearrange: "shift"
+    reduce: "reduce"
+    scan: "scan"
+    softmax: "softmax"
+    sort: "order"
+    ternary: "blend"
+    views: "views"
 }
 
-/// Files nobody reads, and ops nobody checks, are both mistakes.
+/// A file without a test and an op without a case are both mistakes.
 #[test]
-fn every_file_is_read_and_every_op_has_a_case() {
+fn every_file_has_a_test_and_every_op_a_case() {
     let folder = Path::new(crate::REFERENCE);
     let mut ops: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        assert!(FAMILIES.contains(&name.as_str()), "{} is not read", path.display());
+        assert!(FILES.contains(&name.as_str()), "{}: no test reads this file", path.display());
         let content = std::fs::read(&path).unwrap();
         let file = SafeTensors::deserialize(&content).unwrap();
         let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
         ops.extend(cases.cases.into_iter().filter(|c| !c.refused).map(|c| c.op));
     }
     let ops_known = standard();
-    // What ranks do together is no matter of PyTorch's values.
-    let mut among_ranks = families().pop().unwrap().1.into_iter().map(|op| op.name());
-    ops.extend(among_ranks.by_ref().map(str::to_owned));
-    // No values: what it does to memory is tested with machines.
+    // Collectives have no counterpart among the values of PyTorch.
+    let mut collectives = families().pop().unwrap().1.into_iter().map(|op| op.name());
+    ops.extend(collectives.by_ref().map(str::to_owned));
+    // `scrub` has no values; tests with machines check its effect on memory.
     ops.push("scrub".to_owned());
     let missing: Vec<&str> =
         ops_known.iter().map(|o| o.name()).filter(|n| !ops.iter().any(|o| o == n)).collect();

@@ -1,5 +1,5 @@
-//! Tensors that own their memory, a way to call a kernel as a machine would (schema, signature,
-//! outputs, workspace, context), and conversions written out plainly as the reference.
+//! Fixtures: tensors that own their memory, calls of kernels as a machine makes them (schema,
+//! signature, outputs, workspace, context), and plain conversions as the reference.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use millstream_kernels::{KernelCtx, KernelRegistry, RawTensor, Threads};
 use millstream_ops::{CallSpec, OutputSpec, Signature};
 use millstream_types::{Access, Attrs, DType, Layout, TensorSpec};
 
-/// An element as the reference sees it.
+/// An element in the reference computation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Num {
     Int(i128),
@@ -29,7 +29,7 @@ impl PartialEq for Num {
     }
 }
 
-/// What storing a number in a dtype makes of it.
+/// Returns the value that storing a number in a dtype leaves.
 pub(crate) fn rounded(v: Num, dtype: DType) -> Num {
     let to_int = |low: i128, high: i128, bits: u32| match v {
         Int(v) => {
@@ -65,12 +65,12 @@ pub(crate) fn rounded(v: Num, dtype: DType) -> Num {
     }
 }
 
-/// The byte that memory holds before anything is written to it.
+/// The content of memory before the first write.
 const UNWRITTEN: u8 = 0xA5;
 
 struct Memory(UnsafeCell<Vec<u64>>);
 
-/// A tensor; its clones and views share its memory.
+/// A tensor. Its clones and views share its memory.
 #[derive(Clone)]
 pub(crate) struct Tensor {
     memory: Rc<Memory>,
@@ -78,7 +78,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of this layout whose memory, gaps included, is unwritten.
+    /// Returns a tensor of this layout whose memory, gaps included, is unwritten.
     pub(crate) fn unwritten(dtype: DType, layout: Layout) -> Tensor {
         let spec = TensorSpec::new(dtype, layout).unwrap();
         let words = spec.span_bytes().div_ceil(8) + 1;
@@ -86,7 +86,7 @@ impl Tensor {
         Tensor { memory: Rc::new(Memory(UnsafeCell::new(memory))), spec }
     }
 
-    /// A tensor that lies in a storage of these bytes.
+    /// Returns a tensor in a storage with these bytes.
     pub(crate) fn of_bytes(spec: TensorSpec, bytes: &[u8]) -> Tensor {
         assert!(spec.span_bytes() <= bytes.len(), "{spec} in {} bytes", bytes.len());
         let mut padded = bytes.to_vec();
@@ -96,13 +96,13 @@ impl Tensor {
         Tensor { memory: Rc::new(Memory(UnsafeCell::new(words))), spec }
     }
 
-    /// The same memory seen as elements of another dtype.
+    /// Returns the same memory as elements of another dtype.
     pub(crate) fn retyped(&self, spec: TensorSpec) -> Tensor {
         assert!(spec.span_bytes() <= self.bytes().len());
         Tensor { memory: self.memory.clone(), spec }
     }
 
-    /// A tensor of this layout with these elements in row-major order, over and over.
+    /// Returns a tensor of this layout with these elements in row-major order, repeated.
     pub(crate) fn laid(dtype: DType, layout: Layout, values: &[Num]) -> Tensor {
         let t = Tensor::unwritten(dtype, layout);
         for (k, index) in indices(t.shape()).into_iter().enumerate() {
@@ -140,9 +140,9 @@ impl Tensor {
         self.spec.shape()
     }
 
-    /// All the memory, as bytes.
+    /// Returns the whole memory as bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        // SAFETY: tests run kernels to their end before they look, on one thread.
+        // SAFETY: on this thread, tests read memory only after kernels have finished.
         let words = unsafe { &*self.memory.0.get() };
         words.iter().flat_map(|w| w.to_ne_bytes()).collect()
     }
@@ -193,19 +193,19 @@ impl Tensor {
         }
     }
 
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order.
     pub(crate) fn values(&self) -> Vec<Num> {
         indices(self.shape()).iter().map(|i| self.get(i)).collect()
     }
 
-    /// The same elements in memory of their own with another layout of the same shape.
+    /// Returns the same elements in new memory with another layout of the same shape.
     pub(crate) fn relaid(&self, layout: Layout) -> Tensor {
         let t = Tensor::unwritten(self.spec.dtype, layout);
         indices(self.shape()).iter().for_each(|i| t.set(i, self.get(i)));
         t
     }
 
-    /// Checks that no byte outside of the elements has been written.
+    /// Checks that no byte outside of the elements is written.
     pub(crate) fn check_gaps(&self) {
         let blank = Tensor::unwritten(self.spec.dtype, self.spec.layout.clone());
         let size = self.spec.dtype.size();
@@ -235,7 +235,7 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// All indices of a shape in row-major order.
+/// Returns all indices of a shape in row-major order.
 pub(crate) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     shape.iter().fold(vec![vec![]], |all, &length| {
         let longer = |index: Vec<usize>| {
@@ -245,13 +245,13 @@ pub(crate) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     })
 }
 
-/// The index into a tensor that an index of the shape it broadcasts to means.
+/// Returns the index into a tensor that an index of its broadcast shape refers to.
 pub(crate) fn broadcast_index(shape: &[usize], index: &[usize]) -> Vec<usize> {
     let skipped = index.len() - shape.len();
     shape.iter().zip(&index[skipped..]).map(|(&d, &i)| if d == 1 { 0 } else { i }).collect()
 }
 
-/// Layouts of a shape that an operand may have: dense, column-major, and with gaps and an offset.
+/// Returns layouts that an operand may have: dense, column-major, and with gaps and an offset.
 pub(crate) fn layouts(shape: &[usize]) -> Vec<Layout> {
     let dense = Layout::contiguous(shape).unwrap();
     let mut backwards = vec![1; shape.len()];
@@ -273,12 +273,12 @@ pub(crate) fn signature(op: &str, inputs: &[&Tensor], attrs: &Attrs) -> Result<S
     op.check(CallSpec { inputs: &specs, attrs }).map_err(|e| e.to_string())
 }
 
-/// The kernels' threads: none, or so many.
-pub(crate) fn pool(threads: usize) -> Option<Threads> {
+/// Returns a pool of kernel threads; `None` for zero threads.
+pub(crate) fn thread_pool(threads: usize) -> Option<Threads> {
     (threads > 0).then(|| Threads::new(threads, std::sync::Arc::new(|| ())))
 }
 
-/// Runs the op's kernel on these operands, outputs included, which gives no error.
+/// Runs the op's kernel on these operands, outputs included, and expects success.
 pub(crate) fn launch(
     op: &str,
     operands: &[&Tensor],
@@ -286,10 +286,10 @@ pub(crate) fn launch(
     workspace: usize,
     threads: usize,
 ) {
-    try_launch(op, operands, attrs, workspace, threads).expect("a run without error");
+    try_launch(op, operands, attrs, workspace, threads).expect("a run without errors");
 }
 
-/// As [`launch`], for a kernel that may find its data wrong.
+/// As [`launch`], for kernels that may fail on their data.
 pub(crate) fn try_launch(
     op: &str,
     operands: &[&Tensor],
@@ -300,7 +300,7 @@ pub(crate) fn try_launch(
     launch_from(&millstream_kernels::standard(), op, operands, attrs, workspace, threads)
 }
 
-/// As [`try_launch`], with kernels of the caller's.
+/// As [`try_launch`], with kernels of the caller.
 pub(crate) fn launch_from(
     kernels: &KernelRegistry,
     op: &str,
@@ -310,9 +310,9 @@ pub(crate) fn launch_from(
     threads: usize,
 ) -> Result<(), String> {
     let raw: Vec<RawTensor<'_>> = operands.iter().map(|t| t.raw()).collect();
-    // One byte further than it is aligned to: nothing promises more.
+    // One byte further than aligned: the contract promises no alignment of the workspace.
     let mut scratch = vec![UNWRITTEN; workspace + 1];
-    let pool = pool(threads);
+    let pool = thread_pool(threads);
     let operands: &RawOperands<'_> = &RawOperands(&raw);
     // SAFETY: the tensors own their memory, and only this call uses it now.
     let ctx = unsafe {
@@ -334,12 +334,12 @@ impl millstream_kernels::Operands for RawOperands<'_> {
     }
 }
 
-/// Calls an op as a machine would, and gives its results.
+/// Calls an op as a machine does, and returns its results.
 pub(crate) fn call(op: &str, inputs: &[&Tensor], attrs: &Attrs) -> Result<Vec<Tensor>, String> {
     call_on(op, inputs, attrs, 0)
 }
 
-/// As [`call`], on a pool of so many threads.
+/// As [`call`], on a pool of this many threads.
 pub(crate) fn call_on(
     op: &str,
     inputs: &[&Tensor],
@@ -392,12 +392,12 @@ pub(crate) fn call_on(
     Ok(results)
 }
 
-/// The only result of a call that is not refused.
+/// Returns the only result of a call that must succeed.
 pub(crate) fn one(op: &str, inputs: &[&Tensor], attrs: &Attrs) -> Tensor {
     call(op, inputs, attrs).unwrap().remove(0)
 }
 
-/// Runs an op that gives one fresh tensor into an output of a given layout.
+/// Runs an op with one fresh result and stores it to an output of the given layout.
 pub(crate) fn one_into(op: &str, inputs: &[&Tensor], attrs: &Attrs, layout: Layout) -> Tensor {
     let signature = signature(op, inputs, attrs).unwrap();
     let [OutputSpec::Fresh(spec)] = signature.outputs.as_slice() else { panic!("one output") };
@@ -409,7 +409,7 @@ pub(crate) fn one_into(op: &str, inputs: &[&Tensor], attrs: &Attrs, layout: Layo
     output
 }
 
-/// Values of a dtype with all that is special about it.
+/// Returns values of a dtype, including all special ones.
 pub(crate) fn samples(dtype: DType) -> Vec<Num> {
     let floats = [
         0.0,

@@ -1,4 +1,4 @@
-//! transpose, slice, reshape: views, and the reshape that has to copy.
+//! `transpose`, `slice` and `reshape`: views, and the reshape that copies.
 
 use millstream_types::{Attrs, DType, Layout};
 
@@ -58,7 +58,7 @@ fn slice_of_an_inner_dimension_of_a_view() {
 }
 
 #[test]
-fn reshape_views_where_it_can_and_copies_where_not() {
+fn reshape_returns_a_view_or_a_copy() {
     for shape in [&[2, 3, 4][..], &[24], &[4, 6], &[1, 24, 1], &[2, 2, 2, 3]] {
         for new in [&[24][..], &[6, 4], &[2, 12], &[3, 1, 8], &[4, 3, 2], &[2, 3, 4]] {
             for layout in layouts(shape) {
@@ -85,7 +85,7 @@ fn reshape_into_strided_outputs() {
 }
 
 #[test]
-fn reshape_finds_the_open_length() {
+fn reshape_computes_the_length_of_minus_one() {
     for (shape, new, expected) in [
         (&[2, 3][..], vec![-1], &[6][..]),
         (&[2, 3], vec![3, -1, 1], &[3, 2, 1]),

@@ -1,9 +1,9 @@
 //! Indices of several dimensions at once, and masks.
 //!
-//! The index tensors broadcast to one shape. If the dimensions that they index stand side by side,
-//! that shape stands in their place in the result, else it stands first. A bool mask of the shape
-//! of x's first dimensions picks where it is true; the number of rows is data, so that a mask is
-//! taken only alone and first.
+//! The index tensors broadcast to one shape. If the indexed dimensions are adjacent, that shape
+//! replaces them in the result; otherwise it comes first. A bool mask has the shape of the first
+//! dimensions of x and selects the elements where it is true. Its number of rows depends on data,
+//! so a mask must be the only index and index the first dimensions.
 
 use millstream_types::{Access, DType, Dims, Layout, Result, TensorSpec};
 use smallvec::SmallVec;
@@ -15,26 +15,26 @@ use crate::index::{check_index, in_place};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-const INDICES: ArgDoc = arg("indices", "i64 or i32, one for each dimension indexed; or one mask");
-const ABSENT_DOC: ArgDoc = arg(
-    ABSENT,
-    "the places in the list of indices at which none is; those at the end may be left out",
-);
+const INDICES: ArgDoc =
+    arg("indices", "i64 or i32, one for each indexed dimension; or one bool mask");
+const ABSENT_DOC: ArgDoc =
+    arg(ABSENT, "the dimensions without an index; those at the end need not be listed");
 
 pub(super) const INDEX: Def = Def {
     name: "index",
-    summary: "the elements of x at indices, broadcast, along one or more dimensions",
+    summary: "the elements of x at broadcast indices of one or more dimensions",
     inputs: &[arg("x", "one or more dimensions"), INDICES],
     attrs: &[ABSENT_DOC],
     arity: Arity::Many(2),
     rule: index,
 };
 
-/// The dimension of x that each index given stands for.
+/// Returns the dimension of x that each given index belongs to.
 ///
 /// # Errors
-/// `absent` names a place twice or one that is none; more indices than dimensions.
-pub fn listed(
+/// Fails if `absent` holds a dimension twice or out of range, or if there are more indices than
+/// dimensions.
+pub fn indexed_dims(
     op: &str,
     absent: Option<Vec<i64>>,
     given: usize,
@@ -46,7 +46,7 @@ pub fn listed(
             Ok(at) if at < rank && !gaps.contains(&at) => gaps.push(at),
             _ => {
                 let message =
-                    format!("{ABSENT}: {number}: expected places below {rank}, each once");
+                    format!("{ABSENT}: {number}: expected dimensions below {rank}, each once");
                 return Err(refused(op, message));
             }
         }
@@ -54,23 +54,23 @@ pub fn listed(
     let dims: SmallVec<[usize; 4]> = (0..rank).filter(|k| !gaps.contains(k)).take(given).collect();
     match dims.len() == given {
         true => Ok(dims),
-        false => Err(refused(op, format!("{given} indices for {} dimensions", dims.len()))),
+        false => Err(refused(op, format!("expected at most {} indices, got {given}", dims.len()))),
     }
 }
 
-/// Where indices stand in the result.
+/// The positions of indexed dimensions in the result.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The shape that the indices broadcast to.
     pub indices: Dims,
-    /// The dimensions of x that are not indexed.
+    /// The dimensions of x without an index.
     pub rest: SmallVec<[usize; 4]>,
-    /// Before which of them the indices stand.
+    /// The position of the indices among `rest`.
     pub at: usize,
 }
 
 impl Plan {
-    /// The result's shape.
+    /// Returns the shape of the result.
     pub fn shape(&self, x: &[usize]) -> Dims {
         let (before, after) = self.rest.split_at(self.at);
         let lengths = |dims: &[usize]| dims.iter().map(|&k| x[k]).collect::<Dims>();
@@ -78,10 +78,11 @@ impl Plan {
     }
 }
 
-/// Where indices of these shapes, of the dimensions `dims` of `rank`, stand in the result.
+/// Returns the positions in the result of indices of these shapes, for the dimensions `dims` of
+/// `rank`.
 ///
 /// # Errors
-/// They do not broadcast.
+/// Fails if the shapes do not broadcast.
 pub fn plan<'a>(
     dims: &[usize],
     rank: usize,
@@ -113,8 +114,8 @@ fn index(call: CallSpec<'_>) -> Result<Signature> {
     let plan = planned("index", call, x, indices)?;
     let shape = plan.shape(x.shape());
     TensorSpec::contiguous(x.dtype, &shape)?;
-    // The result lies as that of an elementwise op on x, repeated along the indices' dimensions,
-    // and the indices.
+    // The layout is that of an elementwise op on the indices and on x, expanded along the
+    // dimensions of the indices.
     let (before, after) = plan.rest.split_at(plan.at);
     let strides = |dims: &[usize]| dims.iter().map(|&k| x.layout.strides()[k]).collect::<Dims>();
     let mut steps = strides(before);
@@ -133,7 +134,7 @@ fn index(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::reads(call.inputs.len(), TensorSpec::new(x.dtype, layout)?))
 }
 
-/// The lengths that a mask leaves, if the only index is one.
+/// Returns the lengths after the masked dimensions, if the only index is a mask.
 fn mask<'a>(
     op: &str,
     call: CallSpec<'_>,
@@ -144,7 +145,7 @@ fn mask<'a>(
         return Ok(None);
     }
     let [mask] = indices else {
-        return Err(refused(op, "a bool mask is taken only as the only index"));
+        return Err(refused(op, "expected a bool mask to be the only index"));
     };
     let rank = mask.layout.rank();
     if rank == 0 || x.layout.rank() < rank || x.shape()[..rank] != *mask.shape() {
@@ -157,7 +158,7 @@ fn mask<'a>(
     }
     let absent = call.attrs.ints(ABSENT)?.unwrap_or_default();
     if absent.iter().any(|&at| at < 1) {
-        return Err(refused(op, "a bool mask is taken only as the first index"));
+        return Err(refused(op, "expected a bool mask to be the first index"));
     }
     Ok(Some(&x.shape()[rank..]))
 }
@@ -167,17 +168,17 @@ fn planned(op: &str, call: CallSpec<'_>, x: &TensorSpec, indices: &[TensorSpec])
         check_index(op, index)?;
     }
     let rank = x.layout.rank();
-    let dims = listed(op, call.attrs.ints(ABSENT)?, indices.len(), rank)?;
+    let dims = indexed_dims(op, call.attrs.ints(ABSENT)?, indices.len(), rank)?;
     plan(&dims, rank, indices.iter().map(TensorSpec::shape))
 }
 
-const VALUES: ArgDoc = arg("values", "x's dtype; broadcasts to what index gives");
+const VALUES: ArgDoc = arg("values", "x's dtype; a shape that broadcasts to the result of index");
 
 pub(super) const INDEX_PUT: Def = Def {
     name: "index_put",
-    summary: "x with the elements at indices set to values, or with these added to them",
+    summary: "x with the elements at indices set to values, or with values added",
     inputs: &[arg("x", "one or more dimensions"), VALUES, INDICES],
-    attrs: &[ABSENT_DOC, arg("accumulate", "whether to add; false unless given")],
+    attrs: &[ABSENT_DOC, arg("accumulate", "add instead of setting; default false")],
     arity: Arity::Many(3),
     rule: |call| {
         check_put("index_put", call)?;
@@ -189,9 +190,9 @@ pub(super) const INDEX_PUT: Def = Def {
 
 pub(super) const INDEX_PUT_: Def = Def {
     name: "index_put_",
-    summary: "sets the elements of x at indices to values, or adds to them, in place",
+    summary: "sets the elements of x at indices to values, or adds values, in place",
     inputs: &[
-        arg("x", "one or more dimensions, no element twice; changed in place"),
+        arg("x", "one or more dimensions, without overlapping elements; changed in place"),
         VALUES,
         INDICES,
     ],
@@ -211,7 +212,7 @@ fn check_put(op: &str, call: CallSpec<'_>) -> Result<()> {
     }
     let shape = match mask(op, call, x, indices)? {
         Some(rest) => {
-            // How many rows there are is seen by the kernel; here any number is as good.
+            // The kernel counts the rows; here, any number that the values allow is accepted.
             let mut shape = Dims::from_slice(rest);
             let own = values.layout.rank().checked_sub(rest.len() + 1);
             shape.insert(0, own.map_or(1, |k| values.shape()[k]));
@@ -220,7 +221,11 @@ fn check_put(op: &str, call: CallSpec<'_>) -> Result<()> {
         None => planned(op, call, x, indices)?.shape(x.shape()),
     };
     if broadcast(&shape, values.shape())? != shape {
-        let message = format!("{} does not broadcast to {:?}", values.brief(), &shape[..]);
+        let message = format!(
+            "values: expected a shape that broadcasts to {:?}, got {}",
+            &shape[..],
+            values.brief()
+        );
         return Err(refused(op, message));
     }
     Ok(())

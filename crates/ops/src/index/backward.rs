@@ -1,4 +1,4 @@
-//! Gradients of views: zeros, but for where the view looks.
+//! Gradients of views: zeros, except where the view reads.
 
 use millstream_types::{Dims, Layout, Result, TensorSpec};
 
@@ -7,12 +7,12 @@ use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 use crate::views::{diagonal, select, slice};
 
-const GRAD: &[ArgDoc] = &[arg("grad", "the gradient, of the view's shape")];
-const SIZES: ArgDoc = arg("input_sizes", "the shape of what is viewed");
+const GRAD: &[ArgDoc] = &[arg("grad", "the gradient of the view")];
+const SIZES: ArgDoc = arg("input_sizes", "the shape of the viewed tensor");
 
 pub(super) const SELECT_BACKWARD: Def = Def {
     name: "select_backward",
-    summary: "zeros of a shape, with the gradient where select looks",
+    summary: "zeros of the viewed tensor's shape, with grad where select reads",
     inputs: GRAD,
     attrs: &[SIZES, arg("dim", "as for select"), arg("index", "as for select")],
     arity: Arity::Listed,
@@ -26,7 +26,7 @@ pub(super) const SELECT_BACKWARD: Def = Def {
 
 pub(super) const SLICE_BACKWARD: Def = Def {
     name: "slice_backward",
-    summary: "zeros of a shape, with the gradient where slice looks",
+    summary: "zeros of the viewed tensor's shape, with grad where slice reads",
     inputs: GRAD,
     attrs: &[
         SIZES,
@@ -48,7 +48,7 @@ pub(super) const SLICE_BACKWARD: Def = Def {
 
 pub(super) const DIAGONAL_BACKWARD: Def = Def {
     name: "diagonal_backward",
-    summary: "zeros of a shape, with the gradient where diagonal looks",
+    summary: "zeros of the viewed tensor's shape, with grad where diagonal reads",
     inputs: GRAD,
     attrs: &[
         SIZES,
@@ -69,7 +69,7 @@ pub(super) const DIAGONAL_BACKWARD: Def = Def {
 
 fn dim(op: &str, call: CallSpec<'_>, whole: &Layout) -> Result<usize> {
     if whole.rank() == 0 {
-        return Err(refused(op, "input_sizes: expected one or more, got none"));
+        return Err(refused(op, "input_sizes: expected one or more lengths, got none"));
     }
     dimension(required("dim", call.attrs.int("dim")?)?, whole.rank())
 }
@@ -83,7 +83,7 @@ fn zeros(
     let sizes = required("input_sizes", call.attrs.ints("input_sizes")?)?;
     let shape: Option<Dims> = sizes.iter().map(|&n| usize::try_from(n).ok()).collect();
     let Some(shape) = shape else {
-        let message = format!("input_sizes {sizes:?}: expected nothing below zero");
+        let message = format!("input_sizes: expected lengths of 0 or more, got {sizes:?}");
         return Err(refused(op, message));
     };
     let whole = TensorSpec::contiguous(grad.dtype, &shape)?;

@@ -1,30 +1,31 @@
-//! Elements picked and placed by index.
+//! Gather, scatter and indexing.
 //!
 //! | op | result |
 //! |---|---|
-//! | `gather(x, index; dim)` | x at the index along a dimension, elsewhere at the same place |
-//! | `scatter(x, index, src; dim)` | x with src put where `gather` would read |
+//! | `gather(x, index; dim)` | x at the index along a dimension |
+//! | `scatter(x, index, src; dim)` | x with src written where `gather` would read |
 //! | `scatter(x, index; dim, value)` | the same with one value |
 //! | `scatter_add(x, index, src; dim)` | x with src added there |
-//! | `index_select(x, index; dim)` | those slices of a dimension |
+//! | `index_select(x, index; dim)` | the slices at the index along a dimension |
 //! | `index_add(x, index, source; dim, alpha=1)` | x with alpha · source added to those slices |
 //! | `index(x, indices...; absent)` | `x[i, j, ...]`, as in NumPy |
-//! | `index_put(x, values, indices...; absent, accumulate=false)` | x, `x[i, j, ...]` set or added to |
-//! | `select_backward(grad; input_sizes, dim, index)` | zeros, and grad where `select` looks |
+//! | `index_put(x, values, indices...; absent, accumulate)` | x, `x[i, j, ...]` set or added to |
+//! | `select_backward(grad; input_sizes, dim, index)` | zeros, with grad where `select` reads |
 //! | `slice_backward(grad; input_sizes, dim, start, end, step)` | the same for `slice` |
 //! | `diagonal_backward(grad; input_sizes, offset, dim1, dim2)` | the same for `diagonal` |
 //!
-//! `scatter_`, `scatter_add_`, `index_add_` and `index_put_` are the same in place. Indices are i64 or i32; the
-//! kernel checks them, since they are data. Only `index` and `index_put` count negative ones from
-//! the end. Where an element is named more than once, the last in row-major order of the index
-//! stays, and sums are added in that order, so that results are the same in every run.
+//! `scatter_`, `scatter_add_`, `index_add_` and `index_put_` are the in-place forms. Indices are
+//! i64 or i32. The kernel checks them, since they are data. Only `index` and `index_put` accept
+//! negative ones, which count from the end. If several indices name one element, the last write in
+//! row-major order of the index wins, and sums are added in that order; results are therefore the
+//! same in every run.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `along` | one index for each element, along a dimension |
-//! | `slices` | one index for each slice of a dimension |
-//! | `advanced` | indices of several dimensions at once, and masks |
+//! | `elements` | gather and scatter: an index for each element along a dimension |
+//! | `slices` | index_select and index_add: an index for each slice of a dimension |
+//! | `advanced` | index and index_put: indices of several dimensions, and masks |
 //! | `backward` | gradients of views |
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.gather.html>,
@@ -38,18 +39,18 @@ use crate::def::{Def, refused};
 use crate::schema::{OutputSpec, Signature};
 
 mod advanced;
-mod along;
 mod backward;
+mod elements;
 mod slices;
 
-pub use advanced::{Plan, listed, plan};
+pub use advanced::{Plan, indexed_dims, plan};
 
 pub(crate) const OPS: &[Def] = &[
-    along::GATHER,
-    along::SCATTER,
-    along::SCATTER_,
-    along::SCATTER_ADD,
-    along::SCATTER_ADD_,
+    elements::GATHER,
+    elements::SCATTER,
+    elements::SCATTER_,
+    elements::SCATTER_ADD,
+    elements::SCATTER_ADD_,
     slices::INDEX_SELECT,
     slices::INDEX_ADD,
     slices::INDEX_ADD_,
@@ -61,7 +62,7 @@ pub(crate) const OPS: &[Def] = &[
     backward::DIAGONAL_BACKWARD,
 ];
 
-/// Refuses an index of another dtype than i64 and i32.
+/// Checks that an index is i64 or i32.
 fn check_index(op: &str, index: &TensorSpec) -> Result<()> {
     match index.dtype {
         DType::I64 | DType::I32 => Ok(()),
@@ -69,16 +70,17 @@ fn check_index(op: &str, index: &TensorSpec) -> Result<()> {
     }
 }
 
-/// The shape, in which a tensor of no dimensions has one, of length 1.
+/// Returns the shape, with one dimension of length 1 for a tensor without dimensions.
 fn raised(x: &TensorSpec) -> Dims {
     if x.layout.rank() == 0 { Dims::from_elem(1, 1) } else { Dims::from_slice(x.shape()) }
 }
 
-/// A call that changes its first tensor in place and reads the others.
+/// Returns the signature of a call that changes its first tensor in place and reads the others.
 fn in_place(op: &str, inputs: &[TensorSpec]) -> Result<Signature> {
     let x = &inputs[0];
     if x.layout.may_overlap_itself() {
-        let message = format!("{x} names elements more than once and cannot be changed in place");
+        let message =
+            format!("{x} has overlapping elements and cannot be changed in place; pass a copy");
         return Err(refused(op, message));
     }
     let mut accesses = SmallVec::from_elem(Access::Read, inputs.len());

@@ -1,4 +1,4 @@
-//! One index for each slice of a dimension.
+//! An index for each slice of a dimension.
 
 use millstream_types::{Dims, Result, TensorSpec};
 
@@ -8,11 +8,11 @@ use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const DIM: ArgDoc = arg("dim", "the dimension");
-const INDEX: ArgDoc = arg("index", "i64 or i32, at most one dimension");
+const INDEX: ArgDoc = arg("index", "i64 or i32; at most one dimension");
 
 pub(super) const INDEX_SELECT: Def = Def {
     name: "index_select",
-    summary: "the slices of a dimension that an index names",
+    summary: "the slices of x at an index along a dimension",
     inputs: &[arg("x", "any shape"), INDEX],
     attrs: &[DIM],
     arity: Arity::Listed,
@@ -24,7 +24,8 @@ pub(super) const INDEX_SELECT: Def = Def {
             Some(length) => *length = index.numel(),
             None if index.numel() == 1 => {}
             None => {
-                let message = format!("{}: expected one index, got {}", x.brief(), index.brief());
+                let message =
+                    format!("expected one index for {}, got {}", x.brief(), index.brief());
                 return Err(refused("index_select", message));
             }
         }
@@ -32,7 +33,7 @@ pub(super) const INDEX_SELECT: Def = Def {
     },
 };
 
-/// Checks the index; gives the dimension.
+/// Checks the index and returns the dimension.
 fn check(op: &str, call: CallSpec<'_>) -> Result<usize> {
     let (x, index) = (&call.inputs[0], &call.inputs[1]);
     let dim = dimension(required("dim", call.attrs.int("dim")?)?, x.layout.rank())?;
@@ -46,9 +47,9 @@ fn check(op: &str, call: CallSpec<'_>) -> Result<usize> {
 
 pub(super) const INDEX_ADD: Def = Def {
     name: "index_add",
-    summary: "x with alpha * source added to the slices of a dimension that an index names",
+    summary: "x with alpha * source added to the slices at an index along a dimension",
     inputs: &[arg("x", "any shape"), INDEX, SOURCE],
-    attrs: &[DIM, arg("alpha", "factor of source; 1 unless given")],
+    attrs: &[DIM, arg("alpha", "factor of source; default 1")],
     arity: Arity::Listed,
     rule: |call| {
         index_add("index_add", call)?;
@@ -57,12 +58,12 @@ pub(super) const INDEX_ADD: Def = Def {
     },
 };
 
-const SOURCE: ArgDoc = arg("source", "x's dtype and shape, but as long as the index along dim");
+const SOURCE: ArgDoc = arg("source", "x's dtype and shape, except as long as the index along dim");
 
 pub(super) const INDEX_ADD_: Def = Def {
     name: "index_add_",
-    summary: "adds alpha * source to the slices of a dimension that an index names, in place",
-    inputs: &[arg("x", "any shape, no element twice; changed in place"), INDEX, SOURCE],
+    summary: "adds alpha * source to the slices of x at an index along a dimension, in place",
+    inputs: &[arg("x", "any shape, without overlapping elements; changed in place"), INDEX, SOURCE],
     rule: |call| {
         index_add("index_add_", call)?;
         in_place("index_add_", call.inputs)

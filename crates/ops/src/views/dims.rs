@@ -1,4 +1,4 @@
-//! Views with dimensions exchanged, added, taken away or repeated.
+//! Views with dimensions exchanged, added, removed or repeated.
 
 use millstream_types::{Dims, Layout, Result};
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ pub(super) const TRANSPOSE: Def = Def {
     name: "transpose",
     summary: "a view with two dimensions exchanged",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim0", "a dimension"), arg("dim1", "the one to exchange it with")],
+    attrs: &[arg("dim0", "a dimension"), arg("dim1", "the dimension to exchange it with")],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -19,7 +19,7 @@ pub(super) const TRANSPOSE: Def = Def {
         let dim1 = dimension(required("dim1", call.attrs.int("dim1")?)?, layout.rank())?;
         let mut shape = Dims::from_slice(layout.shape());
         let mut strides = Dims::from_slice(layout.strides());
-        // A tensor of no dimensions may be asked for its dimension 0; there is nothing to swap.
+        // A tensor without dimensions accepts dimension 0, but has nothing to swap.
         if dim0 != dim1 {
             shape.swap(dim0, dim1);
             strides.swap(dim0, dim1);
@@ -49,7 +49,7 @@ pub(super) const T: Def = Def {
 
 pub(super) const PERMUTE: Def = Def {
     name: "permute",
-    summary: "a view with the dimensions in another order",
+    summary: "a view with the dimensions permuted",
     inputs: &[arg("x", "any shape")],
     attrs: &[arg("dims", "all dimensions, in the new order")],
     arity: Arity::Listed,
@@ -57,7 +57,8 @@ pub(super) const PERMUTE: Def = Def {
         let layout = &call.inputs[0].layout;
         let dims = named_once(&required("dims", call.attrs.ints("dims")?)?, layout.rank())?;
         if dims.len() != layout.rank() {
-            let message = format!("dims: expected {}, got {}", layout.rank(), dims.len());
+            let message =
+                format!("dims: expected {} dimensions, got {}", layout.rank(), dims.len());
             return Err(refused("permute", message));
         }
         let shape: Dims = dims.iter().map(|&k| layout.shape()[k]).collect();
@@ -66,10 +67,10 @@ pub(super) const PERMUTE: Def = Def {
     },
 };
 
-/// The dimensions that a list names.
+/// Returns the dimensions in a list.
 ///
 /// # Errors
-/// One is out of range or named twice.
+/// Fails if a dimension is out of range or given twice.
 pub(crate) fn named_once(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 4]>> {
     let mut named = SmallVec::new();
     for &dim in dims {
@@ -77,7 +78,7 @@ pub(crate) fn named_once(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 4
         if named.contains(&at) {
             return Err(millstream_types::Error::Invalid {
                 what: "dimension",
-                message: format!("{dim}: named more than once"),
+                message: format!("{dim}: given more than once"),
             });
         }
         named.push(at);
@@ -89,7 +90,7 @@ pub(super) const SQUEEZE: Def = Def {
     name: "squeeze",
     summary: "a view without dimensions of length 1",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim", "the dimension or dimensions, if of length 1; all such unless given")],
+    attrs: &[arg("dim", "the dimension or dimensions to remove if of length 1; default all")],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -107,9 +108,9 @@ pub(super) const SQUEEZE: Def = Def {
 
 pub(super) const UNSQUEEZE: Def = Def {
     name: "unsqueeze",
-    summary: "a view with a further dimension, of length 1",
+    summary: "a view with a new dimension of length 1",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim", "where it stands in the result")],
+    attrs: &[arg("dim", "its position in the result")],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -126,11 +127,11 @@ pub(super) const UNSQUEEZE: Def = Def {
 
 pub(super) const EXPAND: Def = Def {
     name: "expand",
-    summary: "a view in which dimensions of length 1, or new ones before all others, repeat",
+    summary: "a view that repeats dimensions of length 1 and new leading dimensions",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("size", "the lengths, aligned at the last dimension; -1 keeps one"),
-        arg("implicit", "means nothing"),
+        arg("size", "the lengths, aligned at the last dimension; -1 keeps a length"),
+        arg("implicit", "ignored"),
     ],
     arity: Arity::Listed,
     rule: expand,
@@ -140,7 +141,12 @@ fn expand(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     let size = required("size", call.attrs.ints("size")?)?;
     call.attrs.bool("implicit")?;
-    let refuse = || refused("expand", format!("{} does not expand to {size:?}", x.brief()));
+    let refuse = || {
+        refused(
+            "expand",
+            format!("size: expected lengths that {} expands to, got {size:?}", x.brief()),
+        )
+    };
     let added = size.len().checked_sub(x.layout.rank()).ok_or_else(refuse)?;
     let mut shape = Dims::from_elem(1, size.len());
     let mut strides = Dims::from_elem(0, size.len());
@@ -163,15 +169,12 @@ fn expand(call: CallSpec<'_>) -> Result<Signature> {
 
 pub(super) const ALIAS: Def = Def {
     name: "alias",
-    summary: "a view of all of x as it is",
+    summary: "a view of all of x",
     inputs: &[arg("x", "any shape")],
     attrs: &[],
     arity: Arity::Listed,
     rule: |call| Ok(Signature::view(call.inputs[0].layout.clone())),
 };
 
-pub(super) const DETACH: Def = Def {
-    name: "detach",
-    summary: "a view of all of x as it is; gradients are no business of a machine",
-    ..ALIAS
-};
+pub(super) const DETACH: Def =
+    Def { name: "detach", summary: "a view of all of x; the machine tracks no gradients", ..ALIAS };

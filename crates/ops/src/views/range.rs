@@ -1,4 +1,4 @@
-//! Views of a part of a dimension, or along several at once.
+//! Views of ranges and windows of a dimension, and of diagonals.
 
 use millstream_types::{Dims, Layout, Result};
 
@@ -8,13 +8,13 @@ use crate::schema::{CallSpec, Signature};
 
 pub(super) const SLICE: Def = Def {
     name: "slice",
-    summary: "a view of every step-th element from start up to end of one dimension",
+    summary: "a view of every step-th element of one dimension, from start up to end",
     inputs: &[arg("x", "one or more dimensions")],
     attrs: &[
-        arg("dim", "the dimension; 0 unless given"),
-        arg("start", "the first element; negative from the end; 0 unless given"),
-        arg("end", "one past the last element; negative from the end; the end unless given"),
-        arg("step", "from one element to the next, at least 1; 1 unless given"),
+        arg("dim", "the dimension; default 0"),
+        arg("start", "the first element; negative from the end; default 0"),
+        arg("end", "one past the last element; negative from the end; default the length"),
+        arg("step", "the step between elements, 1 or more; default 1"),
     ],
     arity: Arity::Listed,
     rule: slice_rule,
@@ -27,11 +27,11 @@ fn slice_rule(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::view(slice("slice", &call.inputs[0].layout, dim, (start, end), step)?))
 }
 
-/// Every `step`-th element of a range of a dimension. Bounds below zero count from the end; what
-/// is out of range is clamped.
+/// Returns a view of every `step`-th element of a range of a dimension. Negative bounds count from
+/// the end; bounds out of range are clamped.
 ///
 /// # Errors
-/// A step below 1.
+/// Fails if the step is below 1.
 pub fn slice(
     op: &str,
     layout: &Layout,
@@ -54,21 +54,21 @@ pub fn slice(
     let mut shape = Dims::from_slice(layout.shape());
     let mut strides = Dims::from_slice(layout.strides());
     shape[dim] = (end - start).div_ceil(step);
-    // A stride overflows only where no second element follows that it would lead to.
+    // The product overflows only if there is no second element to step to.
     strides[dim] = stride.checked_mul(step).unwrap_or(stride);
-    // The first element of a view without elements is nowhere, perhaps past the storage.
+    // A view without elements keeps the offset: its start may lie past the storage.
     let skipped = if shape.contains(&0) { 0 } else { start * stride };
     Layout::strided(&shape, &strides, layout.offset() + skipped)
 }
 
 pub(super) const NARROW: Def = Def {
     name: "narrow",
-    summary: "a view of the elements from start on of one dimension",
+    summary: "a view of a range of one dimension",
     inputs: &[arg("x", "one or more dimensions")],
     attrs: &[
         arg("dim", "the dimension"),
         arg("start", "the first element; negative from the end"),
-        arg("length", "how many elements"),
+        arg("length", "the number of elements"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -82,29 +82,31 @@ pub(super) const NARROW: Def = Def {
             at.and_then(|at| Some((usize::try_from(at).ok()?, usize::try_from(length).ok()?)));
         match range {
             Some((at, length)) if at.checked_add(length).is_some_and(|end| end <= of) => {
-                Ok(Signature::view(part(layout, dim, at, length)?))
+                Ok(Signature::view(narrow(layout, dim, at, length)?))
             }
             _ => Err(refused(
                 "narrow",
-                format!("start {start}, length {length}: expected a range of {of} elements"),
+                format!(
+                    "expected a range within {of} elements, got start {start}, length {length}"
+                ),
             )),
         }
     },
 };
 
-/// The elements `start` up to `start + length` of a dimension, which exist.
+/// Returns a view of the elements `start` to `start + length` of a dimension. The range must exist.
 ///
 /// # Errors
-/// None, if they do.
-pub fn part(layout: &Layout, dim: usize, start: usize, length: usize) -> Result<Layout> {
+/// None for a range that exists.
+pub fn narrow(layout: &Layout, dim: usize, start: usize, length: usize) -> Result<Layout> {
     let mut shape = Dims::from_slice(layout.shape());
     shape[dim] = length;
-    // The first element of a view without elements is nowhere, perhaps past the storage.
+    // A view without elements keeps the offset: its start may lie past the storage.
     let skipped = if shape.contains(&0) { 0 } else { start * layout.strides()[dim] };
     Layout::strided(&shape, layout.strides(), layout.offset() + skipped)
 }
 
-/// A dimension of the call's tensor, which has some.
+/// Returns the index of dimension `dim` of the call's tensor, which must have dimensions.
 pub(super) fn dimension_of(call: CallSpec<'_>, op: &str, dim: i64) -> Result<usize> {
     match call.inputs[0].layout.rank() {
         0 => Err(refused(op, "expected one or more dimensions, got none")),
@@ -114,7 +116,7 @@ pub(super) fn dimension_of(call: CallSpec<'_>, op: &str, dim: i64) -> Result<usi
 
 pub(super) const SELECT: Def = Def {
     name: "select",
-    summary: "a view of one element of a dimension, which is left out",
+    summary: "a view of one element of a dimension, without that dimension",
     inputs: &[arg("x", "one or more dimensions")],
     attrs: &[arg("dim", "the dimension"), arg("index", "the element; negative from the end")],
     arity: Arity::Listed,
@@ -126,28 +128,29 @@ pub(super) const SELECT: Def = Def {
     },
 };
 
-/// One element of a dimension, which is left out; an index below zero counts from the end.
+/// Returns a view of one element of a dimension, without that dimension. A negative index counts
+/// from the end.
 ///
 /// # Errors
-/// There is no such element.
+/// Fails if the index is out of range.
 pub fn select(op: &str, layout: &Layout, dim: usize, index: i64) -> Result<Layout> {
     let at = element(op, index, layout.shape()[dim])?;
-    without(&part(layout, dim, at, 1)?, dim)
+    without(&narrow(layout, dim, at, 1)?, dim)
 }
 
-/// The element of a dimension of `length` that `index` names, counted from either end.
+/// Returns the index from the start of a dimension of `length`; `index` may count from either end.
 fn element(op: &str, index: i64, length: usize) -> Result<usize> {
     let at = if index < 0 { index.checked_add(length as i64) } else { Some(index) };
     match at.and_then(|at| usize::try_from(at).ok()) {
         Some(at) if at < length => Ok(at),
         _ => {
-            let message = format!("index {index} in a dimension of {length} element(s)");
+            let message = format!("index: expected an index into {length} element(s), got {index}");
             Err(refused(op, message))
         }
     }
 }
 
-/// The layout without a dimension, at whose first element it stays.
+/// Returns the layout without a dimension, at the first element of that dimension.
 pub(super) fn without(layout: &Layout, dim: usize) -> Result<Layout> {
     let mut shape = Dims::from_slice(layout.shape());
     let mut strides = Dims::from_slice(layout.strides());
@@ -158,12 +161,12 @@ pub(super) fn without(layout: &Layout, dim: usize) -> Result<Layout> {
 
 pub(super) const DIAGONAL: Def = Def {
     name: "diagonal",
-    summary: "a view of the diagonals of two dimensions, which become one, the last",
+    summary: "a view of the diagonals of two dimensions, which become the last dimension",
     inputs: &[arg("x", "two or more dimensions")],
     attrs: &[
-        arg("offset", "which diagonal: above the main one, or below if negative; 0 unless given"),
-        arg("dim1", "the dimension of rows; 0 unless given"),
-        arg("dim2", "the dimension of columns; 1 unless given"),
+        arg("offset", "the offset from the main diagonal, negative below it; default 0"),
+        arg("dim1", "the dimension of rows; default 0"),
+        arg("dim2", "the dimension of columns; default 1"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -174,14 +177,17 @@ pub(super) const DIAGONAL: Def = Def {
     },
 };
 
-/// The diagonals of two dimensions of a layout.
+/// Returns a view of the diagonals of two dimensions.
 ///
 /// # Errors
-/// They are not two dimensions of it.
+/// Fails if the two are not different dimensions of the layout.
 pub fn diagonal(op: &str, layout: &Layout, offset: i64, dim1: i64, dim2: i64) -> Result<Layout> {
     let (row, column) = (dimension(dim1, layout.rank())?, dimension(dim2, layout.rank())?);
     if row == column {
-        return Err(refused(op, format!("expected two dimensions, got {dim1} and {dim2}")));
+        return Err(refused(
+            op,
+            format!("expected two different dimensions, got {dim1} and {dim2}"),
+        ));
     }
     let (rows, columns) = (layout.shape()[row], layout.shape()[column]);
     let away = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
@@ -195,7 +201,7 @@ pub fn diagonal(op: &str, layout: &Layout, offset: i64, dim1: i64, dim2: i64) ->
         strides.remove(dim);
     }
     shape.push(length);
-    // A stride overflows only where no second element follows that it would lead to.
+    // The sum overflows only if there is no second element to step to.
     strides.push(along.saturating_add(across));
     let skipped = if shape.contains(&0) { 0 } else { down * along + right * across };
     Layout::strided(&shape, &strides, layout.offset() + skipped)
@@ -203,12 +209,12 @@ pub fn diagonal(op: &str, layout: &Layout, offset: i64, dim1: i64, dim2: i64) ->
 
 pub(super) const UNFOLD: Def = Def {
     name: "unfold",
-    summary: "a view of all windows of a dimension; the elements of a window become the last one",
+    summary: "a view of all windows of a dimension; their elements become a new last dimension",
     inputs: &[arg("x", "any shape")],
     attrs: &[
         arg("dimension", "the dimension"),
-        arg("size", "elements of a window"),
-        arg("step", "from one window to the next, at least 1"),
+        arg("size", "the size of a window"),
+        arg("step", "the step between windows, 1 or more"),
     ],
     arity: Arity::Listed,
     rule: unfold,
@@ -236,7 +242,7 @@ fn unfold(call: CallSpec<'_>) -> Result<Signature> {
     let mut strides = Dims::from_slice(layout.strides());
     if layout.rank() > 0 {
         shape[dim] = (length - window) / step + 1;
-        // A stride overflows only where no second window follows that it would lead to.
+        // The product overflows only if there is no second window to step to.
         strides[dim] = stride.checked_mul(step).unwrap_or(stride);
     }
     shape.push(window);

@@ -1,4 +1,4 @@
-//! Views under another shape.
+//! Views in another shape.
 
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{Dims, Layout, Result, TensorSpec};
@@ -9,9 +9,9 @@ use crate::schema::{CallSpec, Signature};
 
 pub(super) const RESHAPE: Def = Def {
     name: "reshape",
-    summary: "the same elements in row-major order under another shape; a view where it can be",
+    summary: "the same elements in row-major order in another shape; a view where strides allow it",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("shape", "the lengths; one may be -1 and is found from the others")],
+    attrs: &[arg("shape", "the lengths; one may be -1, to be computed from the others")],
     arity: Arity::Listed,
     rule: reshape,
 };
@@ -27,15 +27,16 @@ fn reshape(call: CallSpec<'_>) -> Result<Signature> {
 
 pub(super) const VIEW: Def = Def {
     name: "view",
-    summary: "a view of the same elements in row-major order under another shape",
-    inputs: &[arg("x", "any shape that can be seen under the other without a copy")],
-    attrs: &[arg("size", "the lengths; one may be -1 and is found from the others")],
+    summary: "a view of the same elements in row-major order in another shape",
+    inputs: &[arg("x", "any shape whose strides allow a view of the other shape")],
+    attrs: &[arg("size", "the lengths; one may be -1, to be computed from the others")],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
         let shape = resolve("view", x, &required("size", call.attrs.ints("size")?)?)?;
         let strides = view_strides(x.shape(), x.layout.strides(), &shape).ok_or_else(|| {
-            let message = format!("no strides express {x} under the shape {shape:?}; see reshape");
+            let message =
+                format!("expected strides that allow the shape {shape:?}, got {x}; use reshape");
             refused("view", message)
         })?;
         Ok(Signature::view(Layout::strided(&shape, &strides, x.layout.offset())?))
@@ -44,12 +45,15 @@ pub(super) const VIEW: Def = Def {
 
 pub(super) const AS_STRIDED: Def = Def {
     name: "as_strided",
-    summary: "a view of x's storage with the lengths, strides and offset given",
+    summary: "a view of x's storage with given lengths, strides and offset",
     inputs: &[arg("x", "any shape")],
     attrs: &[
         arg("size", "the lengths"),
-        arg("stride", "the strides in elements, one for each length, not below zero"),
-        arg("storage_offset", "the first element's place in the storage; x's own unless given"),
+        arg("stride", "the strides in elements, one for each length, 0 or more"),
+        arg(
+            "storage_offset",
+            "the position of the first element in the storage; default that of x",
+        ),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -66,12 +70,11 @@ pub(super) const AS_STRIDED: Def = Def {
 };
 
 fn not_negative(name: &str, value: i64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| {
-        refused("as_strided", format!("{name}: expected nothing below zero, got {value}"))
-    })
+    usize::try_from(value)
+        .map_err(|_| refused("as_strided", format!("{name}: expected 0 or more, got {value}")))
 }
 
-/// The lengths that `wanted` means for `x`.
+/// Returns the lengths that `wanted` stands for.
 fn resolve(op: &str, x: &TensorSpec, wanted: &[i64]) -> Result<Dims> {
     let refuse = |why: &str| refused(op, format!("{} to {wanted:?}: {why}", x.brief()));
     let mut shape = Dims::new();
@@ -79,22 +82,22 @@ fn resolve(op: &str, x: &TensorSpec, wanted: &[i64]) -> Result<Dims> {
     for (k, &length) in wanted.iter().enumerate() {
         match usize::try_from(length) {
             Ok(length) => shape.push(length),
-            Err(_) if length != -1 => return Err(refuse("a length below zero")),
-            Err(_) if open.is_some() => return Err(refuse("more than one length of -1")),
+            Err(_) if length != -1 => return Err(refuse("expected lengths of 0 or more, or -1")),
+            Err(_) if open.is_some() => return Err(refuse("expected at most one length of -1")),
             Err(_) => {
                 open = Some(k);
                 shape.push(1);
             }
         }
     }
-    // Refuses what overflows, before anything is multiplied.
+    // Refuses an overflow before any multiplication.
     let elements = Layout::contiguous(&shape)?.numel();
     if let Some(k) = open {
         if elements == 0 {
-            return Err(refuse("beside a length of 0, -1 could be any length"));
+            return Err(refuse("expected no -1 beside a length of 0: it could be any length"));
         }
         if !x.numel().is_multiple_of(elements) {
-            return Err(refuse("the lengths given do not divide the number of elements"));
+            return Err(refuse("the lengths do not divide the number of elements"));
         }
         shape[k] = x.numel() / elements;
     } else if elements != x.numel() {
@@ -103,21 +106,22 @@ fn resolve(op: &str, x: &TensorSpec, wanted: &[i64]) -> Result<Dims> {
     Ok(shape)
 }
 
-/// The strides with which a tensor of this shape and these strides is seen under `new`, a shape of
-/// as many elements, in the same row-major order; `None` if there are none.
+/// Returns the strides that give a tensor of this shape and these strides the shape `new`, of as
+/// many elements in the same row-major order; `None` if no strides do.
 ///
-/// Runs of old dimensions that lie like one (each stride the next one's stride times its length)
-/// are cut into new dimensions; a new dimension that would straddle two runs cannot be expressed.
+/// Runs of old dimensions that step like one dimension (each stride is the stride times the length
+/// of the next) are split into new dimensions. A new dimension that would span two runs cannot be
+/// expressed.
 pub fn view_strides(shape: &[usize], strides: &[usize], new: &[usize]) -> Option<Dims> {
     if shape.contains(&0) {
         return contiguous_strides(new).ok();
     }
     let mut result = Dims::from_elem(1, new.len());
-    // New dimensions not placed yet: those before `next`.
+    // The new dimensions before `next` have no stride yet.
     let mut next = new.len();
     let mut old = shape.len();
     while old > 0 {
-        // The run that ends before `old`: its elements and its smallest stride.
+        // The run that ends before `old`: its number of elements and its smallest stride.
         old -= 1;
         if shape[old] == 1 {
             continue;
@@ -134,7 +138,7 @@ pub fn view_strides(shape: &[usize], strides: &[usize], new: &[usize]) -> Option
             }
             old = before;
         }
-        // Place new dimensions until they take up the run.
+        // Assigns strides to new dimensions until they fill the run.
         let mut placed = 1;
         while placed < run {
             next = next.checked_sub(1)?;
@@ -145,7 +149,7 @@ pub fn view_strides(shape: &[usize], strides: &[usize], new: &[usize]) -> Option
             }
         }
     }
-    // Only lengths of 1 are left, whose stride does not matter; give the dense one.
+    // Only lengths of 1 are left, whose strides are arbitrary; they get the dense ones.
     let dense = contiguous_strides(new).ok()?;
     for k in 0..new.len() {
         if new[k] == 1 {

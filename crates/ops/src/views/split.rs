@@ -1,4 +1,4 @@
-//! Views that together are all of a tensor.
+//! Several views that together cover a tensor.
 
 use millstream_types::{Access, Result};
 use smallvec::SmallVec;
@@ -6,16 +6,16 @@ use smallvec::SmallVec;
 use crate::args::required;
 use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
-use crate::views::range::{dimension_of, part, without};
+use crate::views::range::{dimension_of, narrow, without};
 
 const X: &[ArgDoc] = &[arg("x", "one or more dimensions")];
-const DIM: ArgDoc = arg("dim", "the dimension; 0 unless given");
+const DIM: ArgDoc = arg("dim", "the dimension; default 0");
 
 pub(super) const SPLIT: Def = Def {
     name: "split",
-    summary: "views of a dimension in parts of one length, of which the last may be shorter",
+    summary: "views of a dimension in parts of one length; the last may be shorter",
     inputs: X,
-    attrs: &[arg("split_size", "elements of a part"), DIM],
+    attrs: &[arg("split_size", "the length of a part"), DIM],
     arity: Arity::Listed,
     rule: |call| {
         let size = required("split_size", call.attrs.int("split_size")?)?;
@@ -30,9 +30,9 @@ pub(super) const SPLIT: Def = Def {
 
 pub(super) const CHUNK: Def = Def {
     name: "chunk",
-    summary: "views of a dimension in at most so many parts of one length; the last may be shorter",
+    summary: "views of a dimension in at most chunks parts of one length; the last may be shorter",
     inputs: X,
-    attrs: &[arg("chunks", "how many parts at most"), DIM],
+    attrs: &[arg("chunks", "the greatest number of parts"), DIM],
     arity: Arity::Listed,
     rule: |call| {
         let chunks = required("chunks", call.attrs.int("chunks")?)?;
@@ -47,14 +47,14 @@ pub(super) const CHUNK: Def = Def {
     },
 };
 
-/// The most views that one call gives: more than a program asks for, few enough to be written down.
+/// The greatest number of views of one call: more than programs ask for, few enough to list.
 const MOST: usize = 1 << 16;
 
 pub(super) const SPLIT_WITH_SIZES: Def = Def {
     name: "split_with_sizes",
-    summary: "views of a dimension in parts of the lengths given",
+    summary: "views of a dimension in parts of given lengths",
     inputs: X,
-    attrs: &[arg("split_sizes", "the lengths, which add up to the dimension's"), DIM],
+    attrs: &[arg("split_sizes", "the lengths, which add up to that of the dimension"), DIM],
     arity: Arity::Listed,
     rule: |call| {
         let sizes = required("split_sizes", call.attrs.ints("split_sizes")?)?;
@@ -67,7 +67,7 @@ pub(super) const SPLIT_WITH_SIZES: Def = Def {
             Some(lengths) => parts("split_with_sizes", call, dim, lengths),
             None => Err(refused(
                 "split_with_sizes",
-                format!("split_sizes {sizes:?}: expected lengths that add up to {length}"),
+                format!("split_sizes: expected lengths that add up to {length}, got {sizes:?}"),
             )),
         }
     },
@@ -75,7 +75,7 @@ pub(super) const SPLIT_WITH_SIZES: Def = Def {
 
 pub(super) const UNBIND: Def = Def {
     name: "unbind",
-    summary: "views of each element of a dimension, which is left out",
+    summary: "views of each element of a dimension, without that dimension",
     inputs: X,
     attrs: &[DIM],
     arity: Arity::Listed,
@@ -94,7 +94,7 @@ pub(super) const UNBIND: Def = Def {
     },
 };
 
-/// The dimension to cut and its length.
+/// Returns the dimension to split and its length.
 fn cut(call: CallSpec<'_>, op: &str) -> Result<(usize, usize)> {
     let dim = dimension_of(call, op, call.attrs.int("dim")?.unwrap_or(0))?;
     Ok((dim, call.inputs[0].shape()[dim]))
@@ -111,7 +111,7 @@ fn equal_parts(
     parts(op, call, dim, starts.map(|start| size.min(length - start)))
 }
 
-/// Views of these lengths, one after the other.
+/// Returns views of these lengths, one after the other.
 fn parts(
     op: &str,
     call: CallSpec<'_>,
@@ -122,10 +122,10 @@ fn parts(
     let view = |(number, length): (usize, usize)| {
         if number == MOST {
             let message =
-                format!("a cut of {} into more than {MOST} parts", call.inputs[0].brief());
+                format!("expected at most {MOST} parts, got more for {}", call.inputs[0].brief());
             return Err(refused(op, message));
         }
-        let layout = part(&call.inputs[0].layout, dim, start, length)?;
+        let layout = narrow(&call.inputs[0].layout, dim, start, length)?;
         start += length;
         Ok(OutputSpec::View { of: 0, layout })
     };

@@ -1,20 +1,20 @@
-//! Kernels of `index_select` and `index_add`: one index for each slice of a dimension.
+//! Kernels of `index_select` and `index_add`: an index for each slice of a dimension.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
 
 use super::{check, distances, raised};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::copy::{apart, convert};
+use crate::cpu::copy::{convert, copy_if_overlapping};
 use crate::cpu::element::{Element, dispatch, from_scalar};
+use crate::cpu::indexed::{Axis, IndexedElements, even, gather, step};
 use crate::cpu::memory::Temporary;
 use crate::cpu::number::Number;
-use crate::cpu::picked::{Axis, Picked, even, pick, step};
 use crate::cpu::strided::{CHUNK, Sequence};
 
-/// The places in `x` of the slices that the index names; none if there are none.
+/// Returns the axes of the indexed slices of `x`.
 fn axes(ctx: &KernelCtx<'_>, x: &RawTensor<'_>, index: &RawTensor<'_>) -> Result<Vec<Axis>> {
-    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
+    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
     let dim = dimension(dim, x.shape.len())?;
     check(ctx, index, x.shape[dim], false)?;
     let axis = |(k, &length): (usize, &usize)| match k == dim {
@@ -28,11 +28,11 @@ fn axes(ctx: &KernelCtx<'_>, x: &RawTensor<'_>, index: &RawTensor<'_>) -> Result
 pub(super) fn index_select(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, index, out) = (raised(&ctx.operand(0)?), ctx.operand(1)?, ctx.operand(2)?);
     let axes = axes(ctx, &x, &index)?;
-    // SAFETY: operands of the call, the last its output; the index has been checked.
-    unsafe { pick(ctx, x, axes, out) }
+    // SAFETY: operands of the call, the last its output; the index is checked.
+    unsafe { gather(ctx, x, axes, out) }
 }
 
-/// `x` becomes x + alpha · source in the slices that the index names.
+/// Adds alpha · source to the indexed slices of `x`.
 fn add(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,
@@ -42,12 +42,12 @@ fn add(
     ensure!(x.dtype == source.dtype, "{source:?} to {x:?}: schema and kernel disagree");
     let x = raised(&x);
     let axes = axes(ctx, &x, &index)?;
-    let mut copy = apart(ctx, &x, &source)?;
+    let mut copy = copy_if_overlapping(ctx, &x, &source)?;
     let source = copy.as_mut().map_or(source, Temporary::tensor);
     let alpha = Scalar::of(ctx.attrs(), "alpha")?.unwrap_or(Scalar::Int(1));
-    // SAFETY: operands of the call, or memory of the copy's own; the index has been checked. The
-    // schema refuses an x that names an element twice, and all runs on this thread.
-    let (to, from) = unsafe { (Picked::new(x, axes), Sequence::new(source)) };
+    // SAFETY: operands of the call, or memory that the copy owns; the index is checked. The schema
+    // refuses an x that overlaps itself, and everything runs on this thread.
+    let (to, from) = unsafe { (IndexedElements::new(x, axes), Sequence::new(source)) };
     let count = source.numel();
     ensure!(count == to.count(), "{source:?} to {x:?}: schema and kernel disagree");
     dispatch!(x.dtype, T => {
@@ -67,7 +67,7 @@ fn add(
 /// `index_add(x, index, source; dim, alpha)`.
 pub(super) fn index_add(ctx: &KernelCtx<'_>) -> Result<()> {
     let out = ctx.operand(3)?;
-    // SAFETY: operands of the call, of which the last is its output.
+    // SAFETY: operands of the call; the last is its output.
     unsafe { convert(ctx, ctx.operand(0)?, out) }?;
     add(ctx, out, ctx.operand(1)?, ctx.operand(2)?)
 }

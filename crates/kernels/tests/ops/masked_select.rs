@@ -1,4 +1,4 @@
-//! masked_select.
+//! `masked_select`.
 
 use millstream_types::{Attrs, DType, Layout};
 
@@ -35,7 +35,7 @@ fn dtypes_layouts_and_broadcasts() {
 }
 
 #[test]
-fn all_none_and_no_elements() {
+fn all_no_and_zero_elements() {
     let x = Tensor::ints(DType::I32, &[6], &[1, 2, 3, 4, 5, 6]);
     check(&x, &Tensor::ints(DType::Bool, &[6], &[1]), &[6]);
     check(&x, &Tensor::ints(DType::Bool, &[6], &[0]), &[6]);
@@ -47,7 +47,7 @@ fn all_none_and_no_elements() {
 
 #[test]
 fn many_blocks_keep_their_order() {
-    let count = 5 * millstream_ops::select::SELECT_BLOCK + 19;
+    let count = 5 * millstream_ops::masked_select::SELECT_BLOCK + 19;
     let values: Vec<i64> = (0..count as i64).collect();
     let x = Tensor::ints(DType::I64, &[count], &values);
     let mask: Vec<i64> = (0..count as i64).map(|v| i64::from(v * v % 7 < 3)).collect();

@@ -1,4 +1,4 @@
-//! Kernels of `gather`, `scatter` and their like: one index for each element.
+//! Kernels of `gather`, `scatter` and `scatter_add`: an index for each element along a dimension.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
@@ -6,31 +6,35 @@ use millstream_types::{DType, Dims, Layout};
 
 use super::{check, raised};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::copy::{apart, convert, set};
+use crate::cpu::copy::{convert, copy_if_overlapping, set};
 use crate::cpu::element::{Element, dispatch, moved};
+use crate::cpu::indexed::{Axis, IndexedElements, even, in_chunks, step};
 use crate::cpu::memory::{Temporary, bits, view};
 use crate::cpu::number::Number;
-use crate::cpu::picked::{Axis, Picked, even, in_chunks, step};
 use crate::cpu::strided::{CHUNK, Sequence};
 
-/// The elements of a tensor that an index names along a dimension.
-struct Named {
-    /// Where they would be if every index were zero.
-    origin: Picked,
+/// The elements of a tensor at an index along a dimension.
+struct DimIndex {
+    /// The elements at index zero.
+    origin: IndexedElements,
     index: Sequence,
-    /// Bytes from one element of the dimension to the next.
+    /// The bytes between neighbouring elements of the dimension.
     step: usize,
     count: usize,
 }
 
-impl Named {
+impl DimIndex {
     /// Checks the index.
     ///
     /// # Safety
-    /// As for [`Picked::new`], `x` being the tensor.
-    unsafe fn new(ctx: &KernelCtx<'_>, x: RawTensor<'_>, index: &RawTensor<'_>) -> Result<Named> {
+    /// The contract of [`IndexedElements::new`] holds for `x`.
+    unsafe fn new(
+        ctx: &KernelCtx<'_>,
+        x: RawTensor<'_>,
+        index: &RawTensor<'_>,
+    ) -> Result<DimIndex> {
         let (x, index) = (raised(&x), raised(index));
-        let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
+        let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
         let dim = dimension(dim, x.shape.len())?;
         if index.numel() > 0 {
             let agree = x.shape.len() == index.shape.len()
@@ -47,39 +51,46 @@ impl Named {
             _ => index.shape.iter().enumerate().map(axis).collect(),
         };
         let step = step(&x, dim);
-        // SAFETY: the caller's promise; along other dimensions the index is not longer than x. The
-        // index is an operand that is only read.
-        let (origin, index_elements) = unsafe { (Picked::new(x, axes), Sequence::new(index)) };
-        Ok(Named { origin, index: index_elements, step, count: index.numel() })
+        // SAFETY: guaranteed by the caller; along other dimensions the index is no longer than x.
+        // The index is an operand that is only read.
+        let (origin, index_elements) =
+            unsafe { (IndexedElements::new(x, axes), Sequence::new(index)) };
+        Ok(DimIndex { origin, index: index_elements, step, count: index.numel() })
     }
 
-    /// The places numbered from `at` on.
-    fn places(&self, at: usize, indices: &mut [i64], places: &mut [usize]) {
-        self.origin.places(at, places);
+    /// Computes the offsets of the elements from position `at` on.
+    fn offsets(&self, at: usize, indices: &mut [i64], offsets: &mut [usize]) {
+        self.origin.offsets(at, offsets);
         self.index.load(at, indices);
-        for (place, &index) in places.iter_mut().zip(indices.iter()) {
-            *place += index as usize * self.step;
+        for (offset, &index) in offsets.iter_mut().zip(indices.iter()) {
+            *offset += index as usize * self.step;
         }
     }
 
-    /// Reads the elements numbered from `at` on.
-    fn load<T: Element>(&self, at: usize, to: &mut [T], indices: &mut [i64], places: &mut [usize]) {
-        self.places(at, indices, places);
-        // SAFETY: the index has been checked.
-        unsafe { self.origin.load_at(places, to) };
+    /// Loads the elements from position `at` on.
+    fn load<T: Element>(
+        &self,
+        at: usize,
+        to: &mut [T],
+        indices: &mut [i64],
+        offsets: &mut [usize],
+    ) {
+        self.offsets(at, indices, offsets);
+        // SAFETY: the index is checked.
+        unsafe { self.origin.load_at(offsets, to) };
     }
 
-    /// Sets the elements named, in order, to `f` of what they are and of the values.
+    /// Sets the indexed elements, in order, to `f` of their old content and the values.
     fn update<T: Element>(&self, values: &Sequence, f: impl Fn(T, T) -> T) {
-        let (mut buffer, mut indices, mut places) =
+        let (mut buffer, mut indices, mut offsets) =
             ([T::ZERO; CHUNK], [0i64; CHUNK], [0usize; CHUNK]);
         for at in (0..self.count).step_by(CHUNK) {
             let count = CHUNK.min(self.count - at);
-            let (buffer, places) = (&mut buffer[..count], &mut places[..count]);
-            self.places(at, &mut indices[..count], places);
+            let (buffer, offsets) = (&mut buffer[..count], &mut offsets[..count]);
+            self.offsets(at, &mut indices[..count], offsets);
             values.load(at, buffer);
-            // SAFETY: the index has been checked.
-            unsafe { self.origin.update_at(places, buffer, &f) };
+            // SAFETY: the index is checked.
+            unsafe { self.origin.update_at(offsets, buffer, &f) };
         }
     }
 }
@@ -89,20 +100,21 @@ pub(super) fn gather(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, index, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     ensure!(index.shape == out.shape, "{index:?} to {out:?}: schema and kernel disagree");
     // SAFETY: operands of the call; the last is its output, and blocks of it are disjoint.
-    let (named, to) = unsafe { (Named::new(ctx, bits(&x), &index)?, Sequence::new(bits(&out))) };
+    let (indexed, to) =
+        unsafe { (DimIndex::new(ctx, bits(&x), &index)?, Sequence::new(bits(&out))) };
     moved!(x.dtype, T => {
         let buffers = || ([<T as Element>::ZERO; CHUNK], [0i64; CHUNK], [0usize; CHUNK]);
-        in_chunks(ctx, named.count, buffers, |(buffer, indices, places), at, count| {
+        in_chunks(ctx, indexed.count, buffers, |(buffer, indices, offsets), at, count| {
             let buffer = &mut buffer[..count];
-            named.load(at, buffer, &mut indices[..count], &mut places[..count]);
+            indexed.load(at, buffer, &mut indices[..count], &mut offsets[..count]);
             to.store(at, buffer);
         });
     });
     Ok(())
 }
 
-/// Puts `src`, or the argument `value`, at the index, or adds it.
-fn put(
+/// Writes `src`, or the argument `value`, to the elements at the index, or adds it.
+fn scatter_into(
     ctx: &KernelCtx<'_>,
     target: RawTensor<'_>,
     index: RawTensor<'_>,
@@ -112,49 +124,49 @@ fn put(
     if index.numel() == 0 {
         return Ok(());
     }
-    let mut index_copy = apart(ctx, &target, &index)?;
+    let mut index_copy = copy_if_overlapping(ctx, &target, &index)?;
     let index = index_copy.as_mut().map_or(index, Temporary::tensor);
     let index = raised(&index);
     let mut copy = match &src {
-        Some(src) => apart(ctx, &target, src)?,
+        Some(src) => copy_if_overlapping(ctx, &target, src)?,
         None => Some(value(ctx, target.dtype)?),
     };
     let lone = src.is_none();
     let src = copy.as_mut().map(Temporary::tensor).or(src);
     let src = raised(&src.context("no src: schema and kernel disagree")?);
     let from = match lone {
-        // An element that every index sees.
+        // One element for all indices.
         true => Layout::strided(index.shape, &Dims::from_elem(0, index.shape.len()), 0)?,
         false => first(&src, index.shape)?,
     };
     if add {
-        // SAFETY: operands of the call, or memory of the copies' own; the schema refuses a target
-        // that names an element twice, and all runs on this thread.
-        let (named, values) =
-            unsafe { (Named::new(ctx, target, &index)?, Sequence::new(view(&src, &from))) };
+        // SAFETY: operands of the call, or memory that the copies own; the schema refuses a target
+        // that overlaps itself, and everything runs on this thread.
+        let (indexed, values) =
+            unsafe { (DimIndex::new(ctx, target, &index)?, Sequence::new(view(&src, &from))) };
         dispatch!(target.dtype, T => {
-            named.update::<T>(&values, |a, b| T::narrow(T::plus(a.widen(), b.widen())));
+            indexed.update::<T>(&values, |a, b| T::narrow(T::plus(a.widen(), b.widen())));
         });
     } else {
         // SAFETY: as above.
-        let (named, values) = unsafe {
-            (Named::new(ctx, bits(&target), &index)?, Sequence::new(bits(&view(&src, &from))))
+        let (indexed, values) = unsafe {
+            (DimIndex::new(ctx, bits(&target), &index)?, Sequence::new(bits(&view(&src, &from))))
         };
-        moved!(target.dtype, T => named.update::<T>(&values, |_, new| new));
+        moved!(target.dtype, T => indexed.update::<T>(&values, |_, new| new));
     }
     Ok(())
 }
 
-/// The argument `value` as a tensor of one element.
+/// Returns the argument `value` as a tensor of one element.
 fn value(ctx: &KernelCtx<'_>, dtype: DType) -> Result<Temporary> {
-    let value = Scalar::of(ctx.attrs(), "value")?.context("neither src nor value is given")?;
+    let value = Scalar::of(ctx.attrs(), "value")?.context("expected src or value, got neither")?;
     let mut lone = Temporary::new(dtype, &[])?;
-    // SAFETY: memory of its own.
+    // SAFETY: memory that this function owns.
     unsafe { set(ctx, lone.tensor(), value) }?;
     Ok(lone)
 }
 
-/// The part of `src` from its first element on that is as long as `shape`.
+/// Returns the layout of the part of `src` that begins at its first element and has `shape`.
 fn first(src: &RawTensor<'_>, shape: &[usize]) -> Result<Layout> {
     let agree = src.shape.len() == shape.len() && shape.iter().zip(src.shape).all(|(a, b)| a <= b);
     ensure!(agree, "{src:?} for an index of {shape:?}: schema and kernel disagree");
@@ -173,19 +185,19 @@ pub(super) fn scatter_add(ctx: &KernelCtx<'_>) -> Result<()> {
 
 fn new(ctx: &KernelCtx<'_>, add: bool) -> Result<()> {
     let out = ctx.operand(ctx.operands() - 1)?;
-    // SAFETY: operands of the call, of which the last is its output.
+    // SAFETY: operands of the call; the last is its output.
     unsafe { convert(ctx, ctx.operand(0)?, out) }?;
     let src = if ctx.operands() == 4 { Some(ctx.operand(2)?) } else { None };
-    put(ctx, out, ctx.operand(1)?, src, add)
+    scatter_into(ctx, out, ctx.operand(1)?, src, add)
 }
 
 /// `scatter_(x, index, src; dim)`.
 pub(super) fn scatter_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
     let src = if ctx.operands() == 3 { Some(ctx.operand(2)?) } else { None };
-    put(ctx, ctx.operand(0)?, ctx.operand(1)?, src, false)
+    scatter_into(ctx, ctx.operand(0)?, ctx.operand(1)?, src, false)
 }
 
 /// `scatter_add_(x, index, src; dim)`.
 pub(super) fn scatter_add_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    put(ctx, ctx.operand(0)?, ctx.operand(1)?, Some(ctx.operand(2)?), true)
+    scatter_into(ctx, ctx.operand(0)?, ctx.operand(1)?, Some(ctx.operand(2)?), true)
 }

@@ -1,11 +1,11 @@
-//! The kernels of `masked_select` and `nonzero`. The first counts the mask block by block, then
-//! lets each block write from where the ones before it end.
+//! The kernels of `masked_select` and `nonzero`. `masked_select` counts the mask block by block,
+//! then each block writes after the elements of the blocks before it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Result, ensure};
 use millstream_ops::broadcast::broadcast;
-use millstream_ops::select::SELECT_BLOCK;
+use millstream_ops::masked_select::SELECT_BLOCK;
 use millstream_types::DType;
 use millstream_types::layout::numel;
 
@@ -13,7 +13,7 @@ use super::Kernel;
 use super::element::{Bool, Element, compute, dispatch};
 use super::memory::{Workspace, expect_dtype};
 use super::strided::{CHUNK, Loop, Sequence};
-use super::walk::Order;
+use super::traversal::Order;
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] = &[("masked_select", masked_select), ("nonzero", nonzero)];
@@ -25,7 +25,7 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
     expect_dtype(&count, DType::I64)?;
     let (all, rank) = (x.numel(), x.shape.len());
     ensure!(*out.shape == [all, rank], "{x:?} to {out:?}: schema and kernel disagree");
-    // SAFETY: operands of the call, of which the first is only read; all runs on this thread.
+    // SAFETY: operands of the call, the first only read; everything runs on this thread.
     let (elements, rows, count) =
         unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(count)) };
     let mut found = 0;
@@ -36,8 +36,8 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
             elements.load(at, buffer);
             for (k, _) in buffer.iter().enumerate().filter(|(_, v)| **v != (0 as T)) {
                 let mut rest = at + k;
-                for (place, &length) in index.iter_mut().zip(x.shape).rev() {
-                    *place = (rest % length) as i64;
+                for (position, &length) in index.iter_mut().zip(x.shape).rev() {
+                    *position = (rest % length) as i64;
                     rest /= length;
                 }
                 rows.store(found * rank, &index);
@@ -62,7 +62,7 @@ fn masked_select(ctx: &KernelCtx<'_>) -> Result<()> {
     ensure!(agree, "{out:?} for {shape:?}: schema and kernel disagree");
 
     let words = Workspace::of(ctx).words(ctx, bound.div_ceil(SELECT_BLOCK))?;
-    // SAFETY: operands of the call, here only read.
+    // SAFETY: operands of the call, only read here.
     let both = unsafe { Loop::new(&shape, [x, mask], Order::RowMajor) }?;
     let tally = |block| (block, [Bool::ZERO; CHUNK]);
     both.for_each(ctx, SELECT_BLOCK, tally, |(block, flags), [_, mask]| {
@@ -79,7 +79,7 @@ fn masked_select(ctx: &KernelCtx<'_>) -> Result<()> {
         total += word.swap(total, Relaxed);
     }
 
-    // SAFETY: outputs of the call. Blocks write disjoint ranges, as the counts are theirs.
+    // SAFETY: outputs of the call. The counts give each block a range of its own.
     let (to, count) = unsafe { (Sequence::new(out), Sequence::new(count)) };
     dispatch!(out.dtype, T => {
         let init = |block: usize| {

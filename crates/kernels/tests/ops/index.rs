@@ -1,5 +1,5 @@
-//! Ops that take indices: errors about what data says, the order of what is placed, and results
-//! that do not depend on threads.
+//! Gather, scatter and indexing: errors of indices, the order of writes, and independence from the
+//! number of threads.
 
 use millstream_types::{Attrs, DType, Layout};
 
@@ -10,7 +10,7 @@ fn count_up(shape: &[usize]) -> Tensor {
     Tensor::ints(DType::I64, shape, &(0..count).collect::<Vec<_>>())
 }
 
-/// What the kernel says about operands that the schema takes.
+/// Returns the error of a kernel for operands that the schema accepts.
 fn error(op: &str, inputs: &[&Tensor], attrs: &Attrs, out: Option<&[usize]>) -> String {
     signature(op, inputs, attrs).unwrap();
     let out = out.map(|shape| Tensor::unwritten(DType::I64, Layout::contiguous(shape).unwrap()));
@@ -19,7 +19,7 @@ fn error(op: &str, inputs: &[&Tensor], attrs: &Attrs, out: Option<&[usize]>) -> 
 }
 
 #[test]
-fn an_index_out_of_range_is_named() {
+fn errors_state_the_index_out_of_range() {
     let x = count_up(&[3, 4]);
     let along = Attrs::new().with("dim", 1);
     let bad = Tensor::ints(DType::I32, &[2, 2], &[0, 3, 4, -1]);
@@ -38,7 +38,7 @@ fn an_index_out_of_range_is_named() {
     let empty = Tensor::ints(DType::I64, &[0, 4], &[]);
     let picked = error("index", &[&empty, &bad], &Attrs::new(), Some(&[2, 4]));
     assert_eq!(picked, "dimension 0: index -3 at [0]: the dimension has no elements");
-    // Nothing has been written.
+    // The failed calls have written nothing.
     assert_eq!(x.values(), count_up(&[3, 4]).values());
 }
 
@@ -51,7 +51,7 @@ fn values_for_a_mask_are_counted_by_the_kernel() {
 }
 
 #[test]
-fn the_last_of_several_stays() {
+fn the_last_write_wins() {
     let index = Tensor::ints(DType::I64, &[2, 3], &[0, 0, 1, 1, 0, 1]);
     let src = count_up(&[2, 3]);
     let x = Tensor::ints(DType::I64, &[2, 3], &[-1; 6]);
@@ -67,7 +67,7 @@ fn the_last_of_several_stays() {
 }
 
 #[test]
-fn operands_in_the_targets_memory_count_as_read_before() {
+fn operands_that_overlap_the_target_are_read_first() {
     let x = count_up(&[4]);
     let (low, high) = (x.view(&[3], &[1], 0), x.view(&[3], &[1], 1));
     let index = Tensor::ints(DType::I64, &[3], &[0, 1, 2]);
@@ -81,7 +81,7 @@ fn operands_in_the_targets_memory_count_as_read_before() {
 }
 
 #[test]
-fn threads_make_no_difference() {
+fn results_do_not_depend_on_threads() {
     let values: Vec<Num> = (0..50_021).map(|k| Float(f64::from(k * 7919 % 1000) / 8.0)).collect();
     let x = Tensor::dense(DType::F32, &[3, 50_021], &values);
     let picks: Vec<i64> = (0..50_021).map(|k| k * 104_729 % 50_021).collect();

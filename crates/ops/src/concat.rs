@@ -1,13 +1,13 @@
-//! Tensors put together.
+//! Concatenation, stacking and tiling.
 //!
 //! | op | result |
 //! |---|---|
-//! | `cat(tensors...; dim=0)` | one after the other along a dimension |
-//! | `stack(tensors...; dim=0)` | one after the other along a new dimension |
-//! | `repeat(x; repeats)` | x again and again along each dimension |
+//! | `cat(tensors...; dim=0)` | the tensors along an existing dimension |
+//! | `stack(tensors...; dim=0)` | the tensors along a new dimension |
+//! | `repeat(x; repeats)` | x tiled along each dimension |
 //!
-//! `cat` and `stack` convert to the dtype that all promote to. `cat` passes over tensors of shape
-//! `[0]`, whatever the rank of the others is, as PyTorch does for old programs' sake.
+//! `cat` and `stack` convert to the common dtype. `cat` skips tensors of shape `[0]`, whatever the
+//! rank of the others is; PyTorch keeps this for backward compatibility.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.cat.html>.
 
@@ -22,14 +22,14 @@ pub(crate) const OPS: &[Def] = &[CAT, STACK, REPEAT];
 
 const CAT: Def = Def {
     name: "cat",
-    summary: "the tensors one after the other along a dimension",
-    inputs: &[arg("tensors", "one or more, of one shape but for the dimension")],
-    attrs: &[arg("dim", "the dimension; 0 unless given")],
+    summary: "the tensors concatenated along a dimension",
+    inputs: &[arg("tensors", "one or more, of equal shapes except along dim")],
+    attrs: &[arg("dim", "the dimension; default 0")],
     arity: Arity::Many(1),
     rule: cat,
 };
 
-/// Whether `cat` passes over a tensor of this shape.
+/// Returns whether `cat` skips a tensor of this shape.
 pub fn is_skipped(shape: &[usize]) -> bool {
     shape == [0]
 }
@@ -48,7 +48,7 @@ fn cat(call: CallSpec<'_>) -> Result<Signature> {
             && (0..shape.len()).all(|k| k == dim || x.shape()[k] == shape[k]);
         if !fits {
             let message = format!(
-                "{} beside {}: expected one shape but for dimension {dim}",
+                "expected equal shapes except along dimension {dim}, got {} beside {}",
                 x.brief(),
                 first.brief()
             );
@@ -61,16 +61,16 @@ fn cat(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::reads(call.inputs.len(), spec))
 }
 
-/// The dtype of all; none of them counts less for having no dimensions, as then none has.
+/// Returns the common dtype. All tensors count alike, since none is without dimensions or all are.
 fn promoted(inputs: &[TensorSpec]) -> DType {
     inputs.iter().skip(1).fold(inputs[0].dtype, |dtype, x| dtype.promote(x.dtype))
 }
 
 const STACK: Def = Def {
     name: "stack",
-    summary: "the tensors one after the other along a new dimension",
-    inputs: &[arg("tensors", "one or more, of one shape")],
-    attrs: &[arg("dim", "where the new dimension stands in the result; 0 unless given")],
+    summary: "the tensors concatenated along a new dimension",
+    inputs: &[arg("tensors", "one or more, of equal shapes")],
+    attrs: &[arg("dim", "the position of the new dimension in the result; default 0")],
     arity: Arity::Many(1),
     rule: stack,
 };
@@ -88,7 +88,8 @@ fn stack(call: CallSpec<'_>) -> Result<Signature> {
     shape.insert(dim, count);
     let mut layout = Layout::contiguous(&shape)?;
     if dim < rank {
-        // As PyTorch: joined along the dimension that stands there now, which is then cut in two.
+        // As in PyTorch, `stack` is a concatenation along the existing dimension, which is then
+        // split.
         let mut long = Dims::from_slice(first.shape());
         long[dim] = long[dim].saturating_mul(count);
         let whole = layouts::joined(call.inputs.iter().map(|x| &x.layout), &long)?;
@@ -103,21 +104,27 @@ fn stack(call: CallSpec<'_>) -> Result<Signature> {
 
 const REPEAT: Def = Def {
     name: "repeat",
-    summary: "x again and again along each dimension",
+    summary: "x tiled along each dimension",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("repeats", "how often, for each dimension; new dimensions stand first")],
+    attrs: &[arg(
+        "repeats",
+        "the number of repetitions for each dimension; new dimensions come first",
+    )],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
         let repeats = required("repeats", call.attrs.ints("repeats")?)?;
         let Some(added) = repeats.len().checked_sub(x.layout.rank()) else {
-            let message = format!("repeats {repeats:?}: expected one for each of {}", x.brief());
+            let message = format!(
+                "repeats: expected one for each dimension of {}, got {repeats:?}",
+                x.brief()
+            );
             return Err(refused("repeat", message));
         };
         let mut shape = Dims::new();
         for (k, &times) in repeats.iter().enumerate() {
             let times = usize::try_from(times).map_err(|_| {
-                refused("repeat", format!("repeats: expected nothing below zero, got {times}"))
+                refused("repeat", format!("repeats: expected 0 or more, got {times}"))
             })?;
             let length = k.checked_sub(added).map_or(1, |k| x.shape()[k]);
             shape.push(length.saturating_mul(times));

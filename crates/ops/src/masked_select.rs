@@ -1,8 +1,8 @@
-//! Selections whose length depends on data.
+//! Selections whose result lengths depend on data.
 //!
-//! `masked_select(x, mask)` gives, as one dimension, the elements of x where the mask is true, in
-//! row-major order of the shape that both broadcast to. `nonzero(x)` gives a row for each element
-//! of x that is not zero, in row-major order: its index.
+//! `masked_select(x, mask)` returns, as one dimension, the elements of x where the mask is true, in
+//! row-major order of the shape that both broadcast to. `nonzero(x)` returns the index of each
+//! nonzero element of x as a row, in row-major order.
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html>.
@@ -15,14 +15,15 @@ use crate::broadcast::broadcast;
 use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
-/// The elements of a mask that are counted as one block; the workspace holds one count for each.
+/// The number of mask elements that are counted as one block. The workspace holds a count for each
+/// block.
 pub const SELECT_BLOCK: usize = 1 << 14;
 
 pub(crate) const OPS: &[Def] = &[MASKED_SELECT, NONZERO];
 
 const NONZERO: Def = Def {
     name: "nonzero",
-    summary: "the indices of the elements that are not zero, one row for each",
+    summary: "the indices of the nonzero elements, a row for each",
     inputs: &[arg("x", "any shape")],
     attrs: &[],
     arity: Arity::Listed,
@@ -40,7 +41,7 @@ const NONZERO: Def = Def {
 const MASKED_SELECT: Def = Def {
     name: "masked_select",
     summary: "the elements of x where the mask is true, in row-major order",
-    inputs: &[arg("x", "any shape"), arg("mask", "bool, a shape that broadcasts with x")],
+    inputs: &[arg("x", "any shape"), arg("mask", "bool; a shape that broadcasts with x")],
     attrs: &[],
     arity: Arity::Listed,
     rule,
@@ -55,7 +56,7 @@ fn rule(call: CallSpec<'_>) -> Result<Signature> {
         ));
     }
     let shape = broadcast(x.shape(), mask.shape())?;
-    // Checked as a shape of its own, so that the number of elements does not overflow.
+    // Checked as a shape, so that the number of elements does not overflow.
     let bound = TensorSpec::contiguous(x.dtype, &shape)?.numel();
     Ok(Signature {
         accesses: SmallVec::from_elem(Access::Read, 2),

@@ -2,10 +2,11 @@
 
 use super::real::Real;
 
-/// Rows of the left side up to which a product is computed row by row: too few for blocks.
+/// The number of rows of the left matrix up to which a product is computed row by row, without
+/// blocking.
 const FEW: usize = 3;
 
-/// A matrix in a slice, by its steps.
+/// A matrix in a slice, with its strides.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a, T> {
     data: &'a [T],
@@ -16,21 +17,21 @@ pub(crate) struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// Row after row, the rows `step` apart.
+    /// Returns a row-major matrix with `step` elements between rows.
     pub(crate) fn new(data: &'a [T], rows: usize, columns: usize, step: usize) -> Matrix<'a, T> {
         let end = if rows == 0 || columns == 0 { 0 } else { (rows - 1) * step + columns };
         assert!(end <= data.len() && columns <= step.max(1), "a matrix outside of its elements");
         Matrix { data, rows, columns, row: step, column: 1 }
     }
 
-    /// Rows for columns.
+    /// Returns the transposed matrix.
     pub(crate) fn transposed(self) -> Matrix<'a, T> {
         let Matrix { data, rows, columns, row, column } = self;
         Matrix { data, rows: columns, columns: rows, row: column, column: row }
     }
 }
 
-/// `out = x y`, or with `keep` `out += x y`; out is dense, row after row.
+/// Computes `out = x y`, or `out += x y` if `keep`; `out` is dense and row-major.
 pub(crate) fn multiply<T: Real>(out: &mut [T], x: Matrix<'_, T>, y: Matrix<'_, T>, keep: bool) {
     let (m, k, n) = (x.rows, x.columns, y.columns);
     assert!(y.rows == k && out.len() == m * n, "matrices that do not fit");
@@ -51,8 +52,8 @@ pub(crate) fn multiply<T: Real>(out: &mut [T], x: Matrix<'_, T>, y: Matrix<'_, T
         }
         return;
     }
-    // SAFETY: `Matrix::new` has checked that all elements of x and y lie in their slices, the
-    // assertion above that out has m rows of n; out is borrowed alone.
+    // SAFETY: `Matrix::new` has checked that all elements of x and y lie in their slices, and the
+    // assertion above that out has m rows of n; out is borrowed exclusively.
     unsafe {
         gemm::gemm(
             m,

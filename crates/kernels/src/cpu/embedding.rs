@@ -1,4 +1,4 @@
-//! Kernels of the ops of `millstream_ops::embed`.
+//! Kernels of the ops in `millstream_ops::embedding`.
 
 use anyhow::{Result, ensure};
 
@@ -11,16 +11,16 @@ use crate::context::{KernelCtx, RawTensor};
 pub(crate) const KERNELS: &[Kernel] =
     &[("embedding", embedding), ("embedding_dense_backward", backward)];
 
-/// The numbers of rows, checked.
+/// Returns the row numbers after checking them.
 ///
 /// # Safety
 /// `indices` is an operand of the call.
 ///
 /// # Errors
-/// A number that no row has.
+/// Fails if a row number is out of range.
 unsafe fn rows(indices: RawTensor<'_>, rows: usize) -> Result<Vec<usize>> {
     let mut numbers = vec![0i64; indices.numel()];
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { Sequence::new(indices) }.load(0, &mut numbers);
     let check = |(at, number): (usize, i64)| match usize::try_from(number) {
         Ok(row) if row < rows => Ok(row),
@@ -29,15 +29,15 @@ unsafe fn rows(indices: RawTensor<'_>, rows: usize) -> Result<Vec<usize>> {
     numbers.into_iter().enumerate().map(check).collect()
 }
 
-/// `embedding(weight, indices; ..)`. Elements are moved through the type they are computed in,
-/// which holds each of them.
+/// `embedding(weight, indices; ..)`. Elements are copied through the type of computations, which
+/// holds every value.
 fn embedding(ctx: &KernelCtx<'_>) -> Result<()> {
     let (weight, indices, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let &[count, columns] = weight.shape else {
         anyhow::bail!("{weight:?}: schema and kernel disagree");
     };
     ensure!(out.numel() == indices.numel() * columns, "{out:?}: schema and kernel disagree");
-    // SAFETY: operands of the call; the one that is stored to is its output, and each row is
+    // SAFETY: operands of the call; only its output is written, and each row is
     // stored by one thread.
     let (rows, from, to) =
         unsafe { (rows(indices, count)?, Sequence::new(weight), Sequence::new(out)) };
@@ -65,13 +65,13 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let scale = ctx.attrs().bool("scale_grad_by_freq")?.unwrap_or(false);
     // SAFETY: an operand of the call.
     let rows = unsafe { rows(indices, count)? };
-    // Sorted by row, and by place within one, so that each row finds its gradients in order.
+    // Sorted by row, then by position: each row finds its gradients in the order of the indices.
     let mut order: Vec<(usize, usize)> = rows.into_iter().zip(0..).collect();
     order.retain(|&(row, _)| row as i64 != padding);
     order.sort_unstable();
     let at_once = (BLOCK / columns.max(1)).max(1);
     reals!(grad.dtype, T => {
-        // SAFETY: operands of the call; the one that is stored to is its output, and each row is
+        // SAFETY: operands of the call; only its output is written, and each row is
         // stored by one thread.
         let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
         ctx.for_each(count.div_ceil(at_once), |task| {
@@ -82,8 +82,8 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
                 let taken = order[next..].iter().take_while(|(r, _)| *r == row).count();
                 let factor = if scale { T::ONE / taken as T } else { T::ONE };
                 sum.fill(T::ZERO);
-                for &(_, place) in &order[next..next + taken] {
-                    from.load(place * columns, &mut one);
+                for &(_, position) in &order[next..next + taken] {
+                    from.load(position * columns, &mut one);
                     for (sum, &v) in sum.iter_mut().zip(&one) {
                         *sum += v * factor;
                     }

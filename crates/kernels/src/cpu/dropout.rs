@@ -1,4 +1,4 @@
-//! Kernels of the ops of `millstream_ops::random`.
+//! Kernels of the ops in `millstream_ops::dropout`.
 
 use anyhow::{Context, Result};
 
@@ -7,16 +7,16 @@ use super::copy::convert;
 use super::element::{Bool, Element};
 use super::real::reals;
 use super::strided::{BLOCK, CHUNK, Loop};
-use super::walk::Order;
+use super::traversal::Order;
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] =
     &[("native_dropout", dropout), ("native_dropout_backward", backward)];
 
-/// `native_dropout(x; p, train)`, where nothing is dropped.
+/// `native_dropout(x; p, train)`, which drops nothing.
 fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out, mask) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    // SAFETY: operands of the call, of which the last two are its outputs.
+    // SAFETY: operands of the call; the last two are its outputs.
     let all = unsafe {
         convert(ctx, x, out)?;
         Loop::new(mask.shape, [mask], Order::Any)
@@ -37,8 +37,8 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `native_dropout_backward(grad, mask; scale)`.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, mask, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    let scale = ctx.attrs().float("scale")?.context("scale: expected, and not given")?;
-    // SAFETY: operands of the call, of which the last is its output.
+    let scale = ctx.attrs().float("scale")?.context("scale: missing; this argument is required")?;
+    // SAFETY: operands of the call; the last is its output.
     let all = unsafe { Loop::new(out.shape, [grad, mask, out], Order::Any) }?;
     reals!(out.dtype, T => {
         let buffers = |_| [[T::ZERO; CHUNK]; 2];

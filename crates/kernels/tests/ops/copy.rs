@@ -1,4 +1,4 @@
-//! copy, cast, fill.
+//! `copy`, `cast` and `fill`.
 
 use millstream_types::{AttrValue, Attrs, DType};
 
@@ -42,7 +42,7 @@ fn floats_to_integers() {
 
 #[test]
 fn copy_keeps_every_bit() {
-    // Signalling NaNs, which a conversion to and fro would change.
+    // Signalling NaNs, which a conversion and its reversal would change.
     for (dtype, words) in [
         (DType::F16, [0x7C01, 0xFC01, 0x0001, 0x8000]),
         (DType::BF16, [0x7F81, 0xFF81, 0x0001, 0x8000]),
@@ -95,7 +95,7 @@ fn fill_rounds_once_and_takes_special_values() {
         let x = Tensor::unwritten(dtype, millstream_types::Layout::contiguous(&[]).unwrap());
         one("fill", &[&x], &Attrs::new().with("value", value)).get(&[])
     };
-    // Through f64 this would round to an even f64 first and then down.
+    // By way of f64, this value would round twice: up to an even f64, then down.
     let odd = (1 << 62) + (1 << 38) + 1;
     assert_eq!(fill(DType::F32, AttrValue::Int(odd)), Float((odd as f32).into()));
     assert_eq!(fill(DType::F32, AttrValue::Float(f64::NAN)), Float(f64::NAN));
@@ -106,7 +106,7 @@ fn fill_rounds_once_and_takes_special_values() {
 }
 
 #[test]
-fn fill_of_a_tensor_that_repeats_elements() {
+fn fill_of_overlapping_elements() {
     let memory = Tensor::ints(DType::I32, &[6], &[0]);
     let attrs = Attrs::new().with("value", 7);
     call_on("fill", &[&memory.view(&[1000, 2], &[0, 1], 1)], &attrs, 4).unwrap();

@@ -1,13 +1,13 @@
-//! Kernels of the ops that put elements in another place.
+//! Kernels of flips, rolls and triangles.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::dimension;
-use millstream_ops::shift::rolled;
+use millstream_ops::rearrange::roll_start;
 
 use super::Kernel;
 use super::element::{Element, moved};
+use super::indexed::{Axis, even, gather, in_chunks, step};
 use super::memory::bits;
-use super::picked::{Axis, even, in_chunks, pick, step};
 use super::strided::{CHUNK, Sequence};
 use crate::context::KernelCtx;
 
@@ -20,20 +20,21 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("tril_", tril),
 ];
 
-/// The result's element `i` of dimension `k` is x's element `source(k, i)`.
+/// Copies element `source(k, i)` of dimension `k` of x to element `i` of the result, in every
+/// dimension; `None` keeps the order of the dimension.
 fn rearrange(ctx: &KernelCtx<'_>, source: impl Fn(usize, usize) -> Option<usize>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let agree = x.shape == out.shape && x.dtype == out.dtype;
     ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
     let axis = |(k, &length): (usize, &usize)| {
         let step = step(&x, k);
-        let places: Option<Vec<usize>> = (0..length)
+        let offsets: Option<Vec<usize>> = (0..length)
             .map(|i| Some(source(k, i).filter(|&i| i < length)?.wrapping_mul(step)))
             .collect();
-        places.map_or_else(|| even(&x, k, length), Axis::Table)
+        offsets.map_or_else(|| even(&x, k, length), Axis::Table)
     };
-    // SAFETY: operands of the call, the second its output; the places are in range.
-    unsafe { pick(ctx, x, x.shape.iter().enumerate().map(axis), out) }
+    // SAFETY: operands of the call, the second its output; the offsets are in range.
+    unsafe { gather(ctx, x, x.shape.iter().enumerate().map(axis), out) }
 }
 
 /// `flip(x; dims)`.
@@ -49,20 +50,21 @@ fn flip(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `roll(x; shifts, dims)`.
 fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
     let x = ctx.operand(0)?;
-    let shifts = ctx.attrs().ints("shifts")?.context("shifts: expected, and not given")?;
+    let shifts =
+        ctx.attrs().ints("shifts")?.context("shifts: missing; this argument is required")?;
     let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
     if dims.is_empty() {
-        return roll_as_row(ctx, rolled(x.numel(), shifts[0]));
+        return roll_as_row(ctx, roll_start(x.numel(), shifts[0]));
     }
     let mut starts = vec![0; x.shape.len()];
     for (&dim, &shift) in dims.iter().zip(&shifts) {
         let dim = dimension(dim, x.shape.len())?;
-        starts[dim] = (starts[dim] + rolled(x.shape[dim], shift)) % x.shape[dim].max(1);
+        starts[dim] = (starts[dim] + roll_start(x.shape[dim], shift)) % x.shape[dim].max(1);
     }
     rearrange(ctx, |k, i| (starts[k] > 0).then(|| (starts[k] + i) % x.shape[k]))
 }
 
-/// Copies the elements in row-major order from number `start` on, then those before it.
+/// Copies the elements from number `start` on in row-major order, then the elements before it.
 fn roll_as_row(ctx: &KernelCtx<'_>, start: usize) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
@@ -92,8 +94,8 @@ fn tril(ctx: &KernelCtx<'_>) -> Result<()> {
     triangle(ctx, |across, diagonal| across <= diagonal)
 }
 
-/// Keeps the elements of each matrix of which `keeps`, given the column less the row and the
-/// diagonal, says so; the others become zero. The result is the last operand, perhaps x itself.
+/// Keeps the elements of each matrix for which `keeps(column - row, diagonal)` is true and sets the
+/// others to zero. The result is the last operand, which may be x itself.
 fn triangle(ctx: &KernelCtx<'_>, keeps: impl Fn(i64, i64) -> bool + Sync + Send) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(ctx.operands() - 1)?);
     let diagonal = ctx.attrs().int("diagonal")?.unwrap_or(0);
@@ -102,8 +104,8 @@ fn triangle(ctx: &KernelCtx<'_>, keeps: impl Fn(i64, i64) -> bool + Sync + Send)
     };
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
     let count = x.numel();
-    // SAFETY: operands of the call; the last is its output or x itself, which the schema refuses
-    // if it names an element twice, and blocks of it are disjoint.
+    // SAFETY: operands of the call; the last is its output, or x itself, which does not overlap
+    // itself, as the schema checks. Blocks of it are disjoint.
     let (from, to) = unsafe { (Sequence::new(bits(&x)), Sequence::new(bits(&out))) };
     moved!(x.dtype, T => {
         in_chunks(ctx, count, || [<T as Element>::ZERO; CHUNK], |buffer, at, part| {

@@ -1,15 +1,15 @@
-//! Sorting.
+//! Sorting and top-k.
 //!
 //! | op | results |
 //! |---|---|
-//! | `sort(x; dim=-1, descending=false, stable)` | the elements in order, and where they were |
-//! | `argsort(x; dim=-1, descending=false, stable)` | where they were |
-//! | `topk(x; k, dim=-1, largest=true, sorted=true)` | the first k of them, and where they were |
+//! | `sort(x; dim=-1, descending=false, stable)` | the sorted elements, and their indices in x |
+//! | `argsort(x; dim=-1, descending=false, stable)` | the indices alone |
+//! | `topk(x; k, dim=-1, largest=true, sorted=true)` | the first k elements, and their indices |
 //!
-//! NaN counts as greater than all else. Sorted, equal elements keep their order, whether `stable` asks
-//! for it or not. `topk` gives its results in order always; which of equal elements it takes, and in what
-//! order, is the kernel's choice: the host's leaves ties as PyTorch's does there, a CUDA device's takes the
-//! lower index first in lines of over 1024 elements, and in shorter ones does as the host's.
+//! NaN is greater than every number. Sorting is always stable. `topk` always returns sorted
+//! elements. The kernel decides which of equal elements `topk` selects, and in which order. The CPU
+//! kernel breaks ties as PyTorch does on the CPU. The CUDA kernel takes the lower index first in
+//! lines of over 1024 elements; in shorter lines it breaks ties as the CPU kernel does.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.sort.html>.
 
@@ -23,16 +23,16 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[SORT, ARGSORT, TOPK];
 
-const DIM: ArgDoc = arg("dim", "the dimension to sort along; the last unless given");
+const DIM: ArgDoc = arg("dim", "the dimension to sort along; default the last");
 
 const SORT: Def = Def {
     name: "sort",
-    summary: "the elements in order along a dimension, and the indices that they had",
+    summary: "the elements sorted along a dimension, and their indices in x",
     inputs: &[arg("x", "any shape")],
     attrs: &[
         DIM,
-        arg("descending", "the greatest first; false unless given"),
-        arg("stable", "means nothing: equal elements always keep their order"),
+        arg("descending", "greatest first; default false"),
+        arg("stable", "ignored: the sort is always stable"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -43,7 +43,7 @@ const SORT: Def = Def {
 
 const ARGSORT: Def = Def {
     name: "argsort",
-    summary: "the indices that the elements in order along a dimension had",
+    summary: "the indices in x of the elements sorted along a dimension",
     rule: |call| {
         let [_, indices] = sorted(call)?;
         Ok(Signature::reads(1, indices))
@@ -51,7 +51,7 @@ const ARGSORT: Def = Def {
     ..SORT
 };
 
-/// Values and indices of a sort.
+/// Returns the values and indices of a sort.
 fn sorted(call: CallSpec<'_>) -> Result<[TensorSpec; 2]> {
     let x = &call.inputs[0];
     dimension(call.attrs.int("dim")?.unwrap_or(-1), x.layout.rank())?;
@@ -71,13 +71,13 @@ fn pair(values: TensorSpec, indices: TensorSpec) -> Signature {
 
 const TOPK: Def = Def {
     name: "topk",
-    summary: "the k greatest or least elements along a dimension, and the indices that they had",
+    summary: "the k greatest or least elements along a dimension, and their indices in x",
     inputs: &[arg("x", "any shape; not bool")],
     attrs: &[
-        arg("k", "how many, at most the dimension's length"),
+        arg("k", "the number of elements, at most the dimension's length"),
         DIM,
-        arg("largest", "the greatest, or else the least; true unless given"),
-        arg("sorted", "means nothing: they are always given in order"),
+        arg("largest", "the greatest instead of the least; default true"),
+        arg("sorted", "ignored: the results are always sorted"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -94,7 +94,7 @@ const TOPK: Def = Def {
         let count =
             count.ok_or_else(|| refused("topk", format!("k: expected 0 to {length}, got {k}")))?;
         let mut shape = Dims::from_slice(x.shape());
-        // A tensor of no dimensions is its own greatest element, whatever k is.
+        // A tensor without dimensions is its own extremum, whatever k is.
         if let Some(length) = shape.get_mut(dim) {
             *length = count;
         }

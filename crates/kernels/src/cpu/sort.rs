@@ -1,5 +1,5 @@
-//! Kernels of `sort`, `argsort` and `topk`: each row along the dimension is ordered on its own, by
-//! value and then by index; `topk` leaves ties as PyTorch does ([`selection`](super::selection)).
+//! Kernels of `sort`, `argsort` and `topk`, by row along the dimension. Rows are sorted by value,
+//! then by index; `topk` breaks ties as PyTorch does ([`partial_sort`](super::partial_sort)).
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use millstream_types::{Dims, Layout};
 use super::Kernel;
 use super::element::{Element, compute};
 use super::memory::view;
-use super::selection;
+use super::partial_sort;
 use super::strided::{BLOCK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
@@ -18,7 +18,7 @@ pub(crate) const KERNELS: &[Kernel] = &[("sort", sort), ("argsort", argsort), ("
 
 /// A type that elements are compared in.
 trait Compare: Element {
-    /// NaN is greater than all else; zeros of either sign are equal.
+    /// Compares two elements: NaN is greater than every number; zeros of either sign are equal.
     fn compare(self, other: Self) -> Ordering;
 }
 
@@ -41,7 +41,7 @@ macro_rules! compare_floats {
 
 compare_floats! { f32 f64 }
 
-/// The operand with the dimension that is sorted along as its last.
+/// Returns the layout with the sorted dimension last.
 fn rows(x: &RawTensor<'_>, dim: usize) -> Result<Layout> {
     let (mut shape, mut strides) = (Dims::from_slice(x.shape), Dims::from_slice(x.strides));
     let (length, stride) = match x.shape.len() {
@@ -53,17 +53,17 @@ fn rows(x: &RawTensor<'_>, dim: usize) -> Result<Layout> {
     Ok(Layout::strided(&shape, &strides, 0)?)
 }
 
-/// How ties are broken.
+/// The order of equal elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ties {
     /// The lower index comes first.
     ByIndex,
-    /// As PyTorch's `topk` leaves them.
+    /// The order of PyTorch's `topk`.
     Selected,
 }
 
-/// Puts the first elements of each row in order into the results, as many as these are long.
-fn order(
+/// Stores the first elements of each sorted row, as many as the results hold.
+fn sort_rows(
     ctx: &KernelCtx<'_>,
     values: Option<RawTensor<'_>>,
     indices: RawTensor<'_>,
@@ -85,7 +85,7 @@ fn order(
     let count = from.numel() / length;
     let values_rows = values.map(|v| rows(&v, dim)).transpose()?;
     let values = values.as_ref().zip(values_rows.as_ref()).map(|(v, layout)| view(v, layout));
-    // SAFETY: operands of the call, all but the first its outputs; rows of them are disjoint.
+    // SAFETY: operands of the call, all but the first its outputs; their rows are disjoint.
     let (elements, indices, values) = unsafe {
         let (x, indices) = (view(&x, &from), view(&indices, &to));
         (Sequence::new(x), Sequence::new(indices), values.map(|v| Sequence::new(v)))
@@ -94,26 +94,26 @@ fn order(
     compute!(x.dtype, T => {
         ctx.for_each(count.div_ceil(block), |number| {
             let mut row = vec![<T as Element>::ZERO; length];
-            let mut places = Vec::with_capacity(length);
+            let mut order = Vec::with_capacity(length);
             for at in number * block..count.min((number + 1) * block) {
                 elements.load(at * length, &mut row);
-                places.clear();
-                places.extend(0..length as i64);
+                order.clear();
+                order.extend(0..length as i64);
                 let by_value = |&a: &i64, &b: &i64| {
                     let (x, y) = (row[a as usize], row[b as usize]);
                     if descending { y.compare(x) } else { x.compare(y) }
                 };
                 match ties {
-                    Ties::ByIndex => places.sort_by(by_value),
+                    Ties::ByIndex => order.sort_by(by_value),
                     Ties::Selected => {
                         let before = |a: &i64, b: &i64| by_value(a, b) == Ordering::Less;
-                        selection::first(&mut places, kept, true, before);
-                        places.truncate(kept);
+                        partial_sort::partial_sort(&mut order, kept, true, before);
+                        order.truncate(kept);
                     }
                 }
-                indices.store(at * kept, &places);
+                indices.store(at * kept, &order);
                 if let Some(values) = &values {
-                    let sorted: Vec<T> = places.iter().map(|&k| row[k as usize]).collect();
+                    let sorted: Vec<T> = order.iter().map(|&k| row[k as usize]).collect();
                     values.store(at * kept, &sorted);
                 }
             }
@@ -125,17 +125,17 @@ fn order(
 /// `sort(x; dim, descending, stable)`.
 fn sort(ctx: &KernelCtx<'_>) -> Result<()> {
     let descending = ctx.attrs().bool("descending")?.unwrap_or(false);
-    order(ctx, Some(ctx.operand(1)?), ctx.operand(2)?, descending, Ties::ByIndex)
+    sort_rows(ctx, Some(ctx.operand(1)?), ctx.operand(2)?, descending, Ties::ByIndex)
 }
 
 /// `argsort(x; dim, descending, stable)`.
 fn argsort(ctx: &KernelCtx<'_>) -> Result<()> {
     let descending = ctx.attrs().bool("descending")?.unwrap_or(false);
-    order(ctx, None, ctx.operand(1)?, descending, Ties::ByIndex)
+    sort_rows(ctx, None, ctx.operand(1)?, descending, Ties::ByIndex)
 }
 
 /// `topk(x; k, dim, largest, sorted)`.
 fn topk(ctx: &KernelCtx<'_>) -> Result<()> {
     let largest = ctx.attrs().bool("largest")?.unwrap_or(true);
-    order(ctx, Some(ctx.operand(1)?), ctx.operand(2)?, largest, Ties::Selected)
+    sort_rows(ctx, Some(ctx.operand(1)?), ctx.operand(2)?, largest, Ties::Selected)
 }

@@ -1,10 +1,10 @@
-//! sum.
+//! `sum`, and the independence of all reductions from the number of threads.
 
 use millstream_types::{Attrs, DType};
 
 use crate::support::*;
 
-/// The sum over the named dimensions, element by element.
+/// Returns the sum over some dimensions, element by element.
 fn reference(x: &Tensor, dims: &[usize], keep: bool, dtype: DType, index: &[usize]) -> Num {
     let mut total = if dtype.is_float() { Float(0.0) } else { Int(0) };
     for full in indices(x.shape()) {
@@ -50,7 +50,7 @@ fn check(x: &Tensor, dims: Option<Vec<i64>>, keep: bool, dtype: Option<DType>) {
 
 #[test]
 fn dtypes_dims_and_layouts() {
-    // Small whole numbers, so that every order of adding gives the same.
+    // Small whole numbers: every order of additions gives the same sum.
     let small: Vec<Num> = (-7..9).map(Int).collect();
     for dtype in DType::ALL {
         for layout in layouts(&[3, 4, 5]) {
@@ -78,7 +78,7 @@ fn result_into_strided_output() {
 }
 
 #[test]
-fn nothing_scalars_and_repeats() {
+fn empty_scalar_and_overlapping_operands() {
     check(&Tensor::floats(DType::F32, &[], &[2.5]), None, false, None);
     check(&Tensor::floats(DType::F32, &[], &[2.5]), Some(vec![-1]), true, None);
     check(&Tensor::ints(DType::Bool, &[3], &[1]), None, false, None);
@@ -101,7 +101,7 @@ fn special_values_and_overflow() {
     assert_eq!(sum(DType::F32, &[1.0, f64::NAN]), Float(f64::NAN));
     assert_eq!(sum(DType::F32, &[1.0, f64::INFINITY]), Float(f64::INFINITY));
     assert_eq!(sum(DType::F64, &[f64::INFINITY, f64::NEG_INFINITY]), Float(f64::NAN));
-    // The sum passes f16's largest value on the way, and comes back.
+    // The sum exceeds the largest f16 on the way and returns into its range.
     assert_eq!(sum(DType::F16, &[60000.0, 60000.0, -60000.0]), Float(59968.0 + 32.0));
     assert_eq!(sum(DType::F16, &[60000.0, 60000.0]), Float(f64::INFINITY));
     let x = Tensor::ints(DType::I64, &[2], &[i64::MAX, 1]);
@@ -118,7 +118,7 @@ fn uneven(count: usize) -> Vec<f64> {
 
 #[test]
 fn long_sums_are_accurate() {
-    // Five parts, the last not full; each way round, so that both gathering orders are used.
+    // Five parts, the last not full, in both layouts, so that both loading orders run.
     let length = 4 * millstream_ops::reduce::SUM_PART + 1001;
     let values = uneven(length * 3);
     let x = Tensor::floats(DType::F32, &[length, 3], &values);
@@ -138,12 +138,12 @@ fn long_sums_are_accurate() {
             let (exact, size): (f64, f64) = (all.iter().sum(), all.iter().map(|v| v.abs()).sum());
             let Float(got) = got.get(&[column]) else { panic!("a float") };
             // Higham's bound for pairwise sums: the unit roundoff times the number of levels (32
-            // within a lane, then the tree) times the sum of magnitudes.
+            // within a SIMD lane, then the tree) times the sum of magnitudes.
             let bound = f64::from(f32::EPSILON) / 2.0 * (32.0 + 24.0) * size;
             assert!((got - exact).abs() <= bound, "{got} for {exact}");
         }
     }
-    // The order is fixed by the shape, so that it is the same for every layout.
+    // The shape alone fixes the order, so every layout gives the same sum.
     let one_way = one("sum", &[&x], &Attrs::new().with("dim", 0));
     for layout in layouts(&[length, 3]) {
         let other = one("sum", &[&x.relaid(layout)], &Attrs::new().with("dim", 0));
@@ -153,7 +153,7 @@ fn long_sums_are_accurate() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     let length = 3 * millstream_ops::reduce::SUM_PART + 5;
     for dtype in [DType::F32, DType::F64, DType::F16] {
         let x = Tensor::floats(dtype, &[length, 5], &uneven(length * 5));
@@ -171,7 +171,7 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit_of_any_reduction() {
+fn no_reduction_depends_on_threads() {
     let length = 2 * millstream_ops::reduce::SUM_PART + 5;
     let x = Tensor::floats(DType::F32, &[length, 17], &uneven(length * 17));
     for op in ["mean", "prod", "var", "linalg_vector_norm", "logsumexp", "amax", "argmin", "cumsum"]

@@ -1,19 +1,19 @@
-//! Pooling and its gradient.
+//! Pooling and its gradients.
 //!
 //! | op | results |
 //! |---|---|
-//! | `max_pool2d_with_indices(x; kernel_size, stride, padding, dilation, ceil_mode)` | the greatest of each window, and where it is |
-//! | `max_pool2d_with_indices_backward(grad, x, indices; ..)` | the gradient |
-//! | `avg_pool2d(x; kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)` | the mean of each window |
-//! | `avg_pool2d_backward(grad, x; ..)` | the gradient |
-//! | `_adaptive_avg_pool2d(x; output_size)` | the means of as many windows as asked for |
+//! | `max_pool2d_with_indices(x; …)` | the maximum of each window, and its index |
+//! | `max_pool2d_with_indices_backward(grad, x, indices; …)` | the gradient |
+//! | `avg_pool2d(x; …)` | the mean of each window |
+//! | `avg_pool2d_backward(grad, x; …)` | the gradient |
+//! | `_adaptive_avg_pool2d(x; output_size)` | the means of output_size windows that cover x |
 //! | `_adaptive_avg_pool2d_backward(grad, x)` | the gradient |
 //!
-//! x is `[n,c,h,w]` or `[c,h,w]`, of floats. Sizes are one number or two; the stride is the kernel
-//! size, padding 0 and dilation 1 unless given. With `ceil_mode` a window may begin inside and end
-//! outside. Indices number the places of an image row by row. NaN is greater than any number. Means
-//! are divided by the number of places, those of the padding included (`count_include_pad`, true
-//! unless given), or by `divisor_override`. Results keep the memory format.
+//! x is `[n,c,h,w]` or `[c,h,w]`, of floats. Sizes are one number or two. The stride defaults to
+//! the kernel size, padding to 0, dilation to 1. With `ceil_mode`, a window must begin inside of x
+//! and may end outside. Indices number the pixels of an image row by row. NaN is greater than any
+//! number. Means are divided by the number of elements, including the padding if
+//! `count_include_pad` (the default), or by `divisor_override`. Results keep the memory format.
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html>,
@@ -22,37 +22,37 @@
 use millstream_types::{Attrs, DType, Dims, Error, Result, TensorSpec};
 
 use crate::args::required;
+use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
-use crate::expect;
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-/// The largest kernel size, stride, padding or dilation.
+/// The greatest kernel size, stride, padding or dilation.
 const MOST: i64 = i32::MAX as i64;
 
 /// The windows of a pooling along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// The length of what is pooled.
+    /// The length of the input.
     pub length: usize,
-    /// How many windows there are.
+    /// The number of windows.
     pub count: usize,
-    /// Places in a window.
+    /// The number of elements in a window.
     pub kernel: usize,
-    /// From one window to the next.
+    /// The step between windows.
     pub stride: usize,
-    /// Places before the first.
+    /// The number of padded elements before the input.
     pub padding: usize,
-    /// From one place of a window to the next.
+    /// The step between elements of a window.
     pub dilation: usize,
 }
 
-/// The windows along both dimensions of places of a tensor of `shape`.
+/// Returns the windows along both spatial dimensions of a tensor of `shape`.
 ///
 /// # Errors
-/// Shapes or arguments that do not fit.
+/// Fails if shapes or arguments do not match.
 pub fn windows(attrs: &Attrs, shape: &[usize]) -> Result<[Windows; 2]> {
-    let lengths = places(shape)?;
+    let lengths = spatial_lengths(shape)?;
     let kernel = required("kernel_size", pair(attrs, "kernel_size", 1)?)?;
     let stride = pair(attrs, "stride", 1)?.unwrap_or(kernel);
     let padding = pair(attrs, "padding", 0)?.unwrap_or([0; 2]);
@@ -69,37 +69,39 @@ pub fn windows(attrs: &Attrs, shape: &[usize]) -> Result<[Windows; 2]> {
     for w in &mut windows {
         let reach = (w.kernel as i128 - 1) * w.dilation as i128 + 1;
         if w.padding as i128 > reach / 2 {
-            let message = format!("padding: expected at most half a window, got {}", w.padding);
+            let message =
+                format!("padding: expected at most half the window size, got {}", w.padding);
             return Err(Error::Invalid { what: "argument", message });
         }
         let (stride, end) = (w.stride as i128, w.length as i128 + w.padding as i128);
         let room = end + w.padding as i128 - reach + if ceil { stride - 1 } else { 0 };
         let mut count = if room < 0 { 0 } else { room / stride + 1 };
-        // The last window has to begin inside.
+        // The last window must begin inside.
         if ceil && (count - 1) * stride >= end {
             count -= 1;
         }
         w.count = usize::try_from(count).unwrap_or(0);
         if w.count == 0 {
-            let message = format!("{shape:?} has no room for a window of {kernel:?}");
+            let message =
+                format!("no room for a window of {kernel:?} in {shape:?}; use a smaller one");
             return Err(Error::Invalid { what: "shape", message });
         }
     }
     Ok(windows)
 }
 
-/// The two dimensions of places.
-fn places(shape: &[usize]) -> Result<[usize; 2]> {
+/// Returns the two spatial lengths.
+fn spatial_lengths(shape: &[usize]) -> Result<[usize; 2]> {
     match *shape {
         [_, h, w] | [_, _, h, w] if h > 0 && w > 0 => Ok([h, w]),
         _ => Err(Error::Invalid {
             what: "shape",
-            message: format!("expected [n,c,h,w] or [c,h,w] with places, got {shape:?}"),
+            message: format!("expected [n,c,h,w] or [c,h,w] with h and w above 0, got {shape:?}"),
         }),
     }
 }
 
-/// An argument of one number or two; an empty list counts as not there.
+/// Returns an argument of one number or two; an empty list counts as absent.
 fn pair(attrs: &Attrs, name: &str, least: i64) -> Result<Option<[usize; 2]>> {
     let Some(given) = attrs.ints(name)?.filter(|given| !given.is_empty()) else { return Ok(None) };
     let (a, b) = match given[..] {
@@ -115,29 +117,28 @@ fn pair(attrs: &Attrs, name: &str, least: i64) -> Result<Option<[usize; 2]>> {
 }
 
 const X: ArgDoc = arg("x", "[n,c,h,w] or [c,h,w]");
-const GRAD: ArgDoc = arg("grad", "the gradient of the result, of its shape");
-const KERNEL: ArgDoc = arg("kernel_size", "places in a window: one number or two");
-const STRIDE: ArgDoc =
-    arg("stride", "places from one window to the next; kernel_size unless given");
-const PADDING: ArgDoc = arg("padding", "places on both sides; 0 unless given");
-const DILATION: ArgDoc = arg("dilation", "places from one of a window to the next; 1 unless given");
-const CEIL: ArgDoc = arg("ceil_mode", "whether windows may end outside; false unless given");
-const COUNT: ArgDoc = arg("count_include_pad", "whether padding counts; true unless given");
+const GRAD: ArgDoc = arg("grad", "the gradient of the result");
+const KERNEL: ArgDoc = arg("kernel_size", "the size of a window: one number or two");
+const STRIDE: ArgDoc = arg("stride", "the step between windows; default kernel_size");
+const PADDING: ArgDoc = arg("padding", "elements added on both sides; default 0");
+const DILATION: ArgDoc = arg("dilation", "the step between elements of a window; default 1");
+const CEIL: ArgDoc = arg("ceil_mode", "whether windows may end outside of x; default false");
+const COUNT: ArgDoc = arg("count_include_pad", "whether means count the padding; default true");
 const DIVISOR: ArgDoc =
-    arg("divisor_override", "divides the sums; the number of places unless given");
+    arg("divisor_override", "the divisor of the sums; default the number of elements");
 const MAX: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, DILATION, CEIL];
 const AVG: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, CEIL, COUNT, DIVISOR];
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "max_pool2d_with_indices",
-        summary: "the greatest element of each window, and its place",
+        summary: "the maximum of each window, and its index",
         inputs: &[X],
         attrs: MAX,
         arity: Arity::Listed,
         rule: |call| {
             let x = &call.inputs[0];
-            expect::floats("max_pool2d_with_indices", x)?;
+            checks::floats("max_pool2d_with_indices", x)?;
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
             let mut signature = Signature::reads(1, result(x, x.dtype, &shape)?);
             signature.outputs.push(OutputSpec::Fresh(result(x, DType::I64, &shape)?));
@@ -147,14 +148,14 @@ pub(crate) const OPS: &[Def] = &[
     Def {
         name: "max_pool2d_with_indices_backward",
         summary: "the gradient of max_pool2d_with_indices",
-        inputs: &[GRAD, X, arg("indices", "the places, as given by the op")],
+        inputs: &[GRAD, X, arg("indices", "the indices, as returned by the op")],
         attrs: MAX,
         arity: Arity::Listed,
         rule: |call| {
             let op = "max_pool2d_with_indices_backward";
             let x = &call.inputs[1];
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
-            expect::like(op, "indices", Some(&call.inputs[2]), DType::I64, &shape)?;
+            checks::dtype_and_shape(op, "indices", Some(&call.inputs[2]), DType::I64, &shape)?;
             backward(op, call, &shape)
         },
     },
@@ -166,7 +167,7 @@ pub(crate) const OPS: &[Def] = &[
         arity: Arity::Listed,
         rule: |call| {
             let x = &call.inputs[0];
-            expect::floats("avg_pool2d", x)?;
+            checks::floats("avg_pool2d", x)?;
             average("avg_pool2d", call.attrs)?;
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
             Ok(Signature::reads(1, result(x, x.dtype, &shape)?))
@@ -187,14 +188,14 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "_adaptive_avg_pool2d",
-        summary: "the means of windows, as many as asked for",
+        summary: "the means of output_size windows that cover x",
         inputs: &[X],
-        attrs: &[arg("output_size", "how many windows: one number or two")],
+        attrs: &[arg("output_size", "the number of windows: one number or two")],
         arity: Arity::Listed,
         rule: |call| {
             let x = &call.inputs[0];
-            expect::floats("_adaptive_avg_pool2d", x)?;
-            places(x.shape())?;
+            checks::floats("_adaptive_avg_pool2d", x)?;
+            spatial_lengths(x.shape())?;
             let size = required("output_size", pair(call.attrs, "output_size", 0)?)?;
             Ok(Signature::reads(1, result(x, x.dtype, &pooled(x, size))?))
         },
@@ -207,14 +208,14 @@ pub(crate) const OPS: &[Def] = &[
         arity: Arity::Listed,
         rule: |call| {
             let (grad, x) = (&call.inputs[0], &call.inputs[1]);
-            let size = places(grad.shape())?;
-            places(x.shape())?;
+            let size = spatial_lengths(grad.shape())?;
+            spatial_lengths(x.shape())?;
             backward("_adaptive_avg_pool2d_backward", call, &pooled(x, size))
         },
     },
 ];
 
-/// x's shape with other places.
+/// Returns the shape of x with other spatial lengths.
 fn pooled(x: &TensorSpec, size: [usize; 2]) -> Dims {
     let mut shape = Dims::from_slice(x.shape());
     let rank = shape.len();
@@ -229,14 +230,14 @@ fn result(x: &TensorSpec, dtype: DType, shape: &[usize]) -> Result<TensorSpec> {
 fn average(op: &str, attrs: &Attrs) -> Result<()> {
     attrs.bool("count_include_pad")?;
     match attrs.int("divisor_override")? {
-        Some(0) => Err(refused(op, "divisor_override: expected anything but 0")),
+        Some(0) => Err(refused(op, "divisor_override: expected a number other than 0, got 0")),
         _ => Ok(()),
     }
 }
 
 fn backward(op: &str, call: CallSpec<'_>, shape: &[usize]) -> Result<Signature> {
     let (grad, x) = (&call.inputs[0], &call.inputs[1]);
-    expect::floats(op, x)?;
-    expect::like(op, "grad", Some(grad), x.dtype, shape)?;
+    checks::floats(op, x)?;
+    checks::dtype_and_shape(op, "grad", Some(grad), x.dtype, shape)?;
     Ok(Signature::reads(call.inputs.len(), result(x, x.dtype, x.shape())?))
 }

@@ -1,10 +1,10 @@
-//! The dtype that two tensors are computed in.
+//! Type promotion: the common dtype of tensors and scalars.
 
 use millstream_types::DType;
 
 use crate::args::Scalar;
 
-/// Bool below integers below floats.
+/// Returns the category: bool < integers < floats.
 fn category(dtype: DType) -> u8 {
     if dtype.is_float() {
         2
@@ -15,10 +15,10 @@ fn category(dtype: DType) -> u8 {
     }
 }
 
-/// The dtype that two tensors, each given by dtype and number of dimensions, promote to.
+/// Returns the dtype that two tensors, each given by dtype and number of dimensions, promote to.
 ///
-/// A tensor of no dimensions counts, beside one that has some, only if it is of a higher category
-/// (bool < integers < floats): `i8[3] + i64[]` is i8, `i8[3] + f32[]` is f32.
+/// Beside a tensor with dimensions, one without counts only if its category is higher (bool <
+/// integers < floats): `i8[3] + i64[]` is i8, `i8[3] + f32[]` is f32.
 ///
 /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
 pub fn result_dtype(a: (DType, usize), b: (DType, usize)) -> DType {
@@ -30,9 +30,9 @@ pub fn result_dtype(a: (DType, usize), b: (DType, usize)) -> DType {
     if category(scalar) > category(full) { full.promote(scalar) } else { full }
 }
 
-/// The dtype that any number of tensors, each given by dtype and number of dimensions, and numbers
-/// promote to: [`result_dtype`] for more than two. Numbers count like tensors of no dimensions, but
-/// below them; a fractional one is for this purpose f32, a whole one i64.
+/// Returns the dtype that any number of tensors, each given by dtype and number of dimensions, and
+/// scalars promote to: [`result_dtype`] for more than two. Scalars count like tensors without
+/// dimensions, at a lower priority; a fractional one counts as f32, a whole one as i64.
 pub fn common_dtype(
     tensors: impl IntoIterator<Item = (DType, usize)>,
     numbers: impl IntoIterator<Item = Scalar>,
@@ -60,14 +60,14 @@ pub fn common_dtype(
     over(full, over(single, number)).unwrap_or(DType::Bool)
 }
 
-/// The dtype in which functions with fractional results are computed: f32 for integers and bool.
+/// Returns the dtype of functions with fractional results: f32 for integers and bool.
 pub fn floating(dtype: DType) -> DType {
     if dtype.is_float() { dtype } else { DType::F32 }
 }
 
-/// Whether values of dtype `from` may be stored in place in a tensor of dtype `to`: floats do not
-/// go into integers, and nothing but bool goes into bool. A narrower dtype of the same category is
-/// fine.
+/// Returns whether an in-place op may store values of dtype `from` in a tensor of dtype `to`.
+/// Floats do not go into integers, and only bool goes into bool. A narrower dtype of the same
+/// category is allowed.
 ///
 /// Source: the documentation of `torch.can_cast`,
 /// <https://docs.pytorch.org/docs/stable/generated/torch.can_cast.html>.

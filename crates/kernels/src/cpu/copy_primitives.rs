@@ -1,4 +1,4 @@
-//! What [`parts`](crate::parts) does its ops with on the host.
+//! The copies and fills on the host that the ops of [`parts`](crate::parts) are built from.
 
 use anyhow::Result;
 use millstream_ops::args::Scalar;
@@ -10,7 +10,7 @@ use crate::parts::Hands;
 pub(crate) const HANDS: Hands = Hands { copy, set: fill };
 
 fn copy(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_>) -> Result<()> {
-    // SAFETY: views of operands of the call, of which the second is part of its output and apart from
+    // SAFETY: views of operands of the call; the second is part of its output and does not overlap
     // the first.
     unsafe { convert(ctx, from, to) }
 }

@@ -1,48 +1,48 @@
-//! The order in which strided tensors are walked: rows of equal steps.
+//! Traversals: the order in which loops visit strided tensors, in rows of equal steps.
 
 use millstream_types::layout::numel;
 use smallvec::SmallVec;
 
-/// In which order a walk visits the elements of its shape.
+/// The order in which a traversal visits the elements of its shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Row-major.
     RowMajor,
-    /// Any; the last operand's smallest steps innermost.
+    /// Any order; the smallest steps of the last operand are innermost.
     Any,
 }
 
-/// One dimension of a walk over `N` operands.
+/// One dimension of a traversal over `N` operands.
 #[derive(Clone, Copy)]
 struct Dim<const N: usize> {
     length: usize,
-    /// The distance in bytes from one element to the next, for each operand.
+    /// The step in bytes between neighbouring elements, for each operand.
     steps: [usize; N],
 }
 
-/// A row: where it begins in each operand, in bytes from the operand's first element; the steps
-/// along it in bytes; and its length.
+/// A row: its offset in each operand in bytes from the operand's first element, the steps along it
+/// in bytes, and its length.
 pub(crate) struct Row<const N: usize> {
     pub(crate) offsets: [usize; N],
     pub(crate) steps: [usize; N],
     pub(crate) length: usize,
 }
 
-/// The positions of one shape in `N` operands, as few and as long rows as their strides allow.
-pub(crate) struct Walk<const N: usize> {
-    /// Outermost first; never empty. None has length 1 but a lone one.
+/// A traversal of one shape in `N` operands, in rows as few and as long as the strides allow.
+pub(crate) struct Traversal<const N: usize> {
+    /// Outermost first; never empty. A dimension has length 1 only if it is the only one.
     dims: SmallVec<[Dim<N>; 4]>,
     count: usize,
 }
 
-impl<const N: usize> Walk<N> {
-    /// A walk over `shape`; `dim(k)` gives the steps of dimension `k` in bytes, and is asked only
-    /// for dimensions longer than 1.
+impl<const N: usize> Traversal<N> {
+    /// Returns a traversal of `shape`. `dim(k)` returns the steps of dimension `k` in bytes and is
+    /// called only for dimensions longer than 1.
     pub(crate) fn new(
         shape: &[usize],
         mut dim: impl FnMut(usize) -> [usize; N],
         order: Order,
-    ) -> Walk<N> {
+    ) -> Traversal<N> {
         let count = numel(shape);
         let mut dims: SmallVec<[Dim<N>; 4]> = SmallVec::new();
         if count > 1 {
@@ -57,7 +57,7 @@ impl<const N: usize> Walk<N> {
                 std::cmp::Reverse(steps)
             });
         }
-        // A dimension whose every step spans the one inside it is one with it.
+        // An outer dimension that steps over exactly the inner one merges with it.
         let mut merged: SmallVec<[Dim<N>; 4]> = SmallVec::new();
         for inner in dims {
             match merged.last_mut() {
@@ -70,15 +70,15 @@ impl<const N: usize> Walk<N> {
         if merged.is_empty() {
             merged.push(Dim { length: 1, steps: [0; N] });
         }
-        Walk { dims: merged, count }
+        Traversal { dims: merged, count }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Visits the elements numbered `from` up to `to` in the walk's order, row by row.
+    /// Visits the elements from number `from` up to `to` in the order of the traversal, row by row.
     pub(crate) fn rows(&self, from: usize, to: usize, mut visit: impl FnMut(Row<N>)) {
         let to = to.min(self.count);
         if from >= to {
@@ -104,7 +104,8 @@ impl<const N: usize> Walk<N> {
             if left == 0 {
                 return;
             }
-            // To the start of the next row: back along this one, one on further out, with carry.
+            // Moves to the start of the next row: rewinds this one and increments the outer index,
+            // with carry.
             for (offset, step) in offsets.iter_mut().zip(steps) {
                 *offset -= index[inner] * step;
             }
@@ -131,9 +132,9 @@ impl<const N: usize> Walk<N> {
 mod tests {
     use super::*;
 
-    fn visited(walk: &Walk<1>, from: usize, to: usize) -> Vec<usize> {
+    fn visited(traversal: &Traversal<1>, from: usize, to: usize) -> Vec<usize> {
         let mut seen = Vec::new();
-        walk.rows(from, to, |row| {
+        traversal.rows(from, to, |row| {
             seen.extend((0..row.length).map(|i| row.offsets[0] + i * row.steps[0]));
         });
         seen
@@ -150,7 +151,7 @@ mod tests {
             (&[5], &[3]),
             (&[2, 0], &[1, 1]),
         ] {
-            let walk = Walk::new(shape, |k| [strides[k]], Order::RowMajor);
+            let traversal = Traversal::new(shape, |k| [strides[k]], Order::RowMajor);
             let mut expected = vec![0];
             for (&length, &stride) in shape.iter().zip(strides) {
                 expected = expected
@@ -158,11 +159,11 @@ mod tests {
                     .flat_map(|base| (0..length).map(move |i| base + i * stride))
                     .collect();
             }
-            assert_eq!(walk.count(), expected.len());
+            assert_eq!(traversal.count(), expected.len());
             for from in 0..=expected.len() {
                 for to in from..=expected.len() + 1 {
                     let end = to.min(expected.len());
-                    assert_eq!(visited(&walk, from, to), expected[from..end], "{shape:?}");
+                    assert_eq!(visited(&traversal, from, to), expected[from..end], "{shape:?}");
                 }
             }
         }
@@ -171,10 +172,10 @@ mod tests {
     #[test]
     fn dense_tensors_are_one_row_in_any_order() {
         let strides = [1, 2, 6];
-        let walk = Walk::new(&[2, 3, 4], |k| [strides[k]], Order::Any);
-        assert_eq!(visited(&walk, 0, 24), (0..24).collect::<Vec<_>>());
+        let traversal = Traversal::new(&[2, 3, 4], |k| [strides[k]], Order::Any);
+        assert_eq!(visited(&traversal, 0, 24), (0..24).collect::<Vec<_>>());
         let mut rows = 0;
-        walk.rows(0, 24, |_| rows += 1);
+        traversal.rows(0, 24, |_| rows += 1);
         assert_eq!(rows, 1);
     }
 }

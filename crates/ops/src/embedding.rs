@@ -1,38 +1,41 @@
-//! Rows of a table by number, and the gradient of that.
+//! Table lookup and its gradient.
 //!
 //! | op | result |
 //! |---|---|
-//! | `embedding(weight, indices; padding_idx, scale_grad_by_freq, sparse)` | row after row |
-//! | `embedding_dense_backward(grad, indices; num_weights, padding_idx=-1, scale_grad_by_freq)` | for each row, the sum of its gradients |
+//! | `embedding(weight, indices; …)` | the rows of weight at the indices |
+//! | `embedding_dense_backward(grad, indices; num_weights, …)` | the sum of the gradients of each row |
 //!
-//! Gradients are added in the order of the indices. The row `padding_idx` gets none; with
-//! `scale_grad_by_freq` a gradient is divided by how often its row was taken. A number out of range
-//! is an error of the kernel. `padding_idx` and the others do not matter for the rows taken.
+//! Gradients are added in the order of the indices. Row `padding_idx` gets none. With
+//! `scale_grad_by_freq`, the gradient of a row is divided by the number of its uses. The kernel
+//! fails on an index out of range. `padding_idx`, `scale_grad_by_freq` and `sparse` do not change
+//! the result of `embedding`.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html>.
 
 use millstream_types::{Dims, Result, TensorSpec};
 
 use crate::args::required;
+use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
-use crate::expect;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const INDICES: ArgDoc = arg("indices", "any shape, of i64 or i32");
-const PADDING: ArgDoc = arg("padding_idx", "the row that has no gradient; none (-1) unless given");
-const SCALE: ArgDoc =
-    arg("scale_grad_by_freq", "divide gradients by how often a row is taken; false unless given");
+const PADDING: ArgDoc = arg("padding_idx", "the row that gets no gradient; default -1, none");
+const SCALE: ArgDoc = arg(
+    "scale_grad_by_freq",
+    "divide the gradient of a row by the number of its uses; default false",
+);
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "embedding",
-        summary: "the rows of a table that indices name",
+        summary: "the rows of a table selected by indices",
         inputs: &[arg("weight", "[rows,columns]"), INDICES],
-        attrs: &[PADDING, SCALE, arg("sparse", "how a gradient is kept; false unless given")],
+        attrs: &[PADDING, SCALE, arg("sparse", "ignored: gradients are dense")],
         arity: Arity::Listed,
         rule: |call| {
             let (weight, indices) = (&call.inputs[0], &call.inputs[1]);
-            expect::indices("embedding", "indices", indices)?;
+            checks::index_dtype("embedding", "indices", indices)?;
             let &[_, columns] = weight.shape() else {
                 let message = format!("weight: expected two dimensions, got {}", weight.brief());
                 return Err(refused("embedding", message));
@@ -48,9 +51,9 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "embedding_dense_backward",
-        summary: "the gradient of embedding for its table",
-        inputs: &[arg("grad", "the gradient of the rows taken"), INDICES],
-        attrs: &[arg("num_weights", "the rows of the table"), PADDING, SCALE],
+        summary: "the gradient of embedding for weight",
+        inputs: &[arg("grad", "the gradient of the result"), INDICES],
+        attrs: &[arg("num_weights", "the number of rows of the table"), PADDING, SCALE],
         arity: Arity::Listed,
         rule: backward,
     },
@@ -59,12 +62,16 @@ pub(crate) const OPS: &[Def] = &[
 fn backward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "embedding_dense_backward";
     let (grad, indices) = (&call.inputs[0], &call.inputs[1]);
-    expect::floats(op, grad)?;
-    expect::indices(op, "indices", indices)?;
+    checks::floats(op, grad)?;
+    checks::index_dtype(op, "indices", indices)?;
     let columns = match grad.shape().split_last() {
         Some((&columns, rest)) if rest == indices.shape() => columns,
         _ => {
-            let message = format!("{} are no rows for {}", grad.brief(), indices.brief());
+            let message = format!(
+                "grad: expected the shape of {} and one more dimension, got {}",
+                indices.brief(),
+                grad.brief()
+            );
             return Err(refused(op, message));
         }
     };

@@ -10,7 +10,7 @@ use super::element::{Element, compute, float, from_scalar};
 use super::elementwise::{Call, common_of, one, three};
 use crate::context::KernelCtx;
 
-/// Kernels that work in place as well.
+/// Kernels that are also registered for the in-place op.
 pub(crate) const KERNELS: &[Kernel] = &[
     ("masked_fill", masked_fill),
     ("clamp", clamp),
@@ -48,7 +48,7 @@ fn clamp(ctx: &KernelCtx<'_>) -> Result<()> {
     compute!(common, T => {
         let min = min.map_or(T::LEAST, from_scalar);
         let max = max.map_or(T::GREATEST, from_scalar);
-        // A NaN among x and the bounds is the result.
+        // A NaN in x or a bound is the result.
         call.run(common, &one(|x: T| x.greater(min).lesser(max)))
     })
 }
@@ -59,7 +59,7 @@ fn common_of_numbers(call: &Call<'_, 1>, numbers: impl IntoIterator<Item = Scala
     common_of(&inputs.chain(numbers).collect::<Vec<_>>())
 }
 
-/// From whichever end is nearer, so that the result is exact at both.
+/// Interpolates from the nearer end, so that the result is exact at both ends.
 fn lerp(ctx: &KernelCtx<'_>) -> Result<()> {
     let call = Call::of(ctx, ["", "", "weight"])?;
     let common = common_of(&call.inputs[..2]);

@@ -1,22 +1,22 @@
-//! What several schemas expect of tensors, and how they say so.
+//! Checks of tensors and arguments that several schemas share.
 
 use millstream_types::{Access, Attrs, DType, Error, Result, TensorSpec};
 use smallvec::SmallVec;
 
-use crate::args::present;
+use crate::args::input_positions;
 use crate::def::refused;
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
-/// The tensors of an op with optional ones, by where they are listed.
-pub(crate) fn listed(
+/// Returns the tensors of an op with optional ones, by their positions in [`crate::Op::inputs`].
+pub(crate) fn listed_inputs(
     call: CallSpec<'_>,
     count: usize,
 ) -> Result<SmallVec<[Option<&TensorSpec>; 8]>> {
-    let places = present(call.attrs, count, call.inputs.len())?;
-    Ok(places.into_iter().map(|place| place.map(|at| &call.inputs[at])).collect())
+    let positions = input_positions(call.attrs, count, call.inputs.len())?;
+    Ok(positions.into_iter().map(|position| position.map(|at| &call.inputs[at])).collect())
 }
 
-/// Checks that a tensor is of floats.
+/// Checks that a tensor has a float dtype.
 pub(crate) fn floats(op: &str, spec: &TensorSpec) -> Result<()> {
     match spec.dtype.is_float() {
         true => Ok(()),
@@ -42,8 +42,8 @@ pub(crate) fn shape(op: &str, name: &str, spec: &TensorSpec, shape: &[usize]) ->
     }
 }
 
-/// Checks a tensor's dtype and shape, if it is there.
-pub(crate) fn like(
+/// Checks the dtype and the shape of a tensor, if it is present.
+pub(crate) fn dtype_and_shape(
     op: &str,
     name: &str,
     spec: Option<&TensorSpec>,
@@ -55,18 +55,18 @@ pub(crate) fn like(
     shape(op, name, spec, shape_)
 }
 
-/// Checks that an index tensor is of i64 or i32.
-pub(crate) fn indices(op: &str, name: &str, spec: &TensorSpec) -> Result<()> {
+/// Checks that an index tensor is i64 or i32.
+pub(crate) fn index_dtype(op: &str, name: &str, spec: &TensorSpec) -> Result<()> {
     match spec.dtype {
         DType::I64 | DType::I32 => Ok(()),
         _ => Err(refused(op, format!("{name}: expected i64 or i32, got {}", spec.brief()))),
     }
 }
 
-/// Which results an `output_mask` of `count` asks for; all of them if it is not there.
+/// Returns which of `count` results the argument `output_mask` requests; all by default.
 ///
 /// # Errors
-/// A list of another length, or of other numbers than 0 and 1.
+/// Fails if the list has another length or holds numbers other than 0 and 1.
 pub fn mask(attrs: &Attrs, count: usize) -> Result<SmallVec<[bool; 4]>> {
     let Some(mask) = attrs.ints("output_mask")? else {
         return Ok(SmallVec::from_elem(true, count));
@@ -76,13 +76,13 @@ pub fn mask(attrs: &Attrs, count: usize) -> Result<SmallVec<[bool; 4]>> {
         true => Ok(mask.into_iter().map(|v| v == 1).collect()),
         false => Err(Error::Invalid {
             what: "argument",
-            message: format!("output_mask: expected {count} of 0 and 1, got {mask:?}"),
+            message: format!("output_mask: expected {count} flags of 0 or 1, got {mask:?}"),
         }),
     }
 }
 
-/// A call that reads all its tensors and gives those of `results` that are asked for.
-pub(crate) fn masked(
+/// Returns the signature of a call that reads all its inputs and returns the requested results.
+pub(crate) fn masked_outputs(
     call: CallSpec<'_>,
     results: impl IntoIterator<Item = TensorSpec>,
     mask: &[bool],
@@ -95,20 +95,31 @@ pub(crate) fn masked(
     }
 }
 
-/// The dtype of statistics beside a tensor `x`: that of the parameters, which is x's own, or f32
-/// beside f16 and bf16.
-pub(crate) fn statistics(op: &str, x: &TensorSpec, all: &[Option<&TensorSpec>]) -> Result<DType> {
+/// Returns the dtype of the statistics beside a tensor `x`: that of the parameters, which is the
+/// dtype of x, or f32 beside f16 and bf16.
+pub(crate) fn statistics_dtype(
+    op: &str,
+    x: &TensorSpec,
+    all: &[Option<&TensorSpec>],
+) -> Result<DType> {
     let mut parameters = all.iter().copied().flatten();
     let Some(first) = parameters.next() else { return Ok(x.dtype) };
     let half = matches!(x.dtype, DType::F16 | DType::BF16);
     if first.dtype != x.dtype && !(half && first.dtype == DType::F32) {
-        let message = format!("parameters of {} do not go with {}", first.dtype, x.brief());
+        let message = format!(
+            "expected parameters of the dtype of {}, or f32 beside f16 and bf16, got {}",
+            x.brief(),
+            first.dtype
+        );
         return Err(refused(op, message));
     }
     match parameters.find(|p| p.dtype != first.dtype) {
         None => Ok(first.dtype),
         Some(other) => {
-            let message = format!("parameters of {} and of {}", first.dtype, other.dtype);
+            let message = format!(
+                "expected parameters of one dtype, got {} and {}",
+                first.dtype, other.dtype
+            );
             Err(refused(op, message))
         }
     }

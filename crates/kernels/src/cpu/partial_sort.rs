@@ -1,22 +1,21 @@
-//! The first elements of a row in order, with ties in the order in which PyTorch leaves them.
+//! Partial sorting, with ties broken as in PyTorch on the CPU.
 //!
-//! PyTorch's `topk` hands a row to the C++ library's partial sort, or to its selection of one
-//! element followed by a sort of what lies before it. Neither is stable, so which of two equal
-//! elements comes first depends on the steps of those algorithms. These are the same steps, as
-//! libstdc++ takes them.
+//! PyTorch's `topk` calls the partial sort of the C++ library, or its selection of one element
+//! followed by a sort of the elements before it. Neither is stable: the order of equal elements
+//! depends on the steps of the algorithms. This module takes the same steps as libstdc++.
 //!
 //! Sources: `topk_impl_loop` in
-//! <https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/TopKImpl.h>; the algorithms of
-//! <https://github.com/gcc-mirror/gcc/blob/master/libstdc%2B%2B-v3/include/bits/stl_algo.h> and
+//! <https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/TopKImpl.h>; the algorithms
+//! of <https://github.com/gcc-mirror/gcc/blob/master/libstdc%2B%2B-v3/include/bits/stl_algo.h> and
 //! `stl_heap.h`: introselect, introsort (D. R. Musser, "Introspective sorting and selection
 //! algorithms", Software: Practice and Experience 27 (1997)), heap selection.
 
-/// Rows up to this length are sorted by insertion.
+/// The length up to which insertion sort is used.
 const SHORT: usize = 16;
 
-/// Brings the first `count` of a row to its front, in order by `less`. `sorted` may be false where
-/// their order does not matter.
-pub(crate) fn first<T: Copy>(
+/// Moves the first `count` elements of a row by `less` to its front, in order. If `sorted` is false,
+/// their order is unspecified.
+pub(crate) fn partial_sort<T: Copy>(
     row: &mut [T],
     count: usize,
     sorted: bool,
@@ -37,12 +36,13 @@ pub(crate) fn first<T: Copy>(
     }
 }
 
-/// Twice the logarithm of a length: so often a row is cut before a heap takes over.
+/// Returns the limit of partitionings before heapsort takes over: twice the logarithm of the
+/// length.
 fn depth(length: usize) -> usize {
     2 * length.checked_ilog2().unwrap_or(0) as usize
 }
 
-/// Brings the element that belongs at `at` there, with none after it that is less.
+/// Introselect: moves the element of rank `at` to position `at`, with no lesser element after it.
 fn select<T: Copy>(row: &mut [T], at: usize, less: &impl Fn(&T, &T) -> bool) {
     let (mut from, mut to) = (0, row.len());
     if from == to || at == to {
@@ -68,7 +68,7 @@ fn select<T: Copy>(row: &mut [T], at: usize, less: &impl Fn(&T, &T) -> bool) {
 
 /// Sorts a row.
 fn sort<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
-    cut(row, depth(row.len()), less);
+    introsort_loop(row, depth(row.len()), less);
     let (short, _) = row.split_at_mut(row.len().min(SHORT));
     insert_all(short, less);
     for at in SHORT..row.len() {
@@ -76,8 +76,8 @@ fn sort<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Cuts a row into stretches of at most [`SHORT`], none of whose elements belongs into another.
-fn cut<T: Copy>(mut row: &mut [T], mut left: usize, less: &impl Fn(&T, &T) -> bool) {
+/// Partitions a row into stretches of at most [`SHORT`] elements, each in its final range.
+fn introsort_loop<T: Copy>(mut row: &mut [T], mut left: usize, less: &impl Fn(&T, &T) -> bool) {
     while row.len() > SHORT {
         if left == 0 {
             let all = row.len();
@@ -88,13 +88,13 @@ fn cut<T: Copy>(mut row: &mut [T], mut left: usize, less: &impl Fn(&T, &T) -> bo
         left -= 1;
         let at = partition(row, less);
         let (front, back) = row.split_at_mut(at);
-        cut(back, left, less);
+        introsort_loop(back, left, less);
         row = front;
     }
 }
 
-/// Cuts a row of more than three by the median of its second, middle and last element: none before
-/// the place returned is greater than any after it.
+/// Partitions a row of more than three elements by the median of its second, middle and last
+/// element. No element before the returned position is greater than any after it.
 fn partition<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize {
     let (a, b, c) = (1, row.len() / 2, row.len() - 1);
     let median = if less(&row[a], &row[b]) {
@@ -131,7 +131,7 @@ fn partition<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize {
     }
 }
 
-/// Sorts by insertion; an element less than the first goes to the front at once.
+/// Insertion sort. An element less than the first moves to the front without further comparisons.
 fn insert_all<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     for at in 1..row.len() {
         if less(&row[at], &row[0]) {
@@ -142,7 +142,7 @@ fn insert_all<T: Copy>(row: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Moves an element towards the front, past all that it is less than.
+/// Moves an element towards the front, past all greater elements.
 fn insert<T: Copy>(row: &mut [T], at: usize, less: &impl Fn(&T, &T) -> bool) {
     let mut to = at;
     while to > 0 && less(&row[at], &row[to - 1]) {
@@ -151,7 +151,7 @@ fn insert<T: Copy>(row: &mut [T], at: usize, less: &impl Fn(&T, &T) -> bool) {
     row[to..=at].rotate_right(1);
 }
 
-/// Makes the first `count` elements of a row those that belong there, as a heap.
+/// Moves the least `count` elements of a row to its front, as a heap.
 fn heap_select<T: Copy>(row: &mut [T], count: usize, less: &impl Fn(&T, &T) -> bool) {
     let (heap, rest) = row.split_at_mut(count);
     for parent in (0..count / 2).rev() {
@@ -166,7 +166,7 @@ fn heap_select<T: Copy>(row: &mut [T], count: usize, less: &impl Fn(&T, &T) -> b
     }
 }
 
-/// Makes a heap a sorted row.
+/// Sorts a heap in place.
 fn sort_heap<T: Copy>(heap: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     for last in (1..heap.len()).rev() {
         let value = heap[last];
@@ -175,8 +175,8 @@ fn sort_heap<T: Copy>(heap: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Fills a hole in a heap: greater children move up to it, and the value takes its place from
-/// below.
+/// Fills a hole in a heap: moves the greater children up to a leaf, then moves the value up from
+/// the leaf to its position.
 fn sift<T: Copy>(heap: &mut [T], hole: usize, value: T, less: &impl Fn(&T, &T) -> bool) {
     let (top, mut hole) = (hole, hole);
     let count = heap.len();
@@ -201,7 +201,7 @@ fn sift<T: Copy>(heap: &mut [T], hole: usize, value: T, less: &impl Fn(&T, &T) -
 mod tests {
     use super::*;
 
-    /// Rows whose keys tie often, without randomness.
+    /// Returns a row with many equal keys, without randomness.
     fn row(length: usize, keys: usize, seed: usize) -> Vec<(usize, usize)> {
         (0..length).map(|k| ((k * 7919 + seed * 104_729 + k * k * 31) % keys, k)).collect()
     }
@@ -215,18 +215,18 @@ mod tests {
                     let mut row = row(length, keys, count);
                     let mut expected: Vec<usize> = row.iter().map(|r| r.0).collect();
                     expected.sort_unstable();
-                    first(&mut row, count, true, |a, b| a.0 < b.0);
+                    partial_sort(&mut row, count, true, |a, b| a.0 < b.0);
                     let got: Vec<usize> = row[..count].iter().map(|r| r.0).collect();
                     assert_eq!(got, expected[..count], "{length} {keys} {count}");
-                    let mut places: Vec<usize> = row.iter().map(|r| r.1).collect();
-                    places.sort_unstable();
-                    assert!(places.into_iter().eq(0..length));
+                    let mut positions: Vec<usize> = row.iter().map(|r| r.1).collect();
+                    positions.sort_unstable();
+                    assert!(positions.into_iter().eq(0..length));
                 }
             }
         }
     }
 
-    /// A row against which cutting by medians of three does badly ends all the same.
+    /// Uses a row on which median-of-three partitioning degenerates.
     #[test]
     fn a_heap_takes_over_where_cuts_do_not_help() {
         let n = 4096usize;
@@ -234,7 +234,7 @@ mod tests {
             (0..n).map(|i| if i % 2 == 0 { i / 2 } else { n / 2 + i / 2 }).collect();
         for at in [n / 2, n - 1] {
             let mut row = killer.clone();
-            first(&mut row, at + 1, true, |a, b| a < b);
+            partial_sort(&mut row, at + 1, true, |a, b| a < b);
             assert!(row[..at].is_sorted());
         }
     }

@@ -1,4 +1,4 @@
-//! Operands read and written at places that do not lie evenly: by tables, or one by one.
+//! Operands accessed at irregular offsets, given by tables or one by one.
 
 use anyhow::{Result, ensure};
 use millstream_types::layout::numel;
@@ -10,43 +10,43 @@ use super::memory::bits;
 use super::strided::{Address, BLOCK, CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
-/// One dimension of the places in an operand. Distances are in bytes.
+/// One dimension of the offsets into an operand, in bytes.
 pub(crate) enum Axis {
-    /// Even steps.
+    /// Equal steps.
     Even {
-        /// How many.
+        /// The number of elements.
         length: usize,
-        /// From one to the next.
+        /// The step between elements.
         step: usize,
     },
-    /// A distance for each.
+    /// An offset for each element.
     Table(Vec<usize>),
 }
 
 impl Axis {
-    /// How many places it has.
+    /// Returns the number of offsets.
     fn length(&self) -> usize {
         match self {
             Axis::Even { length, .. } => *length,
-            Axis::Table(places) => places.len(),
+            Axis::Table(offsets) => offsets.len(),
         }
     }
 
-    fn place(&self, at: usize) -> usize {
+    fn offset(&self, at: usize) -> usize {
         match self {
             Axis::Even { step, .. } => at * step,
-            Axis::Table(places) => places[at],
+            Axis::Table(offsets) => offsets[at],
         }
     }
 }
 
-/// The even axis of dimension `k` of an operand, in `length` steps.
+/// Returns the axis of `length` equal steps along dimension `k` of an operand.
 pub(crate) fn even(tensor: &RawTensor<'_>, k: usize, length: usize) -> Axis {
     Axis::Even { length, step: step(tensor, k) }
 }
 
-/// The bytes from one element of dimension `k` to the next. Where there is no next one, the stride
-/// may be anything.
+/// Returns the bytes between neighbouring elements of dimension `k`. An operand without elements
+/// has arbitrary strides.
 pub(crate) fn step(tensor: &RawTensor<'_>, k: usize) -> usize {
     match tensor.numel() {
         0 => 0,
@@ -54,39 +54,40 @@ pub(crate) fn step(tensor: &RawTensor<'_>, k: usize) -> usize {
     }
 }
 
-/// Elements of an operand under a shape of its own, numbered in row-major order.
+/// Elements of an operand in a shape of their own, numbered in row-major order.
 ///
-/// Elements are of exactly the operand's dtype; see [`bits`](super::memory::bits).
-pub(crate) struct Picked {
+/// The element type must match the dtype of the operand exactly; see [`bits`](super::memory::bits).
+pub(crate) struct IndexedElements {
     /// Outermost first; never empty.
     axes: SmallVec<[Axis; 4]>,
     data: Address,
     dtype: DType,
 }
 
-impl Picked {
+impl IndexedElements {
     /// # Safety
-    /// Every place that the axes lead to is an element of `tensor`, which is an operand of the
-    /// current kernel call or memory that it alone uses, valid and aligned; nothing else reads or
-    /// writes an element while it is stored, other threads included.
+    /// Every offset of the axes is that of an element of `tensor`, which is an operand of the
+    /// current kernel call or memory that it alone uses, valid and aligned. While an element is
+    /// stored, nothing else reads or writes it, other threads included.
     pub(crate) unsafe fn new(
         tensor: RawTensor<'_>,
         axes: impl IntoIterator<Item = Axis>,
-    ) -> Picked {
+    ) -> IndexedElements {
         let mut axes: SmallVec<[Axis; 4]> = axes.into_iter().collect();
         if axes.is_empty() {
             axes.push(Axis::Even { length: 1, step: 0 });
         }
-        Picked { axes, data: Address(tensor.data), dtype: tensor.dtype }
+        IndexedElements { axes, data: Address(tensor.data), dtype: tensor.dtype }
     }
 
-    /// How many places there are.
+    /// Returns the number of elements.
     pub(crate) fn count(&self) -> usize {
         numel(&self.axes.iter().map(Axis::length).collect::<Dims>())
     }
 
-    /// Visits the places numbered from `from` on in runs of even steps: the number of the run's
-    /// first place less `from`, its distance, the step and the length.
+    /// Visits the elements from number `from` on in runs of equal steps. The arguments of `visit`
+    /// are the number of the run's first element relative to `from`, its offset, the step and the
+    /// length.
     #[inline(always)]
     fn runs(&self, from: usize, count: usize, mut visit: impl FnMut(usize, usize, usize, usize)) {
         let (inner, outer) = self.axes.split_last().expect("an axis");
@@ -97,15 +98,15 @@ impl Picked {
             let length = (count - done).min(inner.length() - start);
             let mut base = 0;
             for axis in outer.iter().rev() {
-                base += axis.place(rest % axis.length());
+                base += axis.offset(rest % axis.length());
                 rest /= axis.length();
             }
-            assert!(rest == 0, "outside of the places");
+            assert!(rest == 0, "an element number out of range");
             match inner {
                 Axis::Even { step, .. } => visit(done, base + start * step, *step, length),
-                Axis::Table(places) => {
-                    for (k, place) in places[start..start + length].iter().enumerate() {
-                        visit(done + k, base + place, 0, 1);
+                Axis::Table(offsets) => {
+                    for (k, offset) in offsets[start..start + length].iter().enumerate() {
+                        visit(done + k, base + offset, 0, 1);
                     }
                 }
             }
@@ -113,71 +114,71 @@ impl Picked {
         }
     }
 
-    /// The distances of the places numbered from `from` on.
-    pub(crate) fn places(&self, from: usize, to: &mut [usize]) {
-        self.runs(from, to.len(), |at, place, step, length| {
+    /// Computes the offsets of the elements from number `from` on.
+    pub(crate) fn offsets(&self, from: usize, to: &mut [usize]) {
+        self.runs(from, to.len(), |at, offset, step, length| {
             for (k, to) in to[at..at + length].iter_mut().enumerate() {
-                *to = place + k * step;
+                *to = offset + k * step;
             }
         });
     }
 
-    /// Reads the elements numbered from `from` on.
+    /// Loads the elements from number `from` on.
     pub(crate) fn load<T: Element>(&self, from: usize, to: &mut [T]) {
         assert_eq!(T::DTYPE, self.dtype);
-        self.runs(from, to.len(), |at, place, step, length| {
+        self.runs(from, to.len(), |at, offset, step, length| {
             for (k, to) in to[at..at + length].iter_mut().enumerate() {
-                // SAFETY: the promise given to `new`; the dtype has been compared.
-                *to = unsafe { self.data.0.wrapping_add(place + k * step).cast::<T>().read() };
+                // SAFETY: the contract of `new`; the dtype is checked.
+                *to = unsafe { self.data.0.wrapping_add(offset + k * step).cast::<T>().read() };
             }
         });
     }
 
-    /// Sets the elements numbered from `from` on to `f` of what they are and a value, in order.
+    /// Sets the elements from number `from` on, in order, to `f` of their old content and a value.
     pub(crate) fn update<T: Element>(&self, from: usize, values: &[T], f: impl Fn(T, T) -> T) {
         assert_eq!(T::DTYPE, self.dtype);
-        self.runs(from, values.len(), |at, place, step, length| {
+        self.runs(from, values.len(), |at, offset, step, length| {
             for (k, &value) in values[at..at + length].iter().enumerate() {
-                let to = self.data.0.wrapping_add(place + k * step).cast::<T>();
+                let to = self.data.0.wrapping_add(offset + k * step).cast::<T>();
                 // SAFETY: as in `load`.
                 unsafe { to.write(f(to.read(), value)) };
             }
         });
     }
 
-    /// Reads the elements at these distances.
+    /// Loads the elements at these offsets.
     ///
     /// # Safety
-    /// They are distances of elements of the tensor, for which the promise given to `new` holds.
-    pub(crate) unsafe fn load_at<T: Element>(&self, places: &[usize], to: &mut [T]) {
+    /// They are offsets of elements of the tensor, for which the contract of `new` holds.
+    pub(crate) unsafe fn load_at<T: Element>(&self, offsets: &[usize], to: &mut [T]) {
         assert_eq!(T::DTYPE, self.dtype);
-        for (to, &place) in to.iter_mut().zip(places) {
-            // SAFETY: the caller's promise; the dtype has been compared.
-            *to = unsafe { self.data.0.wrapping_add(place).cast::<T>().read() };
+        for (to, &offset) in to.iter_mut().zip(offsets) {
+            // SAFETY: guaranteed by the caller; the dtype is checked.
+            *to = unsafe { self.data.0.wrapping_add(offset).cast::<T>().read() };
         }
     }
 
-    /// Sets the elements at these distances to `f` of what they are and a value, in order.
+    /// Sets the elements at these offsets, in order, to `f` of their old content and a value.
     ///
     /// # Safety
-    /// As for [`Picked::load_at`].
+    /// As for [`IndexedElements::load_at`].
     pub(crate) unsafe fn update_at<T: Element>(
         &self,
-        places: &[usize],
+        offsets: &[usize],
         values: &[T],
         f: impl Fn(T, T) -> T,
     ) {
         assert_eq!(T::DTYPE, self.dtype);
-        for (&value, &place) in values.iter().zip(places) {
-            let to = self.data.0.wrapping_add(place).cast::<T>();
+        for (&value, &offset) in values.iter().zip(offsets) {
+            let to = self.data.0.wrapping_add(offset).cast::<T>();
             // SAFETY: as in `load_at`.
             unsafe { to.write(f(to.read(), value)) };
         }
     }
 }
 
-/// Calls `f` for all of the numbers below `count` in chunks of at most [`CHUNK`]: with a state that
-/// `init` makes for each block of them, the first number and how many. Blocks run side by side.
+/// Calls `f` for the numbers below `count` in chunks of at most [`CHUNK`], with the first number
+/// and the length of the chunk. `init` makes a state for each block. Blocks run in parallel.
 pub(crate) fn in_chunks<S>(
     ctx: &KernelCtx<'_>,
     count: usize,
@@ -193,22 +194,22 @@ pub(crate) fn in_chunks<S>(
     });
 }
 
-/// Copies the elements that `axes` lead to in `x`, in row-major order, to all of `out`.
+/// Copies the elements of `x` at `axes`, in row-major order, to all of `out`.
 ///
 /// # Safety
-/// Every place that the axes lead to is an element of `x`. Both are operands of the call; `out` is
+/// Every offset of the axes is that of an element of `x`. Both are operands of the call; `out` is
 /// its output.
-pub(crate) unsafe fn pick(
+pub(crate) unsafe fn gather(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,
     axes: impl IntoIterator<Item = Axis>,
     out: RawTensor<'_>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise; blocks of the output are disjoint.
-    let (from, to) = unsafe { (Picked::new(bits(&x), axes), Sequence::new(bits(&out))) };
-    let (picked, count) = (from.count(), out.numel());
-    let agree = picked == count && x.dtype == out.dtype;
-    ensure!(agree, "{picked} elements of {x:?} for {out:?}: schema and kernel disagree");
+    // SAFETY: guaranteed by the caller; blocks of the output are disjoint.
+    let (from, to) = unsafe { (IndexedElements::new(bits(&x), axes), Sequence::new(bits(&out))) };
+    let (indexed, count) = (from.count(), out.numel());
+    let agree = indexed == count && x.dtype == out.dtype;
+    ensure!(agree, "{indexed} elements of {x:?} for {out:?}: schema and kernel disagree");
     moved!(x.dtype, T => {
         in_chunks(ctx, count, || [<T as Element>::ZERO; CHUNK], |buffer, at, count| {
             from.load(at, &mut buffer[..count]);

@@ -1,12 +1,12 @@
-//! Elements in another place.
+//! Flips, rolls, triangles and padding.
 //!
 //! | op | result |
 //! |---|---|
-//! | `flip(x; dims)` | dimensions read backwards |
-//! | `roll(x; shifts, dims)` | elements moved along dimensions, from the end to the start |
+//! | `flip(x; dims)` | the order of elements reversed along dimensions |
+//! | `roll(x; shifts, dims)` | elements shifted along dimensions, from the end back to the start |
 //! | `triu(x; diagonal=0)`, `tril(x; diagonal=0)` | zero below, above a diagonal of each matrix |
 //! | `triu_(x; diagonal=0)`, `tril_(x; diagonal=0)` | the same in place |
-//! | `constant_pad_nd(x; pad, value=0)` | lengthened by a value, shortened where pad is negative |
+//! | `constant_pad_nd(x; pad, value=0)` | padded with a value; cut where pad is negative |
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.roll.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.triu.html>,
@@ -20,13 +20,13 @@ use crate::def::{Arity, Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 use crate::views::dims::named_once;
-use crate::views::part;
+use crate::views::narrow;
 
 pub(crate) const OPS: &[Def] = &[FLIP, ROLL, TRIU, TRIL, TRIU_, TRIL_, CONSTANT_PAD_ND];
 
 const FLIP: Def = Def {
     name: "flip",
-    summary: "x with dimensions read backwards",
+    summary: "x with the order of elements reversed along dimensions",
     inputs: &[arg("x", "any shape")],
     attrs: &[arg("dims", "the dimensions")],
     arity: Arity::Listed,
@@ -39,11 +39,11 @@ const FLIP: Def = Def {
 
 const ROLL: Def = Def {
     name: "roll",
-    summary: "x with elements moved along dimensions; those that leave at the end enter at the start",
+    summary: "x with elements shifted along dimensions, from the end back to the start",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("shifts", "how far, for each dimension"),
-        arg("dims", "the dimensions; unless given, x is rolled as if it were one row"),
+        arg("shifts", "the shift for each dimension"),
+        arg("dims", "the dimensions; default x as one row"),
     ],
     arity: Arity::Listed,
     rule: roll,
@@ -65,13 +65,13 @@ fn roll(call: CallSpec<'_>) -> Result<Signature> {
     if x.numel() == 0 {
         return Ok(Signature::reads(1, TensorSpec::new(x.dtype, layouts::preserved(x)?)?));
     }
-    // As PyTorch: for each dimension the two parts are joined the other way round.
+    // As in PyTorch, each dimension is the concatenation of its two parts in reverse order.
     let mut layout = x.layout.clone();
     for (&dim, &shift) in dims.iter().zip(&shifts) {
         let length = x.shape()[dim];
-        let start = rolled(length, shift);
-        let tail = part(&layout, dim, start, length - start)?;
-        layout = layouts::joined([&tail, &part(&layout, dim, 0, start)?], x.shape())?;
+        let start = roll_start(length, shift);
+        let tail = narrow(&layout, dim, start, length - start)?;
+        layout = layouts::joined([&tail, &narrow(&layout, dim, 0, start)?], x.shape())?;
     }
     if dims.is_empty() {
         layout = Layout::contiguous(x.shape())?;
@@ -79,8 +79,8 @@ fn roll(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?))
 }
 
-/// The element of a dimension of `length` that is the first after it has been rolled by `shift`.
-pub fn rolled(length: usize, shift: i64) -> usize {
+/// Returns the index of the element that a roll by `shift` moves to the start of a dimension.
+pub fn roll_start(length: usize, shift: i64) -> usize {
     match i64::try_from(length) {
         Ok(length) if length > 0 => (length - shift.rem_euclid(length)) as usize % length as usize,
         _ => 0,
@@ -88,14 +88,14 @@ pub fn rolled(length: usize, shift: i64) -> usize {
 }
 
 const DIAGONAL: &[ArgDoc] =
-    &[arg("diagonal", "which: above the main one, or below if negative; 0 unless given")];
+    &[arg("diagonal", "the offset from the main diagonal, negative below it; default 0")];
 const MATRICES: &[ArgDoc] = &[arg("x", "two or more dimensions")];
 const MATRICES_IN_PLACE: &[ArgDoc] =
-    &[arg("x", "two or more dimensions, no element twice; changed in place")];
+    &[arg("x", "two or more dimensions, without overlapping elements; changed in place")];
 
 const TRIU: Def = Def {
     name: "triu",
-    summary: "matrices with zero below a diagonal",
+    summary: "the upper triangles of matrices: zero below a diagonal",
     inputs: MATRICES,
     attrs: DIAGONAL,
     arity: Arity::Listed,
@@ -104,7 +104,7 @@ const TRIU: Def = Def {
 
 const TRIL: Def = Def {
     name: "tril",
-    summary: "matrices with zero above a diagonal",
+    summary: "the lower triangles of matrices: zero above a diagonal",
     rule: |call| triangle("tril", call),
     ..TRIU
 };
@@ -121,7 +121,7 @@ fn triangle(op: &str, call: CallSpec<'_>) -> Result<Signature> {
 
 const TRIU_: Def = Def {
     name: "triu_",
-    summary: "sets what lies below a diagonal of matrices to zero, in place",
+    summary: "sets the elements below a diagonal of matrices to zero, in place",
     inputs: MATRICES_IN_PLACE,
     rule: |call| triangle_in_place("triu_", call),
     ..TRIU
@@ -129,7 +129,7 @@ const TRIU_: Def = Def {
 
 const TRIL_: Def = Def {
     name: "tril_",
-    summary: "sets what lies above a diagonal of matrices to zero, in place",
+    summary: "sets the elements above a diagonal of matrices to zero, in place",
     inputs: MATRICES_IN_PLACE,
     rule: |call| triangle_in_place("tril_", call),
     ..TRIU
@@ -139,7 +139,8 @@ fn triangle_in_place(op: &str, call: CallSpec<'_>) -> Result<Signature> {
     triangle(op, call)?;
     let x = &call.inputs[0];
     if x.layout.may_overlap_itself() {
-        let message = format!("{x} names elements more than once and cannot be changed in place");
+        let message =
+            format!("{x} has overlapping elements and cannot be changed in place; pass a copy");
         return Err(refused(op, message));
     }
     Ok(Signature {
@@ -151,15 +152,15 @@ fn triangle_in_place(op: &str, call: CallSpec<'_>) -> Result<Signature> {
 
 const CONSTANT_PAD_ND: Def = Def {
     name: "constant_pad_nd",
-    summary: "x with a value put before and after the elements of its last dimensions",
+    summary: "x padded with a value before and after its last dimensions",
     inputs: &[arg("x", "any shape")],
     attrs: &[
         arg(
             "pad",
-            "how many before and after, in pairs from the last dimension on; negative \
-                    numbers take elements away",
+            "the numbers of elements before and after, in pairs from the last dimension on; \
+             negative numbers remove elements",
         ),
-        arg("value", "the value; 0 unless given"),
+        arg("value", "the value; default 0"),
     ],
     arity: Arity::Listed,
     rule: pad,
@@ -168,7 +169,7 @@ const CONSTANT_PAD_ND: Def = Def {
 fn pad(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     let value = Scalar::of(call.attrs, "value")?.unwrap_or(Scalar::Int(0));
-    // A fraction is cut off for integers, as by `cast`; what is out of range has no such reading.
+    // The fraction is dropped for integers, as in `cast`; a value out of range is refused.
     let whole = match value {
         Scalar::Float(v) if x.dtype.is_int() => Scalar::Float(v.trunc()),
         other => other,
@@ -179,10 +180,11 @@ fn pad(call: CallSpec<'_>) -> Result<Signature> {
     let pads = pads("constant_pad_nd", x.shape(), &required("pad", call.attrs.ints("pad")?)?)?;
     let shape: Dims = pads.iter().map(|p| p.shape).collect();
     if pads.iter().all(|p| p.before == 0 && p.shape == p.kept) {
-        // Nothing is put anywhere: as PyTorch, a copy of the part in the part's layout.
+        // Without padding, the result is a copy of the remaining part in its own layout, as in
+        // PyTorch.
         let mut layout = x.layout.clone();
         for (k, p) in pads.iter().enumerate() {
-            layout = part(&layout, k, p.start, p.kept)?;
+            layout = narrow(&layout, k, p.start, p.kept)?;
         }
         let layout = layouts::preserved(&TensorSpec::new(x.dtype, layout)?)?;
         return Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?));
@@ -191,26 +193,30 @@ fn pad(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::reads(1, TensorSpec::new(x.dtype, layout)?))
 }
 
-/// What padding does to one dimension.
+/// The padding of one dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct Pad {
-    /// The first element that stays.
+    /// The first element kept.
     pub start: usize,
-    /// How many stay.
+    /// The number of elements kept.
     pub kept: usize,
-    /// How many are put before them.
+    /// The number of padded elements before them.
     pub before: usize,
-    /// The length that results.
+    /// The length of the result.
     pub shape: usize,
 }
 
-/// What the argument `pad` does to each dimension.
+/// Returns the padding of each dimension by the argument `pad`.
 ///
 /// # Errors
-/// A list of odd length or of more pairs than dimensions; more taken away than there is.
+/// Fails if the list has an odd length or more pairs than dimensions, or if it removes more
+/// elements than there are.
 pub fn pads(op: &str, shape: &[usize], pad: &[i64]) -> Result<SmallVec<[Pad; 4]>> {
     if !pad.len().is_multiple_of(2) || pad.len() / 2 > shape.len() {
-        let message = format!("pad {pad:?}: expected pairs, at most {}", shape.len());
+        let message = format!(
+            "pad: expected pairs of numbers for at most {} dimensions, got {pad:?}",
+            shape.len()
+        );
         return Err(refused(op, message));
     }
     let count = |n: i64| usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
@@ -221,7 +227,12 @@ pub fn pads(op: &str, shape: &[usize], pad: &[i64]) -> Result<SmallVec<[Pad; 4]>
         let (cut, after) = split(pad.get(at + 1).copied().unwrap_or(0));
         let kept = length.checked_sub(start).and_then(|left| left.checked_sub(cut));
         let kept = kept.ok_or_else(|| {
-            refused(op, format!("pad {pad:?} takes more than {length} elements away"))
+            refused(
+                op,
+                format!(
+                    "pad: expected to remove at most {length} elements of a dimension, got {pad:?}"
+                ),
+            )
         })?;
         let shape = kept.saturating_add(before).saturating_add(after);
         Ok(Pad { start, kept, before, shape })

@@ -2,14 +2,16 @@
 //!
 //! | op | result |
 //! |---|---|
-//! | `where(condition, x, y)` | x where the condition holds, else y; a number `self` or `other` may stand for x or y |
-//! | `masked_fill(x, mask, value)` | the value where the mask holds, else x; the value is a tensor of no dimensions or a number |
-//! | `clamp(x; min, max)`, `clamp_min(x; min)`, `clamp_max(x; max)` | x, at least min and then at most max; NaN stays NaN |
-//! | `lerp(x, end, weight)` | x + weight · (end - x); the weight is a tensor or a number |
+//! | `where(condition, x, y)` | x where the condition is true, else y |
+//! | `masked_fill(x, mask, value)` | the value where the mask is true, else x |
+//! | `clamp(x; min, max)`, `clamp_min`, `clamp_max` | x, at least min, then at most max; NaN stays |
+//! | `lerp(x, end, weight)` | x + weight · (end - x) |
 //! | `addcmul(x, tensor1, tensor2; value=1)` | x + value · tensor1 · tensor2 |
 //! | `addcdiv(x, tensor1, tensor2; value=1)` | x + value · tensor1 / tensor2 |
 //!
-//! All but `where` exist in place as well, with a `_` after the name.
+//! A number `self` or `other` may replace x or y of `where`; a number may replace the value of
+//! `masked_fill`, which else is a tensor without dimensions, and the weight of `lerp`. All ops but
+//! `where` have an in-place form whose name ends in `_`.
 //!
 //! Source: the ops of the same names in <https://docs.pytorch.org/docs/stable/torch.html>.
 
@@ -17,8 +19,8 @@ use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::{Scalar, required};
 use crate::def::{Arity, Def, arg};
-use crate::elementwise::{briefs, common, elementwise, in_place, or_number, refuse, shape};
-use crate::promote::common_dtype;
+use crate::elementwise::{briefs, common, elementwise, in_place, refuse, shape, with_number};
+use crate::promotion::common_dtype;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const MIN: ArgDoc = arg("min", "the least value");
@@ -26,28 +28,28 @@ const MAX: ArgDoc = arg("max", "the greatest value");
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const FILL: &[ArgDoc] = &[
     arg("x", "any shape"),
-    arg("mask", "bool; broadcasts with x"),
+    arg("mask", "bool; a shape that broadcasts with x"),
     arg("value", "a tensor of no dimensions"),
 ];
-const FILL_NUMBER: &[ArgDoc] = &[arg("value", "a number in the tensor's place")];
+const FILL_NUMBER: &[ArgDoc] = &[arg("value", "a number in place of the tensor")];
 const LERP: &[ArgDoc] = &[
     arg("x", "floats, any shape"),
-    arg("end", "of x's dtype, broadcasts with x"),
-    arg("weight", "of x's dtype, broadcasts with x"),
+    arg("end", "x's dtype; a shape that broadcasts with x"),
+    arg("weight", "x's dtype; a shape that broadcasts with x"),
 ];
 const PRODUCT: &[ArgDoc] = &[
     arg("x", "any shape"),
     arg("tensor1", "a shape that broadcasts with x"),
     arg("tensor2", "a shape that broadcasts with x"),
 ];
-const VALUE: &[ArgDoc] = &[arg("value", "a factor; 1 unless given")];
+const VALUE: &[ArgDoc] = &[arg("value", "a factor; default 1")];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
     ("clamp", "x, at least min and then at most max", X, &[MIN, MAX], Arity::Listed, clamp);
     ("clamp_min", "x, at least min", X, &[MIN], Arity::Listed, clamp);
     ("clamp_max", "x, at most max", X, &[MAX], Arity::Listed, clamp);
-    ("lerp", "x + weight * (end - x)", LERP, &[arg("weight", "a number in the tensor's place")],
+    ("lerp", "x + weight * (end - x)", LERP, &[arg("weight", "a number in place of the tensor")],
      Arity::Optional(2), lerp);
     ("addcmul", "x + value * tensor1 * tensor2", PRODUCT, VALUE, Arity::Listed, addcmul);
     ("addcdiv", "x + value * tensor1 / tensor2", PRODUCT, VALUE, Arity::Listed, addcdiv);
@@ -57,15 +59,15 @@ pub(crate) const CHOICES: &[Def] = &[WHERE, MASKED_FILL, MASKED_FILL_];
 
 const WHERE: Def = Def {
     name: "where",
-    summary: "x where the condition holds, else y",
+    summary: "x where the condition is true, else y",
     inputs: &[
         arg("condition", "bool"),
         arg("x", "a shape that broadcasts with the condition"),
         arg("y", "a shape that broadcasts with both"),
     ],
     attrs: &[
-        arg("self", "a number in x's place; the tensor given then is y"),
-        arg("other", "a number in y's place"),
+        arg("self", "a number in place of x; the one tensor besides the condition is then y"),
+        arg("other", "a number in place of y"),
     ],
     arity: Arity::Optional(1),
     rule: |call| {
@@ -79,7 +81,7 @@ const WHERE: Def = Def {
         let numbers = [Scalar::of(call.attrs, "self")?, Scalar::of(call.attrs, "other")?];
         let numbers = numbers.into_iter().flatten();
         if call.inputs.len() + numbers.clone().count() != 3 {
-            let message = "self, other: expected either of these numbers or the tensor it is for";
+            let message = "self, other: expected a number or a tensor for each of x and y";
             return refuse("argument", message);
         }
         let tensors = call.inputs[1..].iter().map(|i| (i.dtype, i.layout.rank()));
@@ -89,7 +91,7 @@ const WHERE: Def = Def {
 
 const MASKED_FILL: Def = Def {
     name: "masked_fill",
-    summary: "the value where the mask holds, else x",
+    summary: "the value where the mask is true, else x",
     inputs: FILL,
     attrs: FILL_NUMBER,
     arity: Arity::Optional(2),
@@ -102,7 +104,7 @@ const MASKED_FILL: Def = Def {
 
 const MASKED_FILL_: Def = Def {
     name: "masked_fill_",
-    summary: "the value where the mask holds, else x, in place",
+    summary: "the value where the mask is true, else x, in place",
     inputs: FILL,
     attrs: FILL_NUMBER,
     arity: Arity::Optional(2),
@@ -114,7 +116,7 @@ const MASKED_FILL_: Def = Def {
 
 fn masked_fill(call: CallSpec<'_>) -> Result<()> {
     let (x, mask) = (&call.inputs[0], &call.inputs[1]);
-    let (_, value) = or_number(call, 3, "value")?;
+    let (_, value) = with_number(call, 3, "value")?;
     if mask.dtype != DType::Bool {
         return refuse("dtype", format!("expected a bool mask, got {}", mask.brief()));
     }
@@ -130,8 +132,8 @@ fn masked_fill(call: CallSpec<'_>) -> Result<()> {
     }
 }
 
-/// Whether PyTorch converts a number to this dtype: the fraction is cut, and u8 takes numbers below
-/// zero for what they are modulo 256.
+/// Returns whether PyTorch converts a scalar to this dtype: the fraction is dropped, and u8 takes
+/// negative numbers modulo 256.
 fn holds(dtype: DType, value: Scalar) -> bool {
     let value = match value {
         Scalar::Float(v) if dtype.is_int() && v.is_finite() => Scalar::Float(v.trunc()),
@@ -155,7 +157,7 @@ fn clamp(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn lerp(call: CallSpec<'_>) -> Result<DType> {
-    or_number(call, 3, "weight")?;
+    with_number(call, 3, "weight")?;
     let x = &call.inputs[0];
     let alike = call.inputs[1].dtype == x.dtype
         && call.inputs.get(2).is_none_or(|w| w.dtype == x.dtype || w.layout.rank() == 0);

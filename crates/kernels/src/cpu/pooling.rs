@@ -1,11 +1,11 @@
-//! Kernels of the ops of `millstream_ops::pool`, image by image.
+//! Kernels of the ops in `millstream_ops::pooling`, by image.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Result, ensure};
-use millstream_ops::pool::{Windows, windows};
+use millstream_ops::pooling::{Windows, windows};
 
 use super::Kernel;
 use super::element::Element;
@@ -22,14 +22,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("_adaptive_avg_pool2d_backward", adaptive_backward),
 ];
 
-/// The places of one image.
-fn places(tensor: &RawTensor<'_>) -> Result<usize> {
+/// Returns the number of pixels of one image.
+fn pixels(tensor: &RawTensor<'_>) -> Result<usize> {
     let rank = tensor.shape.len();
     ensure!(rank >= 3, "{tensor:?}: schema and kernel disagree");
     Ok(tensor.shape[rank - 2..].iter().product())
 }
 
-/// Calls `f` for the images of each task; `work` elements are looked at for each.
+/// Calls `f` with the images of each task; `work` is the number of elements accessed per image.
 fn for_images(
     ctx: &KernelCtx<'_>,
     x: &RawTensor<'_>,
@@ -47,44 +47,42 @@ fn for_images(
 fn max(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let windows = windows(ctx.attrs(), x.shape)?;
-    let (given, left) = (places(&x)?, places(&out)?);
-    ensure!(left == windows[0].count * windows[1].count, "{out:?}: schema and kernel disagree");
+    let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
+    ensure!(
+        out_pixels == windows[0].count * windows[1].count,
+        "{out:?}: schema and kernel disagree"
+    );
     reals!(x.dtype, T => {
-        // SAFETY: operands of the call; those that are stored to are its outputs, and each image
+        // SAFETY: operands of the call; only its outputs are written, and each image
         // has its own part of them.
         let (from, out, indices) =
             unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
-        for_images(ctx, &x, given + left, |images| {
-            let mut image = vec![T::ZERO; given];
-            let mut greatest = vec![T::ZERO; left];
-            let mut at = vec![0i64; left];
+        for_images(ctx, &x, in_pixels + out_pixels, |images| {
+            let mut image = vec![T::ZERO; in_pixels];
+            let mut greatest = vec![T::ZERO; out_pixels];
+            let mut at = vec![0i64; out_pixels];
             for number in images {
-                from.load(number * given, &mut image);
-                greatest_of(&windows, &image, &mut greatest, &mut at);
-                out.store(number * left, &greatest);
-                indices.store(number * left, &at);
+                from.load(number * in_pixels, &mut image);
+                maxima(&windows, &image, &mut greatest, &mut at);
+                out.store(number * out_pixels, &greatest);
+                indices.store(number * out_pixels, &at);
             }
         });
     });
     Ok(())
 }
 
-/// The places of window `number` along one dimension, and the step between them.
+/// Returns the range of window `number` along one dimension inside the image, and its step.
 fn window(w: &Windows, number: usize) -> (Range<usize>, usize) {
     let from = number * w.stride;
-    // The first place of the window that is not in the padding.
+    // The first element of the window outside of the padding.
     let skipped = w.padding.saturating_sub(from).div_ceil(w.dilation);
     let end = from + (w.kernel - 1) * w.dilation + 1;
     let end = end.saturating_sub(w.padding).min(w.length);
     (from + skipped * w.dilation - w.padding..end, w.dilation)
 }
 
-fn greatest_of<T: Real>(
-    [down, across]: &[Windows; 2],
-    image: &[T],
-    greatest: &mut [T],
-    at: &mut [i64],
-) {
+fn maxima<T: Real>([down, across]: &[Windows; 2], image: &[T], greatest: &mut [T], at: &mut [i64]) {
     let width = across.length;
     let columns: Vec<_> = (0..across.count).map(|k| window(across, k)).collect();
     let outs = greatest.chunks_exact_mut(across.count).zip(at.chunks_exact_mut(across.count));
@@ -109,32 +107,32 @@ fn greatest_of<T: Real>(
 /// `max_pool2d_with_indices_backward(grad, x, indices; ..)`.
 fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, indices, out) = (ctx.operand(0)?, ctx.operand(2)?, ctx.operand(3)?);
-    let (given, left) = (places(&out)?, places(&grad)?);
+    let (in_pixels, out_pixels) = (pixels(&out)?, pixels(&grad)?);
     ensure!(indices.shape == grad.shape, "{indices:?}: schema and kernel disagree");
     let wrong = AtomicU64::new(u64::MAX);
     // SAFETY: an operand of the call.
     let indices = unsafe { Sequence::new(indices) };
     reals!(grad.dtype, T => {
-        // SAFETY: operands of the call; the one that is stored to is its output, and each image
+        // SAFETY: operands of the call; only its output is written, and each image
         // has its own part of it.
         let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
-        for_images(ctx, &out, given + left, |images| {
-            let mut image = vec![T::ZERO; given];
-            let mut grads = vec![T::ZERO; left];
-            let mut at = vec![0i64; left];
+        for_images(ctx, &out, in_pixels + out_pixels, |images| {
+            let mut image = vec![T::ZERO; in_pixels];
+            let mut grads = vec![T::ZERO; out_pixels];
+            let mut at = vec![0i64; out_pixels];
             for number in images {
-                from.load(number * left, &mut grads);
-                indices.load(number * left, &mut at);
+                from.load(number * out_pixels, &mut grads);
+                indices.load(number * out_pixels, &mut at);
                 image.fill(T::ZERO);
                 for (k, (&at, &g)) in at.iter().zip(&grads).enumerate() {
                     match usize::try_from(at).ok().and_then(|at| image.get_mut(at)) {
                         Some(to) => *to += g,
                         None => {
-                            wrong.fetch_min((number * left + k) as u64, Relaxed);
+                            wrong.fetch_min((number * out_pixels + k) as u64, Relaxed);
                         }
                     }
                 }
-                to.store(number * given, &image);
+                to.store(number * in_pixels, &image);
             }
         });
     });
@@ -142,19 +140,19 @@ fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     if wrong != u64::MAX {
         let mut at = [0i64];
         indices.load(wrong as usize, &mut at);
-        anyhow::bail!("indices: {} at {wrong}: expected 0 to {}", at[0], given - 1);
+        anyhow::bail!("indices: {} at {wrong}: expected 0 to {}", at[0], in_pixels - 1);
     }
     Ok(())
 }
 
-/// The part of a window inside the image, and its length with the padding.
+/// The range of a window inside the image, and its length including the padding.
 type Part = (Range<usize>, usize);
 
-/// How means are made, along both dimensions.
+/// The windows and divisors of means, along both dimensions.
 struct Means {
     parts: [Vec<Part>; 2],
     width: usize,
-    /// Whether padding counts.
+    /// Whether the divisor includes the padding.
     padded: bool,
     divisor: Option<i64>,
 }
@@ -177,19 +175,19 @@ impl Means {
         })
     }
 
-    /// Windows that share out what they are made of.
-    fn shares(given: &RawTensor<'_>, left: &RawTensor<'_>) -> Means {
+    /// Returns adaptive windows, which cover the input evenly.
+    fn adaptive(input: &RawTensor<'_>, output: &RawTensor<'_>) -> Means {
         let last = |t: &RawTensor<'_>| [t.shape[t.shape.len() - 2], t.shape[t.shape.len() - 1]];
-        let (given, left) = (last(given), last(left));
+        let (input, output) = (last(input), last(output));
         let part = |length: usize, count: usize, k: usize| {
-            // Wide enough for any two lengths.
+            // u128 holds the product of any two lengths.
             let at = |k: usize| (k as u128) * (length as u128);
             let from = (at(k) / count as u128) as usize;
             let to = at(k + 1).div_ceil(count as u128) as usize;
             (from..to, to - from)
         };
-        let parts = [0, 1].map(|k| (0..left[k]).map(|n| part(given[k], left[k], n)).collect());
-        Means { parts, width: given[1], padded: false, divisor: None }
+        let parts = [0, 1].map(|k| (0..output[k]).map(|n| part(input[k], output[k], n)).collect());
+        Means { parts, width: input[1], padded: false, divisor: None }
     }
 
     fn divisor<T: Real>(&self, (rows, height): &Part, (columns, width): &Part) -> T {
@@ -201,7 +199,7 @@ impl Means {
         T::from_f64(count as f64)
     }
 
-    /// Calls `f` with every window's number, its rows, its columns, and what its sum is divided by.
+    /// Calls `f` with the number, rows, columns and divisor of every window.
     fn each<T: Real>(&self, mut f: impl FnMut(usize, &Range<usize>, &Range<usize>, T)) {
         let mut number = 0;
         for down in &self.parts[0] {
@@ -213,28 +211,28 @@ impl Means {
     }
 
     fn forward(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (given, left) = (places(&x)?, places(&out)?);
+        let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
         ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(x.dtype, T => {
-            // SAFETY: operands of the call; the one that is stored to is its output, and each
+            // SAFETY: operands of the call; only its output is written, and each
             // image has its own part of it.
             let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
-            for_images(ctx, &x, given + left, |images| {
-                let mut image = vec![T::ZERO; given];
-                let mut means = vec![T::ZERO; left];
+            for_images(ctx, &x, in_pixels + out_pixels, |images| {
+                let mut image = vec![T::ZERO; in_pixels];
+                let mut means = vec![T::ZERO; out_pixels];
                 for number in images {
-                    from.load(number * given, &mut image);
+                    from.load(number * in_pixels, &mut image);
                     self.each(|window, rows, columns, divisor: T| {
                         let mut sum = T::ZERO;
                         for row in rows.clone() {
                             let row = &image[row * self.width..(row + 1) * self.width];
                             sum += row[columns.clone()].iter().fold(T::ZERO, |sum, &v| sum + v);
                         }
-                        // A window in the padding alone has nothing to divide by.
+                        // A window that lies in the padding alone has a mean of 0.
                         let empty = rows.is_empty() || columns.is_empty();
                         means[window] = if empty { T::ZERO } else { sum / divisor };
                     });
-                    to.store(number * left, &means);
+                    to.store(number * out_pixels, &means);
                 }
             });
         });
@@ -242,16 +240,16 @@ impl Means {
     }
 
     fn backward(&self, ctx: &KernelCtx<'_>, grad: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (given, left) = (places(&out)?, places(&grad)?);
+        let (in_pixels, out_pixels) = (pixels(&out)?, pixels(&grad)?);
         ensure!(grad.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(grad.dtype, T => {
             // SAFETY: as in `forward`.
             let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
-            for_images(ctx, &out, given + left, |images| {
-                let mut image = vec![T::ZERO; given];
-                let mut grads = vec![T::ZERO; left];
+            for_images(ctx, &out, in_pixels + out_pixels, |images| {
+                let mut image = vec![T::ZERO; in_pixels];
+                let mut grads = vec![T::ZERO; out_pixels];
                 for number in images {
-                    from.load(number * left, &mut grads);
+                    from.load(number * out_pixels, &mut grads);
                     image.fill(T::ZERO);
                     self.each(|window, rows, columns, divisor: T| {
                         let part = grads[window] / divisor;
@@ -260,7 +258,7 @@ impl Means {
                             row[columns.clone()].iter_mut().for_each(|v| *v += part);
                         }
                     });
-                    to.store(number * given, &image);
+                    to.store(number * in_pixels, &image);
                 }
             });
         });
@@ -283,11 +281,11 @@ fn average_backward(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `_adaptive_avg_pool2d(x; output_size)`.
 fn adaptive(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    Means::shares(&x, &out).forward(ctx, x, out)
+    Means::adaptive(&x, &out).forward(ctx, x, out)
 }
 
 /// `_adaptive_avg_pool2d_backward(grad, x)`.
 fn adaptive_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    Means::shares(&out, &grad).backward(ctx, grad, out)
+    Means::adaptive(&out, &grad).backward(ctx, grad, out)
 }

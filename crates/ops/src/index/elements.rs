@@ -1,4 +1,4 @@
-//! One index for each element, along a dimension.
+//! Gather and scatter: an index for each element along a dimension.
 
 use millstream_types::{Result, TensorSpec};
 
@@ -8,18 +8,17 @@ use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const DIM: ArgDoc = arg("dim", "the dimension that the index counts along");
-const INDEX: ArgDoc =
-    arg("index", "i64 or i32, as many dimensions as x, and but for dim not longer");
-const SRC: ArgDoc = arg("src", "x's dtype, and nowhere shorter than the index");
+const INDEX: ArgDoc = arg("index", "i64 or i32; as many dimensions as x, none longer except dim");
+const SRC: ArgDoc = arg("src", "x's dtype; no dimension shorter than the index");
 const X: ArgDoc = arg("x", "any shape");
-const TARGET: ArgDoc = arg("x", "any shape, no element twice; changed in place");
-const VALUE: ArgDoc = arg("value", "a number instead of src");
+const TARGET: ArgDoc = arg("x", "any shape, without overlapping elements; changed in place");
+const VALUE: ArgDoc = arg("value", "a number in place of src");
 
 pub(super) const GATHER: Def = Def {
     name: "gather",
-    summary: "for each index the element of x at that place along a dimension",
+    summary: "the elements of x at the index along a dimension",
     inputs: &[X, INDEX],
-    attrs: &[DIM, arg("sparse_grad", "means nothing")],
+    attrs: &[DIM, arg("sparse_grad", "ignored")],
     arity: Arity::Listed,
     rule: |call| {
         let (x, index) = (&call.inputs[0], &call.inputs[1]);
@@ -33,7 +32,7 @@ pub(super) const GATHER: Def = Def {
     },
 };
 
-/// Refuses an index that is longer than `x`, other than along `but`.
+/// Checks that an index is no longer than `x`, except along `but`.
 fn check_within(op: &str, index: &TensorSpec, x: &TensorSpec, but: Option<usize>) -> Result<()> {
     let (lengths, limits) = (raised(index), raised(x));
     let within = lengths.len() == limits.len()
@@ -41,14 +40,14 @@ fn check_within(op: &str, index: &TensorSpec, x: &TensorSpec, but: Option<usize>
     if within {
         return Ok(());
     }
-    let but = but.map_or(String::new(), |dim| format!(" but for dimension {dim}"));
+    let but = but.map_or(String::new(), |dim| format!(" except along dimension {dim}"));
     let (index, x) = (index.brief(), x.brief());
-    Err(refused(op, format!("expected an index that is not longer than {x}{but}, got {index}")))
+    Err(refused(op, format!("expected an index no longer than {x}{but}, got {index}")))
 }
 
 pub(super) const SCATTER: Def = Def {
     name: "scatter",
-    summary: "x with the elements of src put at the index along a dimension",
+    summary: "x with the elements at the index along a dimension set to src",
     inputs: &[X, INDEX, SRC],
     attrs: &[DIM, VALUE],
     arity: Arity::Optional(2),
@@ -60,7 +59,7 @@ pub(super) const SCATTER: Def = Def {
 
 pub(super) const SCATTER_: Def = Def {
     name: "scatter_",
-    summary: "puts the elements of src at the index along a dimension of x, in place",
+    summary: "sets the elements of x at the index along a dimension to src, in place",
     inputs: &[TARGET, INDEX, SRC],
     rule: |call| {
         scatter("scatter_", call)?;
@@ -71,7 +70,7 @@ pub(super) const SCATTER_: Def = Def {
 
 pub(super) const SCATTER_ADD: Def = Def {
     name: "scatter_add",
-    summary: "x with the elements of src added at the index along a dimension",
+    summary: "x with src added to the elements at the index along a dimension",
     inputs: &[X, INDEX, SRC],
     attrs: &[DIM],
     arity: Arity::Listed,
@@ -83,7 +82,7 @@ pub(super) const SCATTER_ADD: Def = Def {
 
 pub(super) const SCATTER_ADD_: Def = Def {
     name: "scatter_add_",
-    summary: "adds the elements of src at the index along a dimension of x, in place",
+    summary: "adds src to the elements of x at the index along a dimension, in place",
     inputs: &[TARGET, INDEX, SRC],
     rule: |call| {
         scatter("scatter_add_", call)?;
@@ -92,7 +91,7 @@ pub(super) const SCATTER_ADD_: Def = Def {
     ..SCATTER_ADD
 };
 
-/// A new tensor like x.
+/// Returns the signature of a new tensor of the shape and dtype of x.
 fn new(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     Ok(Signature::reads(call.inputs.len(), TensorSpec::contiguous(x.dtype, x.shape())?))
@@ -110,7 +109,7 @@ fn scatter(op: &str, call: CallSpec<'_>) -> Result<()> {
         }
         (Some(_), None) => {}
         (None, Some(value)) => {
-            // A fraction is cut off for integers, as by `cast`.
+            // The fraction is dropped for integers, as in `cast`.
             let whole = match value {
                 Scalar::Float(v) if x.dtype.is_int() => Scalar::Float(v.trunc()),
                 other => other,
@@ -119,7 +118,7 @@ fn scatter(op: &str, call: CallSpec<'_>) -> Result<()> {
                 return Err(refused(op, format!("{} cannot hold {value}", x.dtype)));
             }
         }
-        _ => return Err(refused(op, "expected either src or value")),
+        _ => return Err(refused(op, "expected either src or value, got both or neither")),
     }
     if index.numel() == 0 {
         return Ok(());
