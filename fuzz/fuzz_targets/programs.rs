@@ -1,5 +1,6 @@
-//! Random programs: the inline driver, worker threads and the simulated driver give the same results
-//! and the same list, and the checker accepts it. The programs are those of `tests/random_programs`.
+//! Random programs: the inline driver, worker threads and the simulated driver give the same
+//! results and the same list, and the checker accepts it. The programs are those of
+//! `tests/random_programs`.
 //!
 //! `cargo +nightly fuzz run programs`
 
