@@ -19,19 +19,19 @@ docs/record.md):
 
 The folder then contains the trace that PyTorch's ExecutionTraceObserver writes (et.json) and the
 sidecar notes with the data that the trace loses: the elements of inputs, results and constants
-(tensors.safetensors), the names of tensors (bindings.json), numbers (consts.json), and the tolerance
-(meta.json).
+(tensors.safetensors), the names of tensors (bindings.json), numbers (consts.json), and the
+tolerance (meta.json).
 
-How the lost values are found: a TorchDispatchMode intercepts every op that computes, with its Python
-numbers, and PyTorch records a mark ("PythonDispatchMode") below the node of the op. The marks are in
-the order of the calls, so the k-th mark belongs to the k-th call; if the names differ, nothing is
-written. The marks and the nodes below them are then removed from the trace.
+How the lost values are found: a TorchDispatchMode intercepts every op that computes, with its
+Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node of the op. The
+marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
+nothing is written. The marks and the nodes below them are then removed from the trace.
 
-The trace has fractions with 6 decimals. If the rounding changes an argument, consts.json has the exact
-value. A rounded list of fractions only causes a warning.
+The trace has fractions with 6 decimals. If the rounding changes an argument, consts.json has the
+exact value. A rounded list of fractions only causes a warning.
 
-Limits: one process (no ranks), tensors on the CPU, no random ops, and every tensor that existed before
-the recording must be an input.
+Limits: one process (no ranks), tensors on the CPU, no random ops, and every tensor that existed
+before the recording must be an input.
 """
 
 import argparse
@@ -247,7 +247,8 @@ def lost(pairs):
 
 
 def tensors_of(side):
-    """Yields the tensors of a node's arguments or results: argument, storage, number of elements."""
+    """Yields the tensors of a node's arguments or results: argument, storage, number of
+    elements."""
 
     def walk(at, value):
         if isinstance(value, list):

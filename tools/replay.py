@@ -1,28 +1,30 @@
-"""Replays recorded programs in PyTorch, eagerly, and measures their time. `cargo xtask gpu-check` runs
-it beside the machine; by hand:
+"""Replays recorded programs in PyTorch, eagerly, and measures their time. `cargo xtask gpu-check`
+runs it beside the machine; by hand:
 
     echo '{"load": "examples/pytorch/transformer_encoder_train/et.json.gz"}' |
         python tools/replay.py --device cpu
 
 It reads requests from standard input, one line of JSON each, and answers each with one line:
 
-    {"load": PATH}   plans the program: {"calls": {OP: COUNT}, "outputs": {NAME: error or null}, ...}.
+    {"load": PATH}   plans the program:
+                     {"calls": {OP: COUNT}, "outputs": {NAME: error or null}, ...}.
                      The request may have "executed": [OP...]. Ops that called no other op when they
                      were recorded, such as a dropout of 0, are called only if they are listed there
-    {"run": COUNT}   runs the program COUNT times: {"wall": [S...], "issued": [S...], "device": [S...]}
+    {"run": COUNT}   runs the program COUNT times:
+                     {"wall": [S...], "issued": [S...], "device": [S...]}
 
 An error is answered with {"error": REASON}. The first line, before any request, identifies PyTorch:
 {"torch": VERSION, "device": NAME}, or {"absent": REASON}.
 
 Each node that computes is called once, as the op of its schema, on tensors of the recorded dtypes,
 shapes and strides, in the order of the trace; recorded views are calls too. PyTorch offers several
-functions for an op. The one with the least overhead is called: torch.NAME, else the tensor's method,
-else torch.ops. Autograd records nothing. The calls are one Python function without branches, generated
-from the trace, which deletes each tensor after its last use.
+functions for an op. The one with the least overhead is called: torch.NAME, else the tensor's
+method, else torch.ops. Autograd records nothing. The calls are one Python function without
+branches, generated from the trace, which deletes each tensor after its last use.
 
 Times are in seconds: from the first call until the host has waited for the device (wall), until all
-calls have been made (issued), and between two events around the calls on the stream (device). Before
-each run, outside of the measured time, the inputs are reset to their original elements.
+calls have been made (issued), and between two events around the calls on the stream (device).
+Before each run, outside of the measured time, the inputs are reset to their original elements.
 """
 
 import argparse
@@ -135,10 +137,11 @@ class Plan:
         self.lines, self.known, self.uses, self.keep = [], {}, {}, set()
         # The tensor of each slot; the current slot of each id of a tensor or storage in the trace.
         self.values, self.tensors, self.storages = {}, {}, {}
-        # For each id of the tensor that the CPU's attention saves for its gradient: the op that replaces
-        # the CPU's, and the values that it saves, by name.
+        # For each id of the tensor that the CPU's attention saves for its gradient: the op that
+        # replaces the CPU's, and the values that it saves, by name.
         self.saved = {}
-        # The recorded strides and offset of each slot. On another device a result may have other ones.
+        # The recorded strides and offset of each slot. On another device a result may have other
+        # ones.
         self.recorded = {}
         self.inputs, self.calls, self.outputs = [], {}, {}
         self.made_up = self.views = 0
@@ -158,9 +161,9 @@ class Plan:
 
     @staticmethod
     def steps(nodes, executed):
-        """Yields the nodes to replay with their schemas: labels, whose schema is empty, and ops at the
-        level at which they compute. An op that only calls others is replaced by its children; the
-        children of every other op are part of it."""
+        """Yields the nodes to replay with their schemas: labels, whose schema is empty, and ops at
+        the level at which they compute. An op that only calls others is replaced by its children;
+        the children of every other op are part of it."""
         def schema_of(node):
             attrs = {a["name"]: a["value"] for a in node.get("attrs", [])}
             return attrs.get("op_schema", "")
@@ -381,8 +384,8 @@ class Plan:
             if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(torch, DTYPES.get(of, ""), None):
                 raise Refused(f"a result is {tensor.dtype}{list(tensor.shape)}, not {of}{shape}")
             if elsewhere and strides is not None:
-                # Attention on CUDA returns other strides. A program that takes a view then copies the
-                # result, by a call that did nothing on the CPU and was not recorded.
+                # Attention on CUDA returns other strides. A program that takes a view then copies
+                # the result, by a call that did nothing on the CPU and was not recorded.
                 if any(n > 1 and a != b for n, a, b in zip(shape, tensor.stride(), strides)):
                     args, lies = [slot, repr(tuple(shape)), repr(tuple(strides))], restrided(tensor, shape, strides)
                     slot = self.slot(lies)
@@ -391,8 +394,8 @@ class Plan:
         self.calls[full] = self.calls.get(full, 0) + 1
 
     def on_cuda(self, named, left, back, used):
-        """Returns attention, or its gradient, as autograd calls it on CUDA. The arguments are those of
-        the CPU's op and, for the gradient, the values that the forward op saved."""
+        """Returns attention, or its gradient, as autograd calls it on CUDA. The arguments are those
+        of the CPU's op and, for the gradient, the values that the forward op saved."""
         if not back:
             way, left = self.way(*(named[name][1] if name in named else None for name in (
                 "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale"))), {}
@@ -433,7 +436,8 @@ class Plan:
         return CUDA_ATTENTION[choice]
 
     def aligned(self, mask, query, key):
-        """Returns a mask as PyTorch passes it to that op: rows begin at multiples of eight elements."""
+        """Returns a mask as PyTorch passes it to that op: rows begin at multiples of eight
+        elements."""
         def call(function, args, result, slots):
             slot = self.slot(result)
             self.line(slot, function, args, [slot, *slots])
@@ -451,8 +455,8 @@ class Plan:
         return call(torch.Tensor.expand, [slot, repr(shape)], mask, [slot]), mask
 
     def fastest(self, op, bare, params, args, kwargs):
-        """Calls an op by the first function that accepts these arguments. PyTorch's Python bindings parse
-        arguments faster than torch.ops does."""
+        """Calls an op by the first function that accepts these arguments. PyTorch's Python bindings
+        parse arguments faster than torch.ops does."""
         short = list(args)
         while len(short) > 1 and params[len(short) - 1].has_default_value():
             default = params[len(short) - 1].default_value
