@@ -151,7 +151,7 @@ fn every_copy_and_fill_is_noticed() {
         let mut without = program.clone();
         let Body::Statements(block) = &mut without.body else { panic!("statements") };
         block.statements.remove(at);
-        let place = without.error(statement.place, call.op.clone());
+        let place = without.error(statement.span, call.op.clone());
         if run(&[Arc::new(without)], &RunOptions::default()).is_ok() {
             unnoticed.push(place.to_string());
         }

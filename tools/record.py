@@ -1,4 +1,4 @@
-"""Records a PyTorch program for Millstream: what it ran, with what values, and what came out.
+"""Records a PyTorch program for Millstream: its ops, its inputs, and its expected outputs.
 
     import record
 
@@ -8,28 +8,30 @@
         loss = model(x).square().mean()
         t.output("loss", loss)
 
-or, where the program is a function without arguments that returns its results by name:
+or, for a program that is a function without arguments and returns its results by name:
 
     record.record("my_case", lambda: {"y": model(x)}, inputs={"x": x, **model.state_dict()})
 
-or, on the command line, with a function that prepares and returns both (see docs/record.md):
+or, on the command line, with a function that prepares and returns the program and its inputs (see
+docs/record.md):
 
     python tools/record.py program.py:prepare my_case
 
-The folder then holds a trace as PyTorch's ExecutionTraceObserver writes it (et.json) and beside it
-what the trace loses: the elements of inputs, results and constants (tensors.safetensors), which
-tensor has which name (bindings.json), numbers (consts.json), the tolerance (meta.json).
+The folder then contains the trace that PyTorch's ExecutionTraceObserver writes (et.json) and the
+sidecar notes with the data that the trace loses: the elements of inputs, results and constants
+(tensors.safetensors), the names of tensors (bindings.json), numbers (consts.json), and the
+tolerance (meta.json).
 
-How the lost values are found: a TorchDispatchMode sees every op that computes with its Python
-numbers, and leaves a mark in the trace ("PythonDispatchMode") below the op's node. The marks are in
-the order of the calls, so the k-th mark belongs to the k-th call; names have to agree, or nothing is
-written. The marks and what lies below them are then taken out of the trace.
+How the lost values are found: a TorchDispatchMode intercepts every op that computes, with its
+Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node of the op. The
+marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
+nothing is written. The marks and the nodes below them are then removed from the trace.
 
-The trace has fractions with 6 decimals; where that changes an argument, consts.json has it in full.
-In lists of fractions it is only said.
+The trace has fractions with 6 decimals. If the rounding changes an argument, consts.json has the
+exact value. A rounded list of fractions only causes a warning.
 
-Limits: one process (no ranks), tensors on the CPU, no random ops, no tensor that was there before
-and is not an input.
+Limits: one process (no ranks), tensors on the CPU, no random ops, and every tensor that existed
+before the recording must be an input.
 """
 
 import argparse
@@ -53,7 +55,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 MARK = "PythonDispatchMode"
-# Of these a call may leave no mark: autograd makes them past the dispatcher.
+# Calls of these ops may have no mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
 
 
@@ -62,18 +64,20 @@ class RecordError(Exception):
 
 
 def name_of(func):
-    """An op's name as it stands in a trace's schema: aten::add.Tensor."""
+    """Returns an op's name as in the schemas of a trace: aten::add.Tensor."""
     return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
 
 
 def storage_of(tensor):
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj():
-        raise RecordError(f"{tensor.layout} on {tensor.device}: only dense tensors of the CPU")
+        raise RecordError(
+            f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU are supported"
+        )
     return tensor.untyped_storage()
 
 
 class Elements:
-    """The bytes of a tensor's storage as they are now, taken without calling an op."""
+    """A copy of a tensor's storage, taken without calling an op."""
 
     def __init__(self, tensor):
         storage = storage_of(tensor)
@@ -92,25 +96,25 @@ class Elements:
 
 
 class Call:
-    """A call that the mode has seen; by argument what the trace loses, and tensors' shapes."""
+    """An intercepted call: for each argument the data that the trace loses, and tensors' shapes."""
 
     def __init__(self, name):
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
 
 
 def draws_nothing(params, given):
-    """Whether a dropout, also one of attention, keeps everything."""
+    """Returns whether a dropout, also one of attention, keeps all elements."""
     full = {**{p.name: p.default_value for p in params if p.has_default_value()}, **given}
     return full.get("dropout_p") == 0 or full.get("p") == 0 or full.get("train") is False
 
 
 class Log(TorchDispatchMode):
-    """Every call with what the trace will not hold of it."""
+    """The intercepted calls, with the data that the trace loses."""
 
     def __init__(self):
         super().__init__()
         self.calls = []
-        # Weak references keep the addresses of dead storages from being taken for others'.
+        # Weak references keep addresses of freed storages from being reused for other storages.
         self.known = {}
 
     def know(self, value):
@@ -126,20 +130,22 @@ class Log(TorchDispatchMode):
             if storage_of(tensor)._cdata not in self.known:
                 raise RecordError(
                     f"{name}, argument {at}: a tensor of {tensor.dtype}, shape "
-                    f"{list(tensor.shape)}, that was there before and is no input; name it with "
-                    "input(), or write constants with torch.tensor([...])"
+                    f"{list(tensor.shape)}, existed before the recording and is no input; name it "
+                    "with input(), or write constants with torch.tensor([...])"
                 )
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = name_of(func)
         if func.namespace == "profiler":
-            # A label, such as an optimizer's around its step.
+            # A label, such as that of an optimizer's step.
             return func(*args, **kwargs)
         params = func._schema.arguments
         given = {**dict(zip((p.name for p in params), args)), **kwargs}
         if torch.Tag.nondeterministic_seeded in func.tags and not draws_nothing(params, given):
-            raise RecordError(f"{name} draws random numbers: make them before, as an input")
+            raise RecordError(
+                f"{name} draws random numbers: draw them before the recording, as an input"
+            )
         call = Call(name)
         for at, param in enumerate(params):
             value = given.get(param.name, param.default_value)
@@ -150,7 +156,7 @@ class Log(TorchDispatchMode):
             elif isinstance(value, (list, tuple)) and any(isinstance(v, float) for v in value):
                 call.lists[at] = list(value)
             if name == "aten::lift_fresh" and at == 0:
-                # What torch.tensor([...]) wrote, past all ops.
+                # The elements of torch.tensor([...]), which no op writes.
                 call.elements[at] = Elements(value)
                 self.know(value)
             self.check(name, at, value)
@@ -169,12 +175,12 @@ class Nodes:
 
     @staticmethod
     def op(node):
-        """The op's name; empty for a label."""
+        """Returns the op's name; empty for a label."""
         attrs = {a["name"]: a["value"] for a in node["attrs"]}
         return attrs.get("op_schema", "").split("(")[0]
 
     def around(self, node):
-        """The nodes around one, from the inside."""
+        """Yields the nodes around a node, innermost first."""
         while (parent := node["ctrl_deps"]) in self.by_id and parent != node["id"]:
             node = self.by_id[parent]
             yield node
@@ -184,7 +190,7 @@ class Nodes:
 
 
 def pair(nodes, calls):
-    """Which node is which call: pairs of both."""
+    """Matches nodes with calls; returns pairs."""
     marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
     if calls and not marks:
         raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
@@ -207,7 +213,7 @@ def is_tensor(of):
 
 
 def lost(pairs):
-    """What the trace lost of the calls: entries of consts.json and their tensors."""
+    """Returns the lost data of the calls: the entries of consts.json and their tensors."""
     consts, tensors = [], {}
     for node, call in pairs:
         where = f"node {node['id']}, {call.name}"
@@ -220,7 +226,7 @@ def lost(pairs):
             elif is_tensor(of) and at in call.numbers:
                 number = call.numbers[at]
                 if isinstance(number, complex):
-                    raise RecordError(f"{where}, argument {at}: a complex number")
+                    raise RecordError(f"{where}, argument {at}: complex numbers are not supported")
                 text = not isinstance(number, (bool, int)) and repr(float(number))
                 special = text in ("inf", "-inf", "nan")
                 consts.append({**entry, "scalar": text if special else number})
@@ -234,12 +240,15 @@ def lost(pairs):
             elif "Double" in of and at in call.lists:
                 kept = [float(v) for v in node["inputs"]["values"][at]]
                 if any(abs(a - b) > 1e-5 * abs(b) for a, b in zip(kept, call.lists[at])):
-                    warnings.warn(f"{where}, argument {at}: {call.lists[at]} became {kept}")
+                    warnings.warn(
+                        f"{where}, argument {at}: the trace rounds {call.lists[at]} to {kept}"
+                    )
     return consts, tensors
 
 
 def tensors_of(side):
-    """The tensors of a node's arguments or results: argument, storage, elements, shape."""
+    """Yields the tensors of a node's arguments or results: argument, storage, number of
+    elements."""
 
     def walk(at, value):
         if isinstance(value, list):
@@ -254,7 +263,7 @@ def tensors_of(side):
 
 
 def implicit(op):
-    """Whether an op only calls others."""
+    """Returns whether an op only calls other ops."""
     try:
         return torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeImplicitAutograd")
     except RuntimeError:
@@ -262,7 +271,7 @@ def implicit(op):
 
 
 def check(nodes, pairs, consts):
-    """Every tensor that an executed op reads has come from somewhere."""
+    """Checks that every tensor which an executed op reads is a result, an input or a constant."""
     called = {node["id"] for node, _ in pairs}
     given = {(c["node"], c["arg"]) for c in consts}
     known, inside = set(), set()
@@ -279,15 +288,15 @@ def check(nodes, pairs, consts):
         for at, storage, count in tensors_of(node["inputs"]):
             if count and storage not in known and (node["id"], at) not in given:
                 raise RecordError(
-                    f"node {node['id']}, {op}, argument {at}: a tensor that no call and no input "
-                    "accounts for"
+                    f"node {node['id']}, {op}, argument {at}: a tensor that is neither a result "
+                    "of a call nor an input"
                 )
             known.add(storage)
         known.update(storage for _, storage, _ in tensors_of(node["outputs"]))
 
 
 def bindings(nodes, names):
-    """Which tensor of the trace has which name."""
+    """Returns the content of bindings.json: the tensor of each name."""
     found = {}
     for node in nodes.list:
         if node["name"].startswith("bind:"):
@@ -302,11 +311,11 @@ def bindings(nodes, names):
 
 
 def without_marks(nodes):
-    """The nodes that were there if nobody had looked."""
+    """Returns the nodes without those that the recording itself caused."""
     gone, kept, callers = set(), [], {}
     for node in nodes.list:
         if node["name"] == MARK and nodes.op_around(node) is None:
-            # A label was opened in it, inside which the program goes on.
+            # A label was opened below the mark, and the program continues inside the label.
             callers[node["id"]] = callers.get(node["ctrl_deps"], node["ctrl_deps"])
         elif node["name"] == MARK or node["ctrl_deps"] in gone:
             gone.add(node["id"])
@@ -316,7 +325,7 @@ def without_marks(nodes):
 
 
 class Trace:
-    """A recording in progress; `trace` makes them."""
+    """A recording in progress, which `trace` starts."""
 
     def __init__(self):
         self.log = Log()
@@ -326,30 +335,30 @@ class Trace:
         if name in self.bound:
             raise RecordError(f"two tensors are called '{name}'")
         self.bound[name] = Elements(tensor)
-        # An autograd function without work: the trace has a node of its name, with its argument.
+        # An autograd function without work: the trace records a node with its name and argument.
         label = type(f"bind:{name}", (torch.autograd.Function,), {
             "forward": staticmethod(lambda ctx, tensor: None),
         })
         label.apply(tensor)
 
     def input(self, name, tensor):
-        """Names a tensor that the program reads. Its elements are kept as they are now."""
+        """Names a tensor that the program reads, and copies its current elements."""
         self.log.know(tensor)
         self._bind(f"in/{name}", tensor)
 
     def inputs(self, tensors):
-        """Names several: a dict, or pairs as `named_parameters()` gives them."""
+        """Names several inputs: a dict, or pairs as `named_parameters()` returns them."""
         pairs = tensors.items() if isinstance(tensors, collections.abc.Mapping) else tensors
         for name, tensor in pairs:
             self.input(name, tensor)
 
     def output(self, name, tensor):
-        """Names a result. A run has to give the elements that it has now."""
+        """Names a result. A run must produce its current elements."""
         self.log.check(f"output '{name}'", 0, tensor)
         self._bind(f"out/{name}", tensor)
 
     def outputs(self, tensors):
-        """Names several: a dict, or pairs."""
+        """Names several results: a dict, or pairs."""
         pairs = tensors.items() if isinstance(tensors, collections.abc.Mapping) else tensors
         for name, tensor in pairs:
             self.output(name, tensor)
@@ -393,10 +402,10 @@ def write(folder, text, done, tolerance, note, seed, compress):
 
 @contextlib.contextmanager
 def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
-    """Records what is run inside. `tolerance` is how near a run has to come: relative, absolute.
-    With `compress` the trace is written as et.json.gz."""
+    """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
+    tolerance of a run. With `compress` the trace is written as et.json.gz."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        raise RecordError("programs of several ranks are not recorded")
+        raise RecordError("programs of several ranks cannot be recorded")
     folder = pathlib.Path(folder)
     done = Trace()
     if seed is not None:
@@ -405,7 +414,7 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
     with tempfile.TemporaryDirectory() as scratch:
         raw = pathlib.Path(scratch) / "et.json"
         observer = ExecutionTraceObserver().register_callback(str(raw))
-        # One thread, so that all nodes stand where they were called.
+        # One thread, so that every node has its caller as its parent.
         torch.set_num_threads(1)
         observer.start()
         try:
@@ -419,7 +428,7 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
 
 
 def named(results):
-    """Results by name."""
+    """Returns results by name."""
     if isinstance(results, torch.Tensor):
         return {"result": results}
     if isinstance(results, collections.abc.Mapping):
@@ -429,7 +438,7 @@ def named(results):
 
 def record(folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False):
     """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
-    a tensor, or several."""
+    a tensor, or a sequence of tensors."""
     with trace(folder, (rtol, atol), note, seed, compress) as t:
         t.inputs(inputs)
         t.outputs(named(fn()))
@@ -437,18 +446,20 @@ def record(folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compres
 
 def main():
     parser = argparse.ArgumentParser(
-        description="Records a PyTorch program with everything that a run is compared with. "
-        "One process on the CPU: programs of several ranks are not recorded.",
+        description="Records a PyTorch program with the inputs and expected outputs of a run. "
+        "One process on the CPU: programs of several ranks cannot be recorded.",
     )
     parser.add_argument(
         "program",
-        help="FILE.py:FUNCTION; the function prepares, and returns the program, a function "
-        "without arguments that returns its results by name, and its inputs by name",
+        help="FILE.py:FUNCTION; the function returns the program, a function without arguments "
+        "that returns its results by name, and the program's inputs by name",
     )
-    parser.add_argument("folder", help="where to write")
+    parser.add_argument("folder", help="the folder to write to")
     parser.add_argument("--rtol", type=float, default=1e-4)
     parser.add_argument("--atol", type=float, default=1e-5)
-    parser.add_argument("--seed", type=int, default=0, help="of what the function prepares")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the seed that is set before FUNCTION is called"
+    )
     given = parser.parse_args()
     path, _, function = given.program.rpartition(":")
     spec = importlib.util.spec_from_file_location("program", path) if path else None

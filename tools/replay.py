@@ -1,28 +1,30 @@
-"""Replays recorded programs in PyTorch, eagerly, and says how long they take. `cargo xtask gpu-check`
+"""Replays recorded programs in PyTorch, eagerly, and measures their time. `cargo xtask gpu-check`
 runs it beside the machine; by hand:
 
     echo '{"load": "examples/pytorch/transformer_encoder_train/et.json.gz"}' |
         python tools/replay.py --device cpu
 
-It reads requests from standard input, one line of JSON each, and answers each with one:
+It reads requests from standard input, one line of JSON each, and answers each with one line:
 
-    {"load": PATH}   plans the program: {"calls": {OP: COUNT}, "outputs": {NAME: wrong or null}, ...};
-                     "executed": [OP...] beside it: ops that called nothing when they were recorded,
-                     such as a dropout of nothing, are called only if they are among these
-    {"run": COUNT}   runs it so often: {"wall": [S...], "issued": [S...], "device": [S...]}
+    {"load": PATH}   plans the program:
+                     {"calls": {OP: COUNT}, "outputs": {NAME: error or null}, ...}.
+                     The request may have "executed": [OP...]. Ops that called no other op when they
+                     were recorded, such as a dropout of 0, are called only if they are listed there
+    {"run": COUNT}   runs the program COUNT times:
+                     {"wall": [S...], "issued": [S...], "device": [S...]}
 
-What goes wrong is answered with {"error": WHY}. The first line, before any request, says what this is:
-{"torch": VERSION, "device": NAME}, or {"absent": WHY}.
+An error is answered with {"error": REASON}. The first line, before any request, identifies PyTorch:
+{"torch": VERSION, "device": NAME}, or {"absent": REASON}.
 
-Each node that computes is called once, as the op that its schema names, on tensors of the dtypes, shapes
-and strides recorded, in the trace's order; views are calls as they were there. Of the functions that
-PyTorch offers for an op the one with the least overhead is called: torch.NAME, the tensor's method, and
-only then torch.ops. Autograd records nothing. The calls are a Python function without branches, made from
-the trace, which ends each tensor after its last use.
+Each node that computes is called once, as the op of its schema, on tensors of the recorded dtypes,
+shapes and strides, in the order of the trace; recorded views are calls too. PyTorch offers several
+functions for an op. The one with the least overhead is called: torch.NAME, else the tensor's
+method, else torch.ops. Autograd records nothing. The calls are one Python function without
+branches, generated from the trace, which deletes each tensor after its last use.
 
-Seconds are those from the first call until the host has waited for the device (wall), until all calls
-have been made (issued), and between two events around them on the stream (device). Inputs are what they
-were before each run, outside of the clock.
+Times are in seconds: from the first call until the host has waited for the device (wall), until all
+calls have been made (issued), and between two events around the calls on the stream (device).
+Before each run, outside of the measured time, the inputs are reset to their original elements.
 """
 
 import argparse
@@ -40,31 +42,31 @@ DTYPES = {
     "long": "int64", "long int": "int64", "long long": "int64", "int": "int32", "short": "int16",
     "short int": "int16", "signed char": "int8", "unsigned char": "uint8", "bool": "bool",
 }
-# PyTorch's numbers of dtypes and of memory formats, as traces hold them.
+# PyTorch's codes of dtypes and memory formats in traces.
 SCALAR_TYPES = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32",
     7: "float64", 11: "bool", 15: "bfloat16",
 }
 FORMATS = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
-# What the names of dtypes are in a file of safetensors.
+# The names of dtypes in safetensors files.
 STORED = {
     "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
     "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }
 
-# What attention is on the host, where traces were recorded.
+# The attention op of the CPU, where traces were recorded.
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
-# The ops that it is on CUDA, by the numbers of PyTorch's choice. With 0 it is many ops.
-WAYS = {
+# The attention ops of CUDA, by the code of PyTorch's choice. Code 0 stands for several ops.
+CUDA_ATTENTION = {
     1: "_scaled_dot_product_flash_attention", 2: "_scaled_dot_product_efficient_attention",
     3: "_scaled_dot_product_cudnn_attention",
 }
-# What arguments and results of theirs are called elsewhere.
-SAME = {
+# Other names of their arguments and results.
+SYNONYMS = {
     "attn_bias": "attn_mask", "grad_out_": "grad_out", "log_sumexp": "logsumexp",
     "output": "out", "rng_state": "philox_seed", "unused": "philox_offset",
 }
-# As autograd has them: a gradient of a mask is none of the program's.
+# Arguments with the values that autograd passes. No program needs the gradient of a mask.
 FIXED = {
     "compute_log_sumexp": ("True", True), "return_debug_mask": ("False", False),
     "grad_input_mask": ("[True, True, True, False]", [True, True, True, False]),
@@ -76,7 +78,7 @@ class Refused(Exception):
 
 
 def stored(folder):
-    """The tensors of the file beside the trace, by name."""
+    """Returns the tensors of tensors.safetensors, by name."""
     file = folder / "tensors.safetensors"
     if not file.exists():
         return {}
@@ -99,7 +101,7 @@ def number(value):
 
 
 def parts(types):
-    """The parts of a list that commas separate, outside of brackets."""
+    """Splits a list at the commas outside of brackets."""
     depth, found = 0, [""]
     for c in types:
         depth += (c in "[(") - (c in "])")
@@ -110,8 +112,8 @@ def parts(types):
     return found if types else []
 
 
-def laid(tensor, shape, strides):
-    """A copy with these strides."""
+def restrided(tensor, shape, strides):
+    """Returns a copy with these strides."""
     return torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
@@ -133,17 +135,18 @@ class Plan:
         tolerance = notes["meta"].get("tolerance", {})
         self.rtol, self.atol = tolerance.get("rtol", 1e-4), tolerance.get("atol", 1e-5)
         self.lines, self.known, self.uses, self.keep = [], {}, {}, set()
-        # By slot, the tensor; by the trace's ids, the slot that they stand for at the moment.
+        # The tensor of each slot; the current slot of each id of a tensor or storage in the trace.
         self.values, self.tensors, self.storages = {}, {}, {}
-        # By the trace's ids of what the host's attention leaves for its gradient: the op that stands in
-        # its place, and what that has left, by name.
-        self.left = {}
-        # By slot, its strides and offset as recorded: on another device a result may lie otherwise.
+        # For each id of the tensor that the CPU's attention saves for its gradient: the op that
+        # replaces the CPU's, and the values that it saves, by name.
+        self.saved = {}
+        # The recorded strides and offset of each slot. On another device a result may have other
+        # ones.
         self.recorded = {}
         self.inputs, self.calls, self.outputs = [], {}, {}
         self.made_up = self.views = 0
         nodes = sorted(trace["nodes"], key=lambda node: node["id"])
-        # Whether gradients need what only the host's attention gives.
+        # Whether a gradient needs results that only the CPU's attention op returns.
         self.host_attention = any(ATTENTION + "_backward" in node["name"] for node in nodes)
         for node, schema in self.steps(nodes, executed):
             try:
@@ -158,8 +161,9 @@ class Plan:
 
     @staticmethod
     def steps(nodes, executed):
-        """The nodes to look at: labels, with no schema, and ops at the level at which they compute. Ops
-        that only call others are not called themselves, and what others call is a part of them."""
+        """Yields the nodes to replay with their schemas: labels, whose schema is empty, and ops at
+        the level at which they compute. An op that only calls others is replaced by its children;
+        the children of every other op are part of it."""
         def schema_of(node):
             attrs = {a["name"]: a["value"] for a in node.get("attrs", [])}
             return attrs.get("op_schema", "")
@@ -195,7 +199,7 @@ class Plan:
         return name
 
     def given(self, dtype, shape, strides, offset, data):
-        """A tensor that is there from the start."""
+        """Defines a tensor that exists before the program; returns its slot."""
         if strides is None:
             strides = torch.empty(shape, device="meta").stride()
         span = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
@@ -212,7 +216,7 @@ class Plan:
         return slot
 
     def find(self, value, of, shape, strides, data=None, fresh=False):
-        """The slot of a tensor of the trace; a new input if nothing is known of it."""
+        """Returns the slot of a recorded tensor; defines a new input for an unknown one."""
         if of not in DTYPES:
             raise Refused(f"dtype '{of}' is not supported")
         dtype, shape = getattr(torch, DTYPES[of]), tuple(shape)
@@ -269,7 +273,7 @@ class Plan:
             self.outputs[name] = None if close else f"off by up to {far:.1e}"
 
     def argument(self, node, at, value, ty, shape, strides, schema_type, used):
-        """An argument as it stands in the source, and as it is."""
+        """Returns an argument as source text and as a value."""
         if ty.startswith("Tensor("):
             of = ty.removeprefix("Tensor(").removesuffix(")")
             if of.startswith("nullptr"):
@@ -303,7 +307,7 @@ class Plan:
         elif ty == "Device":
             value = self.device
         elif ty not in ("Int", "SymInt", "Bool", "SymBool", "String"):
-            raise Refused(f"argument {at}: the trace does not hold what a {ty} is")
+            raise Refused(f"argument {at}: the trace does not record the value of a {ty}")
         if "ScalarType" in schema_type:
             value = getattr(torch, SCALAR_TYPES[value])
         elif "Layout" in schema_type:
@@ -319,7 +323,7 @@ class Plan:
         return repr(value) if plain else self.name(value)
 
     def name(self, thing):
-        """The name in the source of something that has no literal."""
+        """Returns the name in the source for an object without a literal."""
         self.known[f"k{id(thing)}"] = thing
         return f"k{id(thing)}"
 
@@ -330,21 +334,21 @@ class Plan:
         try:
             op = getattr(getattr(getattr(torch.ops, namespace), bare), overload or "default")
         except AttributeError:
-            raise Refused("PyTorch here has no such op") from None
+            raise Refused("the installed PyTorch does not have this op") from None
         form, params, used = node["inputs"], op._schema.arguments, []
         elsewhere = bare.startswith(ATTENTION) and self.device.type == "cuda"
         forward = elsewhere and bare == ATTENTION and self.host_attention
         back = elsewhere and bare != ATTENTION
         if len(form["values"]) > len(params):
-            raise Refused("the op has fewer arguments here")
+            raise Refused("the installed PyTorch's op has fewer arguments")
         args, kwargs, named, left = [], {}, {}, None
         strides = form.get("strides", [None] * len(form["values"]))
         every = zip(form["values"], form["types"], form["shapes"], strides, params)
         for at, (value, ty, shape, stride, param) in enumerate(every):
-            # The declared type: others look like whole numbers.
+            # The declared type: recorded dtypes, layouts and memory formats are integers.
             declared = str(getattr(param, "real_type", param.type))
             if back and param.name == "logsumexp":
-                left = self.left.get(value[0])
+                left = self.saved.get(value[0])
                 continue
             text, thing = self.argument(node, at, value, ty, shape, stride, declared, used)
             named[param.name] = (text, thing)
@@ -360,11 +364,11 @@ class Plan:
         recorded = []
         self.results(node["outputs"], recorded)
         if forward:
-            # Numbers among them are named like tensors.
+            # Numbers among the results get slots, too.
             slots = [self.slot(each) for each in result]
-            names = [SAME.get(r.name, r.name) for r in op._schema.returns]
+            names = [SYNONYMS.get(r.name, r.name) for r in op._schema.returns]
             given = {name: (slot, each) for name, slot, each in zip(names, slots, result)}
-            self.left[recorded[1][0][0]] = bare, {**given, "attn_mask": named.get("attn_mask", ("None", None))}
+            self.saved[recorded[1][0][0]] = bare, {**given, "attn_mask": named.get("attn_mask", ("None", None))}
             target, extra, slots = "[" + ", ".join(slots) + "]", slots[1:], slots[:1]
             used += extra
         else:
@@ -380,33 +384,33 @@ class Plan:
             if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(torch, DTYPES.get(of, ""), None):
                 raise Refused(f"a result is {tensor.dtype}{list(tensor.shape)}, not {of}{shape}")
             if elsewhere and strides is not None:
-                # Attention gives other strides there. A program that then wants a view has it copied, by
-                # a call that did nothing on the host and was not recorded.
+                # Attention on CUDA returns other strides. A program that takes a view then copies
+                # the result, by a call that did nothing on the CPU and was not recorded.
                 if any(n > 1 and a != b for n, a, b in zip(shape, tensor.stride(), strides)):
-                    args, lies = [slot, repr(tuple(shape)), repr(tuple(strides))], laid(tensor, shape, strides)
+                    args, lies = [slot, repr(tuple(shape)), repr(tuple(strides))], restrided(tensor, shape, strides)
                     slot = self.slot(lies)
-                    self.line(slot, laid, args, [args[0], slot])
+                    self.line(slot, restrided, args, [args[0], slot])
             self.know(slot, value, strides)
         self.calls[full] = self.calls.get(full, 0) + 1
 
     def on_cuda(self, named, left, back, used):
-        """Attention and its gradient as autograd has them on CUDA, called with what the host's ops were
-        given and with what the op on the way there has left for the way back."""
+        """Returns attention, or its gradient, as autograd calls it on CUDA. The arguments are those
+        of the CPU's op and, for the gradient, the values that the forward op saved."""
         if not back:
             way, left = self.way(*(named[name][1] if name in named else None for name in (
                 "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale"))), {}
         elif left is None:
-            raise Refused("the attention whose gradient this is was not recorded")
+            raise Refused("the forward op of this gradient of attention was not recorded")
         else:
             way, left = left
         mask = named.get("attn_mask", ("None", None))
-        if mask[1] is not None and way == WAYS[2] and not back:
+        if mask[1] is not None and way == CUDA_ATTENTION[2] and not back:
             named["attn_mask"] = self.aligned(mask, named["query"][1], named["key"][1])
             used.append(named["attn_mask"][0])
         op = getattr(torch.ops.aten, way + ("_backward" if back else "")).default
         args, kwargs = [], {}
         for param in op._schema.arguments:
-            name = SAME.get(param.name, param.name)
+            name = SYNONYMS.get(param.name, param.name)
             given = next((of[name] for of in (left, named, FIXED) if name in of), ("None", None))
             if name in left and given[0] != "None":
                 used.append(given[0])
@@ -418,21 +422,22 @@ class Plan:
 
     @staticmethod
     def way(query, key, value, mask, dropout, is_causal, scale):
-        """The op that PyTorch chooses on the device where gradients are wanted."""
+        """Returns the op that PyTorch chooses on the device if gradients are required."""
         with torch.inference_mode(False), torch.enable_grad():
             like = [
                 torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device, requires_grad=True)
                 for t in (query, key, value)
             ]
             choice = torch._fused_sdp_choice(*like, mask, dropout or 0.0, bool(is_causal), scale=scale)
-        if choice not in WAYS:
-            raise Refused("attention is many ops in PyTorch there")
-        if WAYS[choice] == WAYS[1] and query.shape[-1] % 8:
-            raise Refused("PyTorch pads heads there")
-        return WAYS[choice]
+        if choice not in CUDA_ATTENTION:
+            raise Refused("PyTorch computes this attention with several ops on this device")
+        if CUDA_ATTENTION[choice] == CUDA_ATTENTION[1] and query.shape[-1] % 8:
+            raise Refused("PyTorch pads the heads of this attention on this device")
+        return CUDA_ATTENTION[choice]
 
     def aligned(self, mask, query, key):
-        """A mask as PyTorch gives it to that op: rows that begin at multiples of eight elements."""
+        """Returns a mask as PyTorch passes it to that op: rows begin at multiples of eight
+        elements."""
         def call(function, args, result, slots):
             slot = self.slot(result)
             self.line(slot, function, args, [slot, *slots])
@@ -450,8 +455,8 @@ class Plan:
         return call(torch.Tensor.expand, [slot, repr(shape)], mask, [slot]), mask
 
     def fastest(self, op, bare, params, args, kwargs):
-        """Calls it by the first function that takes these arguments: PyTorch's own for Python parse
-        them faster than its general way to call any op."""
+        """Calls an op by the first function that accepts these arguments. PyTorch's Python bindings
+        parse arguments faster than torch.ops does."""
         short = list(args)
         while len(short) > 1 and params[len(short) - 1].has_default_value():
             default = params[len(short) - 1].default_value
@@ -463,7 +468,7 @@ class Plan:
             ways.append(getattr(torch.Tensor, bare, None))
         tries = [(way, given, kwargs) for way in ways if way for given in (args, short)]
         if bare == ATTENTION and not self.host_attention:
-            # What the program called, which other devices compute by other ops.
+            # The function that the program called; other devices compute it with other ops.
             names = ("dropout_p", "is_causal")
             named = {**dict(zip(names, args[3:])), **kwargs}
             tries = [(torch._C._nn.scaled_dot_product_attention, args[:3], named)]
@@ -491,7 +496,7 @@ class Plan:
             walk(*each)
 
     def target(self, result):
-        """Names for results, as the left side of an assignment, and their slots."""
+        """Returns the left side of an assignment for results, and their slots."""
         if isinstance(result, torch.Tensor):
             slot = self.slot(result)
             return slot, [slot]
@@ -508,7 +513,7 @@ class Plan:
         self.lines.append(f"{target} = {self.name(function)}({', '.join(args)})")
 
     def compiled(self):
-        """The calls as one function of the inputs."""
+        """Compiles the calls to one function of the inputs."""
         inputs, ends = [slot for slot, *_ in self.inputs], {}
         for slot, last in self.uses.items():
             if slot not in self.keep and slot not in inputs:
@@ -530,7 +535,7 @@ class Plan:
         given = [tensor for _, tensor, _ in self.inputs]
         for _ in range(times):
             for _, tensor, before in self.inputs:
-                # What is spread over its elements is written by nothing.
+                # No op writes an expanded tensor, whose elements share memory.
                 if not any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
                     tensor.copy_(before)
             ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if on_gpu else []
@@ -569,7 +574,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda:0")
     arguments = parser.parse_args()
-    # Whatever else is printed is no answer.
+    # Standard output carries the answers alone: everything else goes to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -588,9 +593,9 @@ def main():
         torch.cuda.set_device(device)
         name = torch.cuda.get_device_name(device)
     else:
-        # This is only tried out, beside other things.
+        # Runs on the CPU are only tests, which run beside other programs.
         torch.set_num_threads(1)
-    # The arithmetic of the machine: no TF32, and sums of 16 bits in 32.
+    # The arithmetic of Millstream's kernels: no TF32, and 16-bit sums in 32 bits.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False

@@ -1,5 +1,6 @@
-//! Puts bytes beside a trace: as bindings, lost numbers or tolerances of an execution trace, or as
-//! the safetensors file of a native one. The first byte chooses.
+//! Loads a trace with bytes as one of its sidecar files: the bindings, the lost numbers, the
+//! tolerances or the tensors of an execution trace, or the safetensors file of a native trace. The
+//! first byte chooses the file.
 //!
 //! `cargo +nightly fuzz run beside_trace`
 
@@ -41,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let folder = FOLDER.path();
     for name in names {
-        // Most are not there.
+        // Most of the files do not exist.
         let _ = fs::remove_file(folder.join(name));
     }
     fs::write(folder.join("et.json"), trace).expect("written");
@@ -49,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
     match load(folder.join("et.json"), &OPTIONS) {
         Ok(program) => {
             for tensor in program.tensors.iter().filter(|t| t.storage_bytes < 1 << 20) {
-                // The file may end before its header says.
+                // The file may be shorter than its header says.
                 if let Ok(made) = tensor.materialize() {
                     assert_eq!(made.len(), tensor.storage_bytes);
                 }

@@ -1,4 +1,4 @@
-//! Reads text as a cost model, and predicts with what can be read.
+//! Parses text as a cost model, and predicts the time of a list with every model that parses.
 //!
 //! `cargo +nightly fuzz run cost_model fuzz/corpus/cost_model examples/models`
 

@@ -1,5 +1,6 @@
-//! Reads text as a list of instructions. What can be read is printed and read back unchanged, the
-//! checker and the verifier give a verdict on it, and what the checker takes is proven.
+//! Parses text as a list of instructions. Every list that parses prints to text that parses to the
+//! same list. The checker and the verifier judge the list without a panic, and the verifier proves
+//! every list that the checker accepts.
 //!
 //! `cargo +nightly fuzz run list_text fuzz/corpus/list_text crates/verify/tests/cases`
 
@@ -12,7 +13,7 @@ use millstream_verify::{check, verify};
 fuzz_target!(|text: &str| {
     match parse_list(text) {
         Ok(list) => {
-            let again = parse_list(&print_list(&list)).expect("what was printed can be read");
+            let again = parse_list(&print_list(&list)).expect("a printed list parses");
             assert_eq!(list, again);
             let verdict = verify(&list);
             match check(list) {

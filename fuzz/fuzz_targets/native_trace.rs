@@ -1,4 +1,4 @@
-//! Loads bytes as a native trace, with its jobs, and makes its small tensors.
+//! Loads bytes as a native trace, and materializes its small tensors.
 //!
 //! `cargo +nightly fuzz run native_trace fuzz/corpus/native_trace examples/traces`
 

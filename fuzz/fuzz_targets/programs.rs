@@ -1,5 +1,5 @@
-//! Random programs: the inline driver, worker threads and the simulated driver give the same results
-//! and the same list, and the checker accepts it. The test `random_programs` runs the same programs.
+//! Runs the random programs of `tests/random_programs`: the inline, the threaded and the simulated
+//! driver produce the same results and the same list, and the checker accepts the list.
 //!
 //! `cargo +nightly fuzz run programs`
 

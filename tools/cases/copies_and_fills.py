@@ -1,5 +1,5 @@
-"""Chains of copies and fills between views and dtypes: to leave any single one out changes a
-result. mutations.py checks that."""
+"""Chains of copies and fills between views and dtypes. Every single one affects a result;
+mutations.py checks that."""
 
 import torch
 
@@ -14,7 +14,7 @@ def prepare():
     def run():
         out = {}
 
-        # Windows of one canvas, each write partly covered by the next.
+        # Windows of one canvas; each write is partly overwritten by the next.
         canvas = torch.zeros(8, 10)
         canvas.fill_(0.5)
         canvas[1:5, 2:8].copy_(a)
@@ -26,7 +26,7 @@ def prepare():
         canvas[7].fill_(canvas[3, 4])
         out["canvas"] = canvas
 
-        # A value on its way through dtypes; what is not covered shows the fills.
+        # A value is converted through several dtypes; the other elements show the fills.
         f64 = torch.zeros(4, 8, dtype=torch.float64)
         f64.fill_(1.0625)
         f64[:, 1:7].copy_(a)
@@ -57,7 +57,8 @@ def prepare():
         i16.masked_fill_(mask, 1234)
         out.update(f64=f64, f16=f16, bf16=bf16, i32=i32, u8=u8, i8=i8, flags=flags, i64=i64, i16=i16)
 
-        # Clones keep what was before the next write; a chain in which each takes over from the last.
+        # Clones keep the elements from before the next write; in the chain each clone is the next
+        # input.
         x = a.clone()
         first = x.clone()
         x.zero_()
@@ -74,7 +75,7 @@ def prepare():
         fourth[5].fill_(third[0, 0])
         out.update(first=first, x=x, second=second, third=third, fourth=fourth)
 
-        # Broadcast from a row, a column and a number; an element of itself.
+        # Broadcasts from a row, a column, a number, and an element of the target.
         wide = torch.zeros(3, 4, 6)
         wide.copy_(a)
         wide[1].copy_(b[:, 2])

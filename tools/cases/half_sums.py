@@ -1,4 +1,4 @@
-"""Sums, products of matrices and norms of f16 and bf16, in sizes beyond one block and odd ones."""
+"""Sums, matrix products and norms of f16 and bf16, in odd sizes and sizes beyond one block."""
 
 import torch
 from torch.nn import functional
@@ -19,7 +19,7 @@ def prepare():
         for name in ["f16", "bf16"]:
             long, a, b, w, v = (inputs[f"{name}.{k}"] for k in ["long", "a", "b", "w", "v"])
             results = {
-                # Small whole steps: a sum that rounds on its way would stop growing.
+                # Small integer steps: with rounded intermediate sums the sum would stop growing.
                 "ones": torch.ones_like(long).expand(5, 1537).sum(),
                 "sum": long.sum(),
                 "sum_f32": long.sum(dtype=torch.float32),

@@ -1,4 +1,4 @@
-"""Many chains of in-place ops on views of a few storages, interleaved: apart, overlapping, and
+"""Many interleaved chains of in-place ops on views of a few storages: disjoint, overlapping, and
 joined at the end."""
 
 import torch
@@ -13,7 +13,7 @@ def prepare():
 
     def run():
         out = {}
-        # Eight chains, a row of s and a column of t each, one step of every chain at a time.
+        # Eight chains with a row of s and a column of t each; the steps of the chains alternate.
         rows = [s[r] for r in range(8)]
         columns = [t[:, c] for c in range(8)]
         for step in range(4):
@@ -22,14 +22,14 @@ def prepare():
             for c in range(8):
                 columns[c].sub_(rows[7 - c]).clamp_(-2, 2)
             if step == 1:
-                # All of them at once, in the middle.
+                # One op on all chains, in the middle.
                 s.add_(t.t(), alpha=0.125)
         joined = torch.zeros(16)
         for r in range(8):
             joined.add_(rows[r]).add_(columns[r])
         out.update(joined=joined, s=s, t=t)
 
-        # Windows that overlap their neighbours: order is all that counts.
+        # Overlapping windows: the results depend on the order alone.
         band = torch.arange(40) / 20 - 1
         for step in range(3):
             for start in range(0, 32, 4):
@@ -37,7 +37,7 @@ def prepare():
                 band[start + 2 : start + 6].add_(band[start + 6])
         out["band"] = band
 
-        # A tensor with itself.
+        # Ops on a tensor and itself.
         q.add_(q)
         q.mul_(q.t().clone())
         q[0].sub_(q[1])
@@ -45,7 +45,7 @@ def prepare():
         q.div_(q.abs().add_(1))
         out["q"] = q
 
-        # Results into tensors that exist: of the same storage, of another.
+        # Results written to existing tensors, of the same storage and of another.
         into = torch.zeros(3, 6, 6)
         torch.add(q, 2, out=into[0])
         torch.mul(into[0], q, out=into[1])
@@ -56,7 +56,7 @@ def prepare():
         torch.maximum(into[1], into[2], out=into[1])
         out.update(into=into, sums=joined[:3] * 1)
 
-        # Whole numbers and bits.
+        # Integers and bits.
         k[::2].mul_(3).remainder_(17)
         k[1::2].bitwise_and_(29)
         k.t()[3].add_(k[3])
@@ -66,7 +66,7 @@ def prepare():
         k.masked_fill_(odd, -1)
         out.update(k=k, odd=odd)
 
-        # Copies meant to be independent of what is written afterwards.
+        # Copies that later writes must not affect.
         held = [s.clone(), t[2:4].clone()]
         s.zero_()
         t[3].fill_(7)

@@ -1,4 +1,4 @@
-"""Reductions of whole numbers and truth values, over all dimensions, some and none."""
+"""Reductions of integers and booleans over all dimensions, some dimensions, and none."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""Numbers that a trace loses: Python's, wrapped as tensors, on either side of every kind of op, and
-what torch.tensor([...]) writes."""
+"""Lost numbers: Python numbers wrapped as tensors, on either side of every kind of op, and the
+elements of torch.tensor([...])."""
 
 import torch
 
@@ -68,7 +68,7 @@ def prepare():
         out["double_number"] = f * torch.tensor(third, dtype=torch.float64)
         out["again"] = table * 2 + table.sum()
 
-        # In place: the result keeps the dtype.
+        # In-place ops: the result keeps the dtype.
         kept = f.clone()
         kept += 2
         kept *= third
@@ -80,7 +80,7 @@ def prepare():
         whole //= 2
         u.add_(250)
         out.update(kept=kept, whole=whole, u=u)
-        # A slice by a number, and a number of a tensor back in Python.
+        # A slice with a number, and an element of a tensor as a Python number.
         kept2 = kept.clone()
         kept2[1:, ::2] *= 10
         kept2[0] += kept2[2, 1].item()

@@ -1,10 +1,9 @@
-"""Records our own cases to tests/traces/own, with the release of PyTorch that stands in
+"""Records Millstream's own cases to tests/traces/own, with the release of PyTorch in
 tools/reference/requirements.txt:
 
     python tools/cases/make.py [CASE...]
 
-A case is a file beside this one: its `prepare` gives the program and its inputs, as record.py takes
-them.
+A case is a file next to this one. Its `prepare` returns the program and the inputs for record.py.
 """
 
 import importlib
@@ -13,9 +12,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "tests/traces/own"
-# Bytes that a case may have.
+# The maximum size of a case in bytes.
 LARGEST = 60_000
-# Results of 16 bits round once more, or once less, in places.
+# The number of roundings of 16-bit results differs in places.
 TOLERANCE = {"half_sums": (1e-2, 1e-3)}
 
 sys.path[:0] = [str(HERE), str(HERE.parent)]

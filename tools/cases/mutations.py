@@ -1,6 +1,6 @@
-"""Checks that a case notices what is left out of it: for every copy and fill in its trace, runs the
-trace without that node, and for every clone the trace in which the clone is the same memory; each
-time some result has to be wrong.
+"""Checks that a case detects mutations of its trace. For every copy and fill it runs the trace
+without that node, and for every clone a trace in which the clone is an alias. Each time some result
+must be wrong.
 
     python tools/cases/mutations.py RUN_TRACE [CASE...]
 
@@ -27,7 +27,7 @@ ALIAS = "aten::alias(Tensor(a) self) -> Tensor(a)"
 
 
 def executed(nodes):
-    """The nodes that a run executes: no op around them but such as only call others."""
+    """Yields the nodes that a run executes: every op around them only calls others."""
     for node in nodes.list:
         op = nodes.op(node)
         ops = [nodes.op(n) for n in nodes.around(node) if nodes.op(n)]
@@ -36,13 +36,13 @@ def executed(nodes):
 
 
 def without(nodes, gone):
-    """The trace without a node, and without what it called."""
+    """Returns the trace without a node and the nodes that it called."""
     below = {n["id"] for n in nodes.list if gone in nodes.around(n)} | {gone["id"]}
     return [n for n in nodes.list if n["id"] not in below]
 
 
 def aliased(nodes, clone):
-    """The trace in which a clone is a view of what it cloned; None if it lies otherwise."""
+    """Returns the trace in which a clone is a view of its input; None if their strides differ."""
     sides = clone["inputs"], clone["outputs"]
     if sides[0]["strides"][0] != sides[1]["strides"][0]:
         return None
@@ -54,24 +54,24 @@ def aliased(nodes, clone):
     for attr in changed["attrs"]:
         if attr["name"] == "op_schema":
             attr["value"] = ALIAS
-    # Its address stands for that of the cloned as long as it lives: until another op makes a
-    # tensor there.
-    alive = True
+    # The address of the clone stands for that of its input until another op allocates a tensor
+    # there.
+    current = True
     for node in sorted(left, key=lambda n: n["id"]):
         if node["id"] < clone["id"]:
             continue
         for side in ("inputs", "outputs"):
-            alive = alive and not (
+            current = current and not (
                 side == "outputs" and node is not changed and makes(node, own)
             )
-            if alive:
+            if current:
                 for value in node[side]["values"]:
                     move(value, own, storage)
     return left
 
 
 def makes(node, storage):
-    """Whether a node has results in a storage that is none of its arguments'."""
+    """Returns whether a node has a result in a storage that no argument has."""
     read = {s for _, s, _ in record.tensors_of(node["inputs"])}
     return storage not in read and storage in {
         s for _, s, _ in record.tensors_of(node["outputs"])
@@ -89,28 +89,28 @@ def move(value, own, storage):
 
 
 def verdict(xtask, folder, raw, nodes):
-    """What a run says of a changed trace."""
+    """Runs a mutated trace; returns the outcome."""
     (folder / "et.json").write_text(json.dumps({**raw, "nodes": nodes}))
     run = subprocess.run(
         [xtask, "run-trace", str(folder), "--report", "-"], capture_output=True, text=True
     )
     if run.returncode == 0:
-        return "NOT NOTICED"
+        return "NOT DETECTED"
     if run.returncode > 1:
         return "refused: " + run.stderr.split("error:")[-1].strip().splitlines()[0][-70:]
     return "differs"
 
 
 def mutate(xtask, case):
-    """Prints a line for each change; gives how many nobody noticed."""
-    missed = 0
+    """Prints a line for each mutation; returns the number of undetected ones."""
+    undetected = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) / case
         shutil.copytree(FOLDER / case, folder)
         raw = json.loads(gzip.decompress((folder / "et.json.gz").read_bytes()))
         (folder / "et.json.gz").unlink()
         nodes = record.Nodes(raw["nodes"])
-        if verdict(xtask, folder, raw, nodes.list) != "NOT NOTICED":
+        if verdict(xtask, folder, raw, nodes.list) != "NOT DETECTED":
             sys.exit(f"error: {case} does not run as it is")
         for node, op in executed(nodes):
             base = op.split(".")[0]
@@ -120,10 +120,10 @@ def mutate(xtask, case):
                 changed = aliased(nodes, node)
             else:
                 continue
-            said = "lies otherwise" if changed is None else verdict(xtask, folder, raw, changed)
-            missed += said == "NOT NOTICED"
-            print(f"{case:20} {node['id']:5} {op:26} {said}", flush=True)
-    return missed
+            outcome = "strides differ" if changed is None else verdict(xtask, folder, raw, changed)
+            undetected += outcome == "NOT DETECTED"
+            print(f"{case:20} {node['id']:5} {op:26} {outcome}", flush=True)
+    return undetected
 
 
 if __name__ == "__main__":
@@ -131,4 +131,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     binary, *cases = sys.argv[1:]
     count = sum(mutate(binary, case) for case in cases or ["copies_and_fills"])
-    sys.exit(f"error: {count} changes not noticed" if count else 0)
+    sys.exit(f"error: {count} mutations not detected" if count else 0)

@@ -1,4 +1,4 @@
-"""Views of one storage that overlap: written through one, read through another, copied onto each
+"""Overlapping views of one storage: written through one, read through another, and copied onto each
 other."""
 
 import torch
@@ -9,7 +9,7 @@ def prepare():
     a = torch.randn(6, 8, generator=g)
     line = torch.arange(20, dtype=torch.float32)
     base = torch.randn(40, generator=g)
-    # Two inputs that are one storage.
+    # Two inputs on one storage.
     low, high = base[:24].view(4, 6), base[16:40].view(6, 4)
     n = torch.arange(30, dtype=torch.int64)
 
@@ -21,12 +21,12 @@ def prepare():
         after = windows.sum(1)
         out.update(before=before, after=after, windows=windows * 1.5)
 
-        # A Hankel matrix: rows share all but one element.
+        # A Hankel matrix: adjacent rows share all but one element.
         hankel = line.as_strided((10, 11), (1, 1))
         line.as_strided((5,), (4,), 1).fill_(100)
         out["hankel"] = hankel.matmul(hankel.t())
 
-        # Written through rows, read through columns of another shape.
+        # Writes through rows, reads through columns of another shape.
         flat = a.as_strided((48,), (1,))
         skew = a.as_strided((5, 7), (9, 1), 2)
         skew.add_(10)
@@ -35,7 +35,7 @@ def prepare():
         skew[1:3].copy_(a[3:5, 1:8])
         out.update(skew=skew.clone(), columns=a.view(8, 6).sum(0), flat=flat[7:30] * 2)
 
-        # Copies within one storage, to places apart and to themselves.
+        # Copies within one storage, to disjoint elements and to the same elements.
         n[0:10].copy_(n[10:20])
         n[15:25].copy_(n[5:15].clone())
         n[25:30].copy_(n[20:25].flip(0))
@@ -43,12 +43,12 @@ def prepare():
         pairs[:, 0].add_(pairs[:, 1])
         out.update(n=n, pairs=pairs.cumsum(0))
 
-        # Inputs that overlap.
+        # Overlapping operands.
         low[2:].mul_(2)
         high[1].zero_()
         out.update(low=low + 0, high=high.t().contiguous(), shared=low[3] * high[0:3].flatten()[:6])
 
-        # Expanded: one element seen many times.
+        # An expanded view, which repeats one element.
         dot = torch.ones(1)
         seen = dot.expand(3, 4)
         dot.add_(4)
@@ -56,7 +56,7 @@ def prepare():
         a[0].add_(1)
         out.update(seen=seen + 0, row=row * a)
 
-        # Views of views, of which the middle is gone.
+        # Views of a view that is already freed.
         deep = a[1:5].t()[2:7].unsqueeze(1).expand(5, 3, 4)[:, 1]
         a.view(-1)[10:40:3].neg_()
         out.update(deep=deep * 1, a=a)

@@ -1,5 +1,5 @@
-"""Loops of short-lived tensors: addresses come back again and again, as tensors of other shapes,
-and views outlive what they were taken of."""
+"""Loops of temporary tensors: addresses are reused for tensors of other shapes, and views outlive
+their base tensors."""
 
 import torch
 
@@ -13,13 +13,13 @@ def prepare():
         out = {}
         total = torch.zeros(8)
         for step in range(6):
-            # Nothing of this lives longer than its line.
+            # Every temporary is freed at the end of its line.
             total.add_((x * y).sin().sum(0))
             total = total + (x + step).relu().mean(1)
             total.sub_((y.t() @ x)[step].exp().mul(0.01))
         out["total"] = total
 
-        # Same bytes, another shape and dtype each time.
+        # The same bytes with another shape and dtype in each iteration.
         sizes = []
         for rows in [4, 2, 8, 1, 4, 8]:
             part = (x[:rows] + y[:rows]).flatten()
@@ -32,7 +32,7 @@ def prepare():
         out["sizes"] = torch.cat([s.float().flatten() for s in sizes])
         del sizes
 
-        # Views of dead tensors, written while others take the addresses of the dead.
+        # Views of freed tensors, written while new tensors reuse the addresses of the freed ones.
         kept = []
         for step in range(5):
             made = x * (step + 1)
@@ -50,7 +50,7 @@ def prepare():
             del scratch
         del kept, view
 
-        # A ring of buffers, of which the oldest is dropped.
+        # A ring of buffers; the oldest buffer is freed.
         ring = [torch.zeros(8) for _ in range(3)]
         for step in range(9):
             oldest = ring.pop(0)
@@ -59,7 +59,7 @@ def prepare():
             ring.append(fresh)
         out["ring"] = torch.stack(ring)
 
-        # A result that takes the place of its argument.
+        # A result that replaces its argument.
         z = x
         for step in range(10):
             z = (z * 0.9 + y * 0.1).tanh()

@@ -1,4 +1,4 @@
-"""Training steps whose backward reads what the forward kept, while the optimizer writes in place."""
+"""Training steps: the backward pass reads saved tensors while the optimizer writes in place."""
 
 import torch
 from torch import nn
@@ -18,7 +18,7 @@ class Model(nn.Module):
         x = torch.tanh(self.first(self.embedding(words)))
         x = self.norm(x)
         x = functional.relu(self.second(x)).mul(x.sigmoid())
-        # Written in place after what its backward needs was kept.
+        # Written in place after the backward pass's tensors were saved.
         return self.third(x).mul_(2).add_(0.5)
 
 

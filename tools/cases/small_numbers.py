@@ -1,5 +1,5 @@
-"""Fractions that a trace with 6 decimals has no digits for: as factors, as bounds, and where a
-result would be infinite without them."""
+"""Fractions that 6 decimals round to zero: as factors, as bounds, and where zero would make a
+result infinite."""
 
 import torch
 from torch.nn import functional
@@ -8,7 +8,7 @@ from torch.nn import functional
 def prepare():
     g = torch.Generator().manual_seed(19)
     x = torch.randn(4, 6, generator=g)
-    # A row without variance: only eps is below the line.
+    # A row without variance: the denominator is eps alone.
     x[1] = 3.5
     y = torch.randn(4, 6, generator=g) * 1e6
 

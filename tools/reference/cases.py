@@ -1,15 +1,15 @@
-"""Reference values of ops, made with PyTorch.
+"""Generates reference values of ops with PyTorch.
 
-The scripts in families/ make cases with this module and save them to
-crates/kernels/tests/reference/FAMILY.safetensors; the tests of the kernels read them, without
-PyTorch. To make them anew (with the release of PyTorch that stands in requirements.txt):
+The scripts in families/ define cases with this module and save them to
+crates/kernels/tests/reference/FAMILY.safetensors. The tests of the kernels read these files without
+PyTorch. To generate them again, with the release of PyTorch in requirements.txt:
 
     python tools/reference/make.py [FAMILY...]
 
-A case is an op of Millstream's with its tensors and arguments, and a function on PyTorch tensors
-that computes the same. Recorded are the storages of the tensors, with gaps and aliases as they are,
-the results (a view of which tensor, one changed in place, or new, with strides), and the storages
-that have changed.
+A case is a Millstream op with its tensors and arguments, and a function on PyTorch tensors that
+computes the same. A file has the storages of the tensors, with their gaps and aliases, the results
+(a view of an input, an input changed in place, or a new tensor, with strides), and the changed
+storages.
 """
 
 import json
@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 
 
 class D:
-    """A dtype as an argument."""
+    """A dtype that is an argument."""
 
     def __init__(self, dtype):
         self.name = DTYPES[dtype]
@@ -41,13 +41,13 @@ def raw(storage):
 
 
 def attr(value):
-    """An argument as the tests read it: floats and whole numbers stay apart."""
+    """Returns an argument in the form of the tests, which distinguishes floats and integers."""
     if isinstance(value, D):
         return {"dtype": value.name}
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        # Not a number of JSON's: NaN and infinities.
+        # As text, because JSON has neither NaN nor infinities.
         return {"float": repr(value)}
     if isinstance(value, (list, tuple)):
         if value and all(isinstance(v, float) for v in value):
@@ -64,7 +64,7 @@ class Family:
         self.cases = []
 
     def _put(self, content):
-        """Keeps bytes once; gives their place."""
+        """Stores bytes without duplicates; returns their offset and length."""
         if content not in self.known:
             self.data += bytes(-len(self.data) % 8)
             self.known[content] = (len(self.data), len(content))
@@ -76,7 +76,7 @@ class Family:
         for t in tensors:
             s = t.untyped_storage()
             key = (s.data_ptr(), s.nbytes())
-            # Tensors without bytes share no memory.
+            # Tensors without bytes never share memory.
             if key not in ids or s.nbytes() == 0:
                 ids[key] = len(storages)
                 storages.append(s)
@@ -87,10 +87,10 @@ class Family:
         return storages, specs
 
     def case(self, op, inputs, attrs, fn, rtol=None, atol=None, layout=True):
-        """Records `fn(*inputs)` as what `op` with these tensors and arguments gives.
+        """Records the results of `fn(*inputs)` as the expected results of `op`.
 
-        rtol, atol: bounds other than the dtype's own. layout=False: strides of new results are
-        not compared.
+        rtol, atol: tolerances in place of the dtype's defaults. layout=False: the strides of new
+        results are not compared.
         """
         storages, specs = self._inputs(inputs)
         before = [raw(s) for s in storages]
@@ -125,7 +125,7 @@ class Family:
         self.cases.append(case)
 
     def refuses(self, op, inputs, attrs, fn):
-        """Records that PyTorch refuses this, and that `op` has to as well."""
+        """Records that PyTorch refuses these arguments, and that `op` must refuse them, too."""
         storages, specs = self._inputs(inputs)
         before = [self._put(raw(s)) for s in storages]
         try:
@@ -136,7 +136,7 @@ class Family:
                 "storages": before, "inputs": specs, "refused": True,
             })
             return
-        raise AssertionError(f"{op}: PyTorch takes what was to be refused")
+        raise AssertionError(f"{op}: PyTorch accepts arguments that should be refused")
 
     def save(self):
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ class Family:
 
 
 def rand(shape, dtype=torch.float32, seed=0, low=-2.0, high=2.0):
-    """Values in [low, high), made in f64 and converted."""
+    """Returns random values in [low, high), generated in f64 and converted."""
     g = torch.Generator().manual_seed(seed)
     shape = [shape] if isinstance(shape, int) else list(shape)
     v = torch.rand(shape, generator=g, dtype=torch.float64) * (high - low) + low
@@ -168,19 +168,19 @@ def rand(shape, dtype=torch.float32, seed=0, low=-2.0, high=2.0):
 
 
 def ints(shape, low, high, dtype=torch.int64, seed=0):
-    """Whole numbers in [low, high)."""
+    """Returns random integers in [low, high)."""
     g = torch.Generator().manual_seed(seed)
     return torch.randint(low, high, list(shape), generator=g).to(dtype)
 
 
 def transposed(t):
-    """The same elements laid out with the dimensions reversed."""
+    """Returns the same elements with the dimensions reversed in memory."""
     dims = list(reversed(range(t.dim())))
     return t.permute(dims).contiguous().permute(dims)
 
 
 def gapped(t):
-    """The same elements with gaps between them, at an offset."""
+    """Returns the same elements with gaps between them, at an offset."""
     if t.dim() == 0:
         out = torch.zeros(3, dtype=t.dtype)[1]
         return out.copy_(t)
@@ -189,7 +189,7 @@ def gapped(t):
 
 
 def layouts(t):
-    """A tensor in several layouts."""
+    """Returns a tensor in several layouts."""
     return [t] if t.dim() == 0 else [t, gapped(t)] if t.dim() == 1 else \
         [t, transposed(t), gapped(t)]
 

@@ -1,4 +1,5 @@
-"""Makes reference values with PyTorch: python tools/reference/make.py [FAMILY...]; all without."""
+"""Generates reference values with PyTorch: python tools/reference/make.py [FAMILY...]. Without
+names, generates all families."""
 
 import importlib
 import pathlib

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use millstream_trace::{Action, Block, Body, ErrorKind, Place, Program, Statement, TraceError};
+use millstream_trace::{Action, Block, Body, ErrorKind, Program, Span, Statement, TraceError};
 use millstream_types::{Error, Origin};
 
 /// What kept a trace from running to its end.
@@ -21,7 +21,7 @@ impl RunError {
     }
 
     /// An error of the libraries at a place of the trace. A failed instruction has its own place.
-    pub(crate) fn at(program: &Program, place: Place, error: &Error) -> RunError {
+    pub(crate) fn at(program: &Program, place: Span, error: &Error) -> RunError {
         RunError { errors: vec![placed(program, place, error)], runtime: error.is_runtime() }
     }
 
@@ -52,7 +52,7 @@ impl std::error::Error for RunError {}
 
 /// An error of the libraries as one of the trace. A failed instruction is shown where it stands,
 /// anything else at `place`.
-pub(crate) fn placed(program: &Program, place: Place, error: &Error) -> TraceError {
+pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceError {
     match error.without_place() {
         Error::Unknown { what, name, nearest } => {
             let error = program.error(place, format!("unknown {what} '{name}'"));
@@ -79,8 +79,8 @@ pub(crate) fn placed(program: &Program, place: Place, error: &Error) -> TraceErr
 
 /// The statement, line of a list, tensor or output that stands on a line of the file; of several the one that
 /// calls `op`, if that is one alone.
-fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Place> {
-    let mut found: Vec<(Place, Option<&str>)> = Vec::new();
+fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Span> {
+    let mut found: Vec<(Span, Option<&str>)> = Vec::new();
     match &program.body {
         Body::Statements(block) => {
             collect(&block.statements, line, &mut found);
@@ -90,12 +90,12 @@ fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Place> {
             }
         }
         Body::Instructions(lines) => {
-            let of_line = lines.iter().filter(|l| l.place.line == line);
-            found.extend(of_line.map(|l| (l.place, None)));
+            let of_line = lines.iter().filter(|l| l.span.line == line);
+            found.extend(of_line.map(|l| (l.span, None)));
         }
     }
     let tensors = program.tensors.iter().map(|t| &t.site);
-    let sites = tensors.chain(program.outputs.iter().map(|o| &o.site)).map(|s| s.place());
+    let sites = tensors.chain(program.outputs.iter().map(|o| &o.site)).map(|s| s.span());
     found.extend(sites.filter(|place| place.line == line).map(|place| (place, None)));
     if found.len() > 1 {
         found.retain(|(_, called)| *called == op);
@@ -108,17 +108,17 @@ fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Place> {
     }
 }
 
-fn collect<'a>(statements: &'a [Statement], line: u32, found: &mut Vec<(Place, Option<&'a str>)>) {
+fn collect<'a>(statements: &'a [Statement], line: u32, found: &mut Vec<(Span, Option<&'a str>)>) {
     for statement in statements {
         if let Action::CriticalSection { body, .. } = &statement.action {
             collect(body, line, found);
         }
-        if statement.place.line == line {
+        if statement.span.line == line {
             let op = match &statement.action {
                 Action::Call(call) => Some(call.op.as_str()),
                 _ => None,
             };
-            found.push((statement.place, op));
+            found.push((statement.span, op));
         }
     }
 }

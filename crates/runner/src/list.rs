@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use millstream_instructions::text::{TextError, parse_list};
 use millstream_instructions::{Body, CheckedList, InstructionList};
-use millstream_trace::{Line, Place, Program, TraceError};
+use millstream_trace::{Line, Program, Span, TraceError};
 use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, ReadId, TensorId, TensorSpec};
 use millstream_vm::{Machine, Tensor};
@@ -47,7 +47,7 @@ pub(crate) fn check(
     lines: &[Line],
 ) -> Result<Checked, RunError> {
     let (list, places) = parse(program, lines)?;
-    let header = lines.first().map_or_else(|| program.source.place(0..0), |l| l.place);
+    let header = lines.first().map_or_else(|| program.source.span(0..0), |l| l.span);
     let (externals, devices) = bind(program, &list, lines)?;
     let outputs = outputs(program, &list)?;
     let list = millstream_verify::check(list).map_err(|violations| {
@@ -74,7 +74,7 @@ pub(crate) fn check(
 pub(crate) fn parse(
     program: &Program,
     lines: &[Line],
-) -> Result<(InstructionList, Vec<Place>), RunError> {
+) -> Result<(InstructionList, Vec<Span>), RunError> {
     let text = lines.iter().map(|l| l.text.as_str()).collect::<Vec<_>>().join("\n");
     let starts = line_starts(lines);
     let mut list =
@@ -88,12 +88,12 @@ pub(crate) fn parse(
 }
 
 /// The place of an error's origin, which is a line of the file.
-fn place_of(program: &Program, error: &Error, otherwise: Place) -> Place {
+fn place_of(program: &Program, error: &Error, otherwise: Span) -> Span {
     let Error::At { origin: millstream_types::Origin::Trace(_, line), .. } = error else {
         return otherwise;
     };
     let millstream_trace::Body::Instructions(lines) = &program.body else { return otherwise };
-    lines.iter().find(|l| l.place.line == *line).map_or(otherwise, |l| l.place)
+    lines.iter().find(|l| l.span.line == *line).map_or(otherwise, |l| l.span)
 }
 
 /// The number of each entry's first line in the joined text, from 1. An entry may hold many.
@@ -112,9 +112,9 @@ fn line_starts(lines: &[Line]) -> Vec<usize> {
 fn text_error(program: &Program, lines: &[Line], starts: &[usize], error: TextError) -> TraceError {
     let at = starts.partition_point(|s| *s <= error.line).saturating_sub(1);
     let Some(line) = lines.get(at) else {
-        return program.error(program.source.place(0..0), error.message);
+        return program.error(program.source.span(0..0), error.message);
     };
-    let mut place = line.place;
+    let mut place = line.span;
     // Without escapes, a character of the text is one of the file, behind the quotation mark.
     let raw = &program.source.text()[place.range()];
     if raw.get(1..raw.len().saturating_sub(1)) == Some(line.text.as_str()) {
@@ -122,13 +122,13 @@ fn text_error(program: &Program, lines: &[Line], starts: &[usize], error: TextEr
             line.text.chars().take(error.column.saturating_sub(1)).map(char::len_utf8).sum();
         let from = place.offset + 1 + before;
         let rest = line.text[before..].find([' ', ',']).unwrap_or(line.text.len() - before);
-        place = program.source.place(from..from + rest.max(1));
+        place = program.source.span(from..from + rest.max(1));
     }
     program.error(place, error.message)
 }
 
 /// The place of each instruction: of the entry whose text holds it.
-fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Place> {
+fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Span> {
     let mut places = Vec::with_capacity(instructions);
     let mut headed = false;
     for line in lines {
@@ -142,16 +142,16 @@ fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Place> {
             {
                 continue;
             }
-            places.push(line.place);
+            places.push(line.span);
         }
     }
     places
 }
 
 /// The place of the part of the header that declares the `k`th stream or arena.
-fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Place> {
+fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Span> {
     let declares = |text: &str| text.split_whitespace().next() == Some(word);
-    let texts = lines.iter().flat_map(|l| l.text.split('\n').map(move |text| (text, l.place)));
+    let texts = lines.iter().flat_map(|l| l.text.split('\n').map(move |text| (text, l.span)));
     texts.filter(|(text, _)| declares(text)).nth(k).map(|(_, place)| place)
 }
 
@@ -166,7 +166,7 @@ fn bind(program: &Program, list: &InstructionList, lines: &[Line]) -> Result<Bin
     for (k, external) in list.externals.iter().enumerate() {
         let refused = |message: String| {
             let place = header_place(lines, "external", k);
-            program.error(place.unwrap_or_else(|| program.source.place(0..0)), message)
+            program.error(place.unwrap_or_else(|| program.source.span(0..0)), message)
         };
         let Some(&at) = names.get(external.name.as_str()) else {
             let message =
@@ -265,7 +265,7 @@ pub(crate) fn run(
         }
         let (noted, _) = machine.failures();
         let all = errors.into_iter().chain(noted.into_iter().map(Error::of));
-        let place = program.source.place(0..0);
+        let place = program.source.span(0..0);
         let placed = all.map(|e| placed(program, place, &e));
         report.failures = distinct(report.failures.drain(..).chain(placed));
         if !report.failures.is_empty() {
@@ -294,7 +294,7 @@ fn round(
     let job = machine.store_checked(&checked.list, bound).map_err(whole)?;
     let start = Instant::now();
     let mut errors = Vec::new();
-    let origin = program.origin(program.source.place(0..0));
+    let origin = program.origin(program.source.span(0..0));
     let launched = options.cancellable(|| job.launch_from(origin)).map_err(whole)?;
     match launched.wait() {
         Err(e) if e.failure().is_some() => errors.push(e),
@@ -302,7 +302,7 @@ fn round(
     }
     let mut reads = Vec::with_capacity(checked.outputs.len());
     for (output, source) in program.outputs.iter().zip(&checked.outputs) {
-        let place = output.site.place();
+        let place = output.site.span();
         let at = |e: Error| RunError::at(program, place, &e);
         let (spec, bytes) = match source {
             Source::External(k) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
-use millstream_trace::{Body, Place, Program};
+use millstream_trace::{Body, Program, Span};
 
 use crate::error::RunError;
 use crate::options::{Rank, RunOptions};
@@ -17,7 +17,7 @@ pub struct Listing {
     /// The list.
     pub list: InstructionList,
     /// Where its instructions stand in the file, if that is a list of instructions.
-    pub places: Vec<Place>,
+    pub places: Vec<Span>,
 }
 
 /// The lists of a program: its own, and one for each job. Of a program of statements they are built

@@ -57,7 +57,7 @@ pub(crate) fn run(
         report.failed.clone_from(&noted);
         let noted = noted.into_iter().map(Error::of);
         let all = round.failures.into_iter().chain(noted);
-        let place = program.source.place(0..0);
+        let place = program.source.span(0..0);
         let placed = all.map(|e| placed(program, place, &e));
         report.failures = distinct(report.failures.drain(..).chain(placed));
         if !report.failures.is_empty() {
@@ -96,7 +96,7 @@ fn round(
     for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
         // Before anything else could take the stream for an in-order one.
         let known = machine.stream_with_mode(key, *mode);
-        known.map_err(|e| RunError::at(program, declared.site.place(), &e))?;
+        known.map_err(|e| RunError::at(program, declared.site.span(), &e))?;
     }
     let tensors = upload::all(machine, program, device)?;
     let jobs = jobs(machine, program, &streams, &tensors)?;
@@ -152,7 +152,7 @@ fn is_stuck(error: &Error) -> bool {
 fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read>, RunError> {
     let mut reads = Vec::with_capacity(program.outputs.len());
     for output in &program.outputs {
-        let place = output.site.place();
+        let place = output.site.span();
         let at = |e: Error| RunError::at(program, place, &e);
         let Some(tensor) = output.value.and_then(|v| walk.get(v)) else {
             let message = format!("the output '{}' was not made", output.name);
@@ -181,7 +181,7 @@ fn jobs(
     tensors: &[Tensor],
 ) -> Result<Vec<Job>, RunError> {
     let one = |job: &millstream_trace::Job| {
-        let at = |e: Error| RunError::at(program, job.place, &e);
+        let at = |e: Error| RunError::at(program, job.span, &e);
         let Block { statements, events } = &job.block;
         let stage = Recording(machine.job_recorder());
         let mut walk = Walk::new(stage, program, streams.clone(), events.len());

@@ -134,13 +134,13 @@ fn one(
     let mut walk = Walk::new(stage, program, streams.clone(), block.events.len());
     for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
         let known = walk.stage.builder.stream_with_mode(key, *mode);
-        known.map_err(|e| RunError::at(program, declared.site.place(), &e))?;
+        known.map_err(|e| RunError::at(program, declared.site.span(), &e))?;
     }
     for &value in tensors {
         let Some(tensor) = program.tensor(value) else { continue };
         let device = tensor.device.as_ref().unwrap_or(&options.device);
         let bytes = tensor.storage_bytes as u64;
-        let at = |e: Error| RunError::at(program, tensor.site.place(), &e);
+        let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
         machine.policies().devices().probe(device).map_err(at)?;
         let made = walk.stage.builder.import(&walk.stage.log, tensor.spec.clone(), bytes, device);
         let made = made.map_err(at)?;
@@ -160,7 +160,7 @@ fn one(
         return Ok(None);
     }
     for output in program.outputs.iter().filter(|_| jobs.is_some()) {
-        let place = output.site.place();
+        let place = output.site.span();
         if let Some(tensor) = output.value.and_then(|v| walk.get(v)).copied() {
             let read = walk.stage.read(&tensor, &program.origin(place));
             read.map_err(|e| RunError::at(program, place, &e))?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_trace::{Action, Call, Place, Program, Results, Statement, ValueRef};
+use millstream_trace::{Action, Call, Program, Results, Span, Statement, ValueRef};
 use millstream_types::{Error, Origin, SourceFile, StreamKey, StreamMode};
 
 use crate::error::RunError;
@@ -54,7 +54,7 @@ impl<'a, S: Stage> Walk<'a, S> {
         self.values[value.index()].as_ref()
     }
 
-    fn origin(&self, place: Place) -> Origin {
+    fn origin(&self, place: Span) -> Origin {
         Origin::Trace(self.file.clone(), place.line)
     }
 
@@ -70,7 +70,7 @@ impl<'a, S: Stage> Walk<'a, S> {
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<(), RunError> {
-        let place = statement.place;
+        let place = statement.span;
         let origin = self.origin(place);
         let (program, stage) = (self.program, &mut self.stage);
         let at = |e: Error| RunError::at(program, place, &e);
@@ -133,12 +133,12 @@ impl<'a, S: Stage> Walk<'a, S> {
         Ok(())
     }
 
-    fn call(&mut self, call: &Call, place: Place, origin: &Origin) -> Result<(), RunError> {
+    fn call(&mut self, call: &Call, place: Span, origin: &Origin) -> Result<(), RunError> {
         let program = self.program;
         let at = |e: Error| {
             // A name that is unknown is shown itself, anything else as the whole call.
             let named = matches!(e.without_place(), Error::Unknown { what: "op", .. });
-            RunError::at(program, if named { call.op_place } else { place }, &e)
+            RunError::at(program, if named { call.op_span } else { place }, &e)
         };
         let (key, mode) = self.streams.choose(call.stream);
         let stream = self.stage.stream(&key, mode).map_err(at)?;

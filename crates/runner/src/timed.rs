@@ -60,7 +60,7 @@ impl Timed {
         let streams = Streams::new(&program, options)?;
         for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
             let known = machine.stream_with_mode(key, *mode);
-            known.map_err(|e| RunError::at(&program, declared.site.place(), &e))?;
+            known.map_err(|e| RunError::at(&program, declared.site.span(), &e))?;
         }
         let device =
             |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
@@ -103,7 +103,7 @@ impl Timed {
         let wall = start.elapsed();
         match walk.stage.failures.first() {
             Some(failure) => {
-                let place = program.source.place(0..0);
+                let place = program.source.span(0..0);
                 Err(RunError { errors: vec![placed(program, place, failure)], runtime: true })
             }
             None => Ok(Taken { wall, issued }),

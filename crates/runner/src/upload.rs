@@ -18,9 +18,9 @@ pub(crate) fn all(
 ) -> Result<Vec<Tensor>, RunError> {
     let tensors = program.tensors.iter().enumerate();
     let made = tensors.map(|(k, tensor)| {
-        let origin = program.origin(tensor.site.place());
+        let origin = program.origin(tensor.site.span());
         one(machine, program, k, &device(k), &origin)
-            .map_err(|e| RunError::at(program, tensor.site.place(), &e))
+            .map_err(|e| RunError::at(program, tensor.site.span(), &e))
     });
     let made = made.collect::<Result<Vec<_>, RunError>>()?;
     // The program starts from tensors that are there, and its time and waits are its own.

@@ -1,47 +1,48 @@
-//! Reading the arguments of an op.
+//! Reads the attributes of an op call.
 
 use millstream_types::{AttrValue, Attrs};
 
 use crate::error::Result;
-use crate::json::{At, Reader};
+use crate::json::{Raw, Reader};
 use crate::literal::Literal;
 use crate::number::Number;
-use crate::words::Attributes;
+use crate::schema_types::Attributes;
 
-/// The most arguments that one call may have; no op has nearly as many.
-const MOST: usize = 256;
+/// The maximum number of attributes of one call, far above the number that any op has.
+const MAX_ATTRS: usize = 256;
 
-pub(crate) fn attrs<'a>(reader: &Reader<'a>, at: Option<At<'a, Attributes>>) -> Result<Attrs> {
-    let entries = reader.optional_entries(at, "arguments, by name")?;
-    if let Some((key, _)) = entries.get(MOST) {
-        return Err(reader.key_error(key, format!("more than {MOST} arguments")));
+/// Reads the attributes of a call.
+pub(crate) fn attrs<'a>(reader: &Reader<'a>, raw: Option<Raw<'a, Attributes>>) -> Result<Attrs> {
+    let entries = reader.optional_entries(raw, "arguments, by name")?;
+    if let Some((key, _)) = entries.get(MAX_ATTRS) {
+        return Err(reader.key_error(key, format!("more than {MAX_ATTRS} arguments")));
     }
     let mut attrs = Attrs::new();
-    for (key, at) in entries {
-        attrs.set(&*key.name, attr(reader, at)?);
+    for (key, raw) in entries {
+        attrs.set(&*key.name, attr(reader, raw)?);
     }
     Ok(attrs)
 }
 
-fn attr<'a>(reader: &Reader<'a>, at: At<'a, ()>) -> Result<AttrValue> {
-    match at.kind() {
-        "a text" => {
-            let text = reader.text(at, "an argument")?;
+fn attr<'a>(reader: &Reader<'a>, raw: Raw<'a, ()>) -> Result<AttrValue> {
+    match raw.kind() {
+        "a string" => {
+            let text = reader.text(raw, "an argument")?;
             match Number::parse_word(&text) {
                 Some(Number::Float(x)) => Ok(AttrValue::Float(x)),
                 _ => Ok(AttrValue::Str(text.into_owned())),
             }
         }
         "an object" | "null" => {
-            let expected = "expected a number, a truth value, a text or a list of numbers";
-            Err(reader.error(at, format!("{expected}, got {}", at.kind())))
+            let expected = "expected a number, a boolean, a string or a list of numbers";
+            Err(reader.error(raw, format!("{expected}, got {}", raw.kind())))
         }
         kind => {
-            let literal = Literal::scan(reader.source, reader.range(at.raw), None)?;
+            let literal = Literal::scan(reader.source, reader.range(raw.text), None)?;
             if literal.shape().len() > 1 {
-                return Err(reader.error(at, "expected a list of numbers, got a list of lists"));
+                return Err(reader.error(raw, "expected a list of numbers, got a list of lists"));
             }
-            reader.count(at, literal.count())?;
+            reader.count(raw, literal.count())?;
             let mut numbers = Vec::with_capacity(literal.count());
             literal.each(|number| {
                 numbers.push(number);
@@ -49,26 +50,27 @@ fn attr<'a>(reader: &Reader<'a>, at: At<'a, ()>) -> Result<AttrValue> {
             })?;
             match (kind, &*numbers) {
                 ("a list", list) => list_of(list).ok_or_else(|| {
-                    reader.error(at, "expected a list of numbers that fit in 64 bits")
+                    reader.error(raw, "expected a list of numbers that fit in 64 bits")
                 }),
                 (_, &[Number::Bool(b)]) => Ok(AttrValue::Bool(b)),
                 (_, &[Number::Float(x)]) => Ok(AttrValue::Float(x)),
                 (_, &[Number::Int(n)]) => i64::try_from(n)
                     .map(AttrValue::Int)
-                    .map_err(|_| reader.error(at, "this whole number does not fit in 64 bits")),
-                _ => Err(reader.error(at, "expected a number")),
+                    .map_err(|_| reader.error(raw, "this integer does not fit in 64 bits")),
+                _ => Err(reader.error(raw, "expected a number")),
             }
         }
     }
 }
 
-/// Whole numbers if all of them are, else numbers.
+/// Returns a list of integers if every number is one, else a list of floating-point numbers.
+/// Returns `None` for a boolean and for an integer that does not fit in 64 bits.
 fn list_of(numbers: &[Number]) -> Option<AttrValue> {
-    let whole = numbers.iter().map(|n| match n {
+    let ints = numbers.iter().map(|n| match n {
         Number::Int(n) => i64::try_from(*n).ok(),
         _ => None,
     });
-    if let Some(ints) = whole.collect::<Option<Vec<i64>>>() {
+    if let Some(ints) = ints.collect::<Option<Vec<i64>>>() {
         return Some(AttrValue::Ints(ints));
     }
     let floats = numbers.iter().map(|n| match n {

@@ -1,28 +1,28 @@
-//! Comparing results with what was expected.
+//! Compares results with the values that a trace expects.
 
 use std::fmt;
 
 use millstream_types::{DType, TensorSpec};
 
 use crate::data::{Data, memory};
+use crate::element_iter::{ElementIter, unravel_index};
 use crate::error::Result;
 use crate::number::{read_float, read_int};
-use crate::positions::{Positions, index_of};
 use crate::program::Output;
 
-/// How far a value may be off: `|actual - expected| <= atol + rtol · |expected|`. What is not said
-/// is that of [`Tolerance::of`].
+/// The tolerance of a comparison: `|actual - expected| <= atol + rtol · |expected|`. A bound that
+/// is `None` has the default of [`Tolerance::of`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
-    /// The error allowed, as a share of the expected value.
+    /// The relative tolerance: the allowed error as a fraction of the expected value.
     pub rtol: Option<f64>,
-    /// The error allowed whatever the expected value is.
+    /// The absolute tolerance: the allowed error independent of the expected value.
     pub atol: Option<f64>,
 }
 
 impl Tolerance {
-    /// The tolerance for a dtype where nobody says another: that of PyTorch's `assert_close`; zero
-    /// for integers and booleans.
+    /// Returns the default tolerances of a dtype, relative and absolute: those of PyTorch's
+    /// `assert_close`; zero for integers and booleans.
     ///
     /// Source: <https://docs.pytorch.org/docs/stable/testing.html#torch.testing.assert_close>.
     pub const fn of(dtype: DType) -> (f64, f64) {
@@ -35,14 +35,14 @@ impl Tolerance {
         }
     }
 
-    /// With what is not said taken from `other`.
+    /// Returns this tolerance with missing bounds taken from `other`.
     #[must_use]
     pub fn or(self, other: Tolerance) -> Tolerance {
         Tolerance { rtol: self.rtol.or(other.rtol), atol: self.atol.or(other.atol) }
     }
 
-    /// The relative and the absolute tolerance for a dtype. Integers and booleans are exact
-    /// whatever is said.
+    /// Returns the relative and the absolute tolerance for a dtype. Integers and booleans are
+    /// always compared exactly.
     pub fn resolve(self, dtype: DType) -> (f64, f64) {
         let (rtol, atol) = Tolerance::of(dtype);
         match dtype.is_float() {
@@ -52,30 +52,30 @@ impl Tolerance {
     }
 }
 
-/// How a tensor differs from what was expected of it.
+/// A difference between a tensor and its expectation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mismatch {
-    /// It has another dtype.
+    /// The tensor has another dtype.
     DType {
-        /// The dtype it has.
+        /// The actual dtype.
         actual: DType,
-        /// The dtype it should have.
+        /// The expected dtype.
         expected: DType,
     },
-    /// It has another shape.
+    /// The tensor has another shape.
     Shape {
-        /// The shape it has.
+        /// The actual shape.
         actual: Vec<usize>,
-        /// The shape it should have.
+        /// The expected shape.
         expected: Vec<usize>,
     },
-    /// An element is off by more than the tolerance: the first such one, in row-major order.
+    /// An element differs by more than the tolerance: the first one in row-major order.
     Element {
-        /// Its index.
+        /// The element's index.
         index: Vec<usize>,
-        /// What it is.
+        /// The actual value.
         actual: String,
-        /// What it should be.
+        /// The expected value.
         expected: String,
     },
 }
@@ -97,20 +97,20 @@ impl fmt::Display for Mismatch {
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The greatest `|actual - expected|`; infinite where only one is NaN or infinite.
+    /// The maximum of `|actual - expected|`; infinite where only one of them is NaN or infinite.
     pub max_abs: f64,
-    /// The greatest `|actual - expected| / |expected|`; infinite where the expected value is zero
-    /// and the actual one is not.
+    /// The maximum of `|actual - expected| / |expected|`; infinite where the expected value is zero
+    /// and the actual value is not.
     pub max_rel: f64,
-    /// The relative tolerance used.
+    /// The relative tolerance of the comparison.
     pub rtol: f64,
-    /// The absolute tolerance used.
+    /// The absolute tolerance of the comparison.
     pub atol: f64,
-    /// Whether everything is as expected.
+    /// Whether dtype, shape and all elements match.
     pub ok: bool,
-    /// How many elements are off by more than the tolerance.
+    /// The number of elements that differ by more than the tolerance.
     pub mismatches: usize,
-    /// The first thing that is not as expected.
+    /// The first mismatch.
     pub first: Option<Mismatch>,
 }
 
@@ -126,10 +126,11 @@ impl Comparison {
     }
 }
 
-/// Compares a tensor with the dense elements expected of it, both of the same dtype and shape.
+/// Compares a tensor with its expected elements, which are dense and of the same dtype and shape.
 ///
-/// NaN equals NaN, an infinity equals the same infinity, and integers and booleans are exact.
-/// `actual` holds the tensor's storage; bytes that are missing on either side are mismatches.
+/// NaN equals NaN, an infinity equals the same infinity, and integers and booleans are compared
+/// exactly. `actual` holds the tensor's storage. An element that lies past the end of `actual` or
+/// of `expected` is a mismatch.
 pub fn compare(
     actual: &[u8],
     spec: &TensorSpec,
@@ -144,8 +145,8 @@ pub fn compare(
         Some(b) if dtype == DType::Bool => (read_int(b, dtype) != 0).to_string(),
         Some(b) => read_int(b, dtype).to_string(),
     };
-    for (n, at) in Positions::new(&spec.layout).enumerate() {
-        let got = actual.get(at * size..(at + 1) * size);
+    for (n, offset) in ElementIter::new(&spec.layout).enumerate() {
+        let got = actual.get(offset * size..(offset + 1) * size);
         let want = expected.get(n * size..(n + 1) * size);
         let (abs, rel, ok) = match (got, want) {
             (Some(a), Some(e)) if dtype.is_float() => {
@@ -155,7 +156,7 @@ pub fn compare(
             (Some(a), Some(e)) => {
                 let (a, e) = (read_int(a, dtype), read_int(e, dtype));
                 let abs = a.abs_diff(e) as f64;
-                (abs, share(abs, e as f64), a == e)
+                (abs, relative_error(abs, e as f64), a == e)
             }
             _ => (f64::INFINITY, f64::INFINITY, false),
         };
@@ -165,7 +166,7 @@ pub fn compare(
             result.mismatches += 1;
             result.ok = false;
             result.first.get_or_insert_with(|| Mismatch::Element {
-                index: index_of(n, spec.shape()),
+                index: unravel_index(n, spec.shape()),
                 actual: show(got),
                 expected: show(want),
             });
@@ -174,7 +175,7 @@ pub fn compare(
     result
 }
 
-fn share(abs: f64, expected: f64) -> f64 {
+fn relative_error(abs: f64, expected: f64) -> f64 {
     match abs == 0.0 {
         true => 0.0,
         false => abs / expected.abs(),
@@ -189,16 +190,16 @@ fn float_error(a: f64, e: f64, rtol: f64, atol: f64) -> (f64, f64, bool) {
         return (f64::INFINITY, f64::INFINITY, false);
     }
     let abs = (a - e).abs();
-    (abs, share(abs, e), abs <= atol + rtol * e.abs())
+    (abs, relative_error(abs, e), abs <= atol + rtol * e.abs())
 }
 
 impl Output {
-    /// Compares the tensor that a run gave with what the trace expects of it; `actual` holds its
-    /// storage. Where the trace expects no elements, only dtype and shape are checked.
+    /// Compares the tensor that a run produced with the trace's expectation; `actual` holds the
+    /// tensor's storage. If the trace expects no elements, only dtype and shape are checked.
     ///
     /// # Errors
-    /// The expected elements do not fit in memory; they are none of this dtype; a sidecar file has
-    /// changed since the trace was loaded.
+    /// The expected elements do not fit in memory; they cannot be converted to this dtype; a
+    /// sidecar file has changed since the trace was loaded.
     pub fn compare(&self, actual: &[u8], spec: &TensorSpec) -> Result<Comparison> {
         let done = Comparison::new(self.tolerance.resolve(spec.dtype));
         let dtype = self.dtype.or_else(|| self.expected.as_ref().and_then(Data::dtype));

@@ -1,36 +1,36 @@
-//! Where a tensor's elements come from, and making them.
+//! The sources of a tensor's elements, and writing the elements to a storage.
 
 use std::io::Read;
 
 use millstream_types::{DType, TensorSpec};
 
+use crate::element_iter::ElementIter;
 use crate::error::{Result, Site};
 use crate::literal::Literal;
 use crate::number::{Element, Number};
-use crate::positions::Positions;
 use crate::random::{Distribution, Elements};
 use crate::sidecar::{Sidecar, reason};
 
-/// Where a tensor's elements come from. Nothing is made until it is asked for.
+/// The source of a tensor's elements. The elements are generated or read on demand only.
 #[derive(Clone, Debug)]
 pub enum Data {
-    /// Every element has this value.
+    /// One value for every element.
     Fill(Number),
-    /// They stand in the trace.
+    /// Values written out in the trace.
     Values(Literal),
-    /// They are random; see [`random`](crate::random).
+    /// Seeded random values; see [`random`](crate::random).
     Random {
         /// The seed.
         seed: u64,
-        /// How they are distributed.
+        /// The distribution of the values.
         distribution: Distribution,
     },
-    /// They lie in a safetensors file.
+    /// A tensor of a safetensors file.
     File(Sidecar),
 }
 
 impl Data {
-    /// The dtype that the data itself has, if it has one.
+    /// Returns the dtype of the data, if the source determines one.
     pub(crate) fn dtype(&self) -> Option<DType> {
         match self {
             Data::File(sidecar) => Some(sidecar.dtype()),
@@ -38,8 +38,8 @@ impl Data {
         }
     }
 
-    /// Writes the elements to a storage, at the places that the layout says. Bytes between them
-    /// are left as they are.
+    /// Writes the elements to a storage at the offsets of the layout. Leaves the bytes between the
+    /// elements unchanged.
     pub(crate) fn write(&self, spec: &TensorSpec, storage: &mut [u8], site: &Site) -> Result<()> {
         if storage.len() < spec.span_bytes() {
             return Err(site.error(format!(
@@ -49,10 +49,10 @@ impl Data {
             )));
         }
         let size = spec.dtype.size();
-        let mut positions = Positions::new(&spec.layout);
-        let mut put = |bytes: &[u8]| match positions.next() {
-            Some(at) => {
-                storage[at * size..][..size].copy_from_slice(bytes);
+        let mut offsets = ElementIter::new(&spec.layout);
+        let mut put = |bytes: &[u8]| match offsets.next() {
+            Some(offset) => {
+                storage[offset * size..][..size].copy_from_slice(bytes);
                 true
             }
             None => false,
@@ -100,21 +100,21 @@ impl Data {
     }
 }
 
-/// Fills with an element whose bytes are all the same, as those of zero are.
+/// Fills a storage with an element whose bytes are all equal, such as zero.
 fn fill_bytes(spec: &TensorSpec, storage: &mut [u8], element: Element) -> Result<()> {
     let size = spec.dtype.size();
     if spec.layout.is_contiguous() {
         let start = (spec.layout.offset() * size).min(storage.len());
         storage[start..][..spec.numel() * size].fill(element.bytes()[0]);
     } else {
-        for at in Positions::new(&spec.layout) {
-            storage[at * size..][..size].copy_from_slice(element.bytes());
+        for offset in ElementIter::new(&spec.layout) {
+            storage[offset * size..][..size].copy_from_slice(element.bytes());
         }
     }
     Ok(())
 }
 
-/// Memory for a storage, zeroed; an error if there is not enough.
+/// Allocates zeroed memory for a storage; returns an error if there is not enough.
 pub(crate) fn memory(bytes: usize, site: &Site) -> Result<Vec<u8>> {
     let mut memory = Vec::new();
     memory

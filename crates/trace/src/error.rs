@@ -1,4 +1,4 @@
-//! What is wrong with a trace, and where.
+//! The error of this crate, with its span in the trace.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use millstream_types::Error;
 
-use crate::source::{Place, Source};
+use crate::source::{Source, Span};
 
-/// A result with this crate's error.
+/// A result whose error is [`TraceError`] by default.
 pub type Result<T, E = TraceError> = std::result::Result<T, E>;
 
-/// Who or what is at fault.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The file: it cannot be read, or what it says is wrong.
+    /// The file cannot be read, or its content is invalid.
     Input,
-    /// The machine: the file is right, and its data does not fit in memory.
+    /// The file is valid, but its data does not fit in this computer's memory.
     Memory,
 }
 
-/// An error in a trace, with its place.
+/// An error in a trace, with its span.
 #[derive(Clone)]
 pub struct TraceError(Box<Inner>);
 
@@ -28,60 +28,60 @@ pub struct TraceError(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     file: String,
-    place: Option<Place>,
+    span: Option<Span>,
     message: String,
     help: Option<String>,
     excerpt: Option<Excerpt>,
 }
 
-/// The line that an error is in, for showing it.
+/// The source line of an error, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The line, without its end; of a long one, the part around the error.
+    /// The line without its line break; of a long line, the part around the error.
     pub text: String,
-    /// The number of that line.
+    /// The number of the line.
     pub line: u32,
-    /// The bytes of [`Excerpt::text`] that are meant; at most to its end.
+    /// The bytes of [`Excerpt::text`] that the error is about, clamped to its end.
     pub span: Range<usize>,
 }
 
 impl TraceError {
-    /// An error about a file as a whole: it cannot be read, or it is not text.
+    /// Returns an error about a whole file: it cannot be read, or it is not text.
     pub fn of_file(file: impl Into<String>, message: impl Into<String>) -> TraceError {
         TraceError(Box::new(Inner {
             kind: ErrorKind::Input,
             file: file.into(),
-            place: None,
+            span: None,
             message: message.into(),
             help: None,
             excerpt: None,
         }))
     }
 
-    /// An error at a place of a trace: a line and column, or a node.
-    pub fn at(source: &Source, place: Place, message: impl Into<String>) -> TraceError {
+    /// Returns an error at a span of a trace: a line and column, or a node.
+    pub fn at(source: &Source, span: Span, message: impl Into<String>) -> TraceError {
         let message = message.into();
-        if let Some(node) = source.node(&place) {
+        if let Some(node) = source.node(&span) {
             return TraceError::of_file(source.name(), format!("{node}: {message}"));
         }
-        let line = source.line_around(&place);
-        let span = place.offset.clamp(line.start, line.end) - line.start
-            ..place.range().end.clamp(line.start, line.end) - line.start;
+        let line = source.line_around(&span);
+        let highlighted = span.offset.clamp(line.start, line.end) - line.start
+            ..span.range().end.clamp(line.start, line.end) - line.start;
         let text = source.text()[line].to_owned();
         let mut error = TraceError::of_file(source.name(), message);
-        error.0.place = Some(place);
-        error.0.excerpt = Some(Excerpt { text, line: place.line, span });
+        error.0.span = Some(span);
+        error.0.excerpt = Some(Excerpt { text, line: span.line, span: highlighted });
         error
     }
 
-    /// With a hint at what to do.
+    /// Returns the error with a suggestion of what to do.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> TraceError {
         self.0.help = Some(help.into());
         self
     }
 
-    /// With the name that was probably meant, if there is one.
+    /// Returns the error with the name that the user probably meant, if there is one.
     #[must_use]
     pub fn meant(self, nearest: Option<String>) -> TraceError {
         match nearest {
@@ -96,43 +96,43 @@ impl TraceError {
         self
     }
 
-    /// Who or what is at fault.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The file's name as the user gave it.
+    /// Returns the file's name as the user gave it.
     pub fn file(&self) -> &str {
         &self.0.file
     }
 
-    /// Where in the file; none if the file as a whole is meant.
-    pub fn place(&self) -> Option<Place> {
-        self.0.place
+    /// Returns the span in the file; `None` if the error is about the whole file or about a node.
+    pub fn span(&self) -> Option<Span> {
+        self.0.span
     }
 
-    /// What is wrong and what was expected.
+    /// Returns the message: the invalid value and the expectation.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What may help, such as the nearest name to a misspelt one.
+    /// Returns a suggestion, such as the nearest name to a misspelt one.
     pub fn hint(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// The line that the error is in.
+    /// Returns the source line of the error.
     pub fn excerpt(&self) -> Option<&Excerpt> {
         self.0.excerpt.as_ref()
     }
 }
 
 impl fmt::Display for TraceError {
-    /// `file:line:column: message; hint`.
+    /// Writes `file:line:column: message; hint`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.file)?;
-        if let Some(place) = self.0.place {
-            write!(f, ":{place}")?;
+        if let Some(span) = self.0.span {
+            write!(f, ":{span}")?;
         }
         write!(f, ": {}", self.0.message)?;
         self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))
@@ -147,40 +147,40 @@ impl fmt::Debug for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// A place together with the file that it is in, for errors that are found later.
+/// A span together with its source, for errors that are found after loading.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub(crate) source: Arc<Source>,
-    pub(crate) place: Place,
+    pub(crate) span: Span,
 }
 
 impl Site {
-    /// The file.
+    /// Returns the source.
     pub fn source(&self) -> &Arc<Source> {
         &self.source
     }
 
-    /// The place.
-    pub fn place(&self) -> Place {
-        self.place
+    /// Returns the span.
+    pub fn span(&self) -> Span {
+        self.span
     }
 
-    /// An error at this place.
+    /// Returns an error at this span.
     pub fn error(&self, message: impl Into<String>) -> TraceError {
-        TraceError::at(&self.source, self.place, message)
+        TraceError::at(&self.source, self.span, message)
     }
 
-    /// An error of another crate of the workspace, at this place.
+    /// Converts an error of another crate of the workspace to one at this span.
     pub fn wrap(&self, error: &Error) -> TraceError {
-        wrap(&self.source, self.place, error)
+        wrap(&self.source, self.span, error)
     }
 }
 
-pub(crate) fn wrap(source: &Source, place: Place, error: &Error) -> TraceError {
+pub(crate) fn wrap(source: &Source, span: Span, error: &Error) -> TraceError {
     match error.without_place() {
         Error::Unknown { what, name, nearest } => {
-            TraceError::at(source, place, format!("unknown {what} '{name}'")).meant(nearest.clone())
+            TraceError::at(source, span, format!("unknown {what} '{name}'")).meant(nearest.clone())
         }
-        other => TraceError::at(source, place, other.to_string()),
+        other => TraceError::at(source, span, other.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Directories of traces.
+//! Finds the traces in directories.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,45 +11,47 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use crate::error::{Result, TraceError};
 use crate::sidecar::reason;
 
-/// How deep directories may lie within each other.
+/// The maximum depth of nested directories.
 const MAX_DEPTH: usize = 64;
 
-/// What a path stands for.
+/// A result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A program in one file.
     Trace(PathBuf),
-    /// A program of several ranks, one file for each, rank 0 first.
+    /// A program of several ranks, one file for each, in the order of the ranks.
     Ranks {
-        /// The directory that holds them.
+        /// The directory that holds the files.
         folder: PathBuf,
         /// The files.
         ranks: Vec<PathBuf>,
     },
-    /// Something that is passed over.
+    /// A file or directory that is no trace.
     Skipped {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What the paths stand for, in their order. A file stands for itself. A directory stands for all
-/// traces below it, sorted by name: files that end in `.json` or `.json.gz` and hold an object with
-/// the field `millstream`, or `schema` and `nodes`; the files beside an execution trace belong to it. A directory that holds `rank0`, `rank1` and so on, as files with those
-/// endings or as directories with one trace each, is one program of several ranks. Links to
-/// directories are not followed.
+/// Expands paths to traces, in the order of the paths.
+///
+/// A file stands for itself. A directory stands for all traces below it, sorted by name: files that
+/// end in `.json` or `.json.gz` and hold an object with the field `millstream`, or with `schema`
+/// and `nodes`. The sidecar notes of an execution trace are ignored. A directory that holds
+/// `rank0`, `rank1` and so on, as files with these extensions or as directories with one trace
+/// each, is one program of several ranks. Links to directories are not followed.
 ///
 /// # Errors
-/// A path that is not there; a directory that cannot be read.
+/// A path does not exist; a directory cannot be read.
 pub fn expand<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Entry>> {
     let mut found = Vec::new();
     for path in paths {
         let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(|e| cannot(path, &e))?;
         match metadata.is_dir() {
-            true => directory(path, 0, &mut found)?,
+            true => search(path, 0, &mut found)?,
             false => found.push(Entry::Trace(path.to_owned())),
         }
     }
@@ -64,7 +66,7 @@ fn skipped(path: &Path, reason: impl Into<String>) -> Entry {
     Entry::Skipped { path: path.to_owned(), reason: reason.into() }
 }
 
-fn directory(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> {
+fn search(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> {
     if depth == MAX_DEPTH {
         found.push(skipped(folder, format!("more than {MAX_DEPTH} directories deep")));
         return Ok(());
@@ -84,9 +86,9 @@ fn directory(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> 
     paths.sort_by(|a, b| a.0.cmp(&b.0));
     for (path, kind) in paths {
         if kind.is_dir() {
-            directory(&path, depth + 1, found)?;
-        } else if is_json(&path) && path.is_file() && !is_note(&path) {
-            found.push(match looks_like_a_trace(&path) {
+            search(&path, depth + 1, found)?;
+        } else if is_json(&path) && path.is_file() && !is_sidecar_note(&path) {
+            found.push(match format_of_file(&path) {
                 Ok(_) => Entry::Trace(path),
                 Err(why) => skipped(&path, why),
             });
@@ -95,7 +97,7 @@ fn directory(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> 
     Ok(())
 }
 
-/// The rank in `rank3`, `rank3.json` or `rank3.json.gz`.
+/// Parses the rank of `rank3`, `rank3.json` or `rank3.json.gz`.
 fn rank_of(name: &str) -> Option<u32> {
     let name = name.strip_suffix(".gz").unwrap_or(name);
     let digits = name.strip_suffix(".json").unwrap_or(name).strip_prefix("rank")?;
@@ -108,13 +110,14 @@ fn is_json(path: &Path) -> bool {
     name.ends_with(".json") || name.ends_with(".json.gz")
 }
 
-/// Whether this is a file that belongs to an execution trace beside it.
-fn is_note(path: &Path) -> bool {
+/// Returns whether the file is a sidecar note of an execution trace.
+fn is_sidecar_note(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    crate::et::notes::BESIDE.contains(&&*name)
+    crate::et::sidecar_notes::FILES.contains(&&*name)
 }
 
-/// The ranks of one program, if all are there.
+/// Returns the ranks of one program, or why the directory is skipped: a rank is missing, or one has
+/// several traces.
 fn all_ranks(folder: &Path, ranks: BTreeMap<u32, Vec<PathBuf>>, depth: usize) -> Result<Entry> {
     let mut files = Vec::new();
     for ((rank, paths), expected) in ranks.into_iter().zip(0..) {
@@ -124,7 +127,7 @@ fn all_ranks(folder: &Path, ranks: BTreeMap<u32, Vec<PathBuf>>, depth: usize) ->
         let mut traces = Vec::new();
         for path in paths {
             match path.is_dir() {
-                true => directory(&path, depth + 1, &mut traces)?,
+                true => search(&path, depth + 1, &mut traces)?,
                 false => traces.push(Entry::Trace(path)),
             }
         }
@@ -140,7 +143,7 @@ fn all_ranks(folder: &Path, ranks: BTreeMap<u32, Vec<PathBuf>>, depth: usize) ->
     Ok(Entry::Ranks { folder: folder.to_owned(), ranks: files })
 }
 
-/// What a file is.
+/// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// An object with the field `millstream`.
@@ -149,8 +152,9 @@ pub(crate) enum Format {
     ExecutionTrace,
 }
 
-/// Whether the file is a trace; if not, why. Nothing past the field that tells is read.
-fn looks_like_a_trace(path: &Path) -> Result<Format, String> {
+/// Returns the format of a file, or why it is no trace. Reads no further than the field that
+/// determines the format.
+fn format_of_file(path: &Path) -> Result<Format, String> {
     let fail = |e: io::Error| format!("cannot read it: {}", reason(&e));
     let mut file = BufReader::new(File::open(path).map_err(fail)?);
     let zipped = file.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
@@ -161,10 +165,10 @@ fn looks_like_a_trace(path: &Path) -> Result<Format, String> {
     }
 }
 
-/// What a file is that begins so; if it is no trace, why.
+/// Returns the format of a text, or why it is no trace.
 pub(crate) fn format_of(from: impl BufRead) -> Result<Format, String> {
     const NATIVE: &str = "the field millstream";
-    const TIMELINE: &str = "a timeline, which tells when things ran and not what they computed";
+    const TIMELINE: &str = "a timeline: it records when ops ran, but not what they computed";
     const EXECUTION: &str = "the fields of an execution trace";
     struct Search;
     impl<'de> Visitor<'de> for Search {
@@ -176,7 +180,7 @@ pub(crate) fn format_of(from: impl BufRead) -> Result<Format, String> {
             let mut schema = false;
             while let Some(key) = map.next_key::<String>()? {
                 match key.as_str() {
-                    // An error is the way to stop before the end of the object.
+                    // Only an error stops the visitor before the end of the object.
                     "millstream" => return Err(A::Error::custom(NATIVE)),
                     "nodes" if schema => return Err(A::Error::custom(EXECUTION)),
                     "schema" => schema = true,
@@ -192,7 +196,10 @@ pub(crate) fn format_of(from: impl BufRead) -> Result<Format, String> {
         }
     }
     let error = match serde_json::Deserializer::from_reader(from).deserialize_map(Search) {
-        Ok(()) => return Err("no trace: it has no field 'millstream' and no 'nodes'".to_owned()),
+        Ok(()) => {
+            let message = "no trace: it has neither 'millstream' nor 'schema' and 'nodes'";
+            return Err(message.to_owned());
+        }
         Err(error) => error,
     };
     let message = error.to_string();

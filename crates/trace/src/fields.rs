@@ -1,14 +1,14 @@
-//! The names of a form's fields, asked of its `Deserialize`.
+//! Reads the names of a form's fields from its `Deserialize` implementation.
 //!
-//! A derived `Deserialize` hands the list of its fields to the deserializer it is given. One that
-//! does nothing but take that list saves every form from listing its fields a second time.
+//! A derived `Deserialize` passes the list of its fields to its deserializer. [`Probe`] is a
+//! deserializer that only returns this list, so that no form has to list its fields twice.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// The names of the fields of `T`, if it is a structure.
+/// Returns the names of the fields of `T`, or nothing if `T` is not a structure.
 pub(crate) fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(Probe) {
         Err(Fields(fields)) => fields,
@@ -18,7 +18,7 @@ pub(crate) fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
 
 struct Probe;
 
-/// The answer of [`Probe`], which leaves by way of the error.
+/// The result of [`Probe`], which returns it as an error.
 #[derive(Debug)]
 struct Fields(&'static [&'static str]);
 

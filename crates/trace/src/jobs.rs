@@ -1,30 +1,30 @@
-//! Reading a program and its jobs, which share the tensors of the trace.
+//! Reads a program and its jobs, which share the tensors of the trace.
 
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::form::{JobForm, StatementForm};
-use crate::json::{At, Entries, Reader};
-use crate::names::Names;
+use crate::json::{Entries, Raw, Reader};
 use crate::program::{Block, Job, JobRef, Value, ValueRef};
+use crate::raw_form::{JobForm, StatementForm};
+use crate::schema_types::Map;
 use crate::statements::Statements;
 use crate::streams::StreamNames;
-use crate::words::Map;
+use crate::symbol_table::SymbolTable;
 
-/// What the program and its jobs are read against.
+/// The declarations that the program and its jobs refer to.
 pub(crate) struct Table<'r, 'a> {
     pub(crate) reader: &'r Reader<'a>,
     pub(crate) streams: &'r StreamNames,
-    /// How many of the values are the tensors of the trace.
+    /// The number of leading values that are the tensors of the trace.
     pub(crate) initial: usize,
     pub(crate) values: Vec<Value>,
 }
 
-/// The jobs by number and by name.
+/// The jobs in order and by name.
 pub(crate) struct Jobs {
     pub(crate) list: Vec<Job>,
     pub(crate) by_name: HashMap<String, JobRef>,
-    /// For each tensor of the trace the jobs that use it.
+    /// The jobs that use each tensor of the trace.
     pub(crate) users: HashMap<ValueRef, Vec<JobRef>>,
 }
 
@@ -34,46 +34,47 @@ impl<'a> Table<'_, 'a> {
         tensors.map(|(v, n)| (v.name.clone(), ValueRef(n))).collect()
     }
 
-    pub(crate) fn jobs(&mut self, at: Option<At<'a, Map<JobForm<'a>>>>) -> Result<Jobs> {
+    /// Reads the jobs.
+    pub(crate) fn jobs(&mut self, raw: Option<Raw<'a, Map<JobForm<'a>>>>) -> Result<Jobs> {
         let tensors = self.tensors();
         let mut jobs = Jobs { list: Vec::new(), by_name: HashMap::new(), users: HashMap::new() };
-        for (key, at) in self.reader.optional_entries(at, "jobs, by name")? {
-            let at = at.cast::<JobForm<'a>>();
-            let form = self.reader.object(at, "a job")?;
-            self.reader.remark(form.note)?;
-            let program = self.reader.need(form.program, at, "program", "a job")?;
-            let names = Names::new(&tensors, &mut self.values, true);
-            let mut statements = Statements::new(self.reader, self.streams, names, None);
+        for (key, raw) in self.reader.optional_entries(raw, "jobs, by name")? {
+            let raw = raw.cast::<JobForm<'a>>();
+            let form = self.reader.object(raw, "a job")?;
+            self.reader.check_note(form.note)?;
+            let program = self.reader.need(form.program, raw, "program", "a job")?;
+            let symbols = SymbolTable::new(&tensors, &mut self.values, true);
+            let mut statements = Statements::new(self.reader, self.streams, symbols, None);
             let block = statements.block(program)?;
-            let uses = statements.into_names().into_uses();
+            let uses = statements.into_symbols().into_uses();
             let job = JobRef(jobs.list.len() as u32);
             for value in &uses {
                 jobs.users.entry(*value).or_default().push(job);
             }
             jobs.by_name.insert(key.name.to_string(), job);
-            let place = self.reader.key_place(&key);
-            jobs.list.push(Job { name: key.name.into_owned(), block, uses, place });
+            let span = self.reader.key_span(&key);
+            jobs.list.push(Job { name: key.name.into_owned(), block, uses, span });
         }
         Ok(jobs)
     }
 
-    /// The program, and the tensor that each output names.
+    /// Reads the program; returns it with the tensor of each output.
     pub(crate) fn program(
         &mut self,
-        at: At<'a, Vec<StatementForm<'a>>>,
+        raw: Raw<'a, Vec<StatementForm<'a>>>,
         jobs: &Jobs,
         outputs: &Entries<'a, ()>,
     ) -> Result<(Block, Vec<Option<ValueRef>>)> {
         let tensors = self.tensors();
-        let names = Names::new(&tensors, &mut self.values, false);
-        let mut statements = Statements::new(self.reader, self.streams, names, Some(jobs));
-        let block = statements.block(at)?;
-        let mut names = statements.into_names();
-        let ends = outputs.iter().map(|(key, _)| {
-            let fault = names.find(&key.name);
-            fault.map(Some).map_err(|f| f.error(self.reader.key_error(key, f.message())))
+        let symbols = SymbolTable::new(&tensors, &mut self.values, false);
+        let mut statements = Statements::new(self.reader, self.streams, symbols, Some(jobs));
+        let block = statements.block(raw)?;
+        let mut symbols = statements.into_symbols();
+        let finals = outputs.iter().map(|(key, _)| {
+            let found = symbols.find(&key.name);
+            found.map(Some).map_err(|e| e.attach_to(self.reader.key_error(key, e.message())))
         });
-        let ends = ends.collect::<Result<_>>()?;
-        Ok((block, ends))
+        let finals = finals.collect::<Result<_>>()?;
+        Ok((block, finals))
     }
 }

@@ -1,68 +1,71 @@
-//! File formats of Millstream: the native trace, a program that is written by hand.
+//! Trace files of Millstream: the native trace, a JSON file written by hand, and the import of
+//! PyTorch execution traces. Both formats load as the same [`Program`].
 //!
 //! # Contract
-//! Loading gives a whole [`Program`] or one [`TraceError`] with its place: names are resolved in
-//! straight-line order, layouts lie within their storages, sidecar files are there and fit. Nothing
-//! is executed and no tensor is made. Elements are made when they are asked for, into memory of the
-//! caller's.
+//! Loading returns a complete [`Program`], or one [`TraceError`] with its span. In a program, names
+//! are resolved in the order of the statements, layouts lie within their storages, and sidecar
+//! files exist and match. Loading executes nothing and generates no elements: elements are
+//! generated on demand, into memory of the caller.
 //!
-//! No input makes the loader panic, overflow its stack or take more memory than
-//! [`LoadOptions`] allows. Ops are not looked up here: what they take is the business of whoever
-//! builds the instructions, who gets the place of every statement for its errors.
+//! No input makes the loader panic, overflow its stack, or take more memory than [`LoadOptions`]
+//! allows. The loader of native traces does not look up ops: the builder of the instructions checks
+//! operands, and gets the span of every statement for its errors.
 //!
-//! The types of the file are private and separate from those of the [`Program`]. The JSON Schema
-//! is made from the former.
+//! The types of the file are private, and separate from those of the [`Program`]. The JSON Schema
+//! is generated from the types of the file.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
 //! | [`load`](mod@load) | entry points and bounds |
 //! | [`program`] | the loaded trace |
-//! | [`data`], [`literal`], [`random`], [`sidecar`] | where elements come from |
-//! | [`compare`](mod@compare) | comparing results with what was expected |
-//! | [`expand`](mod@expand) | directories of traces |
+//! | [`data`], [`literal`], [`random`], [`sidecar`] | the sources of elements |
+//! | [`compare`](mod@compare) | comparison of results with expected elements |
+//! | [`expand`](mod@expand) | the search for traces in directories |
 //! | [`schema`](mod@schema) | the JSON Schema |
-//! | [`source`], [`error`] | places in a file, errors with a place |
-//! | [`write`](mod@write) | the way back to a native trace |
-//! | `form`, `words` | the file as it is written |
-//! | `json`, `scan`, `fields` | JSON values with places |
-//! | `streams`, `tensors`, `attrs`, `names`, `statements`, `jobs`, `outputs` | reading each part |
-//! | `read`, `number`, `positions` | text, elements, layouts |
+//! | [`source`], [`error`] | texts and spans, errors with a span |
+//! | [`write`](mod@write) | programs written as native traces |
+//! | [`et`] | the import of PyTorch execution traces |
+//! | `raw_form`, `schema_types` | the raw form of the file, with its JSON Schema |
+//! | `json`, `scan`, `fields` | JSON values with spans |
+//! | `streams`, `tensors`, `attrs`, `statements`, `jobs`, `outputs` | the reader of each part |
+//! | `symbol_table` | names of tensors while a program is read |
+//! | `read`, `number`, `element_iter` | texts of files, elements of dtypes, elements of layouts |
 //!
 //! # Invariants
-//! - A slice of the source's text is the only way to a value of the file, so every value has a
-//!   place.
-//! - What is counted against [`LoadOptions::max_items`] is counted before it is kept.
+//! - A slice of the source's text is the only access to a value of the file, so every value has a
+//!   span.
+//! - Items are counted against [`LoadOptions::max_items`] before they are kept.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod attrs;
 pub mod compare;
 pub mod data;
+mod element_iter;
 pub mod error;
 pub mod et;
 pub mod expand;
 mod fields;
-mod form;
 mod jobs;
 mod json;
 pub mod literal;
 pub mod load;
-mod names;
 mod number;
 mod outputs;
-mod positions;
 pub mod program;
 pub mod random;
+mod raw_form;
 mod read;
 mod scan;
 pub mod schema;
+mod schema_types;
 pub mod sidecar;
 pub mod source;
 mod statements;
 mod streams;
+mod symbol_table;
 mod tensors;
-mod words;
 pub mod write;
 
 pub use compare::{Comparison, Mismatch, Tolerance, compare};
@@ -78,5 +81,5 @@ pub use program::{
     Stream, StreamRef, Tensor, Value, ValueRef,
 };
 pub use schema::schema;
-pub use source::{Place, Source};
+pub use source::{Source, Span};
 pub use write::write;

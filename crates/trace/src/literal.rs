@@ -1,4 +1,4 @@
-//! Elements written out in the file. They stay text until they are asked for, so a loaded trace
+//! Elements written out in the file. They stay text until they are needed, so that a loaded trace
 //! takes no more memory than its text.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use crate::error::{Result, TraceError};
 use crate::number::Number;
 use crate::source::Source;
 
-/// A list of numbers in a source, nested or flat, of a regular shape.
+/// A list of numbers in a source, nested or flat. All lists of one depth have the same length.
 #[derive(Clone)]
 pub struct Literal {
     source: Arc<Source>,
@@ -24,7 +24,7 @@ pub struct Literal {
 }
 
 impl Literal {
-    /// Reads through the elements once, and checks that each is one of `dtype` if that is known.
+    /// Reads all elements once, and checks that each fits `dtype` if it is known.
     pub(crate) fn scan(
         source: &Arc<Source>,
         range: Range<usize>,
@@ -40,44 +40,45 @@ impl Literal {
         Ok(literal)
     }
 
-    /// The shape that the nesting says: one dimension if it is flat, none for a single number.
+    /// Returns the shape of the nesting: one dimension for a flat list, none for a single number.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The text, on one line.
+    /// Returns the text on one line.
     pub(crate) fn line(&self) -> String {
         let text = &self.source.text()[self.range.clone()];
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether the elements fit this shape: nested as it says, or flat and as many.
+    /// Returns whether the elements fit this shape: nested like it, or flat with the same number of
+    /// elements.
     pub fn fits(&self, shape: &[usize]) -> bool {
         self.shape == shape
             || (self.shape.len() <= 1 && self.count == shape.iter().product::<usize>())
     }
 
-    /// Gives each element to `put`, in order.
+    /// Passes each element to `put`, in order.
     pub(crate) fn each(&self, put: impl FnMut(Number) -> Result<(), String>) -> Result<()> {
         self.walk(put).map(drop)
     }
 
     fn walk(&self, mut put: impl FnMut(Number) -> Result<(), String>) -> Result<Vec<usize>> {
         let text = &self.source.text()[self.range.clone()];
-        let mut form = Form { lengths: Vec::new(), leaf: None };
+        let mut nesting = Nesting { lengths: Vec::new(), leaf: None };
         let depth = Cell::new(0);
         let mut json = serde_json::Deserializer::from_str(text);
-        let walk = Walk { depth: &depth, form: &mut form, put: &mut put };
+        let walk = Walk { depth: &depth, nesting: &mut nesting, put: &mut put };
         walk.deserialize(&mut json).map_err(|e| self.error(text, &e))?;
-        Ok(form.lengths.into_iter().map(|n| n.unwrap_or(0)).collect())
+        Ok(nesting.lengths.into_iter().map(|n| n.unwrap_or(0)).collect())
     }
 
-    /// The error, placed at the element that it was found at.
+    /// Converts an error of `serde_json` to one with the span of the element.
     fn error(&self, text: &str, error: &serde_json::Error) -> TraceError {
         let before: usize =
             text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
@@ -86,10 +87,10 @@ impl Literal {
         let bytes = text.as_bytes();
         let start = (0..end - 1).rev().take_while(|&k| part(bytes[k]) && part(bytes[end - 1]));
         let start = start.last().unwrap_or(end - 1);
-        let place = self.source.place(self.range.start + start..self.range.start + end);
+        let span = self.source.span(self.range.start + start..self.range.start + end);
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(m, _)| m);
-        TraceError::at(&self.source, place, message)
+        TraceError::at(&self.source, span, message)
     }
 }
 
@@ -99,24 +100,24 @@ impl fmt::Debug for Literal {
     }
 }
 
-/// What is known of the nesting so far.
-struct Form {
-    /// The length of the lists at each depth, once one has been read.
+/// The nesting of the lists read so far.
+struct Nesting {
+    /// The length of the lists of each depth, once one has been read.
     lengths: Vec<Option<usize>>,
-    /// The depth of the numbers.
+    /// The depth of the numbers, once one has been read.
     leaf: Option<usize>,
 }
 
 struct Walk<'w, P> {
     depth: &'w Cell<usize>,
-    form: &'w mut Form,
+    nesting: &'w mut Nesting,
     put: &'w mut P,
 }
 
 impl<P: FnMut(Number) -> Result<(), String>> Walk<'_, P> {
     fn number(self, number: Number) -> Result<(), String> {
         let depth = self.depth.get();
-        if *self.form.leaf.get_or_insert(depth) != depth || self.form.lengths.len() > depth {
+        if *self.nesting.leaf.get_or_insert(depth) != depth || self.nesting.lengths.len() > depth {
             return Err("expected a list here, as elsewhere at this depth, got a number".to_owned());
         }
         (self.put)(number)
@@ -157,7 +158,7 @@ impl<'de, P: FnMut(Number) -> Result<(), String>> Visitor<'de> for Walk<'_, P> {
     fn visit_str<E: serde::de::Error>(self, v: &str) -> Result<(), E> {
         match Number::parse_word(v) {
             Some(number) => self.number(number).map_err(E::custom),
-            None => Err(E::invalid_value(serde::de::Unexpected::Other("a text"), &self)),
+            None => Err(E::invalid_value(serde::de::Unexpected::Other("a string"), &self)),
         }
     }
 
@@ -166,25 +167,25 @@ impl<'de, P: FnMut(Number) -> Result<(), String>> Visitor<'de> for Walk<'_, P> {
         if depth >= MAX_DIMS {
             return Err(A::Error::custom(format!("lists more than {MAX_DIMS} deep")));
         }
-        if self.form.leaf.is_some_and(|leaf| leaf <= depth) {
+        if self.nesting.leaf.is_some_and(|leaf| leaf <= depth) {
             return Err(A::Error::custom(
                 "expected a number here, as elsewhere at this depth, got a list",
             ));
         }
-        if self.form.lengths.len() == depth {
-            self.form.lengths.push(None);
+        if self.nesting.lengths.len() == depth {
+            self.nesting.lengths.push(None);
         }
         let mut length = 0usize;
         self.depth.set(depth + 1);
-        let (form, put) = (self.form, self.put);
+        let (nesting, put) = (self.nesting, self.put);
         while seq
-            .next_element_seed(Walk { depth: self.depth, form: &mut *form, put: &mut *put })?
+            .next_element_seed(Walk { depth: self.depth, nesting: &mut *nesting, put: &mut *put })?
             .is_some()
         {
             length += 1;
         }
         self.depth.set(depth);
-        match form.lengths[depth].replace(length) {
+        match nesting.lengths[depth].replace(length) {
             Some(other) if other != length => Err(A::Error::custom(format!(
                 "the lists at depth {depth} have {other} and {length} elements; expected one length"
             ))),

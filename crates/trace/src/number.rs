@@ -1,20 +1,20 @@
-//! Numbers of a file as elements of a dtype.
+//! Converts numbers of a file to elements of a dtype, and elements to numbers.
 
 use half::{bf16, f16};
 use millstream_types::DType;
 
-/// A number as a file gives it.
+/// A number as written in a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number written without a point or exponent.
+    /// An integer: a number without a decimal point and exponent.
     Int(i128),
     /// Any other number.
     Float(f64),
 }
 
-/// The bytes of one element, as they lie in memory.
+/// The bytes of one element, in native byte order.
 #[derive(Clone, Copy)]
 pub(crate) struct Element {
     bytes: [u8; 8],
@@ -33,8 +33,8 @@ impl Element {
     }
 }
 
-/// A floating-point number as an element. Values for f16 and bf16 are rounded to f32 first, as
-/// PyTorch does; every rounding is to the nearest, ties to even.
+/// Converts a floating-point number to an element. Values for f16 and bf16 are rounded to f32
+/// first, as PyTorch does; every rounding is to nearest, ties to even.
 pub(crate) fn float_element(value: f64, dtype: DType) -> Element {
     match dtype {
         DType::F64 => Element::new(&value.to_ne_bytes()),
@@ -44,7 +44,7 @@ pub(crate) fn float_element(value: f64, dtype: DType) -> Element {
     }
 }
 
-/// The least and the greatest value of an integer dtype.
+/// Returns the least and the greatest value of an integer dtype or of bool.
 pub(crate) const fn int_range(dtype: DType) -> (i64, i64) {
     match dtype {
         DType::I32 => (i32::MIN as i64, i32::MAX as i64),
@@ -56,7 +56,7 @@ pub(crate) const fn int_range(dtype: DType) -> (i64, i64) {
     }
 }
 
-/// An integer that lies in the dtype's range as an element.
+/// Converts an integer within the dtype's range to an element.
 pub(crate) fn int_element(value: i64, dtype: DType) -> Element {
     match dtype {
         DType::I64 => Element::new(&value.to_ne_bytes()),
@@ -67,7 +67,7 @@ pub(crate) fn int_element(value: i64, dtype: DType) -> Element {
 }
 
 impl Number {
-    /// The number as an element of this dtype.
+    /// Converts the number to an element of this dtype.
     pub(crate) fn element(self, dtype: DType) -> Result<Element, String> {
         if dtype.is_float() {
             let value = match self {
@@ -90,13 +90,11 @@ impl Number {
             }
             Number::Bool(b) if dtype == DType::Bool => Ok(int_element(i64::from(b), dtype)),
             _ if dtype == DType::Bool => Err(format!("expected true or false, got {self}")),
-            _ => {
-                Err(format!("expected a whole number from {low} to {high} for {dtype}, got {self}"))
-            }
+            _ => Err(format!("expected an integer from {low} to {high} for {dtype}, got {self}")),
         }
     }
 
-    /// Whether some dtype has such an element.
+    /// Parses the names of the floating-point numbers that JSON cannot write.
     pub(crate) fn parse_word(word: &str) -> Option<Number> {
         match word {
             "inf" => Some(Number::Float(f64::INFINITY)),
@@ -117,7 +115,7 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// An element of a floating-point dtype.
+/// Converts an element of a floating-point dtype to a number.
 pub(crate) fn read_float(bytes: &[u8], dtype: DType) -> f64 {
     match (dtype, bytes) {
         (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
@@ -128,7 +126,7 @@ pub(crate) fn read_float(bytes: &[u8], dtype: DType) -> f64 {
     }
 }
 
-/// An element of an integer dtype or a boolean.
+/// Converts an element of an integer dtype or of bool to a number.
 pub(crate) fn read_int(bytes: &[u8], dtype: DType) -> i64 {
     match *bytes {
         [a] if dtype == DType::I8 => i64::from(i8::from_ne_bytes([a])),

@@ -1,4 +1,4 @@
-//! A loaded trace: names resolved, shapes and data checked, each thing with its place.
+//! A loaded trace: names are resolved, shapes and data are checked, and every part has its span.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::compare::Tolerance;
 use crate::data::{Data, memory};
 use crate::error::{Result, Site, TraceError};
 use crate::et::report::Imported;
-use crate::source::{Place, Source};
+use crate::source::{Source, Span};
 
 macro_rules! refs {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -20,7 +20,7 @@ macro_rules! refs {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The index into the program's table.
+            /// Returns the index into the program's table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -29,78 +29,79 @@ macro_rules! refs {
 }
 
 refs! {
-    /// One of [`Program::streams`].
+    /// An index into [`Program::streams`].
     StreamRef;
-    /// One of [`Program::values`]. A name that is given again after a release is another value.
+    /// An index into [`Program::values`]. A name that is defined again after a release stands for
+    /// another value.
     ValueRef;
-    /// One of the events of the program, or of the job that names it.
+    /// An index into [`Block::events`] of the program or of a job.
     EventRef;
-    /// One of [`Program::jobs`].
+    /// An index into [`Program::jobs`].
     JobRef;
 }
 
-/// A program read from a native trace.
+/// A program, read from a native trace or imported from an execution trace.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The program's name, if it says one.
+    /// The program's name, if it has one.
     pub name: Option<String>,
     /// The streams, in the order of the file.
     pub streams: Vec<Stream>,
-    /// The tensors that are there from the start, in the order of the file.
+    /// The tensors that exist before the program, in the order of the file.
     pub tensors: Vec<Tensor>,
-    /// Every tensor that a name ever stands for. The first are those of [`Program::tensors`].
+    /// All tensors of the program. The first ones are those of [`Program::tensors`].
     pub values: Vec<Value>,
     /// The jobs, in the order of the file.
     pub jobs: Vec<Job>,
-    /// What runs.
+    /// The statements or instructions.
     pub body: Body,
-    /// What is read at the end, in the order of the file.
+    /// The tensors to read at the end, in the order of the file.
     pub outputs: Vec<Output>,
-    /// The file.
+    /// The text of the file.
     pub source: Arc<Source>,
-    /// Whether statements without a stream are spread over several: if none names a stream itself,
-    /// collectives apart.
+    /// Whether a run may spread the statements over several streams: no statement, except for
+    /// collectives of an imported trace, names a stream.
     pub spread: bool,
-    /// What became of the nodes, if the program is an imported trace.
+    /// The import's report, if the program is an execution trace.
     pub imported: Option<Box<Imported>>,
 }
 
 /// A declared stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Its name in the file.
+    /// The stream's name in the file.
     pub name: String,
-    /// Its device; the run's device if none.
+    /// The stream's device; `None` stands for the run's device.
     pub device: Option<DeviceId>,
-    /// What it is for.
+    /// The stream type.
     pub ty: StreamType,
-    /// Which one of the device's streams of that type, if the file says so.
+    /// The index among the device's streams of this type, if the file sets it.
     pub index: Option<u32>,
-    /// The order of its instructions.
+    /// The order of the stream's instructions.
     pub mode: StreamMode,
-    /// Where it is declared.
+    /// The span of the declaration.
     pub site: Site,
 }
 
-/// A tensor that is there from the start.
+/// A tensor that exists before the program.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Its name in the file.
+    /// The tensor's name in the file.
     pub name: String,
-    /// Its dtype, shape, strides and offset.
+    /// The tensor's dtype, shape, strides and offset.
     pub spec: TensorSpec,
-    /// The size of its storage in bytes.
+    /// The size of the tensor's storage in bytes.
     pub storage_bytes: usize,
-    /// Its device; the run's device if none.
+    /// The tensor's device; `None` stands for the run's device.
     pub device: Option<DeviceId>,
-    /// Where its elements come from.
+    /// The source of the tensor's elements.
     pub data: Data,
-    /// Where it is declared.
+    /// The span of the declaration.
     pub site: Site,
 }
 
 impl Tensor {
-    /// The bytes of its storage. What its elements leave out is zero.
+    /// Returns the bytes of the tensor's storage. Bytes outside its elements are zero.
     ///
     /// # Errors
     /// The storage does not fit in memory ([`ErrorKind::Memory`](crate::ErrorKind)), or a sidecar
@@ -111,38 +112,38 @@ impl Tensor {
         Ok(storage)
     }
 
-    /// Writes its elements to a storage that its layout lies within. Bytes between the elements
-    /// stay as they are.
+    /// Writes the tensor's elements to a storage. Leaves the bytes between the elements unchanged.
     ///
     /// # Errors
-    /// A storage that is too small; a sidecar file that has changed since the trace was loaded.
+    /// The storage is smaller than the layout's span, or a sidecar file has changed since the trace
+    /// was loaded.
     pub fn write(&self, storage: &mut [u8]) -> Result<()> {
         self.data.write(&self.spec, storage, &self.site)
     }
 }
 
-/// Something that a name stands for while it lives.
+/// A tensor of the program, from its definition to its release.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// The name.
+    /// The tensor's name.
     pub name: String,
-    /// Where it is given.
-    pub place: Place,
-    /// What it was when the program was recorded, if only running it can tell; the run has to find
-    /// the same dtype and shape.
+    /// The span of the definition.
+    pub span: Span,
+    /// The recorded spec of a result whose shape depends on data. The run must produce the same
+    /// dtype and shape.
     pub recorded: Option<TensorSpec>,
 }
 
-/// What a program runs.
+/// The statements or instructions of a program.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Statements at the level of ops.
     Statements(Block),
-    /// A list of instructions in its text form, not parsed here.
+    /// A list of instructions in its text form; the loader does not parse it.
     Instructions(Vec<Line>),
 }
 
-/// Statements and the events that they name.
+/// Statements with their events.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// The statements, in order.
@@ -156,47 +157,47 @@ pub struct Block {
 pub struct Line {
     /// The text.
     pub text: String,
-    /// Where it stands. Its first byte is the quotation mark.
-    pub place: Place,
+    /// The span of the line, including the quotation marks.
+    pub span: Span,
 }
 
 /// A program that runs as one instruction.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its name.
+    /// The job's name.
     pub name: String,
-    /// Its statements and events.
+    /// The job's statements and events.
     pub block: Block,
-    /// The tensors of the trace that it uses, each once.
+    /// The tensors of the trace that the job uses, without duplicates.
     pub uses: Vec<ValueRef>,
-    /// Where it is declared.
-    pub place: Place,
+    /// The span of the declaration.
+    pub span: Span,
 }
 
-/// A statement and where it stands.
+/// A statement with its span.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Where it stands.
-    pub place: Place,
-    /// What it does.
+    /// The span of the statement.
+    pub span: Span,
+    /// The action.
     pub action: Action,
 }
 
-/// What a statement does.
+/// The action of a statement.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Calls an op.
     Call(Box<Call>),
-    /// Ends tensors.
+    /// Releases tensors.
     Release(Vec<ValueRef>),
-    /// Records an event on a stream. Recording it again moves it.
+    /// Records an event on a stream. Recording the event again moves it.
     Record {
         /// The event.
         event: EventRef,
         /// The stream.
         stream: StreamRef,
     },
-    /// Makes a stream wait for an event as it was last recorded.
+    /// Makes a stream wait for an event as last recorded.
     Wait {
         /// The event.
         event: EventRef,
@@ -205,27 +206,27 @@ pub enum Action {
     },
     /// Makes a stream wait for another.
     StreamWait {
-        /// The stream that is waited for.
+        /// The stream to wait for.
         from: StreamRef,
         /// The stream that waits.
         to: StreamRef,
     },
     /// Makes the host wait for a tensor and read it.
     Read(ValueRef),
-    /// Uses tensors as if they were read.
+    /// Uses tensors as reads do, without reading them.
     Touch {
         /// The tensors.
         tensors: Vec<ValueRef>,
-        /// The stream, if the file says one.
+        /// The stream, if the file names one.
         stream: Option<StreamRef>,
     },
     /// Orders all earlier statements before all later ones.
     Barrier,
-    /// A barrier at which all ranks meet.
+    /// A barrier that waits for all ranks.
     GlobalSync,
     /// Makes the host wait for a stream.
     Synchronize(StreamRef),
-    /// Holds tensors for the statements of its body.
+    /// Holds tensors exclusively for the statements of its body.
     CriticalSection {
         /// The tensors.
         tensors: Vec<ValueRef>,
@@ -236,7 +237,7 @@ pub enum Action {
     Job {
         /// The job.
         job: JobRef,
-        /// The stream that launches it, if the file says one.
+        /// The stream that launches the job, if the file names one.
         stream: Option<StreamRef>,
     },
 }
@@ -244,73 +245,74 @@ pub enum Action {
 /// A call of an op.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The op's name, not looked up here.
+    /// The op's name; the loader of native traces does not look it up.
     pub op: String,
-    /// Where the name stands.
-    pub op_place: Place,
-    /// The tensors given.
+    /// The span of the name.
+    pub op_span: Span,
+    /// The input tensors.
     pub inputs: Vec<ValueRef>,
-    /// Where the results go.
+    /// The targets of the results.
     pub results: Results,
-    /// The arguments.
+    /// The arguments that are not tensors.
     pub attrs: Attrs,
-    /// The stream, if the file says one.
+    /// The stream, if the file names one.
     pub stream: Option<StreamRef>,
-    /// How urgent it is, on a pool.
+    /// The priority among the calls of a pool; calls with higher priority run first.
     pub priority: i32,
 }
 
-/// Where the results of a call go.
+/// The targets of a call's results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Results {
-    /// To new values, in order. Results past the end of the list are not named.
+    /// New values, in order. Results past the end of the list have no name.
     New(Vec<ValueRef>),
-    /// To tensors that exist, in order.
+    /// Existing tensors, in order.
     Into(Vec<ValueRef>),
 }
 
-/// A tensor that is read at the end.
+/// A tensor to read at the end, with its expectation.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its name.
+    /// The output's name.
     pub name: String,
-    /// The tensor. In a trace of instructions it may be none: only the list knows the name.
+    /// The tensor. In a trace of instructions it may be `None`: the list may define the name.
     pub value: Option<ValueRef>,
-    /// The dtype it must have, if that is said.
+    /// The required dtype, if the file has one.
     pub dtype: Option<DType>,
-    /// The shape it must have, if that is said.
+    /// The required shape, if the file has one.
     pub shape: Option<Dims>,
-    /// The elements it must have, if that is said.
+    /// The expected elements, if the file has them.
     pub expected: Option<Data>,
-    /// How far it may be off.
+    /// The tolerance of the comparison.
     pub tolerance: Tolerance,
-    /// Where it is declared.
+    /// The span of the declaration.
     pub site: Site,
 }
 
 impl Program {
-    /// The value's name.
+    /// Returns a value.
     pub fn value(&self, value: ValueRef) -> &Value {
         &self.values[value.index()]
     }
 
-    /// The tensor of the file that a value is, if it is one.
+    /// Returns the tensor of the file that a value stands for, if the value exists before the
+    /// program.
     pub fn tensor(&self, value: ValueRef) -> Option<&Tensor> {
         self.tensors.get(value.index())
     }
 
-    /// An error at a place of this file, in the form of those that loading gives.
-    pub fn error(&self, place: Place, message: impl Into<String>) -> TraceError {
-        TraceError::at(&self.source, place, message)
+    /// Returns an error at a span of this file, in the form of a loading error.
+    pub fn error(&self, span: Span, message: impl Into<String>) -> TraceError {
+        TraceError::at(&self.source, span, message)
     }
 
-    /// A place of this file as other crates name it.
-    pub fn origin(&self, place: Place) -> Origin {
+    /// Returns the origin of instructions from a span of this file.
+    pub fn origin(&self, span: Span) -> Origin {
         let file = self.source.file();
-        Origin::Trace(Arc::new(file), place.line)
+        Origin::Trace(Arc::new(file), span.line)
     }
 
-    /// Whether any statement, those of jobs included, says the stream that it runs on.
+    /// Returns whether any statement, of the program or of a job, names a stream.
     pub fn names_streams(&self) -> bool {
         fn any(statements: &[Statement]) -> bool {
             statements.iter().any(|s| match &s.action {
@@ -330,11 +332,12 @@ impl Program {
             || self.jobs.iter().any(|job| any(&job.block.statements))
     }
 
-    /// The key of each stream, in the order of [`Program::streams`], for a run on this device. A
-    /// stream without an index gets the least that is free for its device and type.
+    /// Returns the key of each stream, in the order of [`Program::streams`], for a run on the
+    /// device `default`. A stream without an index gets the lowest free index of its device and
+    /// type.
     ///
     /// # Errors
-    /// Two streams that turn out to be the same one.
+    /// Two streams have the same key.
     pub fn stream_keys(&self, default: &DeviceId) -> Result<Vec<StreamKey>> {
         let device = |s: &Stream| s.device.clone().unwrap_or_else(|| default.clone());
         let mut taken = HashSet::new();

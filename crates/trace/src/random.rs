@@ -1,21 +1,21 @@
-//! Seeded random elements. The same seed gives the same bytes on every machine and in every later
+//! Seeded random elements. A seed produces the same bytes on every computer and in every later
 //! version.
 //!
 //! # Numbers
-//! All bits come from ChaCha with 8 rounds (Bernstein, "ChaCha, a variant of Salsa20", 2008). Its
-//! 256-bit key is the seed as 8 bytes, little-endian, then 24 zero bytes; `x` below is its next 64
-//! bits. Elements are made in row-major order of their indices, whatever the strides.
+//! All bits come from ChaCha with 8 rounds (Bernstein, "ChaCha, a variant of Salsa20", 2008). The
+//! 256-bit key is the seed as 8 bytes, little-endian, then 24 zero bytes; `x` stands for the next
+//! 64 bits. Elements are generated in row-major order of their indices, independent of the strides.
 //!
-//! - *Uniform, f64*: `u = (x >> 11) · 2⁻⁵³`; *f32, f16, bf16*: `u = (x >> 40) · 2⁻²⁴`. The element is
-//!   `low + u · (high - low)` in f64, rounded to the dtype, so it may round up to `high`.
-//! - *Uniform, integers*: from `low` to `high - 1`, unbiased, by multiplication and rejection (Lemire,
-//!   "Fast random integer generation in an interval", 2019, arXiv:1805.10941).
-//! - *Uniform, bool*: as integers from 0 to 1.
+//! - *Uniform, f64*: `u = (x >> 11) · 2⁻⁵³`; *f32, f16, bf16*: `u = (x >> 40) · 2⁻²⁴`. The element
+//!   is `low + u · (high - low)` in f64, rounded to the dtype; rounding may produce `high`.
+//! - *Uniform, integers*: from `low` to `high - 1`, unbiased, by multiplication and rejection
+//!   (Lemire, "Fast random integer generation in an interval", 2019, arXiv:1805.10941).
+//! - *Uniform, bool*: like integers from 0 to 1.
 //! - *Normal*: in pairs, by Box and Muller ("A note on the generation of random normal deviates",
-//!   1958, doi:10.1214/aoms/1177706645): with `u = ((x >> 11) + 1) · 2⁻⁵³` and
-//!   `v = (x' >> 11) · 2⁻⁵³`, first `√(-2 ln u) · cos 2πv`, then `√(-2 ln u) · sin 2πv`. Logarithm, sine and
-//!   cosine are those of the crate `libm`, which compute the same on every machine, unlike those of
-//!   the system. The element is `mean + std · z`.
+//!   1958, doi:10.1214/aoms/1177706645): with `u = ((x >> 11) + 1) · 2⁻⁵³` and `v = (x' >> 11) ·
+//!   2⁻⁵³`, first `√(-2 ln u) · cos 2πv`, then `√(-2 ln u) · sin 2πv`. The logarithm, sine and
+//!   cosine of the crate `libm` return the same bits on every computer; those of the system do not.
+//!   The element is `mean + std · z`.
 
 use millstream_types::DType;
 use rand_chacha::ChaCha8Rng;
@@ -23,21 +23,21 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::number::{Element, float_element, int_element};
 
-/// How random elements are distributed.
+/// The distribution of random elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Floating-point numbers, equally likely from `low` to below `high`.
+    /// Floating-point numbers, uniform from `low` to below `high`.
     Uniform {
-        /// The least value.
+        /// The inclusive lower bound.
         low: f64,
-        /// The bound that values stay below before they are rounded.
+        /// The exclusive upper bound, before values are rounded.
         high: f64,
     },
-    /// Whole numbers or booleans, equally likely.
+    /// Integers or booleans, uniform.
     Integers {
-        /// The least value.
+        /// The inclusive lower bound.
         low: i64,
-        /// One past the greatest value; at most one past the dtype's greatest.
+        /// The exclusive upper bound; at most one more than the dtype's greatest value.
         high: i64,
     },
     /// Normally distributed floating-point numbers.
@@ -49,11 +49,12 @@ pub enum Distribution {
     },
 }
 
-/// An endless row of random elements.
+/// An endless sequence of random elements.
 pub(crate) struct Elements {
     rng: ChaCha8Rng,
     dtype: DType,
     distribution: Distribution,
+    /// The second number of a normal pair, for the next call.
     second: Option<f64>,
 }
 
@@ -64,7 +65,7 @@ impl Elements {
         Elements { rng: ChaCha8Rng::from_seed(key), dtype, distribution, second: None }
     }
 
-    /// A number from 0 to below 1 with 53 bits.
+    /// Draws a number from 0 to below 1 with 53 bits.
     fn unit(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 * (0.5f64).powi(53)
     }
@@ -80,13 +81,13 @@ impl Elements {
         radius * libm::cos(angle)
     }
 
-    /// A whole number from 0 to below `n`, which is not 0.
+    /// Draws an integer from 0 to below `n`; `n` must not be 0.
     fn below(&mut self, n: u64) -> u64 {
-        // How many of the 2^64 values have to be refused for each result to have equally many.
-        let refused = n.wrapping_neg() % n;
+        // Rejecting this many of the 2^64 values leaves the same number for each result.
+        let rejected = n.wrapping_neg() % n;
         loop {
             let wide = u128::from(self.rng.next_u64()) * u128::from(n);
-            if wide as u64 >= refused {
+            if wide as u64 >= rejected {
                 return (wide >> 64) as u64;
             }
         }
@@ -102,7 +103,7 @@ impl Elements {
                 float_element(low + u * (high - low), self.dtype)
             }
             Distribution::Integers { low, high } => {
-                // The distance of two i64 fits in u64, and wraps to it.
+                // The distance of two i64 fits in u64; the wrapping difference is exact.
                 let n = high.wrapping_sub(low) as u64;
                 int_element(low.wrapping_add(self.below(n) as i64), self.dtype)
             }
@@ -128,9 +129,10 @@ mod tests {
         (0..n).map(|_| read_int(elements.next_element().bytes(), dtype)).collect()
     }
 
-    /// These numbers are part of the format: if this test fails, mend the code, not the test.
+    /// These numbers are part of the format: if this test fails, correct the code, not the
+    /// snapshot.
     #[test]
-    fn the_numbers_never_change() {
+    fn the_numbers_are_stable() {
         let uniform = Distribution::Uniform { low: -1.0, high: 1.0 };
         let normal = Distribution::Normal { mean: 0.0, std: 1.0 };
         insta::assert_debug_snapshot!(
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_have_their_bounds_and_moments() {
+    fn distributions_have_the_documented_bounds_and_moments() {
         let u = floats(20_000, DType::F32, Distribution::Uniform { low: 2.0, high: 4.0 });
         assert!(u.iter().all(|x| (2.0..=4.0).contains(x)));
         assert!((u.iter().sum::<f64>() / 20_000.0 - 3.0).abs() < 0.02);

@@ -1,4 +1,4 @@
-//! Reading a file's text, compressed or not, up to a bound.
+//! Reads the text of a file, compressed or not, up to a bound.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,10 +10,10 @@ use crate::error::{Result, TraceError};
 use crate::sidecar::reason;
 use crate::source::Source;
 
-/// The two bytes that a gzip file begins with. Source: RFC 1952, section 2.3.1.
+/// The first two bytes of a gzip file. Source: RFC 1952, section 2.3.1.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The text of a file.
+/// Reads the text of a file.
 pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<Source> {
     let name = path.display().to_string();
     let cannot =
@@ -23,21 +23,21 @@ pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<Source> {
     if metadata.is_dir() {
         return Err(TraceError::of_file(name, "cannot read it: it is a directory"));
     }
-    // A pipe or device says 0 and is read as far as the bound allows.
+    // Pipes and devices report a length of 0; `read_bounded` bounds them.
     if metadata.len() > max_bytes {
         return Err(too_long(&name, "it has", max_bytes));
     }
     text(&name, BufReader::new(file), metadata.len(), max_bytes)
 }
 
-/// The text that these bytes hold.
+/// Reads the text of these bytes.
 pub(crate) fn text_of(name: &str, bytes: &[u8], max_bytes: u64) -> Result<Source> {
     text(name, bytes, bytes.len() as u64, max_bytes)
 }
 
 fn too_long(name: &str, what: &str, max_bytes: u64) -> TraceError {
     TraceError::of_file(name, format!("{what} more than {max_bytes} bytes"))
-        .help("large tensors belong into sidecar files")
+        .help("move large tensors to sidecar files")
 }
 
 fn text(name: &str, mut from: impl BufRead, length: u64, max_bytes: u64) -> Result<Source> {
@@ -65,13 +65,13 @@ fn text(name: &str, mut from: impl BufRead, length: u64, max_bytes: u64) -> Resu
             let (at, bytes) = (e.utf8_error().valid_up_to(), e.into_bytes());
             let valid = String::from_utf8_lossy(&bytes[..at]).into_owned();
             let source = Source::new(name.to_owned(), valid);
-            let place = source.place(at..at);
-            Err(TraceError::at(&source, place, format!("byte {at} is not UTF-8 text")))
+            let span = source.span(at..at);
+            Err(TraceError::at(&source, span, format!("byte {at} is not UTF-8 text")))
         }
     }
 }
 
-/// Reads to the end or to one byte past the bound.
+/// Reads to the end, or to one byte past the bound, so that the caller detects an excess.
 fn read_bounded(from: impl Read, bytes: &mut Vec<u8>, max_bytes: u64) -> io::Result<()> {
     from.take(max_bytes.saturating_add(1)).read_to_end(bytes).map(drop)
 }

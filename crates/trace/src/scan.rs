@@ -1,27 +1,27 @@
-//! The parts of a list or an object as slices of the text, up to a bound.
+//! Splits a list or an object into slices of the text, up to a bound.
 
 use std::fmt;
 
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What an error says where there are more parts than the bound allows. The scan stops there, so
-/// that the rest of a huge file is not read for nothing.
+/// The message of the error that stops a scan at its bound, so that the rest of a huge file is not
+/// read.
 const OVER: &str = "more parts than the bound";
 
-/// Whether a scan stopped at its bound.
+/// Returns whether a scan stopped at its bound.
 pub(crate) fn is_over(error: &serde_json::Error) -> bool {
     error.is_data() && error.to_string().starts_with(OVER)
 }
 
-/// The keys and values of an object.
+/// Returns the keys and values of an object.
 pub(crate) fn pairs(raw: &str, bound: usize) -> serde_json::Result<Vec<(&str, &str)>> {
     let mut json = serde_json::Deserializer::from_str(raw);
     let found = json.deserialize_map(Pairs { bound })?;
     json.end().map(|()| found)
 }
 
-/// The elements of a list.
+/// Returns the elements of a list.
 pub(crate) fn items(raw: &str, bound: usize) -> serde_json::Result<Vec<&str>> {
     let mut json = serde_json::Deserializer::from_str(raw);
     let found = json.deserialize_seq(Items { bound })?;

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use crate::form::TraceForm;
+use crate::raw_form::TraceForm;
 
-/// The JSON Schema (draft 2020-12) that native traces of this version keep. It cannot say all that
-/// loading checks: that names are known, that layouts fit, that events are recorded.
+/// Returns the JSON Schema (draft 2020-12) of native traces of this version. The loader checks more
+/// than a schema can express: names are known, layouts fit their storages, events are recorded
+/// before they are waited for.
 pub fn schema() -> Value {
     schemars::generate::SchemaSettings::draft2020_12()
         .into_generator()

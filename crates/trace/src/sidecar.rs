@@ -1,7 +1,7 @@
-//! Data in safetensors files beside a trace.
+//! Sidecars: safetensors files next to a trace that hold the elements of tensors.
 //!
-//! Format: <https://huggingface.co/docs/safetensors/index#format>. Only the header is read when a
-//! trace is loaded, and only the bytes of one tensor when its data is asked for.
+//! Format: <https://huggingface.co/docs/safetensors/index#format>. Loading a trace reads only the
+//! header of a file; writing a tensor's elements reads only the bytes of that tensor.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use millstream_types::nearest::nearest;
 use millstream_types::{DType, Dims, TensorSpec};
 use safetensors::tensor::{Dtype, Metadata};
 
-/// The largest header that is read: far more than any real one, and little memory.
+/// The maximum size of a header in bytes: larger than any real one, and little memory.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// One tensor's bytes in a safetensors file.
+/// One tensor of a safetensors file.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     path: Arc<PathBuf>,
@@ -25,34 +25,35 @@ pub struct Sidecar {
     shape: Dims,
 }
 
-/// What is wrong with a sidecar: whether its path or its key is at fault, and how.
-pub(crate) struct Fault {
+/// An error in the path or the key of a sidecar.
+pub(crate) struct SidecarError {
     pub(crate) message: String,
     pub(crate) nearest: Option<String>,
+    /// Whether the key is invalid; else the file is.
     pub(crate) of_key: bool,
 }
 
-fn of_file(message: impl Into<String>) -> Fault {
-    Fault { message: message.into(), nearest: None, of_key: false }
+fn of_file(message: impl Into<String>) -> SidecarError {
+    SidecarError { message: message.into(), nearest: None, of_key: false }
 }
 
 impl Sidecar {
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The type of the elements.
+    /// Returns the dtype of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The lengths of the dimensions.
+    /// Returns the lengths of the dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// A reader of the tensor's bytes.
+    /// Opens the file at the tensor's first byte.
     pub(crate) fn open(&self) -> io::Result<impl Read> {
         let mut file = File::open(&*self.path)?;
         file.seek(SeekFrom::Start(self.start))?;
@@ -60,20 +61,20 @@ impl Sidecar {
     }
 }
 
-/// The sidecars of one trace. Each file's header is read once.
+/// The sidecars of one trace. The header of each file is read once.
 pub(crate) struct Sidecars {
     folder: Option<PathBuf>,
     open: HashMap<String, (Arc<PathBuf>, u64, Metadata)>,
 }
 
 impl Sidecars {
-    /// The sidecars of a trace in this folder; without one there are none.
+    /// Returns the sidecars of a trace in this folder. Without a folder every sidecar is refused.
     pub(crate) fn new(folder: Option<&Path>) -> Sidecars {
         Sidecars { folder: folder.map(Path::to_owned), open: HashMap::new() }
     }
 
-    /// The tensor `key` of the file `name`, which lies below the trace's folder.
-    pub(crate) fn find(&mut self, name: &str, key: &str) -> Result<Sidecar, Fault> {
+    /// Returns the tensor `key` of the file `name`, which lies below the trace's folder.
+    pub(crate) fn find(&mut self, name: &str, key: &str) -> Result<Sidecar, SidecarError> {
         if !self.open.contains_key(name) {
             let path = self.locate(name)?;
             let (data, header) = read_header(&path)?;
@@ -82,13 +83,13 @@ impl Sidecars {
         let (path, data, header) = &self.open[name];
         let Some(info) = header.info(key) else {
             let keys = header.offset_keys();
-            return Err(Fault {
+            return Err(SidecarError {
                 message: format!("'{name}' holds no tensor '{key}'"),
                 nearest: nearest(key, keys.iter().map(String::as_str)),
                 of_key: true,
             });
         };
-        let dtype = dtype_of(info.dtype).ok_or_else(|| Fault {
+        let dtype = dtype_of(info.dtype).ok_or_else(|| SidecarError {
             message: format!("'{key}' in '{name}' is {:?}, which is not supported", info.dtype),
             nearest: None,
             of_key: true,
@@ -98,7 +99,8 @@ impl Sidecars {
         let (from, to) = info.data_offsets;
         if to.checked_sub(from) != Some(spec.span_bytes()) {
             return Err(of_file(format!(
-                "'{name}' is broken: '{key}' is {} and takes {} bytes, not those from {from} to {to}",
+                "'{name}' is broken: '{key}' is {} and takes {} bytes, \
+                 but has those from {from} to {to}",
                 spec.brief(),
                 spec.span_bytes(),
             )));
@@ -107,8 +109,8 @@ impl Sidecars {
         Ok(Sidecar { path: path.clone(), start: data + from as u64, dtype, shape })
     }
 
-    /// The file's real path, which has to lie below the folder's.
-    fn locate(&self, name: &str) -> Result<PathBuf, Fault> {
+    /// Returns the canonical path of a file, which must lie below the folder.
+    fn locate(&self, name: &str) -> Result<PathBuf, SidecarError> {
         let outside = || of_file(format!("'{name}' leaves the trace's folder"));
         let Some(folder) = &self.folder else {
             return Err(of_file("a trace without a folder cannot name files"));
@@ -130,14 +132,15 @@ impl Sidecars {
     }
 }
 
-/// The place of the data in the file, and the checked header.
-fn read_header(path: &Path) -> Result<(u64, Metadata), Fault> {
+/// Returns the offset of the data in the file, and the checked header.
+fn read_header(path: &Path) -> Result<(u64, Metadata), SidecarError> {
     let broken = |why: &str| of_file(format!("not a safetensors file: {why}"));
     let cannot = |e: io::Error| broken(&reason(&e));
     let mut file = File::open(path).map_err(cannot)?;
     let total = file.metadata().map_err(cannot)?.len();
     let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(|_| broken("shorter than the 8 bytes of its length"))?;
+    file.read_exact(&mut length)
+        .map_err(|_| broken("shorter than the 8 bytes of the header's length"))?;
     let length = u64::from_le_bytes(length);
     if length > MAX_HEADER {
         return Err(broken(&format!("a header of {length} bytes; at most {MAX_HEADER} are read")));
@@ -156,7 +159,7 @@ fn read_header(path: &Path) -> Result<(u64, Metadata), Fault> {
     Ok((data, header))
 }
 
-/// An error of the system without its number, which differs between systems.
+/// Formats an error of the system without its number, which differs between systems.
 pub(crate) fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),

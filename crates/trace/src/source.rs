@@ -1,4 +1,4 @@
-//! A trace's text, and places in it.
+//! The text of a trace, and spans in it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,46 +7,48 @@ use std::sync::Arc;
 
 use millstream_types::SourceFile;
 
-/// The text of one trace file, kept as long as anything may point into it.
+/// The text of one trace file, shared by everything that has spans in it.
 pub struct Source {
     name: String,
     text: String,
-    marks: Vec<Mark>,
-    /// Of a recorded trace the nodes' names; its places are nodes, and their line is the id.
+    /// The line and column at every multiple of [`CHECKPOINT_BYTES`].
+    checkpoints: Vec<Position>,
+    /// The nodes' names, if this is a recorded trace. Its spans stand for nodes: the line of a span
+    /// is the id of a node.
     nodes: Option<HashMap<u32, Arc<str>>>,
 }
 
-/// What is known at a multiple of [`STEP`] bytes, so that no place costs more than one step to
-/// find, however long the file or its lines.
+/// The line and column of a byte.
 #[derive(Clone, Copy)]
-struct Mark {
+struct Position {
     line: u32,
     column: u32,
 }
 
-const STEP: usize = 256;
+/// The distance of checkpoints. It bounds the cost of a span, however long the file or its lines.
+const CHECKPOINT_BYTES: usize = 256;
 
-/// A place in a trace file.
+/// A range of bytes in a trace file, with the line and column of its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The first byte, from the start of the text.
+pub struct Span {
+    /// The first byte, counted from the start of the text.
     pub offset: usize,
-    /// How many bytes are meant.
+    /// The number of bytes.
     pub len: usize,
     /// The line of the first byte; the first line is 1.
     pub line: u32,
-    /// The column of the first byte in characters; the first is 1.
+    /// The column of the first byte, in characters; the first column is 1.
     pub column: u32,
 }
 
-impl Place {
-    /// The bytes meant.
+impl Span {
+    /// Returns the range of bytes.
     pub const fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.len
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -54,69 +56,69 @@ impl fmt::Display for Place {
 
 impl Source {
     pub(crate) fn new(name: String, text: String) -> Source {
-        let mut marks = Vec::new();
-        let mut at = Mark { line: 1, column: 1 };
-        for chunk in text.as_bytes().chunks(STEP) {
-            marks.push(at);
-            at = at.after(chunk);
+        let mut checkpoints = Vec::new();
+        let mut position = Position { line: 1, column: 1 };
+        for chunk in text.as_bytes().chunks(CHECKPOINT_BYTES) {
+            checkpoints.push(position);
+            position = position.after(chunk);
         }
-        marks.push(at);
-        Source { name, text, marks, nodes: None }
+        checkpoints.push(position);
+        Source { name, text, checkpoints, nodes: None }
     }
 
-    /// A recorded trace, whose places are nodes.
+    /// Returns the source of a recorded trace, whose spans stand for nodes.
     pub(crate) fn of_nodes(name: String, nodes: HashMap<u32, Arc<str>>) -> Source {
         Source { nodes: Some(nodes), ..Source::new(name, String::new()) }
     }
 
-    /// The name of the node that a place is, if places are nodes.
-    pub(crate) fn node(&self, place: &Place) -> Option<String> {
+    /// Returns the name of the node that a span stands for, if this is a recorded trace.
+    pub(crate) fn node(&self, span: &Span) -> Option<String> {
         let nodes = self.nodes.as_ref()?;
-        Some(match nodes.get(&place.line) {
-            Some(name) => format!("node {} ({name})", place.line),
-            None => format!("node {}", place.line),
+        Some(match nodes.get(&span.line) {
+            Some(name) => format!("node {} ({name})", span.line),
+            None => format!("node {}", span.line),
         })
     }
 
-    /// The file as instructions name where they come from.
+    /// Returns the file for the origins of instructions.
     pub fn file(&self) -> SourceFile {
         let unit = if self.nodes.is_some() { "node" } else { "line" };
         SourceFile { name: self.name.clone(), unit }
     }
 
-    /// The file's name as the user gave it.
+    /// Returns the file's name as the user gave it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The place of these bytes. What lies past the end is cut off, and characters are whole.
-    pub fn place(&self, range: Range<usize>) -> Place {
-        let boundary = |at: &usize| self.text.is_char_boundary(*at);
+    /// Returns the span of these bytes, clamped to the text and extended to whole characters.
+    pub fn span(&self, range: Range<usize>) -> Span {
+        let boundary = |offset: &usize| self.text.is_char_boundary(*offset);
         let offset = (0..=range.start.min(self.text.len())).rev().find(boundary).unwrap_or(0);
         let end = (range.end.max(offset)..self.text.len()).find(boundary);
         let len = end.unwrap_or(self.text.len()) - offset;
-        let from = offset - offset % STEP;
-        let Mark { line, column } =
-            self.marks[offset / STEP].after(&self.text.as_bytes()[from..offset]);
-        Place { offset, len, line, column }
+        let from = offset - offset % CHECKPOINT_BYTES;
+        let Position { line, column } =
+            self.checkpoints[offset / CHECKPOINT_BYTES].after(&self.text.as_bytes()[from..offset]);
+        Span { offset, len, line, column }
     }
 
-    /// The bytes of the line that a place begins in, without its end. A long line is cut to what
-    /// lies around the place.
-    pub(crate) fn line_around(&self, place: &Place) -> Range<usize> {
-        const MOST: usize = 160;
+    /// Returns the bytes of the line that a span begins in, without the line break. A long line is
+    /// cut to the part around the start of the span.
+    pub(crate) fn line_around(&self, span: &Span) -> Range<usize> {
+        const MAX_CONTEXT: usize = 160;
         let bytes = self.text.as_bytes();
-        let (low, high) = (place.offset.saturating_sub(MOST), place.offset + MOST);
+        let (low, high) = (span.offset.saturating_sub(MAX_CONTEXT), span.offset + MAX_CONTEXT);
         let high = high.min(bytes.len());
-        let start = bytes[low..place.offset].iter().rposition(|&b| b == b'\n');
-        let end = bytes[place.offset..high].iter().position(|&b| b == b'\n');
+        let start = bytes[low..span.offset].iter().rposition(|&b| b == b'\n');
+        let end = bytes[span.offset..high].iter().position(|&b| b == b'\n');
         let mut start = start.map_or(low, |n| low + n + 1);
-        let mut end = end.map_or(high, |n| place.offset + n);
+        let mut end = end.map_or(high, |n| span.offset + n);
         while !self.text.is_char_boundary(start) {
             start += 1;
         }
@@ -127,18 +129,18 @@ impl Source {
     }
 }
 
-impl Mark {
-    /// The mark after these bytes, which may end within a character.
-    fn after(self, bytes: &[u8]) -> Mark {
+impl Position {
+    /// Returns the position after these bytes, which may end within a character.
+    fn after(self, bytes: &[u8]) -> Position {
         let newlines = bytes.iter().filter(|&&b| b == b'\n').count();
         let last = match newlines {
             0 => bytes,
             _ => bytes.rsplit(|&b| b == b'\n').next().unwrap_or(bytes),
         };
-        // Bytes that continue a character do not count.
+        // The continuation bytes of UTF-8 do not count.
         let characters = last.iter().filter(|&&b| b & 0xC0 != 0x80).count() as u32;
         let before = if newlines == 0 { self.column } else { 1 };
-        Mark { line: self.line + newlines as u32, column: before + characters }
+        Position { line: self.line + newlines as u32, column: before + characters }
     }
 }
 
@@ -153,20 +155,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_the_same_near_and_far_from_a_mark() {
+    fn spans_are_exact_near_and_far_from_a_checkpoint() {
         let text = "é".repeat(3000) + "\n" + &"ab\n".repeat(4000) + &"x".repeat(9000);
         let source = Source::new("t".to_owned(), text.clone());
         let (mut line, mut column) = (1, 1);
         for (offset, c) in text.char_indices() {
-            let place = source.place(offset..offset + 1);
-            assert_eq!((place.line, place.column), (line, column), "at {offset}");
+            let span = source.span(offset..offset + 1);
+            assert_eq!((span.line, span.column), (line, column), "at {offset}");
             if c == '\n' {
                 (line, column) = (line + 1, 1);
             } else {
                 column += 1;
             }
         }
-        let end = source.place(text.len() + 5..text.len() + 9);
+        let end = source.span(text.len() + 5..text.len() + 9);
         assert_eq!((end.offset, end.len, end.line, end.column), (text.len(), 0, line, column));
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the streams.
+//! Reads the declarations of streams.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,20 +6,20 @@ use millstream_types::nearest::nearest;
 use millstream_types::{StreamMode, StreamType};
 
 use crate::error::{Result, Site};
-use crate::form::StreamForm;
-use crate::json::{At, Reader};
+use crate::json::{Raw, Reader};
 use crate::program::{Stream, StreamRef};
-use crate::words::{MODES, Map, Name};
+use crate::raw_form::StreamForm;
+use crate::schema_types::{MODES, Map, Name};
 
 /// The streams by name.
 pub(crate) struct StreamNames(HashMap<String, StreamRef>);
 
 impl StreamNames {
-    /// The stream that is named here.
-    pub(crate) fn find(&self, reader: &Reader<'_>, at: At<'_, Name>) -> Result<StreamRef> {
-        let name = reader.name(at, "a stream's name")?;
+    /// Returns the stream that this name stands for.
+    pub(crate) fn find(&self, reader: &Reader<'_>, raw: Raw<'_, Name>) -> Result<StreamRef> {
+        let name = reader.name(raw, "a stream's name")?;
         self.0.get(&*name).copied().ok_or_else(|| {
-            let error = reader.error(at, format!("unknown stream '{name}'"));
+            let error = reader.error(raw, format!("unknown stream '{name}'"));
             match self.0.is_empty() {
                 true => error.help("declare it in 'streams'"),
                 false => error.meant(nearest(&name, self.0.keys().map(String::as_str))),
@@ -28,24 +28,25 @@ impl StreamNames {
     }
 }
 
+/// Reads the declarations of streams.
 pub(crate) fn streams<'a>(
     reader: &Reader<'a>,
-    at: Option<At<'a, Map<StreamForm<'a>>>>,
+    raw: Option<Raw<'a, Map<StreamForm<'a>>>>,
 ) -> Result<(Vec<Stream>, StreamNames)> {
     let (mut streams, mut names, mut taken) = (Vec::new(), HashMap::new(), HashSet::new());
-    for (key, at) in reader.optional_entries(at, "streams, by name")? {
-        let form = reader.object(at.cast::<StreamForm<'a>>(), "a stream")?;
-        reader.remark(form.note)?;
+    for (key, raw) in reader.optional_entries(raw, "streams, by name")? {
+        let form = reader.object(raw.cast::<StreamForm<'a>>(), "a stream")?;
+        reader.check_note(form.note)?;
         let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
         let ty = match form.ty {
-            Some(at) => reader.parse(at, "a stream type")?,
+            Some(raw) => reader.parse(raw, "a stream type")?,
             None => StreamType::Compute,
         };
         let mode = match form.mode {
-            Some(at) => {
-                let text = reader.text(at, "in-order or pool")?;
+            Some(raw) => {
+                let text = reader.text(raw, "in-order or pool")?;
                 MODES.into_iter().find(|m| m.name() == text).ok_or_else(|| {
-                    let error = reader.error(at, format!("unknown stream mode '{text}'"));
+                    let error = reader.error(raw, format!("unknown stream mode '{text}'"));
                     let close = nearest(&text, MODES.iter().map(|m| m.name()));
                     match close {
                         Some(_) => error.meant(close),
@@ -55,16 +56,15 @@ pub(crate) fn streams<'a>(
             }
             None => StreamMode::InOrder,
         };
-        let index =
-            form.index.map(|i| reader.number(i, "a whole number of 0 or more")).transpose()?;
-        if let (Some(at), Some(index)) = (form.index, index)
+        let index = form.index.map(|i| reader.number(i, "a non-negative integer")).transpose()?;
+        if let (Some(raw), Some(index)) = (form.index, index)
             && !taken.insert((device.clone(), ty, index))
         {
             let message = format!("another stream is number {index} of {ty} on this device");
-            return Err(reader.error(at, message));
+            return Err(reader.error(raw, message));
         }
         names.insert(key.name.to_string(), StreamRef(streams.len() as u32));
-        let site = Site { source: reader.source.clone(), place: reader.key_place(&key) };
+        let site = Site { source: reader.source.clone(), span: reader.key_span(&key) };
         streams.push(Stream { name: key.name.into_owned(), device, ty, index, mode, site });
     }
     Ok((streams, StreamNames(names)))

@@ -1,8 +1,8 @@
-//! Writing a program as a native trace: the way back, for programs that were cut down or imported.
+//! Writes a program as a native trace, such as a shrunk or an imported program.
 //!
-//! What a program does is kept; notes, and what outputs should hold, are not. A value whose name
-//! another value has, too, gets a name of its own. Elements from sidecar files are written out, so
-//! that the trace stands alone.
+//! The text has all statements of the program, but neither comments nor expected elements. Values
+//! that share a name get unique names. Elements of sidecar files are written out, so that the trace
+//! needs no other file.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -11,16 +11,16 @@ use half::{bf16, f16};
 use millstream_types::{AttrValue, Attrs, DType, StreamMode};
 
 use crate::data::Data;
+use crate::element_iter::ElementIter;
 use crate::error::Result;
 use crate::number::Number;
-use crate::positions::Positions;
 use crate::program::{Action, Block, Body, Program, Results, Statement, Tensor, ValueRef};
 use crate::random::Distribution;
 
-/// The text of a native trace that does what `program` does.
+/// Returns the text of a native trace with the statements of `program`.
 ///
 /// # Errors
-/// Elements of a sidecar file cannot be read.
+/// The elements of a sidecar file cannot be read.
 pub fn write(program: &Program) -> Result<String> {
     let mut names = Vec::with_capacity(program.values.len());
     let mut taken = HashSet::new();
@@ -78,7 +78,7 @@ pub fn write(program: &Program) -> Result<String> {
     Ok(format!("{{\n  \"millstream\": 1,\n  {}\n}}\n", parts.join(",\n  ")))
 }
 
-/// A field whose entries stand on lines of their own.
+/// Formats a field with one entry per line.
 fn block(name: &str, open: char, lines: impl IntoIterator<Item = String>) -> String {
     let close = if open == '{' { '}' } else { ']' };
     let lines: Vec<String> = lines.into_iter().collect();
@@ -166,12 +166,13 @@ fn tensor(tensor: &Tensor) -> Result<String> {
     Ok(format!("{text}, {data} }}"))
 }
 
-/// The elements in row-major order.
+/// Returns the elements in row-major order.
 fn elements(tensor: &Tensor) -> Result<Vec<String>> {
     let storage = tensor.materialize()?;
     let size = tensor.spec.dtype.size();
-    let at = Positions::new(&tensor.spec.layout);
-    Ok(at.map(|k| element(tensor.spec.dtype, &storage[k * size..][..size])).collect())
+    let offsets = ElementIter::new(&tensor.spec.layout);
+    let text = |offset: usize| element(tensor.spec.dtype, &storage[offset * size..][..size]);
+    Ok(offsets.map(text).collect())
 }
 
 fn element(dtype: DType, bytes: &[u8]) -> String {

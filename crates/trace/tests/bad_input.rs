@@ -1,4 +1,4 @@
-//! What is wrong with a file is said with its place; nothing panics, and nothing large is made.
+//! Invalid files are refused with a span, without a panic and without a large allocation.
 
 use millstream_trace::{ErrorKind, LoadOptions, TraceError, load_bytes};
 
@@ -9,29 +9,29 @@ fn fails(text: &str) -> TraceError {
     }
 }
 
-/// Loads a text in which `«` and `»` enclose what the error has to be placed at, and checks that
-/// the message holds all of the parts.
+/// Loads a text in which `«` and `»` enclose the expected span of the error, and checks that the
+/// message contains all parts.
 #[track_caller]
 fn check(marked: &str, parts: &[&str]) {
     let start = marked.find('«').expect("a mark");
     let text = marked.replace(['«', '»'], "");
     let end = marked.find('»').expect("a closing mark") - '«'.len_utf8();
     let error = fails(&text);
-    let place = error.place().expect("a place");
-    assert_eq!(&text[place.range()], &text[start..end], "{error}");
+    let span = error.span().expect("a span");
+    assert_eq!(&text[span.range()], &text[start..end], "{error}");
     let line = 1 + text[..start].matches('\n').count() as u32;
-    assert_eq!(place.line, line, "{error}");
+    assert_eq!(span.line, line, "{error}");
     let excerpt = error.excerpt().expect("an excerpt");
     assert_eq!(excerpt.line, line);
     assert!(excerpt.text.get(excerpt.span.clone()).is_some(), "{excerpt:?}");
     let shown = error.to_string();
-    assert!(shown.starts_with(&format!("t.json:{line}:{}: ", place.column)), "{shown}");
+    assert!(shown.starts_with(&format!("t.json:{line}:{}: ", span.column)), "{shown}");
     for part in parts {
         assert!(shown.contains(part), "{shown:?} lacks {part:?}");
     }
 }
 
-/// A program of these statements over tensors x, y and streams a, b.
+/// Checks a program of these statements, with the declarations of [`with_program`].
 #[track_caller]
 fn program(statements: &str, parts: &[&str]) {
     check(&with_program(statements, "{}"), parts);
@@ -68,10 +68,10 @@ fn text_that_is_not_json() {
     ] {
         let error = fails(text);
         assert!(error.to_string().contains(part), "{text}: {error}");
-        assert!(error.place().is_some(), "{text}");
+        assert!(error.span().is_some(), "{text}");
     }
     let error = fails("{\"millstream\": 1,\n \"program\": [{\"op\": \"add\", \"in\": [1 2]}]}");
-    assert_eq!(error.place().map(|p| (p.line, p.column)), Some((2, 37)), "{error}");
+    assert_eq!(error.span().map(|p| (p.line, p.column)), Some((2, 37)), "{error}");
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn text_that_is_not_utf8() {
 fn wrong_versions() {
     check(r#"{"millstream": «2», "program": [], "new": 1}"#, &["version 2", "newer", "version 1"]);
     check(r#"{"millstream": «0», "program": []}"#, &["version 0"]);
-    check(r#"{"millstream": «"1"», "program": []}"#, &["whole number", "a text"]);
-    check(r#"{"millstream": «1.5», "program": []}"#, &["whole number", "1.5"]);
+    check(r#"{"millstream": «"1"», "program": []}"#, &["an integer", "a string"]);
+    check(r#"{"millstream": «1.5», "program": []}"#, &["an integer", "1.5"]);
     check(r#"«{"milstream": 1, "program": []}»"#, &["no 'millstream'", "'milstream'"]);
     check(r#"«{"nodes": []}»"#, &["no 'millstream'", "begin it with"]);
 }
@@ -104,13 +104,14 @@ fn a_million_levels_of_nesting() {
         format!(r#"{{"millstream": 1, "program": [{objects}]}}"#),
         format!(r#"{{"millstream": {objects}, "program": []}}"#),
         format!(
-            r#"{{"millstream": 1, "program": [], "tensors": {{"x": {{"dtype": "f32", "values": {open}{close}}}}}}}"#
+            r#"{{"millstream": 1, "program": [],
+                "tensors": {{"x": {{"dtype": "f32", "values": {open}{close}}}}}}}"#
         ),
         format!(
             r#"{{"millstream": 1, "program": [{{"op": "f", "attrs": {{"a": {open}{close}}}}}]}}"#
         ),
     ] {
-        assert!(fails(&text).place().is_some());
+        assert!(fails(&text).span().is_some());
     }
     let section = "{\"critical_section\": [], \"body\": [";
     let deep = section.repeat(1000) + &"]}".repeat(1000);
@@ -119,16 +120,17 @@ fn a_million_levels_of_nesting() {
 }
 
 #[test]
-fn shapes_and_strides_that_no_memory_holds() {
+fn shapes_and_strides_larger_than_any_memory() {
     tensor(r#""x": {"dtype": "f32", "fill": 0, "shape": «[1152921504606846976]»}"#, &["memory"]);
     tensor(r#""x": {"dtype": "f32", "fill": 0, "shape": «[1073741824, 1073741824]»}"#, &["memory"]);
     tensor(r#""x": {"dtype": "f64", "fill": 0, "shape": «[70368744177664]»}"#, &["memory"]);
     tensor(
         r#""x": {"dtype": "f32", "fill": 0, "shape": [2], "strides": [«-1»]}"#,
-        &["strides", "0 or more", "-1"],
+        &["strides", "non-negative", "-1"],
     );
     tensor(
-        r#""x": {"dtype": "f32", "fill": 0, "shape": [2, 2], "strides": «[18446744073709551615, 1]»}"#,
+        r#""x": {"dtype": "f32", "fill": 0, "shape": [2, 2],
+            "strides": «[18446744073709551615, 1]»}"#,
         &["memory"],
     );
     tensor(
@@ -160,7 +162,7 @@ fn shapes_and_strides_that_no_memory_holds() {
 }
 
 #[test]
-fn a_large_legal_tensor_costs_nothing_until_it_is_made() {
+fn a_large_valid_tensor_costs_nothing_until_it_is_materialized() {
     let text = r#"{"millstream": 1, "program": [], "tensors": {
         "x": {"dtype": "f32", "shape": [35184372088832], "fill": 1}}}"#;
     let program = load_bytes("t.json", text.as_bytes(), None, &LoadOptions::default()).unwrap();
@@ -172,8 +174,8 @@ fn a_large_legal_tensor_costs_nothing_until_it_is_made() {
 #[test]
 fn shapes_that_are_not_numbers() {
     for (shape, part) in [
-        ("«\"nan\"»", "got a text"),
-        ("«\"2\"»", "got a text"),
+        ("«\"nan\"»", "got a string"),
+        ("«\"2\"»", "got a string"),
         ("«1.5»", "1.5"),
         ("«null»", "null"),
         ("«[1]»", "a list"),
@@ -184,11 +186,11 @@ fn shapes_that_are_not_numbers() {
             &["shape", part],
         );
     }
-    tensor(r#""x": {"dtype": "f32", "fill": 0, "shape": «"[2]"»}"#, &["a list of whole numbers"]);
+    tensor(r#""x": {"dtype": "f32", "fill": 0, "shape": «"[2]"»}"#, &["a list of integers"]);
     let error = fails(
         r#"{"millstream": 1, "tensors": {"x": {"dtype": "f32", "fill": 0, "shape": [NaN]}}}"#,
     );
-    assert_eq!(error.place().map(|p| p.column), Some(74), "{error}");
+    assert_eq!(error.span().map(|p| p.column), Some(74), "{error}");
 }
 
 #[test]
@@ -221,24 +223,24 @@ fn unknown_names() {
 }
 
 #[test]
-fn names_given_twice() {
+fn duplicate_names() {
     tensor(
         "\"x\": {\"dtype\": \"f32\", \"shape\": [1], \"fill\": 0},\n  «\"x\"»: {}",
-        &["'x' stands here twice"],
+        &["duplicate key 'x'"],
     );
     tensor(
         "\"x\": {\"dtype\": \"f32\", \"shape\": [1], \"fill\": 0},\n  «\"\\u0078\"»: {}",
-        &["'x' stands here twice"],
+        &["duplicate key 'x'"],
     );
     let many: String = (0..50).map(|n| format!("\"s{n}\": {{}}, ")).collect();
     check(
         &format!(r#"{{"millstream": 1, "streams": {{{many}«"s7"»: {{}}}}, "program": []}}"#),
-        &["twice"],
+        &["duplicate key 's7'"],
     );
-    check(r#"{"millstream": 1, "program": [], «"program"»: []}"#, &["'program' stands here twice"]);
-    check(&with_program("", r#"{"left": {}, «"left"»: {}}"#), &["'left' stands here twice"]);
-    program(r#"{"op": "f", "in": [], «"in"»: []}"#, &["'in' stands here twice"]);
-    program(r#"{"op": "f", "attrs": {"k": 1, «"k"»: 2}}"#, &["'k' stands here twice"]);
+    check(r#"{"millstream": 1, "program": [], «"program"»: []}"#, &["duplicate key 'program'"]);
+    check(&with_program("", r#"{"left": {}, «"left"»: {}}"#), &["duplicate key 'left'"]);
+    program(r#"{"op": "f", "in": [], «"in"»: []}"#, &["duplicate key 'in'"]);
+    program(r#"{"op": "f", "attrs": {"k": 1, «"k"»: 2}}"#, &["duplicate key 'k'"]);
     program(r#"{"op": "f", "out": «"left"»}"#, &["there is a tensor 'left' already, from 2:"]);
     program(r#"{"op": "f", "out": ["p", «"p"»]}"#, &["there is a tensor 'p' already"]);
     program(r#"{"op": "f", "out": «""»}"#, &["cannot be empty"]);
@@ -250,7 +252,7 @@ fn names_given_twice() {
 }
 
 #[test]
-fn use_out_of_order() {
+fn uses_before_definition_and_after_release() {
     program(r#"{"read": «"t"»}, {"op": "f", "out": "t"}"#, &["unknown tensor 't'"]);
     program(r#"{"release": "left"}, {"read": «"left"»}"#, &["'left' was released at 5:"]);
     program(r#"{"release": ["left", «"left"»]}"#, &["released at"]);
@@ -268,7 +270,7 @@ fn use_out_of_order() {
 }
 
 #[test]
-fn statements_that_do_not_fit() {
+fn malformed_statements() {
     program(r#"«{"record": "e"}»"#, &["'stream' is missing in a record"]);
     program(r#"«{"critical_section": "left"}»"#, &["'body' is missing"]);
     program(r#"{"stream_wait": «{"from": "alpha"}»}"#, &["'stream' is missing"]);
@@ -294,17 +296,17 @@ fn statements_that_do_not_fit() {
             "jobs": {{"j": {{"program": [{statement}]}}}}, "program": []}}"#
         )
     };
-    check(&job(r#"«{"read": "x"}»"#), &["'read' cannot stand in a job"]);
-    check(&job(r#"«{"job": "j"}»"#), &["'job' cannot stand in a job"]);
+    check(&job(r#"«{"read": "x"}»"#), &["'read' is not allowed in a job"]);
+    check(&job(r#"«{"job": "j"}»"#), &["'job' is not allowed in a job"]);
     check(&job(r#"{"release": «"x"»}"#), &["cannot release 'x'"]);
     check(&job(r#"{"op": "f", "out": «"x"»}"#), &["choose another name"]);
-    check(r#"{"millstream": 1, "streams": «{}», "instructions": []}"#, &["brings its own streams"]);
+    check(r#"{"millstream": 1, "streams": «{}», "instructions": []}"#, &["has its own streams"]);
     check(r#"{"millstream": 1, "program": [], "instructions": «[]»}"#, &["not both"]);
     check(r#"{"millstream": 1, "instructions": [«7»]}"#, &["instruction in its text form"]);
     check(r#"«{"millstream": 1}»"#, &["neither 'program' nor 'instructions'"]);
     check(
         r#"{"millstream": 1, "program": [], "default_tolerance": {"rtol": «-1»}}"#,
-        &["0 or more", "-1"],
+        &["non-negative", "-1"],
     );
 }
 
@@ -315,7 +317,8 @@ fn more_items_than_the_bound() {
     let error = load_bytes("t.json", text.as_bytes(), None, &options).unwrap_err();
     assert!(error.to_string().contains("more than 50 items"), "{error}");
     let values = format!(
-        r#"{{"millstream": 1, "program": [], "tensors": {{"x": {{"dtype": "u8", "values": [{}0]}}}}}}"#,
+        r#"{{"millstream": 1, "program": [],
+        "tensors": {{"x": {{"dtype": "u8", "values": [{}0]}}}}}}"#,
         "0,".repeat(1000)
     );
     let program = load_bytes("t.json", values.as_bytes(), None, &options).unwrap();
@@ -330,5 +333,5 @@ fn a_long_line_is_cut_in_the_excerpt() {
     let excerpt = error.excerpt().unwrap();
     assert!(excerpt.text.len() < 400, "{}", excerpt.text.len());
     assert_eq!(&excerpt.text[excerpt.span.clone()], "\"progam\"");
-    assert_eq!(error.place().map(|p| p.column), Some(5031), "{error}");
+    assert_eq!(error.span().map(|p| p.column), Some(5031), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Literal elements, and comparing results.
+//! Literal elements, and the comparison of results.
 
 use millstream_trace::{
     Comparison, LoadOptions, Mismatch, Program, Tolerance, compare, load_bytes,
@@ -54,14 +54,14 @@ fn values_that_do_not_fit() {
         (r#"{"dtype": "f32", "values": [1, [2]]}"#, ["expected a number", "a list"]),
         (r#"{"dtype": "f32", "shape": [3], "values": [1, 2]}"#, ["[3]", "got 2"]),
         (r#"{"dtype": "f32", "shape": [2, 2], "values": [[1, 2, 3, 4]]}"#, ["[2, 2]", "[1, 4]"]),
-        (r#"{"dtype": "f32", "values": [1, "x"]}"#, ["a text", "expected a number"]),
+        (r#"{"dtype": "f32", "values": [1, "x"]}"#, ["a string", "expected a number"]),
         (r#"{"dtype": "f32", "values": [1, {}]}"#, ["map", "expected a number"]),
         (r#"{"dtype": "u8", "values": [1, 256]}"#, ["256", "0 to 255"]),
         (r#"{"dtype": "i8", "values": [1.5]}"#, ["1.5", "-128 to 127"]),
         (r#"{"dtype": "f16", "values": [1e6]}"#, ["out of range", "f16"]),
         (r#"{"dtype": "bool", "values": [2]}"#, ["true or false", "2"]),
         (r#"{"dtype": "f32", "values": [true]}"#, ["a number for f32", "true"]),
-        (r#"{"dtype": "i32", "shape": [1], "fill": "nan"}"#, ["whole number", "NaN"]),
+        (r#"{"dtype": "i32", "shape": [1], "fill": "nan"}"#, ["an integer", "NaN"]),
         (r#"{"dtype": "f32", "shape": [1], "fill": [1]}"#, ["one number", "a list"]),
         (r#"{"dtype": "f32", "shape": [1]}"#, ["no elements", "'fill'"]),
         (r#"{"shape": [1], "fill": 1}"#, ["'dtype' is missing", ""]),
@@ -73,15 +73,18 @@ fn values_that_do_not_fit() {
         (r#"{"dtype": "i32", "shape": [1], "random": {"seed": 1}}"#, ["'high' is missing", ""]),
         (r#"{"dtype": "u8", "shape": [1], "random": {"seed": 1, "high": 257}}"#, ["u8", "257"]),
         (r#"{"dtype": "i32", "shape": [1], "normal": {"seed": 1}}"#, ["cannot be i32", ""]),
-        (r#"{"dtype": "f32", "shape": [1], "normal": {"seed": 1, "std": -1}}"#, ["0 or more", ""]),
+        (
+            r#"{"dtype": "f32", "shape": [1], "normal": {"seed": 1, "std": -1}}"#,
+            ["non-negative", ""],
+        ),
     ] {
         let error = tensor(body).expect_err(body).to_string();
         assert!(error.starts_with("t.json:1:"), "{error}");
         assert!(parts.iter().all(|p| error.contains(p)), "{body}: {error}");
     }
     let error = tensor("{\"dtype\": \"u8\", \"values\": [\n[1, 2],\n[3, 256]]}").unwrap_err();
-    let place = error.place().unwrap();
-    assert_eq!((place.line, place.column, place.len), (3, 5, 3), "{error}");
+    let span = error.span().unwrap();
+    assert_eq!((span.line, span.column, span.len), (3, 5, 3), "{error}");
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn tolerances() {
 }
 
 #[test]
-fn integers_are_exact_and_places_are_told() {
+fn integers_are_exact_and_mismatches_have_an_index() {
     let spec = TensorSpec::new(DType::I8, Layout::strided(&[2, 2], &[1, 2], 0).unwrap()).unwrap();
     let actual = [1u8, 3, 2, 250];
     let loose = Tolerance { rtol: Some(1.0), atol: Some(100.0) };
@@ -175,7 +178,8 @@ fn arguments_keep_their_types() {
     use millstream_types::AttrValue;
     let program = read(
         r#"{"millstream": 1, "program": [{"op": "f", "attrs": {"a": 1, "b": 1.0, "c": true,
-        "d": "f16", "e": [1, -2], "f": [1, 2.5], "g": [], "h": "-inf", "i": ["nan"], "j": -0.0}}]}"#,
+        "d": "f16", "e": [1, -2], "f": [1, 2.5], "g": [], "h": "-inf",
+        "i": ["nan"], "j": -0.0}}]}"#,
     )
     .unwrap();
     let Body::Statements(block) = &program.body else { panic!("expected statements") };
@@ -197,17 +201,17 @@ fn arguments_keep_their_types() {
 }
 
 #[test]
-fn lines_of_a_list_keep_their_places() {
+fn lines_of_a_list_have_spans() {
     use millstream_trace::Body;
     let program =
         read("{\"millstream\": 1, \"instructions\": [\n  \"one\",\n  \"t\\\"wo\"\n]}").unwrap();
     let Body::Instructions(lines) = &program.body else { panic!("expected instructions") };
-    let seen: Vec<_> = lines.iter().map(|l| (&*l.text, l.place.line, l.place.column)).collect();
+    let seen: Vec<_> = lines.iter().map(|l| (&*l.text, l.span.line, l.span.column)).collect();
     assert_eq!(seen, [("one", 2, 3), ("t\"wo", 3, 3)]);
 }
 
 #[test]
-fn streams_get_the_indices_that_are_free() {
+fn streams_without_an_index_get_free_indices() {
     use millstream_types::DeviceId;
     let program = read(
         r#"{"millstream": 1, "program": [], "streams": {"a": {}, "b": {"index": 0}, "c": {},

@@ -1,4 +1,4 @@
-//! Every example loads, keeps the JSON Schema, and says what its name promises.
+//! Every example loads, conforms to the JSON Schema, and has the content that its name announces.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ fn statements(program: &Program) -> &[Statement] {
 }
 
 #[test]
-fn examples_keep_the_schema() {
+fn examples_conform_to_the_schema() {
     let schema = schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for path in all() {
@@ -84,7 +84,7 @@ fn schema_and_loader_agree() {
 }
 
 #[test]
-fn data_of_every_example_can_be_made() {
+fn data_of_every_example_can_be_materialized() {
     for path in all() {
         let program = load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         for tensor in &program.tensors {
@@ -96,7 +96,7 @@ fn data_of_every_example_can_be_made() {
     }
 }
 
-/// The tensor's elements without its strides.
+/// Returns the tensor's elements in a dense layout.
 fn dense(tensor: &Tensor) -> Vec<u8> {
     let spec = TensorSpec::contiguous(tensor.spec.dtype, tensor.spec.shape()).unwrap();
     let storage_bytes = spec.span_bytes();
@@ -117,15 +117,15 @@ fn a_program_is_resolved() {
     assert_eq!(call.inputs.iter().map(name).collect::<Vec<_>>(), ["l", "r"]);
     let Results::New(out) = &call.results else { panic!("expected new results") };
     assert_eq!(program.outputs[2].value, Some(out[0]));
-    let place = statements(&program)[3].place;
-    assert!(program.source.text()[place.range()].starts_with(r#"{ "op": "add""#));
-    assert_eq!((place.line, place.column), (14, 5));
-    assert!(program.origin(place).to_string().ends_with("diamond.json:14"));
+    let span = statements(&program)[3].span;
+    assert!(program.source.text()[span.range()].starts_with(r#"{ "op": "add""#));
+    assert_eq!((span.line, span.column), (14, 5));
+    assert!(program.origin(span).to_string().ends_with("diamond.json:14"));
     assert!(!example("add.json").names_streams());
 }
 
 #[test]
-fn a_name_given_again_is_another_value() {
+fn a_name_defined_again_is_another_value() {
     let program = example("release.json");
     let out = |n: usize| match &statements(&program)[n].action {
         Action::Call(call) => call.results.clone(),
@@ -158,7 +158,7 @@ fn jobs_and_sections_are_resolved() {
 }
 
 #[test]
-fn strided_tensors_lie_as_they_say() {
+fn strided_tensors_have_the_declared_layout() {
     let program = example("views.json");
     let columns = &program.tensors[2];
     let bytes = columns.materialize().unwrap();

@@ -1,4 +1,4 @@
-//! Execution traces: what is read of them, and what is said of broken ones.
+//! The import of execution traces, and the errors of broken ones.
 
 use std::fs;
 use std::path::Path;
@@ -7,23 +7,25 @@ use millstream_trace::{
     Action, Body, EtOptions, LoadOptions, Number, Program, Results, TraceError, load,
 };
 
-/// The attributes of a node from schema 1.0.2 on.
+/// Returns the attributes of a node since schema 1.0.2.
 fn attrs(schema: &str) -> String {
     format!(
-        r#"[{{"name":"tid","type":"uint64","value":1}},{{"name":"op_schema","type":"string","value":"{schema}"}}]"#
+        r#"[{{"name":"tid","type":"uint64","value":1}},
+            {{"name":"op_schema","type":"string","value":"{schema}"}}]"#
     )
 }
 
 fn node(id: u32, name: &str, schema: &str, inputs: &str, outputs: &str) -> String {
     format!(
-        r#"{{"id":{id},"name":"{name}","ctrl_deps":1,"inputs":{inputs},"outputs":{outputs},"attrs":{}}}"#,
+        r#"{{"id":{id},"name":"{name}","ctrl_deps":1,
+            "inputs":{inputs},"outputs":{outputs},"attrs":{}}}"#,
         attrs(schema)
     )
 }
 
 const NONE: &str = r#"{"values":[],"shapes":[],"types":[],"strides":[]}"#;
 
-/// One f32 tensor of two by three.
+/// Returns the values of one f32 tensor of shape [2, 3].
 fn tensor(id: u32, storage: u32) -> String {
     one(&format!("[{id},{storage},0,6,4,\"cpu\"]"), "[2,3]", "Tensor(float)", "[3,1]")
 }
@@ -34,11 +36,12 @@ fn one(value: &str, shape: &str, ty: &str, strides: &str) -> String {
 
 const RELU: &str = "aten::relu(Tensor self) -> Tensor";
 
-/// Labels for x and y around these nodes.
+/// Returns the text of a trace with these nodes.
 fn file(schema: &str, nodes: &[String]) -> String {
     format!(r#"{{"schema":"{schema}","pid":1,"nodes":[{}]}}"#, nodes.join(","))
 }
 
+/// Returns the nodes of `y = relu(x)`, with labels for x and y.
 fn standard() -> Vec<String> {
     vec![
         node(1, "[pytorch|profiler|execution_trace|process]", "", NONE, NONE),
@@ -53,7 +56,7 @@ const BINDINGS: &str = r#"{
     "out/y": {"et":[7,8,0,6,4,"cpu"],"shape":[2,3],"strides":[3,1],"type":"Tensor(float)","node":4}
 }"#;
 
-/// A safetensors file with these f32 tensors of two by three.
+/// Returns a safetensors file with f32 tensors of shape [2, 3] of these names.
 fn tensors(names: &[&str]) -> Vec<u8> {
     let entry = |(k, name): (usize, &&str)| {
         let (from, to) = (k * 24, k * 24 + 24);
@@ -67,7 +70,7 @@ fn tensors(names: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A folder with a trace and what lies beside it.
+/// A folder with a trace and its sidecar notes.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -124,7 +127,7 @@ fn calls(program: &Program) -> Vec<String> {
 }
 
 #[test]
-fn a_whole_one() {
+fn a_complete_trace() {
     let program = Folder::new(&file("1.1.1-chakra.0.0.4", &standard())).load().unwrap();
     assert_eq!(calls(&program), ["relu(1){}"]);
     let names = |p: &Program| {
@@ -146,7 +149,8 @@ fn the_flat_spelling_of_1_0_1() {
             ),
         };
         format!(
-            r#"{{"id":{id},"name":"{name}","rf_id":0,"parent":1,"fw_parent":0,"seq_id":-1,"scope":0,"tid":1,"fw_tid":0,"op_schema":"{schema}",{},{}}}"#,
+            r#"{{"id":{id},"name":"{name}","rf_id":0,"parent":1,"fw_parent":0,"seq_id":-1,
+                "scope":0,"tid":1,"fw_tid":0,"op_schema":"{schema}",{},{}}}"#,
             part(inputs, "input"),
             part(outputs, "output")
         )
@@ -163,7 +167,7 @@ fn the_flat_spelling_of_1_0_1() {
 }
 
 #[test]
-fn files_that_are_no_traces() {
+fn files_that_are_not_traces() {
     let whole = file("1.1.1", &standard());
     for (text, parts) in [
         (&whole[..whole.len() - 40], &["et.json:1:", "the file ends too early"][..]),
@@ -185,7 +189,7 @@ fn files_that_are_no_traces() {
 }
 
 #[test]
-fn nodes_that_cannot_be() {
+fn invalid_nodes() {
     let with = |at: usize, node: String| {
         let mut nodes = standard();
         nodes[at] = node;
@@ -225,7 +229,7 @@ fn nodes_that_cannot_be() {
 }
 
 #[test]
-fn files_beside_a_trace_that_are_missing_or_broken() {
+fn sidecar_notes_that_are_missing_or_broken() {
     let folder = || Folder::new(&file("1.1.1", &standard()));
     refuses(folder().without("bindings.json"), &["node 2", "there is no bindings.json"]);
     refuses(folder().without("tensors.safetensors"), &["node 2 (bind:in/x)", "no such file"]);
@@ -251,10 +255,11 @@ fn files_beside_a_trace_that_are_missing_or_broken() {
     refuses(folder().with("tensors.safetensors", &lacks), &["node 2", "no tensor 'in/x'", "in/z"]);
 }
 
-/// A product with a number of Python's, which the format loses.
+/// Returns a product with a Python number, which the format does not record.
 fn with_lost_number() -> Folder {
     let mul = "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor";
-    let inputs = r#"{"values":[[5,6,0,6,4,"cpu"],[11,12,0,1,8,"cpu"]],"shapes":[[2,3],[]],"types":["Tensor(float)","Tensor(double)"],"strides":[[3,1],[]]}"#;
+    let inputs = r#"{"values":[[5,6,0,6,4,"cpu"],[11,12,0,1,8,"cpu"]],"shapes":[[2,3],[]],
+        "types":["Tensor(float)","Tensor(double)"],"strides":[[3,1],[]]}"#;
     let mut nodes = standard();
     nodes[2] = node(3, "aten::mul", mul, inputs, &tensor(7, 8));
     Folder::new(&file("1.1.1", &nodes))
@@ -275,7 +280,7 @@ fn a_number_that_the_trace_lost() {
 }
 
 #[test]
-fn structure_alone_leaves_out_what_it_cannot_do() {
+fn structural_imports_skip_unsupported_nodes() {
     let mut nodes = standard();
     let unknown = "my::op(Tensor self) -> Tensor";
     nodes[2] = node(3, "my::op", unknown, &tensor(5, 6), &tensor(7, 8));
@@ -290,7 +295,7 @@ fn structure_alone_leaves_out_what_it_cannot_do() {
 }
 
 #[test]
-fn an_address_that_comes_back_is_another_tensor() {
+fn a_reused_address_is_another_tensor() {
     // y = relu(x), then z = relu(y) at y's own address; z is the output.
     let mut nodes = standard();
     nodes.insert(3, node(4, "aten::relu", RELU, &tensor(7, 8), &tensor(7, 8)));
@@ -313,7 +318,7 @@ fn an_address_that_comes_back_is_another_tensor() {
 }
 
 #[test]
-fn no_cut_or_changed_byte_panics() {
+fn truncated_and_changed_traces_do_not_panic() {
     let text = file("1.1.1", &standard());
     let folder = Folder::new(&text);
     for length in 0..text.len() {

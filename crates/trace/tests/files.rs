@@ -1,4 +1,4 @@
-//! Files beside a trace, compressed traces, and directories of them.
+//! Sidecar files, compressed traces, and directories of traces.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use millstream_trace::{Entry, ErrorKind, LoadOptions, Program, Result, expand, l
 
 const TRACE: &str = r#"{"millstream": 1, "program": []}"#;
 
-/// A safetensors file of one tensor `w`, an f32[2], with this header in place of the right one.
+/// Writes a safetensors file with this header and this data.
 fn sidecar(path: &Path, header: &str, data: &[u8]) {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
@@ -31,7 +31,7 @@ fn with_tensor(folder: &Path, tensor: &str) -> Result<Program> {
 #[track_caller]
 fn refused(folder: &Path, tensor: &str, parts: &[&str]) {
     let error = with_tensor(folder, tensor).expect_err(tensor);
-    assert_eq!((error.kind(), error.place().map(|p| p.line)), (ErrorKind::Input, Some(2)));
+    assert_eq!((error.kind(), error.span().map(|p| p.line)), (ErrorKind::Input, Some(2)));
     for part in parts {
         assert!(error.to_string().contains(part), "{error} lacks {part:?}");
     }
@@ -198,7 +198,7 @@ fn a_directory_stands_for_its_traces() {
     assert_eq!(traces, expected.map(PathBuf::from));
     let why = |name: &str| &skipped.iter().find(|(n, _)| n == name).unwrap().1;
     assert_eq!(skipped.len(), 3);
-    assert!(why("other.json").contains("no field 'millstream'"));
+    assert!(why("other.json").contains("neither 'millstream'"));
     assert!(why("list.json").contains("not an object"));
     assert!(why("text.json").contains("not valid JSON"));
     assert_eq!(expand([at.join("a/notes.txt")]).unwrap(), [Entry::Trace(at.join("a/notes.txt"))]);

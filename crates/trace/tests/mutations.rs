@@ -1,4 +1,4 @@
-//! Damaged examples: loading never panics, and what it refuses it refuses with a place.
+//! Damaged examples: loading never panics, and every refusal has a span.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ enum Damage {
     Repeat(Index, u8),
 }
 
-/// Pieces of text that are likely to mean something where they are put.
+/// Pieces of text that are likely to be valid where they are inserted.
 const PIECES: &[&str] = &[
     "{",
     "}",
@@ -60,7 +60,8 @@ fn damage() -> impl Strategy<Value = Damage> {
         1 => any::<Index>().prop_map(Damage::Cut),
         3 => (any::<Index>(), 1..20u8).prop_map(|(at, n)| Damage::Drop(at, n)),
         3 => (any::<Index>(), any::<u8>()).prop_map(|(at, b)| Damage::Set(at, b)),
-        4 => (any::<Index>(), prop::sample::select(PIECES)).prop_map(|(at, p)| Damage::Insert(at, p)),
+        4 => (any::<Index>(), prop::sample::select(PIECES))
+            .prop_map(|(at, p)| Damage::Insert(at, p)),
         2 => (any::<Index>(), 1..60u8).prop_map(|(at, n)| Damage::Repeat(at, n)),
     ]
 }
@@ -93,10 +94,14 @@ fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 3000,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
-    fn damaged_examples_are_refused_with_a_place(
+    fn damaged_examples_are_refused_with_a_span(
         example in any::<Index>(),
         damages in prop::collection::vec(damage(), 1..6),
     ) {
@@ -112,7 +117,8 @@ proptest! {
                 }
             }
             Err(error) => {
-                prop_assert!(error.place().is_some() || bytes.starts_with(&[0x1f, 0x8b]), "{}", error);
+                let gzip = bytes.starts_with(&[0x1f, 0x8b]);
+                prop_assert!(error.span().is_some() || gzip, "{}", error);
                 prop_assert!(!error.message().is_empty());
                 if let Some(excerpt) = error.excerpt() {
                     prop_assert!(excerpt.text.get(excerpt.span.clone()).is_some(), "{:?}", excerpt);
@@ -128,7 +134,7 @@ fn every_prefix_of_every_example_is_refused() {
         let whole = bytes.trim_ascii_end().len();
         for length in 0..whole {
             let loaded = load_bytes("t.json", &bytes[..length], None, &LoadOptions::default());
-            assert!(loaded.expect_err("a prefix").place().is_some(), "{length}");
+            assert!(loaded.expect_err("a prefix").span().is_some(), "{length}");
         }
     }
 }

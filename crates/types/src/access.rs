@@ -5,26 +5,26 @@ use std::fmt;
 /// How an instruction uses an operand's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Its elements are read.
+    /// The instruction reads elements.
     Read,
-    /// Every element is overwritten, none is read.
+    /// The instruction overwrites every element and reads none.
     Write,
-    /// Elements are read and written, or only some are written.
+    /// The instruction reads and writes elements, or writes only some of them.
     ReadWrite,
 }
 
 impl Access {
-    /// Whether the operand's earlier value matters.
+    /// Returns whether the instruction depends on the operand's earlier value.
     pub const fn reads(self) -> bool {
         matches!(self, Access::Read | Access::ReadWrite)
     }
 
-    /// Whether the operand's value changes.
+    /// Returns whether the instruction changes the operand's value.
     pub const fn writes(self) -> bool {
         matches!(self, Access::Write | Access::ReadWrite)
     }
 
-    /// The access of something that is used in both ways.
+    /// Returns the access of an operand that is used in both ways.
     pub const fn join(self, other: Access) -> Access {
         match (self, other) {
             (Access::Read, Access::Read) => Access::Read,
@@ -33,7 +33,7 @@ impl Access {
         }
     }
 
-    /// The name used in text forms.
+    /// Returns the name used in text forms.
     pub const fn name(self) -> &'static str {
         match self {
             Access::Read => "read",

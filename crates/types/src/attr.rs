@@ -1,31 +1,31 @@
-//! Named arguments of ops that are not tensors.
+//! Attributes: the named arguments of ops that are not tensors.
 
 use std::fmt;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// One argument's value.
+/// The value of one attribute.
 #[derive(Clone, Debug)]
 pub enum AttrValue {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A text.
+    /// A string.
     Str(String),
-    /// A list of whole numbers.
+    /// A list of integers.
     Ints(Vec<i64>),
-    /// A list of numbers.
+    /// A list of floating-point numbers.
     Floats(Vec<f64>),
     /// A dtype.
     DType(DType),
 }
 
 impl PartialEq for AttrValue {
-    /// Numbers are the same if they read the same: a NaN equals any NaN, and 0.0 is not -0.0.
+    /// Compares numbers by their printed form: a NaN equals any NaN, and 0.0 differs from -0.0.
     fn eq(&self, other: &AttrValue) -> bool {
         let bit = |x: f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
         let bits = |v: &[f64]| v.iter().map(|&x| bit(x)).collect::<Vec<_>>();
@@ -74,8 +74,8 @@ impl From<DType> for AttrValue {
 }
 
 impl fmt::Display for AttrValue {
-    /// A form that tells the variants apart: `1`, `1.0`, `true`, `"a"`, `[1, 2]`, `[1.0]`, `f32`.
-    /// An empty list of numbers is `[.]`, so that it differs from `[]`.
+    /// Writes a distinct form for each variant: `1`, `1.0`, `true`, `"a"`, `[1, 2]`, `[1.0]`,
+    /// `f32`. An empty list of floating-point numbers is `[.]`; `[]` is the empty list of integers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AttrValue::Int(v) => write!(f, "{v}"),
@@ -90,64 +90,64 @@ impl fmt::Display for AttrValue {
     }
 }
 
-/// The named arguments of one call, sorted by name, none twice.
+/// The attributes of one call, sorted by name, with unique names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs(Vec<(String, AttrValue)>);
 
 impl Attrs {
-    /// No arguments.
+    /// Returns the empty set of attributes.
     pub const fn new() -> Attrs {
         Attrs(Vec::new())
     }
 
-    /// With `name` set to `value`; an earlier value is replaced.
+    /// Returns these attributes with `name` set to `value`; replaces an earlier value.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<AttrValue>) -> Attrs {
         self.set(name, value);
         self
     }
 
-    /// Sets `name` to `value`; an earlier value is replaced.
+    /// Sets `name` to `value`; replaces an earlier value.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<AttrValue>) {
         let (name, value) = (name.into(), value.into());
         match self.0.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
-            Ok(at) => self.0[at].1 = value,
-            Err(at) => self.0.insert(at, (name, value)),
+            Ok(index) => self.0[index].1 = value,
+            Err(index) => self.0.insert(index, (name, value)),
         }
     }
 
-    /// The value of `name`, if it was given.
+    /// Returns the value of `name`, if it is set.
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
-        let at = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
-        Some(&self.0[at].1)
+        let index = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
+        Some(&self.0[index].1)
     }
 
-    /// All arguments, by name.
+    /// Iterates over all attributes in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttrValue)> {
         self.0.iter().map(|(n, v)| (n.as_str(), v))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A whole number.
+    /// Returns an integer.
     ///
     /// # Errors
-    /// It is there and something else.
+    /// The attribute is set and has another type.
     pub fn int(&self, name: &str) -> Result<Option<i64>> {
         match self.get(name) {
             None => Ok(None),
             Some(AttrValue::Int(v)) => Ok(Some(*v)),
-            Some(other) => Err(mistyped(name, "a whole number", other)),
+            Some(other) => Err(mistyped(name, "an integer", other)),
         }
     }
 
-    /// A number; a whole one is taken too.
+    /// Returns a floating-point number; converts an integer.
     ///
     /// # Errors
-    /// It is there and something else.
+    /// The attribute is set and has another type.
     pub fn float(&self, name: &str) -> Result<Option<f64>> {
         match self.get(name) {
             None => Ok(None),
@@ -157,10 +157,10 @@ impl Attrs {
         }
     }
 
-    /// A truth value.
+    /// Returns a boolean.
     ///
     /// # Errors
-    /// It is there and something else.
+    /// The attribute is set and has another type.
     pub fn bool(&self, name: &str) -> Result<Option<bool>> {
         match self.get(name) {
             None => Ok(None),
@@ -169,23 +169,23 @@ impl Attrs {
         }
     }
 
-    /// A list of whole numbers; a single one counts as a list of one.
+    /// Returns a list of integers; a single integer counts as a list of one.
     ///
     /// # Errors
-    /// It is there and something else.
+    /// The attribute is set and has another type.
     pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
         match self.get(name) {
             None => Ok(None),
             Some(AttrValue::Ints(v)) => Ok(Some(v.clone())),
             Some(AttrValue::Int(v)) => Ok(Some(vec![*v])),
-            Some(other) => Err(mistyped(name, "a list of whole numbers", other)),
+            Some(other) => Err(mistyped(name, "a list of integers", other)),
         }
     }
 
-    /// A dtype, given as one or by its name.
+    /// Returns a dtype; parses a string as a dtype's name.
     ///
     /// # Errors
-    /// It is there and something else.
+    /// The attribute is set and has another type.
     pub fn dtype(&self, name: &str) -> Result<Option<DType>> {
         match self.get(name) {
             None => Ok(None),
@@ -195,10 +195,10 @@ impl Attrs {
         }
     }
 
-    /// Refuses any argument that is not among `known`.
+    /// Refuses every attribute that is not among `known`.
     ///
     /// # Errors
-    /// Names the first unknown argument and the nearest known one.
+    /// [`Error::Unknown`] with the first unknown attribute and the nearest known name.
     pub fn only(&self, known: &[&str]) -> Result<()> {
         match self.iter().find(|(n, _)| !known.contains(n)) {
             None => Ok(()),

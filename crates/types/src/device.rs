@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// A device: a kind, which names a backend, and an index within it. Written `cpu:0`.
+/// A device: a kind, which names a backend, and an index within the backend. Written `cpu:0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
     kind: Cow<'static, str>,
@@ -14,10 +14,10 @@ pub struct DeviceId {
 }
 
 impl DeviceId {
-    /// The device `index` of the backend called `kind`.
+    /// Returns the id of device `index` of the backend `kind`.
     ///
     /// # Errors
-    /// A kind that is empty or has anything but lower-case letters, digits, `_` and `-`.
+    /// `kind` is empty or has a character other than lower-case letters, digits, `_` and `-`.
     pub fn new(kind: impl Into<Cow<'static, str>>, index: u32) -> Result<DeviceId> {
         let kind = kind.into();
         let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_' || c == b'-';
@@ -32,38 +32,38 @@ impl DeviceId {
         Ok(DeviceId { kind, index })
     }
 
-    /// The host's device `index`.
+    /// Returns the id of the host's device `index`.
     pub const fn cpu(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("cpu"), index }
     }
 
-    /// Pinned host memory: the host computes in it, and devices copy to and from it at full speed.
-    /// It has no streams of its own.
+    /// Returns the id of pinned host memory `index`. The host computes in pinned memory, and
+    /// devices copy to and from it at full speed; it has no streams of its own.
     pub const fn pinned(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("pinned"), index }
     }
 
-    /// Whether this is the host's memory, pinned or not: streams of the host work on it.
+    /// Returns whether this is host memory, pinned or not. Streams of the host work on both kinds.
     pub fn is_host(&self) -> bool {
         self.kind == "cpu" || self.kind == "pinned"
     }
 
-    /// The simulated device `index`.
+    /// Returns the id of the simulated device `index`.
     pub const fn sim(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("sim"), index }
     }
 
-    /// NVIDIA's device `index`.
+    /// Returns the id of the NVIDIA device `index`.
     pub const fn cuda(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("cuda"), index }
     }
 
-    /// The backend's name.
+    /// Returns the backend's name.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The index among the backend's devices.
+    /// Returns the index among the backend's devices.
     pub const fn index(&self) -> u32 {
         self.index
     }
@@ -78,7 +78,7 @@ impl fmt::Display for DeviceId {
 impl FromStr for DeviceId {
     type Err = Error;
 
-    /// Reads `kind:index`; a kind alone means its device 0.
+    /// Parses `kind:index`; a kind alone stands for its device 0.
     fn from_str(text: &str) -> Result<DeviceId> {
         let (kind, index) = match text.split_once(':') {
             None => (text, 0),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_what_it_prints() {
+    fn display_and_parse_round_trip() {
         assert_eq!("cpu:0".parse(), Ok(DeviceId::cpu(0)));
         assert_eq!("sim".parse(), Ok(DeviceId::sim(0)));
         for bad in ["", ":1", "cpu:", "cpu:x", "cpu:-1", "CPU:0", "cpu:99999999999", "a b:0"] {

@@ -46,7 +46,7 @@ impl DType {
         DType::Bool,
     ];
 
-    /// The size of one element in bytes, which is also its alignment.
+    /// Returns the size of one element in bytes, which is also its alignment.
     pub const fn size(self) -> usize {
         match self {
             DType::F64 | DType::I64 => 8,
@@ -56,17 +56,17 @@ impl DType {
         }
     }
 
-    /// Whether elements are floating-point numbers.
+    /// Returns whether elements are floating-point numbers.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
     }
 
-    /// Whether elements are integers; booleans are not.
+    /// Returns whether elements are integers; booleans are not integers.
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8)
     }
 
-    /// The name used in text forms and files.
+    /// Returns the name used in text forms and files.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -82,9 +82,9 @@ impl DType {
         }
     }
 
-    /// The dtype that holds values of both, as PyTorch promotes two tensors of one or more
+    /// Returns the dtype that holds values of both, as PyTorch promotes two tensors of one or more
     /// dimensions: bool < integers < floats; u8 with a signed integer gives the next wider signed
-    /// one; f16 with bf16 gives f32.
+    /// integer; f16 with bf16 gives f32.
     ///
     /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
     pub fn promote(self, other: DType) -> DType {
@@ -106,7 +106,7 @@ impl DType {
             (I64, _) | (_, I64) => I64,
             (I32, _) | (_, I32) => I32,
             (I16, _) | (_, I16) => I16,
-            // What is left is i8 with u8.
+            // The only remaining pair is i8 with u8.
             _ => I16,
         }
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_parse_back() {
+    fn display_and_parse_round_trip() {
         for d in DType::ALL {
             assert_eq!(d.name().parse::<DType>(), Ok(d));
         }

@@ -1,4 +1,4 @@
-//! The one error type of the libraries.
+//! The common error type of the libraries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use crate::layout::{Dims, brief};
 use crate::origin::Origin;
 use crate::overdue::Overdue;
 
-/// A result with this crate's error.
+/// A result whose error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. Clones are cheap enough to be given to every waiter.
+/// An error of the builder or the machine. Clones are cheap: every waiter gets one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that means nothing here.
+    /// A name is not known.
     #[error("unknown {what} '{name}'{}", did_you_mean(.nearest))]
     Unknown {
-        /// What kind of thing was named.
+        /// The kind of thing that was named.
         what: &'static str,
         /// The name.
         name: String,
         /// The name that was probably meant.
         nearest: Option<String>,
     },
-    /// A value that can never be right: a shape, a stride, an argument.
+    /// A value is invalid in every program: a shape, a stride, an argument.
     #[error("invalid {what}: {message}")]
     Invalid {
-        /// What kind of value.
+        /// The kind of value.
         what: &'static str,
-        /// The value, what was expected of it.
+        /// The value and the expectation.
         message: String,
     },
     /// An op refuses its operands or arguments.
@@ -40,7 +40,7 @@ pub enum Error {
     Op {
         /// The op.
         op: String,
-        /// What it got and what it expected.
+        /// The operand or argument and the expectation.
         message: String,
     },
     /// A tensor was used, or released again, after its release.
@@ -48,7 +48,7 @@ pub enum Error {
     Released {
         /// The tensor, as text forms name it.
         tensor: String,
-        /// Where it was released.
+        /// The origin of the release.
         released: Origin,
     },
     /// A tensor is held by a critical section that the caller is not in.
@@ -56,73 +56,74 @@ pub enum Error {
     Held {
         /// The tensor.
         tensor: String,
-        /// Where the section begins.
+        /// The origin of the section's begin.
         begun: Origin,
     },
-    /// A handle of one machine was given to another.
+    /// A handle of one machine was passed to another machine.
     #[error("{what} belongs to another machine")]
     Foreign {
-        /// What was given.
+        /// The kind of handle.
         what: String,
     },
-    /// A device that is not there, cannot be opened, or is lost.
+    /// A device does not exist, cannot be opened, or was lost.
     #[error("device {device}: {message}")]
     Device {
         /// The device.
         device: DeviceId,
-        /// What is wrong with it and where it was looked for.
+        /// The cause, and where the device was looked for.
         message: String,
     },
     /// A device's memory is used up.
     #[error(
-        "out of memory on {device}: {wanted} bytes wanted for {purpose}, {in_use} of {limit} in use{}",
+        "out of memory on {device}: {wanted} bytes wanted for {purpose}, \
+         {in_use} of {limit} in use{}",
         held_by(holders)
     )]
     OutOfMemory {
         /// The device.
         device: DeviceId,
-        /// What the memory was for.
+        /// The purpose of the allocation.
         purpose: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
         /// Bytes in use.
         in_use: u64,
         /// The device's limit in bytes.
         limit: u64,
-        /// Those that hold the most of it, as text.
+        /// The largest holders of the memory, as text.
         holders: Vec<String>,
     },
-    /// An instruction failed while running, or was skipped because one it depends on had.
+    /// An instruction failed while it ran, or was skipped because a dependency had failed.
     #[error("{0}")]
     Failed(Arc<Failure>),
-    /// An instruction was cancelled before it started, or was skipped because one it depends on was.
+    /// An instruction was cancelled before it started, or was skipped because a dependency was.
     #[error("{0}")]
     Cancelled(Arc<Failure>),
-    /// A wait took longer than it was allowed to.
+    /// A wait exceeded its time limit.
     #[error("timed out waiting for {what}")]
     Timeout {
-        /// What was waited for.
+        /// The object of the wait.
         what: String,
     },
-    /// Nothing could move any more, and something was still waited for. Only a simulated machine,
-    /// which knows all that can move, can tell.
+    /// A wait cannot end because no step is possible. Only a simulated machine, which knows every
+    /// possible step, returns this.
     #[error("nothing can move, and {what} is waited for:\n{state}")]
     Stuck {
-        /// What was waited for.
+        /// The object of the wait.
         what: String,
-        /// What has not completed and where it stands.
+        /// The instructions that have not completed and the state of each.
         state: String,
     },
-    /// The machine's watchdog found an instruction that takes too long, and it is waited for.
+    /// The machine's watchdog found that an instruction with a waiter exceeds its time limit.
     #[error("{0}")]
     Overdue(Arc<Overdue>),
     /// A kernel or callback tried to submit or wait on its own machine.
     #[error("{what} from within a kernel or callback would wait for itself")]
     Reentrant {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
     },
-    /// The thread asked something else of a machine while it had a batch of calls open there.
+    /// The thread used a machine otherwise while it had a batch of calls open there.
     #[error("this thread has a batch of calls open on the machine: end the batch first")]
     InBatch,
     /// The machine has been shut down.
@@ -131,19 +132,19 @@ pub enum Error {
     /// A list of instructions was refused.
     #[error("the list is refused: {message}")]
     List {
-        /// Why, with the lines concerned.
+        /// The reason, with the lines concerned.
         message: String,
     },
-    /// Something the library promises did not hold; a defect to be reported.
+    /// An invariant of the library does not hold. This is a defect to be reported.
     #[error("internal error: {message}")]
     Internal {
-        /// What did not hold.
+        /// The invariant.
         message: String,
     },
-    /// Any other error, with the place that it came from.
+    /// Any other error, with its origin.
     #[error("{origin}: {error}")]
     At {
-        /// The place.
+        /// The origin of the call or instruction.
         origin: Origin,
         /// The error.
         error: Box<Error>,
@@ -155,7 +156,8 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 }
 
 impl Error {
-    /// What who waits for an instruction that failed, or for what it would have written, gets.
+    /// Returns the error for waiters: of the failed instruction, and of the tensors that it would
+    /// have written.
     pub fn of(failure: Arc<Failure>) -> Error {
         match failure.cause {
             Cause::Cancelled => Error::Cancelled(failure),
@@ -163,7 +165,7 @@ impl Error {
         }
     }
 
-    /// The instruction that failed or was cancelled, if that is what went wrong.
+    /// Returns the instruction that failed or was cancelled, if this error is about one.
     pub fn failure(&self) -> Option<&Arc<Failure>> {
         match self.without_place() {
             Error::Failed(failure) | Error::Cancelled(failure) => Some(failure),
@@ -171,7 +173,7 @@ impl Error {
         }
     }
 
-    /// The error with the place it came from, unless it names one already.
+    /// Returns the error with its origin, unless it has one already.
     #[must_use]
     pub fn at(self, origin: &Origin) -> Error {
         match self {
@@ -181,7 +183,7 @@ impl Error {
         }
     }
 
-    /// The error without the place it came from.
+    /// Returns the error without its origin.
     pub fn without_place(&self) -> &Error {
         match self {
             Error::At { error, .. } => error.without_place(),
@@ -189,8 +191,8 @@ impl Error {
         }
     }
 
-    /// Whether the program was right and running it failed: memory, a kernel, a wait. Everything
-    /// else is misuse, refused before anything ran.
+    /// Returns whether a correct program failed while it ran: memory, a kernel, a wait. Every other
+    /// error is misuse, which is refused before anything runs.
     pub fn is_runtime(&self) -> bool {
         matches!(
             self.without_place(),
@@ -204,7 +206,7 @@ impl Error {
     }
 }
 
-/// Who holds a memory that is used up.
+/// Formats the holders of exhausted memory.
 fn held_by(holders: &[String]) -> String {
     match holders {
         [] => String::new(),
@@ -212,16 +214,16 @@ fn held_by(holders: &[String]) -> String {
     }
 }
 
-/// What made an instruction fail.
+/// The cause of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Its kernel, or the work it stands for, returned an error.
+    /// The instruction's kernel or other work returned an error.
     Error,
-    /// Its kernel or callback panicked.
+    /// The instruction's kernel or callback panicked.
     Panic,
-    /// Its device failed.
+    /// The instruction's device failed.
     Device,
-    /// It was cancelled before it started.
+    /// The instruction was cancelled before it started.
     Cancelled,
 }
 
@@ -230,32 +232,32 @@ pub enum Cause {
 pub struct Operand {
     /// The tensor, as text forms name it.
     pub tensor: String,
-    /// How the instruction used it.
+    /// The instruction's access to the tensor.
     pub access: Access,
-    /// Its dtype.
+    /// The tensor's dtype.
     pub dtype: DType,
-    /// Its shape.
+    /// The tensor's shape.
     pub shape: Dims,
 }
 
 /// An instruction that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// What made it fail.
+    /// The kind of cause.
     pub cause: Cause,
     /// The cause in words.
     pub message: String,
     /// The instruction's kind.
     pub instruction: &'static str,
-    /// The op, if it was a call.
+    /// The op, if the instruction is a call.
     pub op: Option<String>,
-    /// Its operands.
+    /// The instruction's operands.
     pub operands: Vec<Operand>,
-    /// Its stream, as `cpu:0 compute 0`.
+    /// The instruction's stream, as `cpu:0 compute 0`.
     pub stream: String,
-    /// Its sequence number there.
+    /// The instruction's sequence number on the stream.
     pub seq: u64,
-    /// Where it came from.
+    /// The origin of the instruction.
     pub origin: Origin,
 }
 
@@ -267,7 +269,8 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// What failed and why, for a message that has its place already.
+    /// Returns the instruction and the cause without the origin, for messages that already have
+    /// one.
     pub fn without_place(&self) -> String {
         struct Described<'a>(&'a Failure);
         impl fmt::Display for Described<'_> {

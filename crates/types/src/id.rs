@@ -1,4 +1,4 @@
-//! Dense ids. Each prints with a mark of its own, so that text forms can be read back.
+//! Dense ids. Each kind prints with its own prefix, so that text forms can be parsed.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ macro_rules! ids {
         pub struct $name(pub $repr);
 
         impl $name {
-            /// The mark that a written id starts with.
+            /// The prefix of a written id.
             pub const MARK: &'static str = $mark;
 
-            /// The id as an index into a dense table.
+            /// Returns the id as an index into a dense table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -29,7 +29,7 @@ macro_rules! ids {
 ids! {
     /// A stream of a machine or of a list's header.
     StreamId(u16) "s";
-    /// A tensor. In a machine a slot, given out again once its release has retired.
+    /// A tensor. In a machine, a slot that is reused once the tensor's release has retired.
     TensorId(u32) "%";
     /// A storage: the memory that one or more tensors are views of.
     StorageId(u32) "m";

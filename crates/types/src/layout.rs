@@ -1,4 +1,4 @@
-//! Shapes, strides and offsets: how a tensor's elements lie in its storage.
+//! Layouts: shape, strides and offset map a tensor's indices to elements of its storage.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 /// The lengths or strides of a tensor's dimensions, outermost first.
 pub type Dims = SmallVec<[usize; 4]>;
 
-/// The most bytes one storage may span: what 47 bits of user address space can reach.
+/// The maximum size of a storage in bytes: the user address space has 47 bits.
 pub const MAX_BYTES: usize = 1 << 47;
 
-/// The most dimensions a tensor may have.
+/// The maximum number of dimensions of a tensor.
 pub const MAX_DIMS: usize = 64;
 
 /// A strided view: element `(i0, i1, …)` lies at `offset + Σ ik · strides[k]` elements from the
@@ -26,19 +26,20 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The dense row-major layout of `shape`, from the start of its storage.
+    /// Returns the dense row-major layout of `shape`, from the start of its storage.
     ///
     /// # Errors
-    /// A shape with more than [`MAX_DIMS`] dimensions or [`MAX_BYTES`] elements.
+    /// `shape` has more than [`MAX_DIMS`] dimensions or more than [`MAX_BYTES`] elements.
     pub fn contiguous(shape: &[usize]) -> Result<Layout> {
         let strides = contiguous_strides(shape)?;
         Layout::strided(shape, &strides, 0)
     }
 
-    /// The layout with these strides and this offset, in elements.
+    /// Returns the layout with these strides and this offset, in elements.
     ///
     /// # Errors
-    /// Lengths that differ, more than [`MAX_DIMS`] dimensions, or an element past [`MAX_BYTES`].
+    /// The numbers of lengths and strides differ, there are more than [`MAX_DIMS`] dimensions, or
+    /// an element lies past [`MAX_BYTES`].
     pub fn strided(shape: &[usize], strides: &[usize], offset: usize) -> Result<Layout> {
         if shape.len() != strides.len() {
             return Err(invalid(
@@ -64,32 +65,32 @@ impl Layout {
         }
     }
 
-    /// The lengths of the dimensions, outermost first.
+    /// Returns the lengths of the dimensions, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The strides of the dimensions, in elements.
+    /// Returns the strides of the dimensions, in elements.
     pub fn strides(&self) -> &[usize] {
         &self.strides
     }
 
-    /// The first element's place in the storage, in elements.
+    /// Returns the offset of the first element from the start of the storage, in elements.
     pub const fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of elements. One for a tensor of no dimensions.
+    /// Returns the number of elements; 1 for a tensor of no dimensions.
     pub fn numel(&self) -> usize {
         numel(&self.shape)
     }
 
-    /// Whether the layout is dense and row-major; its offset may be any.
+    /// Returns whether the layout is dense and row-major, at any offset.
     pub fn is_contiguous(&self) -> bool {
         if self.shape.contains(&0) {
             return true;
@@ -106,10 +107,10 @@ impl Layout {
         true
     }
 
-    /// One past the last element that the layout touches, in elements from the start of the
-    /// storage; 0 if it has no elements.
+    /// Returns the end of the layout's last element, in elements from the start of the storage; 0
+    /// if the layout has no elements.
     pub fn span(&self) -> usize {
-        // A layout is only built if this does not overflow.
+        // `Layout::strided` refuses layouts whose span overflows.
         self.checked_span().unwrap_or(usize::MAX)
     }
 
@@ -124,8 +125,9 @@ impl Layout {
         last.checked_add(1)
     }
 
-    /// Whether two indices may name the same element, decided by the usual sufficient test: sorted
-    /// by stride, each dimension must step over all that the smaller ones span.
+    /// Returns whether two indices may name the same element. The test is conservative: `false` is
+    /// certain, `true` is not. In the order of strides, each dimension must step over the whole
+    /// span of the smaller ones.
     pub fn may_overlap_itself(&self) -> bool {
         let mut dims: SmallVec<[(usize, usize); 4]> = self
             .strides
@@ -148,7 +150,8 @@ impl Layout {
         false
     }
 
-    /// Whether each of the first `elements` elements of the storage is named, and none twice.
+    /// Returns whether the layout names each of the first `elements` elements of the storage
+    /// exactly once.
     pub fn covers(&self, elements: usize) -> bool {
         self.numel() == elements
             && (elements == 0
@@ -156,11 +159,11 @@ impl Layout {
     }
 }
 
-/// The strides of the dense row-major layout of `shape`. A dimension of length zero counts as one,
-/// as PyTorch counts it.
+/// Returns the strides of the dense row-major layout of `shape`. A dimension of length zero counts
+/// as one, as in PyTorch.
 ///
 /// # Errors
-/// A shape whose element count overflows.
+/// The element count of `shape` overflows.
 pub fn contiguous_strides(shape: &[usize]) -> Result<Dims> {
     let mut strides = Dims::from_elem(1, shape.len());
     let mut step = 1usize;
@@ -173,10 +176,10 @@ pub fn contiguous_strides(shape: &[usize]) -> Result<Dims> {
     Ok(strides)
 }
 
-/// The number of elements of a shape that fits into memory. A length of zero makes it zero,
-/// whatever the others are.
+/// Returns the number of elements of a shape that fits into memory. One length of zero makes the
+/// number zero.
 pub fn numel(shape: &[usize]) -> usize {
-    // Shapes are checked when a layout is built.
+    // `Layout::strided` refuses shapes whose product overflows.
     product(shape).unwrap_or(usize::MAX)
 }
 
@@ -191,31 +194,31 @@ fn invalid(shape: &[usize], message: String) -> Error {
     Error::Invalid { what: "shape", message: format!("{shape:?}: {message}") }
 }
 
-/// A tensor without its memory: element type and layout. Written `f32[2,3]`, with strides and
-/// offset where they are not those of a dense row-major tensor: `f32[3,2] strides [1,3] offset 4`.
+/// A tensor without its memory: dtype and layout. Written `f32[2,3]`; strides and offset are
+/// written only if the tensor is not dense and row-major: `f32[3,2] strides [1,3] offset 4`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorSpec {
-    /// The type of the elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// How they lie in the storage.
+    /// The layout of the elements in the storage.
     pub layout: Layout,
 }
 
 impl TensorSpec {
-    /// A dense row-major tensor.
+    /// Returns the spec of a dense row-major tensor.
     ///
     /// # Errors
-    /// A shape that no memory holds; see [`TensorSpec::new`].
+    /// The tensor is larger than [`MAX_BYTES`]; see [`TensorSpec::new`].
     pub fn contiguous(dtype: DType, shape: &[usize]) -> Result<TensorSpec> {
         TensorSpec::new(dtype, Layout::contiguous(shape)?)
     }
 
-    /// A tensor with this layout.
+    /// Returns the spec of a tensor with this layout.
     ///
     /// # Errors
-    /// A layout that spans more than [`MAX_BYTES`] with elements of this size.
+    /// The layout spans more than [`MAX_BYTES`] with elements of this dtype.
     pub fn new(dtype: DType, layout: Layout) -> Result<TensorSpec> {
-        // Both factors are small enough for the product not to overflow 64 bits.
+        // `Layout::strided` bounds both factors, so the products fit in 64 bits.
         if layout.span() * dtype.size() > MAX_BYTES || layout.numel() * dtype.size() > MAX_BYTES {
             return Err(invalid(
                 layout.shape(),
@@ -225,28 +228,28 @@ impl TensorSpec {
         Ok(TensorSpec { dtype, layout })
     }
 
-    /// The lengths of the dimensions.
+    /// Returns the lengths of the dimensions.
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> usize {
         self.layout.numel()
     }
 
-    /// The bytes of the storage that the tensor reaches, from the storage's start.
+    /// Returns the end of the tensor's last element, in bytes from the start of the storage.
     pub fn span_bytes(&self) -> usize {
         self.layout.span() * self.dtype.size()
     }
 
-    /// Dtype and shape alone, for messages: `f32[2,3]`.
+    /// Returns dtype and shape alone, for messages: `f32[2,3]`.
     pub fn brief(&self) -> String {
         brief(self.dtype, self.shape())
     }
 }
 
-/// A dtype and a shape, for messages: `f32[2,3]`.
+/// Formats a dtype and a shape for messages: `f32[2,3]`.
 pub fn brief(dtype: DType, shape: &[usize]) -> String {
     let lengths: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("{dtype}[{}]", lengths.join(","))

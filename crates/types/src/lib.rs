@@ -1,11 +1,10 @@
-//! What every other crate of Millstream speaks of: dtypes, shapes and strides, devices, streams,
-//! points in a stream's order, ids, and the one error type.
+//! The vocabulary that all other crates of Millstream share: dtypes, shapes and strides, devices,
+//! streams, points in a stream's order, ids, and the common error type.
 //!
 //! # Contract
-//! Plain values only. Nothing here owns a device, a lock or a thread, and nothing here depends on
-//! another crate of the workspace. Values that describe memory ([`Layout`],
-//! [`TensorSpec`]) can only be built valid: their byte counts never overflow and their views lie
-//! within their storage.
+//! The crate holds plain values. It owns no device, lock or thread, and depends on no other crate
+//! of the workspace. The constructors of values that describe memory ([`Layout`], [`TensorSpec`])
+//! refuse invalid ones: byte counts never overflow, and no element lies before its storage.
 //!
 //! # Map
 //! | module | holds |
@@ -15,11 +14,12 @@
 //! | [`device`] | device ids |
 //! | [`stream`] | stream types, keys, modes, points |
 //! | [`id`] | dense ids of tensors, storages, events, ops |
-//! | [`access`] | read, write, read-write |
-//! | [`attr`] | named arguments of ops |
-//! | [`origin`] | where an instruction came from |
-//! | [`error`] | the error enum |
-//! | [`nearest`] | the nearest name to a misspelt one |
+//! | [`access`] | how an instruction uses an operand: read, write, or both |
+//! | [`attr`] | named arguments of ops that are not tensors |
+//! | [`origin`] | the source line or trace node of an instruction |
+//! | [`error`] | the error enum, failed instructions |
+//! | [`overdue`] | reports of instructions that exceed their time limit |
+//! | [`nearest`] | suggestions for misspelt names |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! The nearest name to a misspelt one.
+//! Suggestions for misspelt names.
 
-/// The candidate closest to `name`, if one is close enough to be what was meant.
+/// Returns the candidate closest to `name`, if one is close enough for a suggestion.
 ///
-/// Distance: Damerau-Levenshtein over bytes as `strsim` defines it, at most a third of the
-/// longer length and at least one edit allowed. Names past 64 bytes are never misspellings.
+/// The distance is Damerau-Levenshtein over bytes as `strsim` defines it. A candidate is close
+/// enough within a third of the longer length, and within one edit in any case. Names longer than
+/// 64 bytes get no suggestion.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if name.len() > 64 {
         return None;
@@ -21,7 +22,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn finds_a_misspelling_and_nothing_else() {
+    fn suggests_close_names_only() {
         let ops = ["relu", "matmul", "add"];
         assert_eq!(nearest("reul", ops).as_deref(), Some("relu"));
         assert_eq!(nearest("matmull", ops).as_deref(), Some("matmul"));

@@ -1,4 +1,4 @@
-//! Where an instruction came from.
+//! Origins: the source line, or the place in a trace, that an instruction came from.
 
 use std::fmt;
 use std::panic::Location;
@@ -7,41 +7,41 @@ use std::sync::Arc;
 /// A trace file that instructions came from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceFile {
-    /// The name as the user gave it.
+    /// The file's name as the user gave it.
     pub name: String,
-    /// What positions in it count: lines of text, or nodes of a recorded trace.
+    /// The unit that positions in the file count: `line` of a text, or `node` of a recorded trace.
     pub unit: &'static str,
 }
 
-/// The place that an instruction came from.
+/// The origin of an instruction.
 #[derive(Clone, Debug, Default)]
 pub enum Origin {
-    /// Nowhere that is known.
+    /// The origin is not known.
     #[default]
     Unknown,
     /// A call in a Rust program.
     Code(&'static Location<'static>),
     /// A line or node of a trace file.
     Trace(Arc<SourceFile>, u32),
-    /// A place read back from a list's text.
+    /// An origin parsed from a list's text.
     Text(Arc<String>),
 }
 
 impl Origin {
-    /// The place of the caller.
+    /// Returns the source location of the caller.
     #[track_caller]
     pub fn caller() -> Origin {
         Origin::Code(Location::caller())
     }
 
-    /// Whether nothing is known.
+    /// Returns whether the origin is not known.
     pub const fn is_unknown(&self) -> bool {
         matches!(self, Origin::Unknown)
     }
 }
 
 impl PartialEq for Origin {
-    /// Two origins are the same if they read the same: a place survives printing and parsing.
+    /// Compares the printed forms, so that an origin equals itself after printing and parsing.
     fn eq(&self, other: &Origin) -> bool {
         match (self, other) {
             (Origin::Unknown, Origin::Unknown) => true,
@@ -54,11 +54,13 @@ impl PartialEq for Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Unknown => f.write_str("an unknown place"),
-            Origin::Code(at) => write!(f, "{}:{}", at.file(), at.line()),
-            Origin::Trace(file, at) if file.unit == "line" => write!(f, "{}:{at}", file.name),
-            Origin::Trace(file, at) => write!(f, "{} {} {at}", file.name, file.unit),
-            Origin::Text(place) => f.write_str(place),
+            Origin::Unknown => f.write_str("an unknown origin"),
+            Origin::Code(location) => write!(f, "{}:{}", location.file(), location.line()),
+            Origin::Trace(file, number) if file.unit == "line" => {
+                write!(f, "{}:{number}", file.name)
+            }
+            Origin::Trace(file, number) => write!(f, "{} {} {number}", file.name, file.unit),
+            Origin::Text(text) => f.write_str(text),
         }
     }
 }

@@ -1,46 +1,47 @@
-//! What a watchdog reports of an instruction that does not complete in time.
+//! Reports of the watchdog about instructions that exceed their time limit.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::origin::Origin;
 
-/// One instruction of a chain of those that wait for one another.
+/// One instruction of a chain in which each waits for the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
-    /// Its stream, as `cpu:0 compute 0`.
+    /// The instruction's stream, as `cpu:0 compute 0`.
     pub stream: String,
-    /// Its number there.
+    /// The instruction's sequence number on the stream.
     pub seq: u64,
-    /// What it is: an op's name, or the instruction's kind.
+    /// The name of the op, or the instruction's kind.
     pub instruction: String,
-    /// Where it came from.
+    /// The origin of the instruction.
     pub origin: Origin,
-    /// What it waits for, or where it is.
+    /// The next instruction that this one waits for, or its state on the stream.
     pub state: String,
 }
 
-/// How far a stream has come.
+/// The progress of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamProgress {
     /// The stream, as `cpu:0 compute 0`.
     pub stream: String,
-    /// Instructions given to it.
-    pub given: u64,
-    /// Those handed to its device.
+    /// The number of instructions submitted to the stream.
+    pub submitted: u64,
+    /// The number of instructions launched on the stream's device.
     pub launched: u64,
-    /// Those that have completed.
+    /// The number of completed instructions.
     pub completed: u64,
 }
 
-/// An instruction did not complete in time.
+/// A report that an instruction did not complete in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overdue {
-    /// The time that it had.
+    /// The time limit.
     pub limit: Duration,
-    /// What is waited for, then what that waits for, and so on; the last is the first cause.
+    /// The overdue instruction, then the instruction that it waits for, and so on. The last one is
+    /// the root cause.
     pub chain: Vec<Waiting>,
-    /// All streams that were given anything.
+    /// All streams with at least one submitted instruction.
     pub streams: Vec<StreamProgress>,
 }
 
@@ -58,8 +59,11 @@ impl fmt::Display for Overdue {
             write!(f, "\n  {waiting}")?;
         }
         for s in &self.streams {
-            let StreamProgress { stream, given, launched, completed } = s;
-            write!(f, "\n  {stream}: {given} given, {launched} launched, {completed} completed")?;
+            let StreamProgress { stream, submitted, launched, completed } = s;
+            write!(
+                f,
+                "\n  {stream}: {submitted} submitted, {launched} launched, {completed} completed"
+            )?;
         }
         Ok(())
     }

@@ -220,7 +220,7 @@ impl Watch {
         let state = self.engine.points.stream(id);
         let completed = state.completed();
         let launched = state.launched().max(completed);
-        StreamProgress { stream: name(stream), given: stream.tail, launched, completed }
+        StreamProgress { stream: name(stream), submitted: stream.tail, launched, completed }
     }
 
     fn waiting(

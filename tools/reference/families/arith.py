@@ -9,7 +9,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.5, 2.0, 3.5, -7.25, float("nan"), float("inf"), fl
 
 
 def numbers(shape, dtype, seed, low=-9, high=10):
-    """Whole and half numbers without zero."""
+    """Returns integers, or multiples of 1/2 for floats, without zero."""
     v = ints(shape, low, high, torch.float64, seed) / (2 if dtype.is_floating_point else 1)
     v = torch.where(v == 0, 3, v)
     return (v.abs() if dtype == torch.uint8 else v).to(dtype)
@@ -71,8 +71,8 @@ for op in OPS:
         for dtype in FLOATS:
             s = torch.tensor(SPECIAL, dtype=dtype)
             if op == "pow" and dtype == torch.float16:
-                # PyTorch takes square roots for the power 0.5 of all dtypes but this, and differs
-                # for the last one, -inf.
+                # PyTorch computes the power 0.5 as a square root for all dtypes except f16. There the
+                # result for the last value, -inf, differs.
                 s = s[:-1]
             for value in [2.0, 0.5, -0.5, -1.0, -2.0, 3.0, 0.0, 1.7] if op == "pow" else \
                     [0.0, -1.7] if op == "remainder" or mode else []:
@@ -91,7 +91,7 @@ for dtype in [torch.float32, torch.int16, torch.bfloat16]:
 f.case("add", [rand(4)], {"other": 2.0, "alpha": 0.5}, lambda a: A.add(a, 2.0, 0.5))
 x = torch.tensor([True, False])
 f.case("add", [x, x], {"alpha": True}, lambda a, b: torch.add(a, b, alpha=True))
-# Sharing memory with the target: read in full before it is written, as PyTorch demands of callers.
+# Operands that share memory with the target are read in full before it is written.
 x = rand((4, 4))
 f.case("mul_", [x, x], {}, lambda a, b: a.mul_(b))
 low = torch.tensor([-2**63, 2**63 - 1, 5, -5])

@@ -6,7 +6,7 @@ from cases import FLOATS, Family, gapped, rand
 f = Family("attention")
 A = torch.ops.aten
 OP = "_scaled_dot_product_flash_attention_for_cpu"
-# Sums in another order than PyTorch's, which rounds weights to f16 and bf16.
+# The kernels add in another order than PyTorch, which also rounds weights to f16 and bf16.
 WIDE = {torch.float32: dict(rtol=1e-5, atol=5e-6), torch.float64: dict(rtol=1e-11, atol=1e-12),
         torch.float16: dict(rtol=5e-3, atol=6e-3), torch.bfloat16: dict(rtol=4e-2, atol=5e-2)}
 
@@ -45,11 +45,11 @@ attention(inside(q), k, v, rand((1, 3, 5, 1), seed=6))
 mask = torch.zeros(5, 7)
 mask[:, 4:] = -float("inf")
 attention(q, k, v, mask)
-# A row that sees nothing.
+# A row without any visible key.
 mask[1] = -float("inf")
 attention(q, k, v, mask)
 attention(*tensors(1, 1, 1, 1, 1))
-# Heads that are shared.
+# Shared heads.
 attention(rand((2, 6, 5, 4), seed=1), k[:, :2], v[:, :2], causal=True)
 attention(*tensors(1, 2, 9, 4, 8), causal=True)
 attention(*tensors(1, 1, 70, 90, 8))

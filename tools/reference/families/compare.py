@@ -1,4 +1,4 @@
-"""Comparisons, and logic on truth values and bits."""
+"""Comparisons, and logic on booleans and bits."""
 
 import torch
 from cases import ALL, FLOATS, INTS, Family, gapped, ints, layouts, rand, transposed

@@ -5,7 +5,7 @@ from cases import FLOATS, Family, gapped, layouts, rand
 
 f = Family("conv")
 A = torch.ops.aten
-# Products and sums in another order than PyTorch's; f16 and bf16 are rounded more often there.
+# The kernels add products in another order than PyTorch, which rounds f16 and bf16 more often.
 WIDE = {torch.float32: dict(rtol=1e-5, atol=2e-5), torch.float64: dict(rtol=1e-11, atol=1e-11),
         torch.float16: dict(rtol=5e-3, atol=1e-2), torch.bfloat16: dict(rtol=3e-2, atol=8e-2)}
 MASKS = [[True, False, False], [False, True, False], [False, False, True], [True, True, False]]
@@ -27,7 +27,7 @@ def conv(x, weight, bias=None, stride=1, padding=0, dilation=1, transposed=False
         grad = rand(out.shape, x.dtype, 9)
         f.case("convolution_backward", [grad, x, weight],
                dict(bias_sizes=sizes, output_mask=mask, **attrs),
-               # PyTorch may give more than it is asked for.
+               # PyTorch may return more gradients than requested.
                lambda g, x, w: [t for t, asked in zip(A.convolution_backward(
                    g, x, w, sizes, *attrs.values(), mask), mask) if asked], **bounds)
 
@@ -62,7 +62,7 @@ for attrs in (dict(stride=[2, 3]), dict(padding=[3, 4]), dict(dilation=[2, 3], p
 conv(x, rand((8, 4, 1, 1), seed=7), bias)
 conv(x, rand((8, 4, 1, 1), seed=7), bias, stride=2)
 conv(x, rand((8, 4, 1, 1), seed=7), bias, padding=1)
-# Depthwise, with one and with two results for a channel.
+# Depthwise, with one and with two results per channel.
 conv(x, rand((4, 1, 3, 3), seed=8), bias[:4], padding=1, groups=4)
 conv(x, rand((8, 1, 3, 3), seed=9), bias, stride=2, padding=1, groups=4)
 conv(x, rand((4, 1, 3, 3), seed=8), bias[:4], stride=2, padding=1, groups=4, transposed=True)
@@ -70,9 +70,10 @@ conv(x, rand((4, 2, 3, 3), seed=8), bias[:4], groups=2, stride=2, padding=1, tra
      extra=1)
 conv(rand((1, 2, 9)), rand((3, 2, 9), seed=1), None)
 conv(rand((1, 1, 1, 1)), rand((1, 1, 3, 3)), rand((1,)), padding=1)
-# Windows that do not meet the image at all, and the end of one that is not used.
+# Windows that do not overlap the image, and a window whose end is not used.
 conv(rand((1, 1, 2, 2)), rand((2, 1, 2, 2)), None, stride=2, padding=5)
-# Long sums: the error is that of their terms. More than one part, and more than one block of channels.
+# Long sums, whose error is that of their terms: more than one part, and more than one block of
+# channels.
 conv(rand((1, 2, 40, 44), seed=1), rand((2, 2, 13, 13), seed=2), None, padding=6,
      bounds=dict(rtol=1e-5, atol=2e-4))
 conv(rand((1, 3, 2, 3), seed=3), rand((260, 3, 1, 1), seed=4), None)

@@ -21,7 +21,7 @@ for dtype in ALL:
         f.case("copy", [x], {}, lambda x: x.clone(memory_format=torch.contiguous_format))
         f.case("clone", [x], {}, torch.clone)
     for to in ALL:
-        # Floats below zero as u8 are left undefined by PyTorch.
+        # PyTorch does not define the conversion of negative floats to u8.
         x = transposed(rand((2, 3), dtype, 3, low=0.0 if to == torch.uint8 else -2.0))
         f.case("cast", [x], {"dtype": D(to)}, lambda x: x.to(to, copy=True))
 for to in FLOATS:
@@ -58,7 +58,7 @@ for x in layouts(cube):
         f.case("copy_", [x.clone() if x.is_contiguous() else x, src], {"non_blocking": False}, copy_)
 f.case("copy_", [rand((0, 3)), rand((3,))], {}, copy_)
 f.case("copy_", [rand(()), rand((1,))[0]], {}, copy_)
-# A source in the target's memory counts as read in full first.
+# A source that overlaps the target is read in full before the target is written.
 for at in [slice(0, 5), slice(2, 7), slice(1, 6)]:
     x = rand((8,), seed=7)
     f.case("copy_", [x[2:7], x[at]], {}, lambda a, b: a.copy_(b.clone()))

@@ -1,4 +1,4 @@
-"""Tensors from nothing."""
+"""Ops that create tensors."""
 
 import torch
 from cases import ALL, FLOATS, D, Family

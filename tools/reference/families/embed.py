@@ -1,4 +1,4 @@
-"""Rows of a table by number, and the gradient of that."""
+"""Lookups of rows in a table, and their gradient."""
 
 import torch
 from cases import ALL, FLOATS, Family, gapped, ints, layouts, rand, transposed

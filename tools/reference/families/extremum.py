@@ -1,4 +1,4 @@
-"""The greatest and least elements, and where they are."""
+"""The greatest and least elements, and their indices."""
 
 import torch
 from cases import ALL, FLOATS, Family, ints, layouts, rand

@@ -1,4 +1,4 @@
-"""Elements picked and placed by index."""
+"""Gathers and scatters by index."""
 
 import torch
 from cases import ALL, FLOATS, INTS, Family, gapped, ints, layouts, rand, transposed
@@ -9,7 +9,7 @@ L = torch.tensor
 
 
 def attempt(op, tensors, attrs, fn, **kw):
-    """A case, or a refusal if PyTorch refuses."""
+    """Records a case, or a refusal if PyTorch refuses the arguments."""
     try:
         fn(*[t.clone() for t in tensors])
     except (RuntimeError, IndexError):
@@ -18,7 +18,7 @@ def attempt(op, tensors, attrs, fn, **kw):
     f.case(op, tensors, attrs, fn, **kw)
 
 
-# One index for each element.
+# One index per element.
 def gather(dim):
     return lambda x, i: torch.gather(x, dim, i)
 
@@ -59,7 +59,7 @@ for x in layouts(cube)[1:]:
         f.case("scatter_add", [x, index, src], {"dim": dim}, scatter_add(dim))
         f.case("scatter_add_", [x.clone(memory_format=torch.preserve_format), index, src], {"dim": dim},
                scatter_add_(dim))
-        # No index twice: where one is, PyTorch leaves open which stays.
+        # Unique indices: PyTorch does not define which of two values for one index remains.
         index = torch.argsort(rand((2, 2, 3), seed=8), dim)[:x.shape[0], :x.shape[1]].clone()
         f.case("scatter", [x, index, src], {"dim": dim}, scatter(dim))
         f.case("scatter_", [x.clone(memory_format=torch.preserve_format), index, src], {"dim": dim},
@@ -88,7 +88,7 @@ f.refuses("scatter", [x, L([[0, 1, 0]]), rand((1, 2))], {"dim": 0}, scatter(0))
 f.refuses("scatter_", [rand((1, 3)).expand(2, 3), L([[0]]), rand((1, 1))], {"dim": 0}, scatter_(0))
 f.case("scatter_", [gapped(rand((3, 3))), L([[2, 0, 1]]), rand((1, 3), seed=12)], {"dim": 0}, scatter_(0))
 
-# One index for each slice.
+# One index per slice.
 for dtype in ALL:
     x = rand((3, 4), dtype, 13)
     f.case("index_select", [x, L([2, 0, 2])], {"dim": 0}, lambda x, i: x.index_select(0, i))
@@ -119,7 +119,7 @@ f.refuses("index_add", [rand((2,)), L([0]), rand((1,), torch.float64)], {"dim": 
 
 # Indices of several dimensions.
 def lay(indices):
-    """The list of indices as tensors and the places without."""
+    """Returns the index tensors, and the positions of absent ones."""
     given = [i for i in indices if i is not None]
     return given, [k for k, i in enumerate(indices) if i is None]
 
@@ -159,7 +159,7 @@ for x in [x4, transposed(x4), x4.contiguous(memory_format=torch.channels_last), 
         if not x.is_contiguous():
             index_put_(y, indices, rand((), seed=17))
         else:
-            # PyTorch adds in row-major order, since deterministic algorithms are asked for.
+            # PyTorch adds in row-major order, because deterministic algorithms are enabled.
             index_put_(y.clone(), indices, rand(shape, seed=18), True)
             index_put_(y.clone(), indices, transposed(rand(shape, seed=18)), False)
 for dtype in ALL:
@@ -174,7 +174,7 @@ index(rand((0, 3)), [ints((0,), 0, 1)])
 index(rand((0, 3)), [None, L([1, 1])])
 index(rand((70, 3)), [ints((300,), -70, 70)])
 index(rand((5,)), [ints((300,), -5, 5)])
-# The rows of a mask are contiguous here, whatever x is.
+# The rows of a mask are contiguous for every layout of x.
 for x in [*layouts(rand((3, 4), seed=21)), rand((3, 4, 2), torch.int16, 22), rand((0, 4))]:
     index(x, [rand(x.shape[:1], torch.bool, 23)], layout=False)
     index(x, [transposed(rand(x.shape[:2], torch.bool, 24))], layout=False)

@@ -1,4 +1,4 @@
-"""Tensors put together."""
+"""Concatenations."""
 
 import torch
 from cases import ALL, Family, gapped, layouts, rand, transposed

@@ -6,7 +6,7 @@ from cases import FLOATS, INTS, Family, gapped, layouts, rand, transposed
 f = Family("linear")
 A = torch.ops.aten
 
-# A product's terms are added in another order than PyTorch's: 1e-5 of the sum.
+# The kernels add the terms of a product in another order than PyTorch: 1e-5 of the sum.
 WIDE = {torch.float32: dict(rtol=1e-5, atol=1e-5)}
 
 
@@ -26,10 +26,10 @@ for dtype in FLOATS + INTS:
     addmm(rand((5, 7), dtype, 8), transposed(x), gapped(y), op="baddbmm", **factors)
 for bias in layouts(rand((4, 3), seed=9)):
     addmm(bias, rand((4, 2), seed=1), rand((2, 3), seed=2))
-# Blocks of the product.
+# More than one block of the product.
 addmm(rand((37,), seed=1), rand((130, 40), seed=2), rand((40, 37), seed=3), beta=0.5)
 addmm(rand((), seed=1), rand((3, 300), seed=2), rand((300, 2), seed=3))
-# A bias times zero does not count; a factor of zero keeps it.
+# With beta 0 the bias is ignored, even if it is NaN; with alpha 0 it is kept.
 nan = torch.full((3,), float("nan"))
 x, y = rand((2, 4), seed=1), rand((4, 3), seed=2)
 addmm(nan, x, y, beta=0)
@@ -37,7 +37,7 @@ addmm(nan, x, y, beta=0.0)
 addmm(nan.half(), x.half(), y.half(), beta=0)
 addmm(nan, x, y)
 addmm(rand((3,), seed=3), x, y, alpha=0)
-# Nothing to add, nothing to give.
+# Empty products.
 addmm(rand((3,)), rand((2, 0)), rand((0, 3)), beta=3)
 addmm(rand((3,)), rand((2, 0)), rand((0, 3)), beta=0)
 addmm(rand((3,)), rand((0, 4)), rand((4, 3)))

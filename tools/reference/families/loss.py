@@ -6,12 +6,12 @@ from cases import FLOATS, Family, ints, layouts, rand, transposed
 f = Family("loss")
 A = torch.ops.aten
 REDUCTIONS = ["none", "mean", "sum"]
-# Sums are added in another order than PyTorch's.
+# The kernels add in another order than PyTorch.
 WIDE = {torch.float32: dict(rtol=5e-6, atol=2e-6)}
 
 
 def case(op, tensors, reduction, **attrs):
-    """Tensors may be None: left out."""
+    """Records a case; a tensor that is None is absent."""
     given = [t for t in tensors if t is not None]
     absent = [k for k, t in enumerate(tensors) if t is None]
     number = REDUCTIONS.index(reduction)

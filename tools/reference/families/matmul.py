@@ -7,7 +7,7 @@ f = Family("matmul")
 
 
 def same_sum(dtype):
-    """Bounds for sums that are added in another order, or rounded more often, than PyTorch's."""
+    """Returns tolerances for sums in another order, or with more roundings, than PyTorch's."""
     return {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.float16: {"rtol": 4e-3, "atol": 4e-3},
             torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2}}.get(dtype, {})
 

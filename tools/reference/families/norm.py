@@ -6,14 +6,14 @@ from cases import FLOATS, Family, gapped, layouts, rand, transposed
 f = Family("norm")
 A = torch.ops.aten
 HALVES = [torch.float16, torch.bfloat16]
-# Sums are added in another order than PyTorch's, of terms of either sign. In f16 and bf16 PyTorch
-# rounds factors and sums on the way, which shows where terms cancel out.
+# The kernels add terms of either sign in another order than PyTorch. In f16 and bf16 PyTorch rounds
+# intermediate factors and sums, which matters where terms cancel out.
 WIDE = {torch.float32: dict(rtol=1e-5, atol=1e-5), torch.float64: dict(rtol=1e-11, atol=1e-11),
         torch.float16: dict(rtol=5e-3, atol=5e-3), torch.bfloat16: dict(rtol=4e-2, atol=4e-2)}
 
 
 def case(op, tensors, attrs, fn, **bounds):
-    """Tensors may be None: left out."""
+    """Records a case; a tensor that is None is absent."""
     given = [t for t in tensors if t is not None]
     absent = [k for k, t in enumerate(tensors) if t is None]
 

@@ -7,7 +7,7 @@ f = Family("order")
 
 
 def distinct(shape, dtype=torch.float32, seed=0):
-    """Values of which none is there twice."""
+    """Returns unique values."""
     g = torch.Generator().manual_seed(seed)
     count = torch.Size(shape).numel()
     return (torch.randperm(count, generator=g) - count // 3).reshape(shape).to(dtype)
@@ -56,7 +56,7 @@ for x in [*layouts(distinct((4, 3, 5), seed=7)), rand((0, 3)), rand((3, 0)), dis
             attempt("topk", x, {"k": k, **named}, lambda x: torch.topk(x, k, **named))
             attempt("topk", x, {"k": k, "largest": False, "sorted": True, **named},
                     lambda x: torch.topk(x, k, largest=False, sorted=True, **named))
-# Ties, which PyTorch leaves in the order of the C++ library's algorithms.
+# Ties: their order in PyTorch is that of the algorithms of the C++ library.
 for length in [3, 4, 6, 17, 40, 130, 700]:
     for keys in [1, 2, 5]:
         x = ints((1 if length > 100 else 3, length), 0, keys, torch.int8, length + keys)

@@ -27,7 +27,7 @@ for op in NUMBERS + WIDENED + OWN + ["isnan", "isinf"]:
             f.refuses(op, [rand((3,), dtype)], {}, getattr(A, op))
             continue
         if dtype.is_floating_point:
-            # PyTorch's gelu of an infinity is NaN in some dtypes, and an infinity in others.
+            # PyTorch's gelu of an infinity is NaN in some dtypes and infinite in others.
             special = SPECIAL[:-2] if op == "gelu" else SPECIAL
             case(op, [torch.tensor(special, dtype=dtype)])
         x = rand((3, 5), dtype, 1, -6, 6)

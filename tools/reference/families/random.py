@@ -1,4 +1,4 @@
-"""Random ops where nothing is random."""
+"""Random ops with arguments that make them deterministic."""
 
 import torch
 from cases import FLOATS, Family, layouts, rand

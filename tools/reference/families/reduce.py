@@ -86,7 +86,7 @@ for op in ["sum", "mean", "std", "var", "linalg_vector_norm", "logsumexp", "coun
 x = rand((40, 300), seed=5)
 for op in ["sum", "mean", "var", "linalg_vector_norm", "logsumexp", "prod", "any"]:
     for dim in [0, 1]:
-        # Sums near zero of many terms of size 2, which PyTorch adds in another order.
+        # Sums near zero of many terms of magnitude 2, which PyTorch adds in another order.
         call(op, x, dim, atol=2e-5)
 
 for op in ["sum", "prod"]:

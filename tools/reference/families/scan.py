@@ -1,4 +1,4 @@
-"""Running sums and products."""
+"""Cumulative sums and products."""
 
 import torch
 from cases import ALL, FLOATS, D, Family, ints, layouts, rand

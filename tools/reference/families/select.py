@@ -1,4 +1,4 @@
-"""Selections whose length depends on data."""
+"""Selections whose length depends on the data."""
 
 import torch
 from cases import ALL, FLOATS, Family, layouts, rand, transposed
@@ -10,7 +10,7 @@ for dtype in ALL:
         f.case("masked_select", [x, mask], {}, torch.masked_select)
 f.case("masked_select", [rand((0, 3)), rand((3,), torch.bool)], {}, torch.masked_select)
 f.refuses("masked_select", [rand((3,)), rand((3,))], {}, torch.masked_select)
-# The rows lie the other way round in PyTorch: it makes them by column.
+# Strides are not compared: PyTorch returns the result in column-major order.
 for dtype in ALL:
     for x in layouts(rand((3, 4), dtype, 3).to(torch.int64).to(dtype)):
         f.case("nonzero", [x], {}, torch.nonzero, layout=False)

@@ -1,4 +1,4 @@
-"""Elements in another place."""
+"""Ops that move elements: rolls, flips, triangles and padding."""
 
 import torch
 from cases import ALL, Family, gapped, layouts, rand, transposed

@@ -15,7 +15,7 @@ def forward(op, x, dim):
 
 def backward(op, grad, y, dim):
     name = op + "_backward_data"
-    # Sums of terms of either sign: the error is that of the terms, not of the sum.
+    # The error of a sum of terms of either sign is relative to the terms, not to the sum.
     f.case(name, [grad, y], dict(dim=dim, input_dtype=D(y.dtype)),
            lambda g, y: getattr(A, name)(g, y, dim, y.dtype),
            **({} if y.dtype != torch.float32 else dict(rtol=5e-6, atol=1e-5)))

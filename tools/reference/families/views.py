@@ -1,4 +1,4 @@
-"""Views: shapes, strides and offsets of what lies in the same storage."""
+"""Views: tensors with other shapes, strides and offsets on the same storage."""
 
 import torch
 from cases import ALL, Family, gapped, layouts, rand, transposed
@@ -7,7 +7,7 @@ f = Family("views")
 
 
 def both(op, x, attrs, fn):
-    """A case, or a refusal if PyTorch refuses."""
+    """Records a case, or a refusal if PyTorch refuses the arguments."""
     try:
         fn(x)
     except (RuntimeError, IndexError):
@@ -72,7 +72,7 @@ for x in [rand((12,)), gapped(rand((3, 2))), rand((12,))[5:], rand((7,))[3]]:
     for size, stride, offset in [([2, 3], [3, 1], None), ([2, 2], [1, 1], 1), ([3], [0], 2),
                                  ([], [], 4), ([0], [1], 0), ([2], [1, 1], 0), ([-1], [1], 0),
                                  ([2], [-1], 4), ([2], [1], -1)]:
-        # What reaches past the storage is refused by the builder of a program, not by the schema.
+        # Views that reach past the storage are refused by the builder, not by the schema.
         if max(stride, default=0) * (max(size, default=0) - 1) + (offset or 0) < x.numel():
             both("as_strided", x, {"size": size, "stride": stride, "storage_offset": offset},
                  lambda x: torch.as_strided(x, size, stride, offset))

@@ -80,7 +80,7 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
         memory: Vec::new(),
     };
     for (rank, report) in ran.ranks.iter().enumerate() {
-        let remarks = report.imported.iter().flat_map(|i| i.remarks());
+        let remarks = report.imported.iter().flat_map(|i| i.diagnostics());
         all.remarks.extend(remarks.map(|r| ran.name(rank, &r)));
         for output in &report.outputs {
             let compared = output.comparison.as_ref().filter(|_| output.expected);

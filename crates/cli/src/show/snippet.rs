@@ -18,7 +18,7 @@ fn render(error: &TraceError, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     // Narrower, the marks of a long line would be cut off.
     let renderer = renderer.term_width(usize::from(width(colour)).max(60));
-    let (Some(place), Some(excerpt)) = (error.place(), error.excerpt()) else {
+    let (Some(place), Some(excerpt)) = (error.span(), error.excerpt()) else {
         let title = format!("{}: {}", error.file(), error.message());
         let mut group = Level::ERROR
             .primary_title(title.as_str())

@@ -59,7 +59,7 @@ fn verdict(ran: &Ran) -> &'static str {
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     writeln!(out, "{}: {}", ran.trace, verdict(ran))?;
     for (rank, report) in ran.ranks.iter().enumerate() {
-        for remark in report.imported.iter().flat_map(Imported::remarks) {
+        for remark in report.imported.iter().flat_map(Imported::diagnostics) {
             writeln!(out, "NOTE: {}{remark}", ran.name(rank, ""))?;
         }
     }

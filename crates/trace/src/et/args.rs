@@ -1,5 +1,5 @@
-//! A node's arguments as those of an op of ours: tensors in the order of PyTorch's schema, the rest
-//! by the schema's names.
+//! Converts the arguments of a node to those of a Millstream op: tensors become operands in the
+//! order of PyTorch's schema, all others become attributes with the names of the schema.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::et::signature::{Param, Signature, Ty};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
 
-/// Arguments that say where or how, and change no element.
+/// Arguments that choose a device, a layout or an algorithm, and do not affect the elements.
 const IGNORED: &[&str] = &[
     "layout",
     "device",
@@ -26,76 +26,78 @@ const IGNORED: &[&str] = &[
     "unsafe",
 ];
 
-/// The tensors and named arguments of a call.
+/// The operands and attributes of a call.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct Converted {
     pub(crate) inputs: Vec<Val>,
     pub(crate) attrs: Attrs,
 }
 
-/// Where an argument's value is to be found: its parameter's number among the node's inputs.
+/// The arguments of a node with their signature. The value of a parameter is the input of the same
+/// number.
 pub(crate) struct Given<'a> {
     pub(crate) signature: &'a Signature,
     pub(crate) args: Cow<'a, [Arg]>,
 }
 
 impl<'a> Given<'a> {
-    /// With the fractions that the trace cut short as they were.
-    pub(crate) fn in_full(&self, import: &Import<'_>) -> Given<'a> {
-        let full = |(at, arg): (usize, &Arg)| match (arg, import.fraction(at)) {
-            (Arg::Float(_), Some(full)) => Arg::Float(full),
+    /// Returns the arguments with rounded fractions replaced by those of `consts.json`.
+    pub(crate) fn with_exact_fractions(&self, import: &Import<'_>) -> Given<'a> {
+        let exact = |(k, arg): (usize, &Arg)| match (arg, import.exact_fraction(k)) {
+            (Arg::Float(_), Some(exact)) => Arg::Float(exact),
             _ => arg.clone(),
         };
-        let cut = |(at, arg): (usize, &Arg)| {
-            matches!(arg, Arg::Float(_)) && import.fraction(at).is_some()
+        let rounded = |(k, arg): (usize, &Arg)| {
+            matches!(arg, Arg::Float(_)) && import.exact_fraction(k).is_some()
         };
-        let args = match self.args.iter().enumerate().any(cut) {
-            true => Cow::Owned(self.args.iter().enumerate().map(full).collect()),
+        let args = match self.args.iter().enumerate().any(rounded) {
+            true => Cow::Owned(self.args.iter().enumerate().map(exact).collect()),
             false => self.args.clone(),
         };
         Given { signature: self.signature, args }
     }
 
-    /// The argument of this name; nothing if the trace is older than the parameter.
+    /// Returns the argument of this name; `None` if it is absent or the trace is older than the
+    /// parameter.
     pub(crate) fn get(&self, name: &str) -> Option<(usize, &Arg)> {
-        let at = self.signature.params.iter().position(|p| p.name == name)?;
-        Some((at, self.args.get(at)?)).filter(|(_, arg)| **arg != Arg::None)
+        let index = self.signature.params.iter().position(|p| p.name == name)?;
+        Some((index, self.args.get(index)?)).filter(|(_, arg)| **arg != Arg::None)
     }
 
-    /// The tensor of this name.
+    /// Returns the tensor of this name.
     pub(crate) fn tensor(&self, import: &mut Import<'_>, name: &str) -> Lowered<Val> {
         match self.get(name) {
-            Some((at, Arg::Tensor(given))) => import.resolve(given, at),
+            Some((index, Arg::Tensor(given))) => import.resolve(given, index),
             _ => Err(Refusal::Wrong(format!("'{name}': expected a tensor"))),
         }
     }
 
-    /// The whole numbers of this name.
+    /// Returns the list of integers of this name.
     pub(crate) fn ints(&self, name: &str) -> Lowered<Option<Vec<i64>>> {
         match self.get(name) {
             None => Ok(None),
             Some((_, arg)) => match attr(Ty::Ints, arg)? {
                 Some(AttrValue::Ints(list)) => Ok(Some(list)),
-                _ => Err(Refusal::Wrong(format!("'{name}': expected whole numbers"))),
+                _ => Err(Refusal::Wrong(format!("'{name}': expected integers"))),
             },
         }
     }
 
-    /// The whole number of this name.
+    /// Returns the integer of this name.
     pub(crate) fn int(&self, name: &str) -> Lowered<Option<i64>> {
         match self.get(name) {
             None => Ok(None),
             Some((_, Arg::Int(v))) => Ok(Some(*v)),
-            Some(_) => Err(Refusal::Wrong(format!("'{name}': expected a whole number"))),
+            Some(_) => Err(Refusal::Wrong(format!("'{name}': expected an integer"))),
         }
     }
 
-    /// The number of this name.
+    /// Returns the number of this name.
     pub(crate) fn scalar(&self, name: &str) -> Lowered<Option<AttrValue>> {
         self.get(name).map_or(Ok(None), |(_, arg)| attr(Ty::Scalar, arg))
     }
 
-    /// The dtype of this name.
+    /// Returns the dtype of this name.
     pub(crate) fn dtype(&self, name: &str) -> Lowered<Option<DType>> {
         match self.int(name)? {
             None => Ok(None),
@@ -103,13 +105,13 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The memory format of this name.
+    /// Returns the memory format of this name.
     pub(crate) fn memory_format(&self, name: &str) -> Lowered<Option<&'static str>> {
         self.int(name)?.map(memory_format).transpose()
     }
 }
 
-/// A number as an argument.
+/// Converts a number to an attribute.
 pub(crate) fn number_attr(number: Number) -> Lowered<AttrValue> {
     Ok(match number {
         Number::Bool(v) => AttrValue::Bool(v),
@@ -120,22 +122,23 @@ pub(crate) fn number_attr(number: Number) -> Lowered<AttrValue> {
     })
 }
 
-/// The number of kind that PyTorch wrapped: a whole one may stand for an f64 in consts.json.
-fn of_kind(number: Number, dtype: DType) -> Number {
+/// Converts an integer of consts.json to a floating-point number if PyTorch wrapped an f64.
+fn convert_to_kind(number: Number, dtype: DType) -> Number {
     match number {
         Number::Int(v) if dtype.is_float() => Number::Float(v as f64),
         other => other,
     }
 }
 
-/// Takes a node's arguments for the op called `op`. Parameters in `without` are left to the caller.
-pub(crate) fn take(
+/// Converts a node's arguments to operands and attributes of the op `op`. Leaves the parameters in
+/// `without` to the caller.
+pub(crate) fn convert(
     import: &mut Import<'_>,
     op: &str,
     given: &Given<'_>,
     without: &[&str],
     results: &[Option<Recorded>],
-) -> Lowered<Taken> {
+) -> Lowered<Converted> {
     let id = import.ops().id(op).map_err(|e| match e {
         millstream_types::Error::Unknown { nearest, .. } => Refusal::Unsupported {
             message: format!("there is no op that does what {} does", given.signature.name),
@@ -144,29 +147,29 @@ pub(crate) fn take(
         other => Refusal::Wrong(other.to_string()),
     })?;
     let Some(schema) = import.ops().get(id).cloned() else {
-        return Err(unsupported(format!("the op '{op}' is gone")));
+        return Err(unsupported(format!("the op '{op}' is not registered")));
     };
     let knows = |name: &str| schema.attrs().iter().any(|a| a.name == name);
-    let given = &given.in_full(import);
-    let mut taken = Taken::default();
+    let given = &given.with_exact_fractions(import);
+    let mut converted = Converted::default();
     let (mut absent, mut position, mut in_list) = (Vec::new(), 0i64, false);
-    for (at, param) in given.signature.params.iter().enumerate() {
-        let Some(arg) = given.args.get(at) else { break };
+    for (index, param) in given.signature.params.iter().enumerate() {
+        let Some(arg) = given.args.get(index) else { break };
         if without.contains(&param.name.as_str()) {
             continue;
         }
         match (param.ty, arg) {
             (Ty::Tensor, Arg::Tensor(tensor)) => {
-                let number = import.has_const(at) || import.is_lost_number(tensor);
+                let number = import.has_const(index) || import.is_lost_number(tensor);
                 if number && knows(&param.name) {
-                    let number = of_kind(import.lost_number(at)?, tensor.dtype);
-                    taken.attrs.set(&*param.name, number_attr(number)?);
+                    let number = convert_to_kind(import.lost_number(index)?, tensor.dtype);
+                    converted.attrs.set(&*param.name, number_attr(number)?);
                 } else if number {
-                    let number = of_kind(import.lost_number(at)?, tensor.dtype);
+                    let number = convert_to_kind(import.lost_number(index)?, tensor.dtype);
                     let dtype = number_dtype(number, &given.args, results);
-                    taken.inputs.push(import.number(number, dtype)?);
+                    converted.inputs.push(import.number(number, dtype)?);
                 } else {
-                    taken.inputs.push(import.resolve(tensor, at)?);
+                    converted.inputs.push(import.resolve(tensor, index)?);
                 }
                 position += 1;
             }
@@ -178,7 +181,9 @@ pub(crate) fn take(
                 in_list = true;
                 for (k, arg) in list.iter().enumerate() {
                     match arg {
-                        Arg::Tensor(tensor) => taken.inputs.push(import.resolve(tensor, at)?),
+                        Arg::Tensor(tensor) => {
+                            converted.inputs.push(import.resolve(tensor, index)?);
+                        }
                         Arg::None | Arg::Undefined => absent.push(k as i64),
                         _ => return Err(wrong(param)),
                     }
@@ -188,7 +193,7 @@ pub(crate) fn take(
             (_, Arg::None) => {}
             (ty, _) if knows(&param.name) => {
                 if let Some(value) = named(param, ty, arg)? {
-                    taken.attrs.set(&*param.name, value);
+                    converted.attrs.set(&*param.name, value);
                 }
             }
             _ if IGNORED.contains(&param.name.as_str()) || is_default(param, arg) => {}
@@ -200,23 +205,25 @@ pub(crate) fn take(
             }
         }
     }
-    // What is left out at the end need not be said. In a list, places count from its start.
+    // Absent operands at the end are left out of the attribute. In a list, positions count from the
+    // start of the list, and `position` does not apply.
     while !in_list && absent.last().is_some_and(|last| *last + 1 == position) {
         absent.pop();
         position -= 1;
     }
     if !absent.is_empty() {
-        taken.attrs.set("absent", absent);
+        converted.attrs.set("absent", absent);
     }
-    Ok(taken)
+    Ok(converted)
 }
 
 fn wrong(param: &Param) -> Refusal {
     Refusal::Wrong(format!("'{}': expected tensors", param.name))
 }
 
-/// The dtype of a number as a tensor of its own, so that results come out as they did: the dtype of
-/// the tensors beside it if that is of the number's kind or wider, else PyTorch's default.
+/// Returns the dtype for a number that becomes a tensor, so that the results have the recorded
+/// dtypes: the dtype of the other tensors if its kind is that of the number or a wider one, else
+/// PyTorch's default.
 ///
 /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
 pub(crate) fn number_dtype(number: Number, args: &[Arg], results: &[Option<Recorded>]) -> DType {
@@ -228,12 +235,12 @@ pub(crate) fn number_dtype(number: Number, args: &[Arg], results: &[Option<Recor
     };
     let mut seen = Vec::new();
     crate::et::value::tensors(args, &mut seen);
-    let beside = seen.iter().filter(|t| !t.shape.is_empty()).map(|t| t.dtype);
+    let others = seen.iter().filter(|t| !t.shape.is_empty()).map(|t| t.dtype);
     let results = results.iter().flatten().map(|t| t.dtype);
-    beside.chain(results).find(|d| kind(*d) >= least && kind(*d) > 0).unwrap_or(own)
+    others.chain(results).find(|d| kind(*d) >= least && kind(*d) > 0).unwrap_or(own)
 }
 
-/// A named argument, with PyTorch's codes spelt out.
+/// Converts a named argument; translates PyTorch's numeric codes.
 fn named(param: &Param, ty: Ty, arg: &Arg) -> Lowered<Option<AttrValue>> {
     Ok(match (param.name.as_str(), arg) {
         ("reduction", Arg::Int(code)) => {
@@ -282,7 +289,7 @@ fn attr(ty: Ty, arg: &Arg) -> Lowered<Option<AttrValue>> {
     }))
 }
 
-/// Whether the argument is what the schema takes if nothing is given.
+/// Returns whether the argument equals the schema's default.
 fn is_default(param: &Param, arg: &Arg) -> bool {
     let Some(default) = &param.default else { return false };
     let default = default.trim_matches('"');
@@ -297,7 +304,7 @@ fn is_default(param: &Param, arg: &Arg) -> bool {
     }
 }
 
-/// The dtype of a code. Source: `c10::ScalarType`,
+/// Returns the dtype of a code. Source: `c10::ScalarType`,
 /// <https://github.com/pytorch/pytorch/blob/main/torch/headeronly/core/ScalarType.h>.
 pub(crate) fn scalar_type(code: i64) -> Lowered<DType> {
     Ok(match code {
@@ -315,7 +322,7 @@ pub(crate) fn scalar_type(code: i64) -> Lowered<DType> {
     })
 }
 
-/// The memory format of a code. Source: `c10::MemoryFormat`.
+/// Returns the memory format of a code. Source: `c10::MemoryFormat`.
 fn memory_format(code: i64) -> Lowered<&'static str> {
     Ok(match code {
         0 => "contiguous",

@@ -1,5 +1,5 @@
-//! Operations in which several ranks take part. They run on the Ccl stream, in the order of the
-//! trace.
+//! Lowers collectives: ops in which several ranks take part. They run on the Ccl stream, in the
+//! order of the trace.
 
 use millstream_types::{AttrValue, Attrs};
 
@@ -8,14 +8,14 @@ use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 use crate::program::StreamRef;
 
-/// The only stream that an imported program names.
+/// The only stream of an imported program.
 const CCL: StreamRef = StreamRef(0);
 
-/// Lowers an op of the namespace `c10d`; the results are those of its tensors that it changes.
+/// Lowers an op of the namespace `c10d`; returns the tensors that the op changes as its results.
 pub(crate) fn lower(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Vec<Option<Val>>> {
     if import.groups > 1 && !import.options.structural {
         return Err(unsupported(
-            "the trace has several process groups and does not say which of them this is for",
+            "the trace has several process groups and does not record which one this op uses",
         ));
     }
     let list = |import: &mut Import<'_>, name: &str| -> Lowered<Vec<Val>> {
@@ -76,7 +76,8 @@ pub(crate) fn lower(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Vec<O
         attrs.set("round", import.next_round());
     }
     import.call_on(CCL, op, &inputs, attrs)?;
-    // Outputs name the tensors that were changed; a work handle is nothing of ours.
+    // The recorded outputs are the changed tensors and a work handle, which has no counterpart
+    // here.
     Ok(match base {
         "allreduce_" | "broadcast_" => inputs.into_iter().map(Some).collect(),
         "_allgather_base_" | "_reduce_scatter_base_" => vec![inputs.first().copied()],

@@ -1,28 +1,29 @@
-//! PyTorch Execution Traces, schemas 1.0.1 to 1.1.1, as programs.
+//! The import of PyTorch execution traces, schemas 1.0.1 to 1.1.1, as programs.
 //!
 //! # Contract
-//! Every op that computed is executed once, or the import says which is not and why. What the trace
-//! records of results (dtypes, shapes, strides, aliases) is compared with what our ops' schemas
-//! say, and never believed instead. Nothing is executed here.
+//! Every op that computed becomes calls exactly once, or the import reports the op and the reason.
+//! The schemas of Millstream's ops determine the results of a call. The recorded dtypes, shapes,
+//! strides and aliases are only compared with them. The import executes nothing.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `form`, `value` | the file; arguments and results of a node |
+//! | `raw_form`, `value` | the raw form of the file; arguments and results of a node |
 //! | `signature` | PyTorch's schemas of ops |
-//! | `tree` | which nodes are executed |
-//! | `notes` | the files beside a trace |
-//! | `import` | addresses, calls, what is inferred against what is recorded |
-//! | `lower` | PyTorch's ops as ours |
-//! | [`report`] | what became of the nodes |
+//! | `tree` | the choice of the nodes to execute |
+//! | `sidecar_notes` | the files next to a trace |
+//! | `import` | the tensor of an address, calls, inferred against recorded results |
+//! | `args` | arguments of PyTorch's ops as operands and attributes |
+//! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
+//! | [`report`] | the executed and the skipped nodes, the synthesized data |
 
 mod args;
 mod collective;
-mod form;
 mod import;
 mod lower;
-pub(crate) mod notes;
+mod raw_form;
 pub mod report;
+pub(crate) mod sidecar_notes;
 mod signature;
 mod tree;
 mod value;
@@ -37,32 +38,32 @@ use millstream_types::nearest::nearest;
 use millstream_types::{StreamMode, StreamType};
 
 use crate::error::{Result, Site, TraceError};
-use crate::et::form::{FileForm, NodeForm, SCHEMAS};
 use crate::et::import::{Import, Refusal};
-use crate::et::notes::Notes;
+use crate::et::raw_form::{FileForm, NodeForm, SCHEMAS};
 use crate::et::report::{Imported, Skipped};
+use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::signature::Signature;
 use crate::et::tree::{Step, steps};
 use crate::et::value::{Arg, Recorded};
 use crate::load::LoadOptions;
 use crate::number::Number;
 use crate::program::{Block, Body, Program, Stream};
-use crate::source::{Place, Source};
+use crate::source::{Source, Span};
 
-/// How execution traces are imported.
+/// The options of the import of execution traces.
 #[derive(Clone)]
 pub struct EtOptions {
-    /// The ops there are.
+    /// The registered ops.
     pub ops: Arc<OpRegistry>,
-    /// What stands for numbers that the trace lost; without one they are errors.
+    /// The substitute for lost numbers; `None` makes a lost number an error.
     pub missing_scalar: Option<Number>,
-    /// Takes the trace for its structure alone: nodes that cannot be executed are left out, lost
-    /// numbers are 1, and elements that are not there are made up.
+    /// Whether only the structure of the trace matters: nodes that cannot be executed are skipped,
+    /// lost numbers are 1, and missing elements are synthesized.
     pub structural: bool,
 }
 
 impl Default for EtOptions {
-    /// The standard ops; everything has to be there.
+    /// Returns options with the standard ops, for which missing data is an error.
     fn default() -> EtOptions {
         let ops = Arc::new(millstream_ops::standard());
         EtOptions { ops, missing_scalar: None, structural: false }
@@ -78,21 +79,21 @@ impl fmt::Debug for EtOptions {
     }
 }
 
-/// The name of a label that gives a tensor a name: `bind:in/x`, `bind:out/loss`.
+/// The prefix of labels that bind a name to a tensor: `bind:in/x`, `bind:out/loss`.
 const BIND: &str = "bind:";
 
 /// The label whose argument lists process groups.
 const GROUPS: &str = "## process_group:init ##";
 
-/// How many process groups such a label names.
-fn groups(node: &NodeForm<'_>) -> usize {
+/// Returns the number of process groups that a [`GROUPS`] label lists.
+fn count_groups(node: &NodeForm<'_>) -> usize {
     let Ok(args) = value::inputs(node) else { return 0 };
     let Some(Arg::Str(text)) = args.first() else { return 0 };
     let list = serde_json::from_str::<Vec<serde::de::IgnoredAny>>(text);
     list.map_or(0, |groups| groups.len())
 }
 
-/// Imports the trace that this text is.
+/// Imports the trace of this text.
 pub(crate) fn import(
     text: &Source,
     folder: Option<&Path>,
@@ -122,14 +123,14 @@ pub(crate) fn import(
     for pair in nodes.windows(2) {
         if pair[0].id == pair[1].id {
             let id = pair[0].id.unwrap_or_default();
-            return Err(TraceError::at(&source, place(id), "two nodes have this id"));
+            return Err(TraceError::at(&source, node_span(id), "two nodes have this id"));
         }
     }
     if let Some(id) = nodes.last().and_then(|n| n.id).filter(|id| u32::try_from(*id).is_err()) {
         return Err(whole(format!("node id {id} is too large: expected less than 2^32")));
     }
 
-    let notes = Notes::read(folder)?;
+    let notes = SidecarNotes::read(folder)?;
     let name = notes.name.clone();
     let report =
         Imported { schema: schema.into_owned(), nodes: nodes.len(), ..Imported::default() };
@@ -144,10 +145,10 @@ pub(crate) fn import(
             Step::Op(k) => run.op(&nodes[k], &schemas[k], &source)?,
         }
     }
-    if let Some((name, node)) = run.import.notes.left_over() {
+    if let Some((name, node)) = run.import.notes.unused_binding() {
         let message =
             format!("bindings.json binds '{name}' to it, and it is no label of that name");
-        return Err(TraceError::at(&source, place(node), message));
+        return Err(TraceError::at(&source, node_span(node), message));
     }
     let (finished, report) = run.import.finish().map_err(|r| refused(&source, 0, r))?;
     let streams = vec![Stream {
@@ -156,7 +157,7 @@ pub(crate) fn import(
         ty: StreamType::Ccl,
         index: Some(0),
         mode: StreamMode::InOrder,
-        site: Site { source: source.clone(), place: Place::default() },
+        site: Site { source: source.clone(), span: Span::default() },
     }];
     Ok(Program {
         name,
@@ -172,20 +173,20 @@ pub(crate) fn import(
     })
 }
 
-/// The version without what a vendor appends: `1.1.1-chakra.0.0.4` is 1.1.1.
+/// Checks the version without the suffix of a vendor: `1.1.1-chakra.0.0.4` is 1.1.1.
 fn check_schema(schema: &str) -> Result<(), String> {
     let version = schema.split('-').next().unwrap_or_default();
     match SCHEMAS.contains(&version) {
         true => Ok(()),
         false => {
             let near = nearest(version, SCHEMAS.iter().copied());
-            let near = near.map_or(String::new(), |n| format!(", of which {n} is the nearest"));
+            let near = near.map_or(String::new(), |n| format!("; {n} is the nearest"));
             Err(format!("this program reads {}{near}", SCHEMAS.join(", ")))
         }
     }
 }
 
-/// What messages call each node.
+/// Returns the names of nodes in messages, by id: the op, or the name of a label.
 fn labels(nodes: &[NodeForm<'_>], schemas: &[String]) -> HashMap<u32, Arc<str>> {
     let mut names: HashMap<&str, Arc<str>> = HashMap::new();
     let mut labels = HashMap::new();
@@ -201,16 +202,16 @@ fn labels(nodes: &[NodeForm<'_>], schemas: &[String]) -> HashMap<u32, Arc<str>> 
     labels
 }
 
-/// A node as a place.
-fn place(id: u64) -> Place {
-    Place { line: u32::try_from(id).unwrap_or(u32::MAX), ..Place::default() }
+/// Returns the span that stands for a node.
+fn node_span(id: u64) -> Span {
+    Span { line: u32::try_from(id).unwrap_or(u32::MAX), ..Span::default() }
 }
 
 fn refused(source: &Source, node: u64, refusal: Refusal) -> TraceError {
     match refusal {
-        Refusal::Wrong(message) => TraceError::at(source, place(node), message),
+        Refusal::Wrong(message) => TraceError::at(source, node_span(node), message),
         Refusal::Unsupported { message, nearest } => {
-            TraceError::at(source, place(node), message).meant(nearest)
+            TraceError::at(source, node_span(node), message).meant(nearest)
         }
     }
 }
@@ -221,14 +222,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// A label: it may bind a name.
+    /// Imports a label, which may bind a name.
     fn label(&mut self, node: &NodeForm<'_>, source: &Source) -> Result<()> {
         let id = node.id.unwrap_or_default();
         let bound = self.import.notes.take_binding(id);
         let name = node.name.as_deref().unwrap_or_default();
-        let error = |message: String| TraceError::at(source, place(id), message);
+        let error = |message: String| TraceError::at(source, node_span(id), message);
         if name == GROUPS {
-            self.import.groups += groups(node);
+            self.import.groups += count_groups(node);
         }
         let Some(name) = name.strip_prefix(BIND) else {
             return match bound {
@@ -260,7 +261,7 @@ impl Run<'_> {
                 )));
             }
         }
-        self.import.at(id, place(id), &[]);
+        self.import.begin_node(id, node_span(id), &[]);
         let done = match name.split_once('/') {
             Some(("in", _)) => self.import.bind_input(name, given),
             Some(("out", _)) => self.import.bind_output(name, given),
@@ -269,10 +270,10 @@ impl Run<'_> {
         done.map_err(|r| refused(source, id, r))
     }
 
-    /// An op: it becomes calls, or is skipped if that is wanted.
+    /// Imports an op: lowers it to calls, or skips it if the options allow that.
     fn op(&mut self, node: &NodeForm<'_>, schema: &str, source: &Source) -> Result<()> {
         let id = node.id.unwrap_or_default();
-        let error = |message: String| TraceError::at(source, place(id), message);
+        let error = |message: String| TraceError::at(source, node_span(id), message);
         let (inputs, outputs) =
             match value::inputs(node).and_then(|i| Ok((i, value::outputs(node)?))) {
                 Ok(both) => both,
@@ -286,8 +287,8 @@ impl Run<'_> {
         value::tensors(&inputs, &mut seen);
         value::tensors(&outputs, &mut seen);
         let bytes: u64 = seen.iter().map(|t| t.bytes()).fold(0, u64::saturating_add);
-        let results = flat(&outputs);
-        self.import.at(id, place(id), &results);
+        let results = flatten(&outputs);
+        self.import.begin_node(id, node_span(id), &results);
         let signature = match self.signatures.get(schema) {
             Some(known) => known.clone(),
             None => {
@@ -309,7 +310,7 @@ impl Run<'_> {
                 Ok(())
             }
             Err(refusal) if self.import.options.structural => {
-                self.import.forget(&results);
+                self.import.unbind(&results);
                 let (Refusal::Wrong(reason) | Refusal::Unsupported { message: reason, .. }) =
                     refusal;
                 self.skip(id, schema, reason, bytes);
@@ -329,14 +330,15 @@ impl Run<'_> {
     }
 }
 
-/// The results of a node in order, those of lists included; `None` for one that is not there.
-fn flat(outputs: &[Arg]) -> Vec<Option<Recorded>> {
+/// Returns the results of a node in order, including those in lists; `None` stands for an undefined
+/// tensor.
+fn flatten(outputs: &[Arg]) -> Vec<Option<Recorded>> {
     let mut results = Vec::new();
     for output in outputs {
         match output {
             Arg::Tensor(given) => results.push(Some(given.clone())),
             Arg::Undefined => results.push(None),
-            Arg::List(list) => results.extend(flat(list)),
+            Arg::List(list) => results.extend(flatten(list)),
             _ => {}
         }
     }

@@ -1,72 +1,73 @@
-//! What became of a trace's nodes.
+//! The report of an import.
 
 use std::collections::BTreeMap;
 
-/// What an import found and what it made of it.
+/// The report of an import: the nodes of the trace, executed and skipped, and the synthesized data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// The version of the format, as the file says it.
+    /// The version of the format, as written in the file.
     pub schema: String,
-    /// All nodes of the file, labels and what ops call included.
+    /// The number of all nodes of the file, including labels and nodes below executed ops.
     pub nodes: usize,
-    /// The nodes that compute: those that are executed and those that are skipped.
+    /// The number of nodes that compute: the executed and the skipped ones.
     pub ops: usize,
-    /// Bytes of the tensors that those nodes take and give.
+    /// The number of bytes of the inputs and outputs of these nodes.
     pub bytes: u64,
-    /// Of those, bytes of the nodes that are skipped.
+    /// The number of bytes of the inputs and outputs of the skipped nodes.
     pub bytes_skipped: u64,
     /// The nodes that are not executed.
     pub skipped: Vec<Skipped>,
-    /// How many nodes are executed, by the name that the trace has for the op.
+    /// The number of executed nodes of each op, by PyTorch's name of the op.
     pub executed: BTreeMap<String, usize>,
-    /// Numbers that the trace lost, and for which a stand-in was taken.
+    /// The number of lost numbers that were substituted.
     pub missing_scalars: usize,
-    /// Tensors whose elements are not known: made up, or zero until something writes them.
+    /// The number of tensors with unknown elements: synthesized, or zero until an op writes them.
     pub made_up: usize,
-    /// Results that had to be copied because the trace has them lie otherwise than our op does.
+    /// The number of results that are copied because the recorded strides differ from those of
+    /// Millstream's op.
     pub relaid: usize,
 }
 
 /// A node that is not executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its id.
+    /// The node's id.
     pub node: u64,
-    /// The op, as the trace names it.
+    /// The op, by PyTorch's name.
     pub op: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Imported {
-    /// What a reader of results has to know: all that did not come from the trace and the files
-    /// beside it. Nothing for a trace that was whole.
-    pub fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
+    /// Returns one message for each kind of data that came neither from the trace nor from its
+    /// sidecar notes. A complete trace has none.
+    pub fn diagnostics(&self) -> Vec<String> {
+        let mut diagnostics = Vec::new();
         let many = |count: usize, one: &str, more: &str| match count {
             1 => format!("1 {one}"),
             _ => format!("{count} {more}"),
         };
         if self.missing_scalars > 0 {
             let count = many(self.missing_scalars, "number", "numbers");
-            remarks.push(format!("{count} that the trace lost: a stand-in was taken"));
+            diagnostics.push(format!("{count} that the trace lost: substituted"));
         }
         if !self.skipped.is_empty() {
             let count = many(self.skipped.len(), "node", "nodes");
-            remarks.push(format!("{count} of {} left out, which compute something", self.ops));
+            diagnostics.push(format!("{count} of {} skipped, though they compute", self.ops));
         }
         if self.made_up > 0 {
             let count = many(self.made_up, "tensor", "tensors");
-            remarks.push(format!("{count} without known elements: made up, or zero"));
+            diagnostics.push(format!("{count} with unknown elements: synthesized, or zero"));
         }
         if self.relaid > 0 {
             let count = many(self.relaid, "result", "results");
-            remarks.push(format!("{count} copied, to lie in memory as recorded"));
+            diagnostics.push(format!("{count} copied to get the recorded strides"));
         }
-        remarks
+        diagnostics
     }
 
-    /// How many nodes are executed.
+    /// Returns the number of executed nodes.
     pub fn executed(&self) -> usize {
         self.ops - self.skipped.len()
     }

@@ -1,5 +1,5 @@
-//! The schema of an op as PyTorch writes it: `aten::add.Tensor(Tensor self, Tensor other, *,
-//! Scalar alpha=1) -> Tensor`.
+//! Parses PyTorch's schemas of ops, such as `aten::add.Tensor(Tensor self, Tensor other, *, Scalar
+//! alpha=1) -> Tensor`.
 //!
 //! Source: <https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md>.
 
@@ -16,11 +16,11 @@ pub(crate) struct Signature {
 pub(crate) struct Param {
     pub(crate) name: String,
     pub(crate) ty: Ty,
-    /// As it is written.
+    /// The text of the default.
     pub(crate) default: Option<String>,
 }
 
-/// The type of a parameter, as far as it decides how a value is passed on.
+/// The type of a parameter, as far as it determines the conversion of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
     Tensor,
@@ -37,12 +37,12 @@ pub(crate) enum Ty {
     Str,
     DType,
     MemoryFormat,
-    /// Where a tensor lies, or what is not said in a trace.
+    /// A device, a layout, or an object whose value the trace does not record.
     Other,
 }
 
 impl Signature {
-    /// The name without namespace and overload.
+    /// Returns the name without namespace and overload.
     pub(crate) fn base(&self) -> &str {
         let name = self.name.split_once("::").map_or(&*self.name, |(_, name)| name);
         name.split_once('.').map_or(name, |(base, _)| base)
@@ -62,7 +62,7 @@ impl Signature {
     }
 }
 
-/// Where the bracket that is open at the start closes.
+/// Returns the offset of the bracket that closes the one before the text.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -78,7 +78,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The parts that commas separate, outside of brackets and texts.
+/// Splits a text at the commas outside of brackets and strings.
 fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut quoted, mut from, mut parts) = (0, false, 0, Vec::new());
     for (at, c) in text.char_indices() {
@@ -99,7 +99,7 @@ fn split(text: &str) -> Vec<&str> {
 
 fn param(text: &str) -> Option<Param> {
     let mut depth = 0;
-    // The name begins after the last space that no bracket holds.
+    // The name begins after the last space outside of brackets.
     let (mut name_from, mut default_from) = (None, None);
     for (at, c) in text.char_indices() {
         match c {
@@ -160,12 +160,14 @@ mod tests {
         );
         assert_eq!(names(&split)[0], ("self".to_owned(), Ty::Tensor, None));
         let pool = read(
-            "aten::p(Tensor self, int[2] k, int[2] stride=[], int[2] d=[1, 1], str a=\"x, y\") -> (Tensor, Tensor)",
+            "aten::p(Tensor self, int[2] k, int[2] stride=[], int[2] d=[1, 1], \
+             str a=\"x, y\") -> (Tensor, Tensor)",
         );
         assert_eq!(names(&pool)[2], ("stride".to_owned(), Ty::Ints, Some("[]".to_owned())));
         assert_eq!(names(&pool)[4], ("a".to_owned(), Ty::Str, Some("\"x, y\"".to_owned())));
         let index = read(
-            "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool[3]? m=None) -> Tensor(a!)",
+            "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, \
+             bool[3]? m=None) -> Tensor(a!)",
         );
         let types: Vec<Ty> = index.params.iter().map(|p| p.ty).collect();
         assert_eq!(types, [Ty::Tensor, Ty::Tensors, Ty::Tensor, Ty::Bools]);

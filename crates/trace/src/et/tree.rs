@@ -1,38 +1,39 @@
-//! Which nodes of a trace are executed, and in which order.
+//! Chooses the nodes of a trace to execute, and their order.
 //!
-//! Nodes are written when an op ends; their ids count when it begins, so the ids are the order. An
-//! op's children are what it called. Labels and composite ops, which only call others, are
-//! descended into; at everything else the descent stops. To execute the outermost ops instead would
-//! lose tensors that only inner ops give (the mean that batch_norm saves), to execute the innermost
-//! would miss what kernels do between the `empty` that they call.
+//! PyTorch writes a node when its op ends, but numbers it when the op begins, so the ids are the
+//! order of execution. The children of an op are the ops that it called. The search descends into
+//! labels and composite ops, which only call others, and stops at every other op. Executing the
+//! outermost ops instead would lose tensors that only inner ops return, such as the mean that
+//! batch_norm saves. Executing the innermost ops would lose the work of kernels that call `empty`.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::et::form::NodeForm;
+use crate::et::raw_form::NodeForm;
 
-/// Ops, with their overloads, that do nothing but call others: those that PyTorch 2.15 registers as
-/// `CompositeImplicitAutograd`, without a kernel of their own for the host. Made from its
-/// dispatcher's tables.
+/// Composite ops, with their overloads: the ops that PyTorch 2.15 registers as
+/// `CompositeImplicitAutograd`, without a kernel of their own for the CPU. Generated from the
+/// tables of PyTorch's dispatcher.
 const COMPOSITE: &str = include_str!("composite.txt");
 
-/// Composite ops of earlier releases.
-const COMPOSITE_ONCE: &[&str] = &["silu_backward"];
+/// Composite ops of earlier releases that are no longer composite.
+const FORMERLY_COMPOSITE: &[&str] = &["silu_backward"];
 
 fn composite() -> HashSet<&'static str> {
-    COMPOSITE.lines().chain(COMPOSITE_ONCE.iter().copied()).collect()
+    COMPOSITE.lines().chain(FORMERLY_COMPOSITE.iter().copied()).collect()
 }
 
 /// One step of a trace, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A label, such as those that bind names to tensors.
+    /// A label, by its index in the list of nodes. Some labels bind names to tensors.
     Label(usize),
     /// An op to execute, by its index in the list of nodes.
     Op(usize),
 }
 
-/// The steps of a trace whose nodes have these schemas. The nodes are sorted by id and their
-/// parents are known to come before them.
+/// Returns the steps of a trace. `nodes` are sorted by id, `schemas` are the schemas of the nodes,
+/// and `known` says whether an op can be executed. A node whose parent does not precede it counts
+/// as a root.
 pub(crate) fn steps(
     nodes: &[NodeForm<'_>],
     schemas: &[String],
@@ -56,7 +57,7 @@ pub(crate) fn steps(
     }
     let mut steps = Vec::new();
     for (k, schema) in schemas.iter().enumerate() {
-        // Whether some op around it stands for it.
+        // A node below an executed op is part of that op.
         called[k] = parent_of(k).is_some_and(|p| called[p] || !open[p]);
         if called[k] || helpers.contains(&nodes[k].thread()) {
             continue;
@@ -74,15 +75,15 @@ pub(crate) fn steps(
     steps
 }
 
-/// The threads on which gloo does the work of its collectives, step by step with the ops of
-/// PyTorch: all of that is part of a collective which stands in the trace itself. Such a thread has
-/// no label of the program's.
+/// Returns the threads on which gloo executes its collectives with ops of PyTorch. These ops are
+/// part of collectives that the trace records as nodes of other threads. A thread of gloo has ops
+/// but no label of the program.
 fn gloo_threads(nodes: &[NodeForm<'_>], schemas: &[String]) -> Vec<u64> {
     let name = |n: &NodeForm<'_>| n.name.as_deref().unwrap_or_default().to_owned();
     if !nodes.iter().any(|n| name(n).starts_with("gloo:")) {
         return Vec::new();
     }
-    // By thread, whether it has ops and whether it has labels.
+    // For each thread, whether it has ops and whether it has labels.
     let mut threads: HashMap<u64, (bool, bool)> = HashMap::new();
     for (node, schema) in nodes.iter().zip(schemas) {
         let name = name(node);

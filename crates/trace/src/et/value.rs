@@ -1,19 +1,19 @@
-//! The arguments and results of a node.
+//! Parses the arguments and results of a node.
 
 use millstream_types::{DType, Dims, Layout, TensorSpec};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::et::form::{NodeForm, ValuesForm};
+use crate::et::raw_form::{NodeForm, ValuesForm};
 
-/// What is wrong with a node.
-pub(crate) type Fault = String;
+/// The message of an error in a node.
+pub(crate) type ValueError = String;
 
-/// An argument or result as the trace says it.
+/// An argument or result as recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Arg {
     Tensor(Recorded),
-    /// A tensor that is not there.
+    /// An undefined tensor.
     Undefined,
     None,
     Int(i64),
@@ -21,25 +21,25 @@ pub(crate) enum Arg {
     Bool(bool),
     Str(String),
     List(Vec<Arg>),
-    /// A thing whose value the trace does not hold.
+    /// An object whose value the trace does not record.
     Opaque,
 }
 
-/// A tensor as the trace says it. The ids are addresses: they come back once what had them is gone.
+/// A tensor as recorded. The ids are addresses: PyTorch reuses them after a tensor is freed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) tensor: u64,
     pub(crate) storage: u64,
     pub(crate) dtype: DType,
     pub(crate) shape: Dims,
-    /// From schema 1.1.1 on.
+    /// Present since schema 1.1.1.
     pub(crate) strides: Option<Dims>,
     pub(crate) offset: usize,
     pub(crate) on_host: bool,
 }
 
 impl Recorded {
-    /// Dtype and shape, as messages name them.
+    /// Returns dtype and shape for messages.
     pub(crate) fn brief(&self) -> String {
         format!("{}{:?}", self.dtype, self.shape)
     }
@@ -52,8 +52,9 @@ impl Recorded {
         self.numel() as u64 * self.dtype.size() as u64
     }
 
-    /// The tensor with these strides, which lies in its storage from `base` on.
-    pub(crate) fn spec(&self, strides: &[usize], base: usize) -> Result<TensorSpec, Fault> {
+    /// Returns the spec of the tensor with these strides. `base` is the recorded offset of the
+    /// storage's first element.
+    pub(crate) fn spec(&self, strides: &[usize], base: usize) -> Result<TensorSpec, ValueError> {
         let offset = self.offset.checked_sub(base).ok_or_else(|| {
             format!("offset {} lies before the start of its storage at {base}", self.offset)
         })?;
@@ -62,7 +63,7 @@ impl Recorded {
     }
 }
 
-/// The dtype that PyTorch's C++ calls so.
+/// Returns the dtype of a C++ type name.
 fn dtype(name: &str) -> Option<DType> {
     Some(match name {
         "float" => DType::F32,
@@ -79,13 +80,13 @@ fn dtype(name: &str) -> Option<DType> {
     })
 }
 
-/// The inputs of a node.
-pub(crate) fn inputs(node: &NodeForm<'_>) -> Result<Vec<Arg>, Fault> {
+/// Parses the inputs of a node.
+pub(crate) fn inputs(node: &NodeForm<'_>) -> Result<Vec<Arg>, ValueError> {
     args("inputs", node.inputs, node.input_shapes, node.input_types)
 }
 
-/// The outputs of a node.
-pub(crate) fn outputs(node: &NodeForm<'_>) -> Result<Vec<Arg>, Fault> {
+/// Parses the outputs of a node.
+pub(crate) fn outputs(node: &NodeForm<'_>) -> Result<Vec<Arg>, ValueError> {
     args("outputs", node.outputs, node.output_shapes, node.output_types)
 }
 
@@ -94,8 +95,8 @@ fn args(
     values: Option<&RawValue>,
     shapes: Option<&RawValue>,
     types: Option<&RawValue>,
-) -> Result<Vec<Arg>, Fault> {
-    fn read<T: serde::de::DeserializeOwned>(what: &str, raw: &RawValue) -> Result<T, Fault> {
+) -> Result<Vec<Arg>, ValueError> {
+    fn read<T: serde::de::DeserializeOwned>(what: &str, raw: &RawValue) -> Result<T, ValueError> {
         serde_json::from_str(raw.get()).map_err(|e| {
             let message = e.to_string();
             let message = message.rsplit_once(" at line ").map_or(&*message, |(m, _)| m);
@@ -129,12 +130,12 @@ fn args(
     (0..count).map(one).collect()
 }
 
-/// The inside of `Word[..]` or `Word(..)`.
+/// Returns the text between the brackets of `Word[..]` or `Word(..)`.
 fn inside<'t>(ty: &'t str, word: &str, ends: (char, char)) -> Option<&'t str> {
     ty.strip_prefix(word)?.strip_prefix(ends.0)?.strip_suffix(ends.1)
 }
 
-/// The parts of a list that commas separate, outside of brackets.
+/// Splits a list at the commas outside of brackets.
 fn parts(list: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0i32, 0, Vec::new());
     for (at, c) in list.char_indices() {
@@ -159,7 +160,7 @@ fn arg(
     ty: &str,
     shape: Option<&Value>,
     strides: Option<&Value>,
-) -> Result<Arg, Fault> {
+) -> Result<Arg, ValueError> {
     if let Some(of) = inside(ty, "Tensor", ('(', ')')) {
         return match of.starts_with("nullptr") {
             true => Ok(Arg::Undefined),
@@ -197,7 +198,7 @@ fn arg(
     })
 }
 
-/// A number; what JSON has no form for is written as a text.
+/// Parses a number. Infinities and NaN, which JSON cannot write, are strings.
 fn number(value: &Value) -> Option<f64> {
     match value.as_str() {
         Some("inf" | "Infinity") => Some(f64::INFINITY),
@@ -208,8 +209,8 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-fn lengths(value: &Value, what: &str) -> Result<Dims, Fault> {
-    let wrong = || format!("impossible {what} {value}: expected a list of whole numbers");
+fn lengths(value: &Value, what: &str) -> Result<Dims, ValueError> {
+    let wrong = || format!("impossible {what} {value}: expected a list of integers");
     let length = |v: &Value| usize::try_from(v.as_u64()?).ok();
     let Value::Array(list) = value else { return Err(wrong()) };
     list.iter().map(|v| length(v).ok_or_else(wrong)).collect()
@@ -220,7 +221,7 @@ fn tensor(
     of: &str,
     shape: Option<&Value>,
     strides: Option<&Value>,
-) -> Result<Recorded, Fault> {
+) -> Result<Recorded, ValueError> {
     let broken = || {
         format!(
             "{value} is no tensor: expected [id, storage, offset, elements, bytes of one, device]"
@@ -257,7 +258,7 @@ fn tensor(
     Ok(Recorded { tensor, storage, dtype, shape, strides, offset, on_host })
 }
 
-/// All tensors of an argument, those of lists included.
+/// Collects all tensors of arguments, including those in lists.
 pub(crate) fn tensors<'a>(args: &'a [Arg], found: &mut Vec<&'a Recorded>) {
     for arg in args {
         match arg {
@@ -272,7 +273,7 @@ pub(crate) fn tensors<'a>(args: &'a [Arg], found: &mut Vec<&'a Recorded>) {
 mod tests {
     use super::*;
 
-    fn read(value: &str, ty: &str, shape: &str) -> Result<Arg, Fault> {
+    fn read(value: &str, ty: &str, shape: &str) -> Result<Arg, ValueError> {
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         arg(&json(value), ty, Some(&json(shape)), None)
     }
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be() {
+    fn invalid_values_are_refused() {
         for (value, ty, shape, part) in [
             (r#"[5,6,0,6,4,"cpu"]"#, "Tensor(float)", "[2,2]", "it has 4 elements, not 6"),
             (r#"[5,6,0,6,4,"cpu"]"#, "Tensor(float)", "[-2,3]", "impossible shape"),

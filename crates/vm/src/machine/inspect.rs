@@ -61,7 +61,7 @@ impl Machine {
             let state = self.shared.engine.points.stream(id);
             let completed = state.completed();
             let launched = state.launched().max(completed);
-            StreamProgress { stream: key.to_string(), given, launched, completed }
+            StreamProgress { stream: key.to_string(), submitted: given, launched, completed }
         };
         Ok(ids.into_iter().zip(loads).map(of).collect())
     }

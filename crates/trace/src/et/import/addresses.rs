@@ -1,17 +1,17 @@
-//! What an address stands for: a tensor that is known, another view of a storage that is known, a
-//! number that the trace lost, or a tensor that was there before.
+//! Resolves addresses. An address stands for a known tensor, another view of a known storage, a
+//! lost number, or a tensor that existed before the trace began.
 
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{AttrValue, Attrs, DType, Dims, TensorSpec};
 
 use super::{Import, Initial, Lowered, Refusal, StorageId, Tensor, Val, unsupported};
 use crate::data::Data;
-use crate::et::notes::Const;
+use crate::et::sidecar_notes::Const;
 use crate::et::value::Recorded;
 use crate::number::Number;
 
 impl Import<'_> {
-    /// The tensor that an argument stands for.
+    /// Returns the tensor that an argument stands for.
     pub(crate) fn resolve(&mut self, given: &Recorded, arg: usize) -> Lowered<Val> {
         if let Some(value) = self.notes.consts.get(&(self.node, arg)).cloned() {
             let data = match value {
@@ -21,14 +21,14 @@ impl Import<'_> {
                     Data::File(sidecar)
                 }
             };
-            return self.first_sight(given, data, true);
+            return self.define_external(given, data, true);
         }
         if let Some(val) = self.bound_to(given) {
             return Ok(val);
         }
         if self.is_lost_number(given) {
             let number = self.lost_number(arg)?;
-            return self.first_sight(given, Data::Fill(number), true);
+            return self.define_external(given, Data::Fill(number), true);
         }
         if let Some(view) = self.other_view(given)? {
             self.by_tensor.insert(given.tensor, view);
@@ -36,10 +36,10 @@ impl Import<'_> {
         }
         let data = self.made_up(given.dtype);
         self.report.made_up += 1;
-        self.first_sight(given, data, false)
+        self.define_external(given, data, false)
     }
 
-    /// The tensor that has this id, if it is as the trace says.
+    /// Returns the tensor bound to this id, if dtype, shape, strides and storage are as recorded.
     pub(super) fn bound_to(&self, given: &Recorded) -> Option<Val> {
         let val = *self.by_tensor.get(&given.tensor)?;
         let known = self.by_storage.get(&given.storage).copied();
@@ -47,7 +47,7 @@ impl Import<'_> {
         let tensor = &self.tensors[val.0];
         let (spec, base) = (&tensor.spec, self.storages[storage.0].base);
         let strides = given.strides.as_ref();
-        // Tensors without elements all have the same storage, which is none.
+        // PyTorch records the same null storage for all tensors without elements.
         let same = (tensor.storage == storage || spec.numel() == 0)
             && spec.dtype == given.dtype
             && spec.shape() == &*given.shape
@@ -56,8 +56,8 @@ impl Import<'_> {
         same.then_some(val)
     }
 
-    /// Whether this is a number of Python's that PyTorch wrapped: a tensor of the host's without
-    /// dimensions that nothing made. Numbers are wrapped as f64, i64 or bool.
+    /// Returns whether this is a Python number that PyTorch wrapped as a tensor: a host tensor of
+    /// no dimensions that no op returned. PyTorch wraps numbers as f64, i64 or bool.
     pub(crate) fn is_lost_number(&self, given: &Recorded) -> bool {
         given.on_host
             && given.shape.is_empty()
@@ -65,7 +65,7 @@ impl Import<'_> {
             && self.bound_to(given).is_none()
     }
 
-    /// The number that an argument of this node was, from consts.json or as the options say.
+    /// Returns the lost number of an argument of this node, from consts.json or from the options.
     pub(crate) fn lost_number(&mut self, arg: usize) -> Lowered<Number> {
         match self.notes.consts.get(&(self.node, arg)) {
             Some(Const::Number(number)) => Ok(*number),
@@ -78,7 +78,7 @@ impl Import<'_> {
                 let number = number.ok_or_else(|| {
                     Refusal::Wrong(format!(
                         "argument {arg} is a number that the trace lost: expected it in \
-                         consts.json, or a value to take for all such numbers"
+                         consts.json, or a substitute for all lost numbers"
                     ))
                 })?;
                 self.report.missing_scalars += 1;
@@ -87,9 +87,9 @@ impl Import<'_> {
         }
     }
 
-    /// The number that a fraction was, if the trace cut it short: six places are written after its
-    /// point.
-    pub(crate) fn fraction(&self, arg: usize) -> Option<f64> {
+    /// Returns the exact value of a fraction of consts.json. Traces record fractions with six
+    /// decimals.
+    pub(crate) fn exact_fraction(&self, arg: usize) -> Option<f64> {
         match self.notes.consts.get(&(self.node, arg))? {
             Const::Number(Number::Float(v)) => Some(*v),
             Const::Number(Number::Int(v)) => Some(*v as f64),
@@ -101,7 +101,8 @@ impl Import<'_> {
         matches!(self.notes.consts.get(&(self.node, arg)), Some(Const::Number(_)))
     }
 
-    /// Another view of a storage that is known: what was saved for later comes back under a new id.
+    /// Returns another view of a known storage. Tensors that autograd saved come back under new
+    /// ids.
     pub(super) fn other_view(&mut self, given: &Recorded) -> Lowered<Option<Val>> {
         let known = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
         let Some(&id) = known else { return Ok(None) };
@@ -127,13 +128,13 @@ impl Import<'_> {
         let root = storage.root;
         let bytes = storage.bytes;
         if spec.span_bytes() > bytes && !self.grow(id, spec.span_bytes()) {
-            // The address is another's now.
+            // The address now belongs to another storage.
             return Ok(None);
         }
         self.view(root, &spec).map(Some)
     }
 
-    /// A view of a tensor's storage.
+    /// Appends a call that returns a view of a tensor's storage.
     pub(crate) fn view(&mut self, of: Val, spec: &TensorSpec) -> Lowered<Val> {
         let ints = |dims: &[usize]| AttrValue::Ints(dims.iter().map(|&d| d as i64).collect());
         let mut attrs = Attrs::new();
@@ -144,16 +145,16 @@ impl Import<'_> {
         views.first().copied().ok_or_else(|| unsupported("as_strided gives no view"))
     }
 
-    /// Makes the storage of a tensor that was there from the start larger, now that more of it is
-    /// seen.
+    /// Grows a storage to the given size; returns whether it exists before the program. Storages
+    /// that ops of the program return have a fixed size.
     pub(super) fn grow(&mut self, storage: StorageId, bytes: usize) -> bool {
         let storage = &mut self.storages[storage.0];
         storage.bytes = storage.bytes.max(bytes);
         storage.initial.is_some()
     }
 
-    /// A tensor that was there before the trace began.
-    pub(super) fn first_sight(
+    /// Defines a tensor that existed before the trace began.
+    pub(super) fn define_external(
         &mut self,
         given: &Recorded,
         data: Data,
@@ -182,7 +183,7 @@ impl Import<'_> {
         val
     }
 
-    /// A number as a tensor of no dimensions.
+    /// Defines a tensor of no dimensions with this number.
     pub(crate) fn number(&mut self, number: Number, dtype: DType) -> Lowered<Val> {
         let spec = TensorSpec::contiguous(dtype, &[]).map_err(|e| e.to_string())?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
@@ -194,15 +195,15 @@ impl Import<'_> {
         self.by_storage.insert(given.storage, self.tensors[val.0].storage);
     }
 
-    /// Forgets the addresses of results that were not made.
-    pub(crate) fn forget(&mut self, results: &[Option<Recorded>]) {
+    /// Removes the bindings of the results of a skipped node.
+    pub(crate) fn unbind(&mut self, results: &[Option<Recorded>]) {
         for given in results.iter().flatten() {
             self.by_tensor.remove(&given.tensor);
             self.by_storage.remove(&given.storage);
         }
     }
 
-    /// Binds a result to its address, once it is what the trace says.
+    /// Checks a result against the recorded one and binds it to its address.
     pub(crate) fn bind_result(&mut self, number: usize, given: &Recorded, val: Val) -> Lowered<()> {
         let tensor = &self.tensors[val.0];
         let spec = &tensor.spec;
@@ -216,13 +217,13 @@ impl Import<'_> {
         let storage = tensor.storage;
         let is_root = self.storages[storage.0].root == val && tensor.last_use.is_none();
         let fresh = is_root && self.storages[storage.0].initial.is_none();
-        let laid = given
+        let differing = given
             .strides
             .clone()
             .filter(|strides| !same_steps(&given.shape, strides, tensor.spec.layout.strides()));
         let mut val = val;
-        if let Some(strides) = laid {
-            // A view that lies otherwise than PyTorch's was taken of something else.
+        if let Some(strides) = differing {
+            // Different strides of a view mean that its operand differs from PyTorch's.
             if !fresh {
                 return Err(Refusal::Wrong(format!(
                     "result {number} is {}, and the trace says strides {strides:?}",
@@ -245,7 +246,7 @@ impl Import<'_> {
     }
 }
 
-/// Whether two layouts take the same steps: strides of dimensions of length 1 do not matter.
+/// Returns whether two lists of strides are equivalent: those of dimensions of length 1 may differ.
 pub(crate) fn same_steps(shape: &[usize], a: &[usize], b: &[usize]) -> bool {
     shape.contains(&0)
         || (a.len() == b.len()

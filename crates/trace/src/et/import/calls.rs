@@ -1,4 +1,4 @@
-//! Calls of ops: inferred by their schemas, and what they make.
+//! Appends calls of ops; the schemas of the ops infer the results.
 
 use millstream_ops::{CallSpec, OutputSpec};
 use millstream_types::{Attrs, Dims, TensorSpec};
@@ -7,12 +7,12 @@ use super::{Import, Lowered, Refusal, Val, unsupported};
 use crate::program::{Action, Call, Results, StreamRef, ValueRef};
 
 impl Import<'_> {
-    /// Calls an op. The results are new tensors, views, or tensors changed in place.
+    /// Appends a call. The results are new tensors, views, or tensors changed in place.
     pub(crate) fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Vec<Val>> {
         self.emit(op, inputs, attrs, None, None)
     }
 
-    /// Calls an op and writes its results to tensors that exist, or says why that cannot be.
+    /// Appends a call that writes its results to existing tensors.
     pub(crate) fn call_into(
         &mut self,
         op: &str,
@@ -23,7 +23,7 @@ impl Import<'_> {
         self.emit(op, inputs, attrs, Some(targets), None).map(drop)
     }
 
-    /// Calls an op on a stream of its own.
+    /// Appends a call on a given stream.
     pub(crate) fn call_on(
         &mut self,
         stream: StreamRef,
@@ -34,8 +34,8 @@ impl Import<'_> {
         self.emit(op, inputs, attrs, None, Some(stream))
     }
 
-    /// The results that a call would have.
-    pub(crate) fn ask(
+    /// Infers accesses and results of a call.
+    pub(crate) fn infer(
         &self,
         op: &str,
         inputs: &[Val],
@@ -48,7 +48,10 @@ impl Import<'_> {
             other => Refusal::Wrong(other.to_string()),
         })?;
         let specs: Vec<TensorSpec> = inputs.iter().map(|v| self.spec(*v).clone()).collect();
-        let schema = self.ops().get(id).ok_or_else(|| unsupported("the op is not there"))?;
+        let schema = self
+            .ops()
+            .get(id)
+            .ok_or_else(|| unsupported(format!("the op '{op}' is not registered")))?;
         schema.check(CallSpec { inputs: &specs, attrs }).map_err(|e| Refusal::Wrong(e.to_string()))
     }
 
@@ -60,20 +63,20 @@ impl Import<'_> {
         into: Option<&[Val]>,
         stream: Option<StreamRef>,
     ) -> Lowered<Vec<Val>> {
-        let signature = self.ask(op, inputs, &attrs)?;
+        let signature = self.infer(op, inputs, &attrs)?;
         for &val in inputs.iter().chain(into.unwrap_or_default()) {
             self.used(val);
         }
-        let at = self.statements.len();
+        let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {
             if access.writes() {
                 let storage = self.tensors[input.0].storage;
-                self.storages[storage.0].last_write = at;
+                self.storages[storage.0].last_write = index;
             }
         }
         for target in into.unwrap_or_default() {
             let storage = self.tensors[target.0].storage;
-            self.storages[storage.0].last_write = at;
+            self.storages[storage.0].last_write = index;
         }
         let mut results = Vec::new();
         if let Some(targets) = into {
@@ -85,7 +88,7 @@ impl Import<'_> {
                     OutputSpec::Fresh(spec) => {
                         let val = self.make_storage(name, spec.clone(), None);
                         let storage = self.tensors[val.0].storage;
-                        self.storages[storage.0].last_write = at;
+                        self.storages[storage.0].last_write = index;
                         val
                     }
                     OutputSpec::View { of, layout } => {
@@ -111,7 +114,7 @@ impl Import<'_> {
         let named = if in_place { Vec::new() } else { refs(&results) };
         let call = Call {
             op: op.to_owned(),
-            op_place: self.place,
+            op_span: self.span,
             inputs: refs(inputs),
             results: match into {
                 Some(targets) => Results::Into(refs(targets)),
@@ -125,7 +128,8 @@ impl Import<'_> {
         Ok(results)
     }
 
-    /// A result whose size only its run will tell. The trace says one, which the run checks.
+    /// Defines a result whose shape depends on data. It has the recorded shape, which the run
+    /// checks.
     pub(super) fn bounded(
         &mut self,
         name: String,
@@ -150,7 +154,7 @@ impl Import<'_> {
         Ok(val)
     }
 
-    /// Makes the host wait for a tensor.
+    /// Appends a read, which makes the host wait for a tensor.
     pub(crate) fn read(&mut self, val: Val) {
         self.used(val);
         self.push(Action::Read(ValueRef(val.0 as u32)));

@@ -1,5 +1,5 @@
-//! The program as a whole: outputs kept from what is written later, tensors ended after their last
-//! use, and numbers for all of them.
+//! Finishes the program: copies outputs that are overwritten later, releases tensors after their
+//! last use, and renumbers all tensors.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use crate::et::report::Imported;
 use crate::program::{Action, Call, Output, Results, Statement, ValueRef};
 
 impl Import<'_> {
-    /// Keeps outputs from what is written later, ends tensors after their last use, and numbers
-    /// the tensors that are there from the start first.
+    /// Copies outputs that are overwritten later, releases tensors after their last use, and
+    /// renumbers tensors so that those that exist before the program come first.
     pub(crate) fn finish(mut self) -> Lowered<(Finished, Imported)> {
         let mut kept: Vec<(usize, Val, Val)> = Vec::new();
         for k in 0..self.bound.len() {
@@ -32,8 +32,8 @@ impl Import<'_> {
             self.initial.iter().enumerate().map(|(k, i)| (i.val, k)).collect();
         let mut order: Vec<Option<u32>> = vec![None; self.tensors.len()];
         let mut next = self.initial.len() as u32;
-        for (k, place) in order.iter_mut().enumerate() {
-            *place = Some(match initial_of.get(&Val(k)) {
+        for (k, number) in order.iter_mut().enumerate() {
+            *number = Some(match initial_of.get(&Val(k)) {
                 Some(&initial) => initial as u32,
                 None => {
                     next += 1;
@@ -43,9 +43,9 @@ impl Import<'_> {
         }
         let number = |val: Val| ValueRef(order[val.0].unwrap_or(u32::MAX));
 
-        // What ends after which statement.
+        // The tensors to release after each statement.
         let outputs: Vec<Val> = self.bound.iter().map(|b| b.val).collect();
-        let mut ends: HashMap<usize, Vec<ValueRef>> = HashMap::new();
+        let mut releases: HashMap<usize, Vec<ValueRef>> = HashMap::new();
         let made: HashMap<usize, usize> = made_by(&self.statements);
         for (k, tensor) in self.tensors.iter().enumerate() {
             let val = Val(k);
@@ -56,7 +56,7 @@ impl Import<'_> {
             let copied = kept.iter().filter(|(_, of, _)| *of == val).map(|(after, ..)| *after);
             let last = tensor.last_use.into_iter().chain(made.get(&k).copied());
             if let Some(last) = last.chain(copied).max() {
-                ends.entry(last).or_default().push(number(val));
+                releases.entry(last).or_default().push(number(val));
             }
         }
         let mut copies: HashMap<usize, Vec<(Val, Val)>> = HashMap::new();
@@ -68,26 +68,26 @@ impl Import<'_> {
         let count = self.statements.len();
         let source: Vec<Option<Statement>> =
             std::mem::take(&mut self.statements).into_iter().map(Some).chain([None]).collect();
-        for (at, statement) in source.into_iter().enumerate() {
-            for (of, copy) in copies.remove(&at).unwrap_or_default() {
-                let place = self.tensors[of.0].place;
+        for (index, statement) in source.into_iter().enumerate() {
+            for (of, copy) in copies.remove(&index).unwrap_or_default() {
+                let span = self.tensors[of.0].span;
                 let call = Call {
                     op: "copy".to_owned(),
-                    op_place: place,
+                    op_span: span,
                     inputs: vec![number(of)],
                     results: Results::New(vec![number(copy)]),
                     attrs: Attrs::new(),
                     stream: None,
                     priority: 0,
                 };
-                statements.push(Statement { place, action: Action::Call(Box::new(call)) });
+                statements.push(Statement { span, action: Action::Call(Box::new(call)) });
             }
             let Some(mut statement) = statement else { continue };
             renumber(&mut statement.action, &|v| number(Val(v.index())));
-            let place = statement.place;
+            let span = statement.span;
             statements.push(statement);
-            if let Some(ended) = ends.remove(&at).filter(|_| at < count) {
-                statements.push(Statement { place, action: Action::Release(ended) });
+            if let Some(released) = releases.remove(&index).filter(|_| index < count) {
+                statements.push(Statement { span, action: Action::Release(released) });
             }
         }
 
@@ -95,7 +95,7 @@ impl Import<'_> {
         for (k, tensor) in self.tensors.iter().enumerate() {
             values[number(Val(k)).index()] = Some(crate::program::Value {
                 name: tensor.name.clone(),
-                place: tensor.place,
+                span: tensor.span,
                 recorded: tensor.recorded.then(|| tensor.spec.clone()),
             });
         }
@@ -107,10 +107,10 @@ impl Import<'_> {
                 storage_bytes: self.storages[tensor.storage.0].bytes,
                 device: None,
                 data: initial.data.clone(),
-                site: Site { source: self.source.clone(), place: tensor.place },
+                site: Site { source: self.source.clone(), span: tensor.span },
             }
         });
-        // With nodes left out or numbers made up, results are not what was recorded.
+        // With skipped nodes or substituted numbers, the results differ from the recorded ones.
         let comparable = !self.options.structural
             || (self.report.skipped.is_empty() && self.report.missing_scalars == 0);
         let finished = Finished {
@@ -131,14 +131,14 @@ impl Import<'_> {
     }
 }
 
-/// By tensor the statement that makes it.
+/// Returns the statement that defines each tensor.
 fn made_by(statements: &[Statement]) -> HashMap<usize, usize> {
     let mut made = HashMap::new();
-    for (at, statement) in statements.iter().enumerate() {
+    for (index, statement) in statements.iter().enumerate() {
         let Action::Call(call) = &statement.action else { continue };
         let Results::New(results) = &call.results else { continue };
         for result in results {
-            made.entry(result.index()).or_insert(at);
+            made.entry(result.index()).or_insert(index);
         }
     }
     made

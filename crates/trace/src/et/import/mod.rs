@@ -1,9 +1,8 @@
-//! The program on its way from nodes to statements: which tensor an address stands for, and the
-//! calls that make it.
+//! Builds the program from nodes: resolves addresses to tensors, and appends statements.
 //!
-//! Addresses are reused, so nothing is looked up in the trace as a whole: each id stands for what
-//! it was last bound to in program order. Every call is inferred by its op's schema, and what the
-//! trace recorded is compared with that.
+//! PyTorch reuses addresses, so an id stands for the tensor that it was last bound to in program
+//! order. The schema of an op infers the results of every call, and the recorded results are
+//! compared with them.
 
 mod addresses;
 mod calls;
@@ -18,23 +17,23 @@ use millstream_types::{DType, Dims, TensorSpec};
 
 use crate::data::Data;
 use crate::et::EtOptions;
-use crate::et::notes::Notes;
 use crate::et::report::Imported;
-use crate::et::value::{Fault, Recorded};
+use crate::et::sidecar_notes::SidecarNotes;
+use crate::et::value::{Recorded, ValueError};
 use crate::program::{Action, Output, Statement};
-use crate::source::{Place, Source};
+use crate::source::{Source, Span};
 
 /// Why a node is not executed.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// Nothing here does what it does.
+    /// Millstream has no equivalent of the op.
     Unsupported { message: String, nearest: Option<String> },
-    /// The trace contradicts itself, or what its ops do.
+    /// The trace contradicts itself or the schema of an op.
     Wrong(String),
 }
 
-impl From<Fault> for Refusal {
-    fn from(message: Fault) -> Refusal {
+impl From<ValueError> for Refusal {
+    fn from(message: ValueError) -> Refusal {
         Refusal::Wrong(message)
     }
 }
@@ -45,11 +44,11 @@ pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
 
 pub(crate) type Lowered<T> = Result<T, Refusal>;
 
-/// A tensor of the program, by its number in order of making.
+/// A tensor of the program, numbered in the order of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Val(usize);
 
-/// A storage, by its number in order of making.
+/// A storage, numbered in the order of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct StorageId(usize);
 
@@ -57,42 +56,43 @@ struct Tensor {
     name: String,
     storage: StorageId,
     spec: TensorSpec,
-    place: Place,
-    /// The shape stands only in the trace; the run has to find the same.
+    span: Span,
+    /// Whether the shape depends on data and is that of the trace. The run must find the same.
     recorded: bool,
-    /// The statement that uses it last; none yet if nothing does.
+    /// The last statement that uses the tensor so far.
     last_use: Option<usize>,
 }
 
 struct Storage {
-    /// The tensor that was there first: views are taken of it.
+    /// The first tensor of the storage, which further views refer to.
     root: Val,
-    /// Where PyTorch's storage had the first element, which for us is at 0.
+    /// The recorded offset of the element that has offset 0 in the imported program.
     base: usize,
     dtype: DType,
     bytes: usize,
-    /// Its tensor among those that are there from the start.
+    /// The index in [`Import::initial`], if the storage exists before the program.
     initial: Option<usize>,
+    /// The last statement that writes the storage so far.
     last_write: usize,
 }
 
-/// A tensor that is there from the start.
+/// A tensor that exists before the program.
 struct Initial {
     val: Val,
     data: Data,
-    /// A number that only one call uses.
+    /// Whether a single call uses the tensor, which is released after it.
     constant: bool,
 }
 
-/// What was bound to a name for reading at the end.
+/// A tensor that a label binds to the name of an output.
 struct Bound {
     val: Val,
-    /// How many statements there were.
+    /// The number of statements before the label.
     after: usize,
     output: Output,
 }
 
-/// The parts of a program that are ready.
+/// The parts of the finished program.
 pub(crate) struct Finished {
     pub(crate) tensors: Vec<crate::program::Tensor>,
     pub(crate) values: Vec<crate::program::Value>,
@@ -102,7 +102,7 @@ pub(crate) struct Finished {
 
 pub(crate) struct Import<'a> {
     pub(crate) options: &'a EtOptions,
-    pub(crate) notes: Notes,
+    pub(crate) notes: SidecarNotes,
     pub(crate) report: Imported,
     source: Arc<Source>,
     statements: Vec<Statement>,
@@ -112,20 +112,22 @@ pub(crate) struct Import<'a> {
     by_storage: HashMap<u64, StorageId>,
     initial: Vec<Initial>,
     bound: Vec<Bound>,
-    /// The node at hand.
-    place: Place,
+    /// The span of the current node.
+    span: Span,
+    /// The id of the current node.
     node: u64,
-    /// The shapes of its results, for ops that find theirs only by running.
+    /// The recorded shapes of the node's results, for ops whose shapes depend on data.
     shapes: Vec<Dims>,
-    /// The process groups that the trace names.
+    /// The number of process groups that the trace lists.
     pub(crate) groups: usize,
+    /// The number of collectives so far.
     rounds: i64,
 }
 
 impl<'a> Import<'a> {
     pub(crate) fn new(
         options: &'a EtOptions,
-        notes: Notes,
+        notes: SidecarNotes,
         report: Imported,
         source: Arc<Source>,
     ) -> Import<'a> {
@@ -141,7 +143,7 @@ impl<'a> Import<'a> {
             by_storage: HashMap::new(),
             initial: Vec::new(),
             bound: Vec::new(),
-            place: Place::default(),
+            span: Span::default(),
             node: 0,
             shapes: Vec::new(),
             groups: 0,
@@ -149,7 +151,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// The number of the next collective, by which ranks know that they mean the same one.
+    /// Returns the round of the next collective. Ranks match their collectives by round.
     pub(crate) fn next_round(&mut self) -> i64 {
         self.rounds += 1;
         self.rounds - 1
@@ -159,9 +161,9 @@ impl<'a> Import<'a> {
         &self.options.ops
     }
 
-    /// Begins a node.
-    pub(crate) fn at(&mut self, node: u64, place: Place, results: &[Option<Recorded>]) {
-        (self.node, self.place) = (node, place);
+    /// Makes a node the current one.
+    pub(crate) fn begin_node(&mut self, node: u64, span: Span, results: &[Option<Recorded>]) {
+        (self.node, self.span) = (node, span);
         self.shapes = results.iter().flatten().map(|r| r.shape.clone()).collect();
     }
 
@@ -174,7 +176,7 @@ impl<'a> Import<'a> {
     }
 
     fn push(&mut self, action: Action) {
-        self.statements.push(Statement { place: self.place, action });
+        self.statements.push(Statement { span: self.span, action });
     }
 
     fn used(&mut self, val: Val) {
@@ -182,8 +184,8 @@ impl<'a> Import<'a> {
     }
 
     fn make(&mut self, name: String, storage: StorageId, spec: TensorSpec) -> Val {
-        let place = self.place;
-        let tensor = Tensor { name, storage, spec, place, recorded: false, last_use: None };
+        let span = self.span;
+        let tensor = Tensor { name, storage, spec, span, recorded: false, last_use: None };
         self.tensors.push(tensor);
         Val(self.tensors.len() - 1)
     }

@@ -1,4 +1,4 @@
-//! Inputs and outputs: tensors that the trace names, with their elements.
+//! Binds the names of inputs and outputs to tensors with their elements.
 
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{Attrs, DType, TensorSpec};
@@ -6,14 +6,19 @@ use millstream_types::{Attrs, DType, TensorSpec};
 use super::{Bound, Import, Lowered, Refusal, unsupported};
 use crate::data::Data;
 use crate::error::Site;
-use crate::et::value::{Fault, Recorded};
+use crate::et::value::{Recorded, ValueError};
 use crate::number::Number;
 use crate::program::Output;
 use crate::random::Distribution;
-use crate::sidecar::Sidecar;
+use crate::sidecar::{Sidecar, SidecarError};
+
+fn missing_elements(error: SidecarError) -> Refusal {
+    let hint = error.nearest.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
+    Refusal::Wrong(format!("{}{hint}", error.message))
+}
 
 impl Import<'_> {
-    /// An input that the trace names, with its elements.
+    /// Defines an input with its elements.
     pub(crate) fn bind_input(&mut self, name: &str, given: &Recorded) -> Lowered<()> {
         let data = match self.notes.tensor(name) {
             Ok(sidecar) => {
@@ -24,17 +29,13 @@ impl Import<'_> {
                 self.report.made_up += 1;
                 self.made_up(given.dtype)
             }
-            Err(fault) => {
-                let hint =
-                    fault.nearest.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
-                return Err(Refusal::Wrong(format!("{}{hint}", fault.message)));
-            }
+            Err(error) => return Err(missing_elements(error)),
         };
         let strides = given.strides.clone().map_or_else(|| contiguous_strides(&given.shape), Ok);
         let strides = strides.map_err(|e| e.to_string())?;
         let shared = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
         if let Some(&storage) = shared {
-            // Two names of one storage: the second's elements are copied to where they lie.
+            // A second input of one storage: its elements are copied into the storage.
             if self.storages[storage.0].dtype != given.dtype {
                 return Err(unsupported("two inputs of one storage have different dtypes"));
             }
@@ -54,11 +55,11 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// An output that the trace names, with the elements it has to have.
+    /// Defines an output with its expected elements.
     pub(crate) fn bind_output(&mut self, name: &str, given: &Recorded) -> Lowered<()> {
         let Some(val) = self.bound_to(given) else {
             if self.options.structural {
-                // What would have made it was left out.
+                // The node that returned the tensor was skipped.
                 return Ok(());
             }
             return Err(Refusal::Wrong(format!("nothing made the output {}", given.brief())));
@@ -69,11 +70,7 @@ impl Import<'_> {
                 Some(Data::File(sidecar))
             }
             Err(_) if self.options.structural => None,
-            Err(fault) => {
-                let hint =
-                    fault.nearest.map_or(String::new(), |n| format!("; did you mean '{n}'?"));
-                return Err(Refusal::Wrong(format!("{}{hint}", fault.message)));
-            }
+            Err(error) => return Err(missing_elements(error)),
         };
         let output = Output {
             name: name.to_owned(),
@@ -89,10 +86,14 @@ impl Import<'_> {
     }
 
     pub(super) fn site(&self) -> Site {
-        Site { source: self.source.clone(), place: self.place }
+        Site { source: self.source.clone(), span: self.span }
     }
 
-    pub(super) fn check_sidecar(&self, sidecar: &Sidecar, given: &Recorded) -> Result<(), Fault> {
+    pub(super) fn check_sidecar(
+        &self,
+        sidecar: &Sidecar,
+        given: &Recorded,
+    ) -> Result<(), ValueError> {
         if (sidecar.dtype(), sidecar.shape()) == (given.dtype, &*given.shape) {
             return Ok(());
         }
@@ -100,7 +101,7 @@ impl Import<'_> {
         Err(format!("the elements beside the trace are {kept}, the tensor is {}", given.brief()))
     }
 
-    /// Elements for a tensor that nothing is known of.
+    /// Returns synthetic elements for a tensor with unknown ones.
     pub(super) fn made_up(&self, dtype: DType) -> Data {
         match dtype.is_float() && !self.notes.bound {
             true => Data::Random {

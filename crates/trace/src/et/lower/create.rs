@@ -1,4 +1,4 @@
-//! Tensors from nothing, under PyTorch's many names.
+//! Lowers the ops that create tensors, which have many names in PyTorch.
 
 use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs, DType};
@@ -8,7 +8,7 @@ use crate::et::args::Given;
 use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::Recorded;
 
-/// Tensors from nothing.
+/// Lowers a creation op to `full`.
 pub(super) fn create(import: &mut Import<'_>, base: &str, given: &Given<'_>) -> Lowered<Made> {
     let like = base.ends_with("_like") || base.starts_with("new_");
     let of = match like {
@@ -62,6 +62,7 @@ pub(super) fn create(import: &mut Import<'_>, base: &str, given: &Given<'_>) -> 
     Ok(made.into_iter().map(Some).collect())
 }
 
+/// Lowers `arange`, with and without `out`.
 pub(super) fn arange(
     import: &mut Import<'_>,
     given: &Given<'_>,
@@ -85,8 +86,8 @@ pub(super) fn arange(
     let target = given.tensor(import, "out")?;
     attrs.set("dtype", import.spec(target).dtype);
     let made = import.call("arange", &[], attrs)?;
-    let there = import.spec(target).shape();
-    let fits = results.iter().flatten().next().is_some_and(|r| &*r.shape == there);
+    let target_shape = import.spec(target).shape();
+    let fits = results.iter().flatten().next().is_some_and(|r| &*r.shape == target_shape);
     if !fits {
         return Ok(made.into_iter().map(Some).collect());
     }

@@ -1,5 +1,5 @@
-//! PyTorch's ops as ours. Most are the op of the same name, their arguments named as in PyTorch's
-//! schema; this file holds those that are not.
+//! Lowers PyTorch's ops to calls of Millstream's ops. Most become the op of the same name, with
+//! arguments named as in PyTorch's schema. This module handles the exceptions.
 
 mod create;
 mod special;
@@ -7,7 +7,7 @@ mod special;
 use millstream_ops::{OpRegistry, OutputSpec};
 use millstream_types::Attrs;
 
-use crate::et::args::{self, Given, Taken};
+use crate::et::args::{self, Converted, Given};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::create::{arange, create};
@@ -18,7 +18,7 @@ use crate::et::lower::special::{
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
 
-/// Ops whose results no one can compute again.
+/// Random ops, whose results cannot be computed again.
 const RANDOM: &[&str] = &[
     "bernoulli",
     "bernoulli_",
@@ -42,7 +42,7 @@ const RANDOM: &[&str] = &[
     "_fused_dropout",
 ];
 
-/// Ops under another name, with PyTorch's name on the left.
+/// Ops with another name in Millstream; PyTorch's name is on the left.
 const RENAMED: &[(&str, &str)] = &[
     ("mm", "matmul"),
     ("bmm", "matmul"),
@@ -59,7 +59,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("_convolution", "convolution"),
 ];
 
-/// In-place ops that change only how a tensor lies: the view that they make of it.
+/// In-place ops that change only the layout of a tensor, with the op that returns the same view.
 const RELAYING: &[(&str, &str)] = &[
     ("as_strided_", "as_strided"),
     ("squeeze_", "squeeze"),
@@ -68,18 +68,18 @@ const RELAYING: &[(&str, &str)] = &[
     ("unsqueeze_", "unsqueeze"),
 ];
 
-/// Ops that are executed by doing nothing: `record_stream` asks for what memory here keeps by
-/// itself, the others for where a tensor lies.
+/// Ops that need no call. Millstream tracks last uses on all streams, so `record_stream` has no
+/// effect; the others query or set properties that no element depends on.
 const NOTHING: &[&str] =
     &["record_stream", "is_pinned", "_version", "set_data", "_has_same_storage_numel"];
 
-/// Whether an op is one that can be executed.
+/// Returns whether Millstream has an op of this name.
 pub(crate) fn knows(ops: &OpRegistry, name: &str) -> bool {
     let Some(bare) = name.strip_prefix("aten::") else { return ops.id(name).is_ok() };
     ops.id(bare.split('.').next().unwrap_or(bare)).is_ok()
 }
 
-/// Executes a node and binds its results.
+/// Lowers a node and binds its results.
 pub(crate) fn node(
     import: &mut Import<'_>,
     signature: &Signature,
@@ -93,7 +93,7 @@ pub(crate) fn node(
             signature.params.len()
         )));
     }
-    let given = Given { signature, args: args.into() }.in_full(import);
+    let given = Given { signature, args: args.into() }.with_exact_fractions(import);
     let made = lower(import, &given, results)?;
     if made.len() != results.len() {
         return Err(Refusal::Wrong(format!(
@@ -184,30 +184,30 @@ fn lower(
     }
 }
 
-/// The op of this name, with the node's arguments.
+/// Calls the op of this name with the node's arguments.
 fn same(
     import: &mut Import<'_>,
     op: &str,
     given: &Given<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
-    let taken = args::take(import, op, given, &[], results)?;
-    call(import, op, taken)
+    let converted = args::convert(import, op, given, &[], results)?;
+    call(import, op, converted)
 }
 
-fn call(import: &mut Import<'_>, op: &str, taken: Taken) -> Lowered<Made> {
-    let mask = taken.attrs.ints("output_mask").map_err(|e| Refusal::Wrong(e.to_string()))?;
-    let mut made = import.call(op, &taken.inputs, taken.attrs)?.into_iter().map(Some);
+fn call(import: &mut Import<'_>, op: &str, converted: Converted) -> Lowered<Made> {
+    let mask = converted.attrs.ints("output_mask").map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let mut made = import.call(op, &converted.inputs, converted.attrs)?.into_iter().map(Some);
     Ok(match mask {
         None => made.collect(),
-        // What was not asked for is not there.
+        // The op returns only the results that the mask requests.
         Some(mask) => {
             mask.into_iter().map(|m| if m == 0 { None } else { made.next().flatten() }).collect()
         }
     })
 }
 
-/// The parameters that results are written to.
+/// Returns the parameters that results are written to.
 fn out_params(given: &Given<'_>) -> Vec<String> {
     let overload = given.signature.name.rsplit_once('.').map_or("", |(_, o)| o);
     if !(overload.ends_with("out") || overload == "grad_input") {
@@ -217,7 +217,7 @@ fn out_params(given: &Given<'_>) -> Vec<String> {
     names.filter(|n| n.starts_with("out") || *n == "grad_input").cloned().collect()
 }
 
-/// An op that writes its result to a tensor that is given.
+/// Lowers an op that writes its result to an existing tensor.
 fn out_variant(
     import: &mut Import<'_>,
     op: &str,
@@ -226,30 +226,30 @@ fn out_variant(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let [out] = outs else { return Err(unsupported("it writes several results")) };
-    let taken = args::take(import, op, given, &[out.as_str()], results)?;
+    let converted = args::convert(import, op, given, &[out.as_str()], results)?;
     let target = given.tensor(import, out)?;
-    let answer = import.ask(op, &taken.inputs, &taken.attrs)?;
-    let [OutputSpec::Fresh(spec)] = answer.outputs.as_slice() else {
+    let inferred = import.infer(op, &converted.inputs, &converted.attrs)?;
+    let [OutputSpec::Fresh(spec)] = inferred.outputs.as_slice() else {
         return Err(unsupported("its result cannot be written to a tensor"));
     };
-    let there = import.spec(target).clone();
-    if there.shape() != spec.shape() && there.numel() == 0 {
-        // An empty tensor is made as large as it has to be.
-        return call(import, op, taken);
+    let target_spec = import.spec(target).clone();
+    if target_spec.shape() != spec.shape() && target_spec.numel() == 0 {
+        // PyTorch resizes an empty target.
+        return call(import, op, converted);
     }
-    let apart = taken.inputs.iter().all(|input| !import.same_storage(*input, target));
-    let fits = there.dtype == spec.dtype && there.shape() == spec.shape();
-    if apart && fits && !there.layout.may_overlap_itself() {
-        import.call_into(op, &taken.inputs, taken.attrs, &[target])?;
+    let separate = converted.inputs.iter().all(|input| !import.same_storage(*input, target));
+    let fits = target_spec.dtype == spec.dtype && target_spec.shape() == spec.shape();
+    if separate && fits && !target_spec.layout.may_overlap_itself() {
+        import.call_into(op, &converted.inputs, converted.attrs, &[target])?;
         return Ok(vec![Some(target)]);
     }
-    let made = import.call(op, &taken.inputs, taken.attrs)?;
+    let made = import.call(op, &converted.inputs, converted.attrs)?;
     let inputs: Vec<Val> = [target].into_iter().chain(made).collect();
     import.call("copy_", &inputs, Attrs::new())?;
     Ok(vec![Some(target)])
 }
 
-/// Ops over lists of tensors, one call for each.
+/// Lowers an op over lists of tensors to one call per tensor.
 fn foreach(import: &mut Import<'_>, name: &str, given: &Given<'_>) -> Lowered<Made> {
     let renamed = [("norm", "linalg_vector_norm")];
     let op = renamed.iter().find(|(n, _)| *n == name).map_or(name, |(_, op)| *op);
@@ -273,7 +273,7 @@ fn foreach(import: &mut Import<'_>, name: &str, given: &Given<'_>) -> Lowered<Ma
             Ty::Scalars => Ty::Scalar,
             other => other,
         };
-        // The names of one tensor's parameters, where a list's are others.
+        // Parameters of the op over one tensor have other names.
         let renamed = match (name, param.name.as_str()) {
             (_, "scalars")
             | ("add_" | "add" | "sub_" | "sub" | "mul_" | "mul" | "div_" | "div", "scalar") => {
@@ -298,6 +298,6 @@ fn foreach(import: &mut Import<'_>, name: &str, given: &Given<'_>) -> Lowered<Ma
         let of_one = Given { signature: &signature, args: one.into() };
         made.extend(same(import, op, &of_one, &[])?);
     }
-    // What is changed in place is no result.
+    // In-place variants return nothing.
     Ok(if name.ends_with('_') { Vec::new() } else { made })
 }

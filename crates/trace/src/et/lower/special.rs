@@ -1,13 +1,14 @@
-//! Ops whose arguments are not those of ours.
+//! Lowers ops whose arguments differ from those of Millstream's ops.
 
 use millstream_types::{AttrValue, Attrs};
 
 use super::{Made, call};
-use crate::et::args::{self, Given, Taken};
+use crate::et::args::{self, Converted, Given};
 use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
 
+/// Lowers `_to_copy` to `cast` or `clone`.
 pub(super) fn to_copy(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> {
     let val = given.tensor(import, "self")?;
     let mut attrs = Attrs::new();
@@ -25,6 +26,7 @@ pub(super) fn to_copy(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Mad
     Ok(made.into_iter().map(Some).collect())
 }
 
+/// Lowers `fill_` and `zero_`.
 pub(super) fn fill(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> {
     let target = given.tensor(import, "self")?;
     let value = match given.get("value") {
@@ -45,7 +47,8 @@ pub(super) fn fill(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> 
     Ok(vec![Some(target)])
 }
 
-/// Ours takes the values before the indices, of which there may be any number.
+/// Lowers `index_put`. Millstream's op takes the values before the indices, because the number of
+/// indices varies.
 pub(super) fn index_put(
     import: &mut Import<'_>,
     given: &Given<'_>,
@@ -53,13 +56,13 @@ pub(super) fn index_put(
 ) -> Lowered<Made> {
     let base = given.signature.base();
     let op = if base == "index_put" { "index_put" } else { "index_put_" };
-    let mut taken = args::take(import, op, given, &["values"], results)?;
+    let mut converted = args::convert(import, op, given, &["values"], results)?;
     let values = given.tensor(import, "values")?;
-    taken.inputs.insert(1.min(taken.inputs.len()), values);
-    call(import, op, taken)
+    converted.inputs.insert(1.min(converted.inputs.len()), values);
+    call(import, op, converted)
 }
 
-/// Every element that an index picks becomes the value.
+/// Lowers `index_fill_` to `index_put_`.
 pub(super) fn index_fill(
     import: &mut Import<'_>,
     given: &Given<'_>,
@@ -81,7 +84,7 @@ pub(super) fn index_fill(
     Ok(made.into_iter().map(Some).collect())
 }
 
-/// A number of the arguments as a tensor, of the dtype of the result.
+/// Returns a number among the arguments as a tensor with the dtype of the result.
 fn scalar(
     import: &mut Import<'_>,
     given: &Given<'_>,
@@ -98,7 +101,7 @@ fn scalar(
     import.number(number, dtype)
 }
 
-/// `other - alpha * self`.
+/// Lowers `rsub`, which is `other - alpha * self`.
 pub(super) fn reversed_sub(
     import: &mut Import<'_>,
     given: &Given<'_>,
@@ -117,6 +120,7 @@ pub(super) fn reversed_sub(
     Ok(made.into_iter().map(Some).collect())
 }
 
+/// Lowers `floor_divide` to `div`.
 pub(super) fn floor_divide(
     import: &mut Import<'_>,
     base: &str,
@@ -124,12 +128,12 @@ pub(super) fn floor_divide(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let op = if base.ends_with('_') { "div_" } else { "div" };
-    let mut taken = args::take(import, op, given, &[], results)?;
-    taken.attrs.set("rounding_mode", "floor");
-    call(import, op, taken)
+    let mut converted = args::convert(import, op, given, &[], results)?;
+    converted.attrs.set("rounding_mode", "floor");
+    call(import, op, converted)
 }
 
-/// An op of a number and a tensor.
+/// Lowers an op whose first operand is a number.
 pub(super) fn scalar_first(import: &mut Import<'_>, op: &str, given: &Given<'_>) -> Lowered<Made> {
     let first = scalar(import, given, "self", &[])?;
     let name = if op == "pow" { "exponent" } else { "other" };
@@ -138,7 +142,8 @@ pub(super) fn scalar_first(import: &mut Import<'_>, op: &str, given: &Given<'_>)
     Ok(made.into_iter().map(Some).collect())
 }
 
-/// cuDNN's batch norm: PyTorch's under other names, and a fourth result that only cuDNN can read.
+/// Lowers cuDNN's batch norm to `native_batch_norm`. The fourth result is a reserve buffer that
+/// only cuDNN reads; it becomes a tensor of zeros.
 pub(super) fn cudnn_batch_norm(
     import: &mut Import<'_>,
     given: &Given<'_>,
@@ -146,13 +151,13 @@ pub(super) fn cudnn_batch_norm(
 ) -> Lowered<Made> {
     let without = ["exponential_average_factor", "epsilon"];
     let op = "native_batch_norm";
-    let mut taken = args::take(import, op, given, &without, results)?;
+    let mut converted = args::convert(import, op, given, &without, results)?;
     for (theirs, ours) in [("exponential_average_factor", "momentum"), ("epsilon", "eps")] {
         if let Some(value) = given.scalar(theirs)? {
-            taken.attrs.set(ours, value);
+            converted.attrs.set(ours, value);
         }
     }
-    let mut made = call(import, op, taken)?;
+    let mut made = call(import, op, converted)?;
     if let Some(Some(reserve)) = results.get(3) {
         let shape: Vec<i64> = reserve.shape.iter().map(|&d| d as i64).collect();
         let mut attrs = Attrs::new();
@@ -164,36 +169,38 @@ pub(super) fn cudnn_batch_norm(
     Ok(made)
 }
 
+/// Lowers the gradient of cuDNN's batch norm to `native_batch_norm_backward`.
 pub(super) fn cudnn_batch_norm_backward(
     import: &mut Import<'_>,
     given: &Given<'_>,
 ) -> Lowered<Made> {
-    let mut taken = Taken::default();
+    let mut converted = Converted::default();
     let mut absent = Vec::new();
     let order =
         ["grad_output", "input", "weight", "running_mean", "running_var", "save_mean", "save_var"];
     for (k, name) in order.into_iter().enumerate() {
         match given.get(name) {
             None | Some((_, Arg::Undefined)) => absent.push(k as i64),
-            Some(_) => taken.inputs.push(given.tensor(import, name)?),
+            Some(_) => converted.inputs.push(given.tensor(import, name)?),
         }
     }
     if !absent.is_empty() {
-        taken.attrs.set("absent", absent);
+        converted.attrs.set("absent", absent);
     }
-    taken.attrs.set("train", true);
+    converted.attrs.set("train", true);
     if let Some(eps) = given.scalar("epsilon")? {
-        taken.attrs.set("eps", eps);
+        converted.attrs.set("eps", eps);
     }
-    taken.attrs.set("output_mask", vec![1i64, 1, 1]);
-    call(import, "native_batch_norm_backward", taken)
+    converted.attrs.set("output_mask", vec![1i64, 1, 1]);
+    call(import, "native_batch_norm_backward", converted)
 }
 
-/// A convolution of one library's, without what only others need.
+/// Lowers a library's convolution to `convolution` with the attributes that the library's op lacks.
 pub(super) fn plain_convolution(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> {
-    let mut taken = args::take(import, "convolution", given, &[], &[])?;
-    taken.attrs.set("transposed", false);
-    let places = taken.inputs.get(1).map_or(0, |w| import.spec(*w).shape().len()).saturating_sub(2);
-    taken.attrs.set("output_padding", vec![0i64; places]);
-    call(import, "convolution", taken)
+    let mut converted = args::convert(import, "convolution", given, &[], &[])?;
+    converted.attrs.set("transposed", false);
+    let dims =
+        converted.inputs.get(1).map_or(0, |w| import.spec(*w).shape().len()).saturating_sub(2);
+    converted.attrs.set("output_padding", vec![0i64; dims]);
+    call(import, "convolution", converted)
 }

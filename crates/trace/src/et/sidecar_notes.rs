@@ -1,6 +1,6 @@
-//! The files that may lie beside a trace: which tensors are inputs and outputs (`bindings.json`),
-//! numbers that the trace lost (`consts.json`), how near results have to be (`meta.json`), and the
-//! tensors' elements (`tensors.safetensors`).
+//! Reads the sidecar notes of an execution trace, the optional files next to it: the tensors that
+//! are inputs and outputs (`bindings.json`), lost numbers (`consts.json`), the tolerance of results
+//! (`meta.json`), and the elements of tensors (`tensors.safetensors`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,18 +13,18 @@ use serde::de::DeserializeOwned;
 use crate::compare::Tolerance;
 use crate::error::{Result, TraceError};
 use crate::number::Number;
-use crate::sidecar::{Fault, Sidecar, Sidecars, reason};
+use crate::sidecar::{Sidecar, SidecarError, Sidecars, reason};
 
-/// The file of the tensors' elements.
+/// The file with the elements of tensors.
 const TENSORS: &str = "tensors.safetensors";
 const BINDINGS: &str = "bindings.json";
 const CONSTS: &str = "consts.json";
 const META: &str = "meta.json";
 
-/// The names of all files that belong to a trace beside it.
-pub(crate) const BESIDE: &[&str] = &[TENSORS, BINDINGS, CONSTS, META];
+/// The names of all files that belong to a trace.
+pub(crate) const FILES: &[&str] = &[TENSORS, BINDINGS, CONSTS, META];
 
-/// The most bytes that are read of a note.
+/// The maximum size of a file in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ struct ToleranceForm {
     atol: Option<f64>,
 }
 
-/// A value that the trace lost.
+/// A value that the trace does not record.
 #[derive(Clone, Debug)]
 pub(crate) enum Const {
     Number(Number),
@@ -62,19 +62,19 @@ pub(crate) enum Const {
     Tensor(Sidecar),
 }
 
-/// What lies beside a trace.
-pub(crate) struct Notes {
+/// The sidecar notes of a trace.
+pub(crate) struct SidecarNotes {
     sidecars: Sidecars,
-    /// Whether there are bindings at all.
+    /// Whether `bindings.json` exists.
     pub(crate) bound: bool,
-    /// By node, the tensor's shape.
+    /// For each node the name, and the id and shape of the tensor.
     bindings: BTreeMap<u64, (String, u64, Vec<usize>)>,
     pub(crate) consts: HashMap<(u64, usize), Const>,
     pub(crate) name: Option<String>,
     pub(crate) tolerance: Tolerance,
 }
 
-/// The file of this name; `None` if there is none.
+/// Reads the file of this name; returns `None` if it does not exist.
 fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
     let path = folder.join(name);
     let shown = path.display().to_string();
@@ -106,10 +106,10 @@ fn number(value: &serde_json::Value) -> Option<Number> {
     })
 }
 
-impl Notes {
-    /// Reads what there is. Without a folder there is nothing.
-    pub(crate) fn read(folder: Option<&Path>) -> Result<Notes> {
-        let mut notes = Notes {
+impl SidecarNotes {
+    /// Reads the files that exist. Without a folder there are none.
+    pub(crate) fn read(folder: Option<&Path>) -> Result<SidecarNotes> {
+        let mut notes = SidecarNotes {
             sidecars: Sidecars::new(folder),
             bound: false,
             bindings: BTreeMap::new(),
@@ -130,12 +130,12 @@ impl Notes {
                 }
             }
         }
-        for (number_of, lost) in
+        for (index, lost) in
             read::<Vec<ConstForm>>(folder, CONSTS)?.unwrap_or_default().into_iter().enumerate()
         {
             let file = folder.join(CONSTS).display().to_string();
-            let at = format!("entry {number_of}, node {} argument {}", lost.node, lost.arg);
-            let broken = |why: &str| TraceError::of_file(file.clone(), format!("{at}: {why}"));
+            let entry = format!("entry {index}, node {} argument {}", lost.node, lost.arg);
+            let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
             let value = match (&lost.scalar, &lost.tensor) {
                 (Some(value), None) => {
                     Const::Number(number(value).ok_or_else(|| broken("no number"))?)
@@ -157,18 +157,18 @@ impl Notes {
         Ok(notes)
     }
 
-    /// The elements of a tensor that is kept beside the trace.
-    pub(crate) fn tensor(&mut self, key: &str) -> Result<Sidecar, Fault> {
+    /// Returns the elements of a tensor of `tensors.safetensors`.
+    pub(crate) fn tensor(&mut self, key: &str) -> Result<Sidecar, SidecarError> {
         self.sidecars.find(TENSORS, key)
     }
 
-    /// Takes the binding of a node out: its name, the tensor's id and shape.
+    /// Removes the binding of a node; returns the name, and the id and shape of the tensor.
     pub(crate) fn take_binding(&mut self, node: u64) -> Option<(String, u64, Vec<usize>)> {
         self.bindings.remove(&node)
     }
 
-    /// A binding that no node has asked for.
-    pub(crate) fn left_over(&self) -> Option<(&str, u64)> {
+    /// Returns a binding whose node the import did not find.
+    pub(crate) fn unused_binding(&self) -> Option<(&str, u64)> {
         self.bindings.iter().next().map(|(node, (name, ..))| (name.as_str(), *node))
     }
 }

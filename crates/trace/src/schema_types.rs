@@ -1,7 +1,7 @@
-//! The values that forms are made of: how each reads in the JSON Schema.
+//! Marker types for the fields of forms, with their JSON Schemas.
 //!
-//! These types hold nothing. A form says `At<'a, DTypeName>`, and the code that reads the field
-//! asks for a dtype there.
+//! These types hold no data. A form has a field of type `Raw<'a, DTypeName>`; the reader of the
+//! field parses the dtype.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use millstream_types::{DType, StreamMode, StreamType};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::json::At;
+use crate::json::Raw;
 
-impl<T: JsonSchema> JsonSchema for At<'_, T> {
+impl<T: JsonSchema> JsonSchema for Raw<'_, T> {
     fn inline_schema() -> bool {
         T::inline_schema()
     }
@@ -26,7 +26,7 @@ impl<T: JsonSchema> JsonSchema for At<'_, T> {
     }
 }
 
-/// Objects of the form `T`, by name.
+/// An object whose values have the form `T` and whose keys are names.
 pub(crate) struct Map<T>(PhantomData<T>);
 
 impl<T: JsonSchema> JsonSchema for Map<T> {
@@ -45,7 +45,7 @@ impl<T: JsonSchema> JsonSchema for Map<T> {
     }
 }
 
-macro_rules! words {
+macro_rules! schema_types {
     ($($(#[$doc:meta])* $name:ident, $inline:literal, $generator:pat => $schema:expr;)*) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
@@ -64,8 +64,8 @@ macro_rules! words {
     )*};
 }
 
-words! {
-    /// The version of the format.
+schema_types! {
+    /// A version of the format.
     Version, true, _ => json_schema!({ "const": 1 });
     /// The value `true`.
     True, true, _ => json_schema!({ "const": true });
@@ -76,19 +76,19 @@ words! {
         let name = generator.subschema_for::<Name>();
         json_schema!({ "anyOf": [name.clone(), { "type": "array", "items": name }] })
     };
-    /// A dtype's name.
+    /// The name of a dtype.
     DTypeName, false, _ => {
         json_schema!({ "type": "string", "enum": DType::ALL.map(DType::name) })
     };
-    /// A device's name.
+    /// The name of a device.
     DeviceName, false, _ => {
         json_schema!({ "type": "string", "pattern": "^[a-z0-9_-]+(:[0-9]+)?$" })
     };
-    /// A stream type's name.
+    /// The name of a stream type.
     StreamTypeName, false, _ => {
         json_schema!({ "type": "string", "enum": StreamType::ALL.map(StreamType::name) })
     };
-    /// A stream mode's name.
+    /// The name of a stream mode.
     ModeName, false, _ => {
         json_schema!({ "type": "string", "enum": MODES.map(StreamMode::name) })
     };
@@ -103,7 +103,7 @@ words! {
         let nested = generator.subschema_for::<Values>();
         json_schema!({ "anyOf": [scalar, { "type": "array", "items": nested }] })
     };
-    /// Arguments of an op, by name.
+    /// The attributes of an op, by name.
     Attributes, false, _ => json_schema!({
         "type": "object",
         "additionalProperties": { "anyOf": [

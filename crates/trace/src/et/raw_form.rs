@@ -1,4 +1,4 @@
-//! The file as PyTorch writes it, in all spellings of schemas 1.0.1 to 1.1.1.
+//! The raw form of an execution trace, in all variants of schemas 1.0.1 to 1.1.1.
 //!
 //! Source: PyTorch's `ExecutionTraceObserver`,
 //! <https://github.com/pytorch/pytorch/blob/main/torch/csrc/profiler/standalone/execution_trace_observer.cpp>.
@@ -17,16 +17,16 @@ pub(crate) struct FileForm<'a> {
     pub(crate) nodes: Option<Vec<NodeForm<'a>>>,
 }
 
-/// A node. Up to 1.0.1 all stands at its top; later, values are in objects and most else in
-/// `attrs`.
+/// A node. In 1.0.1 all fields are at the top level; later, inputs and outputs are objects and most
+/// other fields are in `attrs`.
 #[derive(Deserialize)]
 pub(crate) struct NodeForm<'a> {
     pub(crate) id: Option<u64>,
     #[serde(borrow)]
     pub(crate) name: Option<Cow<'a, str>>,
-    /// The parent up to 1.0.1.
+    /// The parent in 1.0.1.
     pub(crate) parent: Option<u64>,
-    /// The parent from 1.0.2 on.
+    /// The parent since 1.0.2.
     pub(crate) ctrl_deps: Option<u64>,
     pub(crate) tid: Option<u64>,
     #[serde(borrow)]
@@ -47,7 +47,7 @@ pub(crate) struct NodeForm<'a> {
     pub(crate) attrs: Option<Vec<AttrForm<'a>>>,
 }
 
-/// A named property of a node.
+/// A named attribute of a node.
 #[derive(Deserialize)]
 pub(crate) struct AttrForm<'a> {
     #[serde(borrow)]
@@ -56,27 +56,27 @@ pub(crate) struct AttrForm<'a> {
     pub(crate) value: &'a RawValue,
 }
 
-/// The inputs or outputs of a node from 1.0.2 on.
+/// The inputs or outputs of a node since 1.0.2.
 #[derive(Deserialize)]
 pub(crate) struct ValuesForm {
     pub(crate) values: Vec<serde_json::Value>,
     pub(crate) shapes: Vec<serde_json::Value>,
     pub(crate) types: Vec<String>,
-    /// From 1.1.1 on.
+    /// Present since 1.1.1.
     pub(crate) strides: Option<Vec<serde_json::Value>>,
 }
 
-/// The versions that are read, without what a vendor appends to them.
+/// The supported versions, without the suffixes of vendors.
 pub(crate) const SCHEMAS: &[&str] = &["1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1"];
 
 impl NodeForm<'_> {
-    /// A property that is a text.
+    /// Returns an attribute that is a string.
     fn attr_text(&self, name: &str) -> Option<String> {
         let attr = self.attrs.as_ref()?.iter().find(|a| a.name == name)?;
         serde_json::from_str(attr.value.get()).ok()
     }
 
-    /// The op's schema; empty for a label.
+    /// Returns the op's schema; empty for a label.
     pub(crate) fn schema(&self) -> Cow<'_, str> {
         match &self.op_schema {
             Some(schema) => Cow::Borrowed(schema),
@@ -84,7 +84,7 @@ impl NodeForm<'_> {
         }
     }
 
-    /// The thread that ran it.
+    /// Returns the thread that ran the node.
     pub(crate) fn thread(&self) -> u64 {
         let attr = || {
             let attr = self.attrs.as_ref()?.iter().find(|a| a.name == "tid")?;
@@ -93,7 +93,7 @@ impl NodeForm<'_> {
         self.tid.or_else(attr).unwrap_or(0)
     }
 
-    /// The node that called it.
+    /// Returns the node that called this one.
     pub(crate) fn caller(&self) -> Option<u64> {
         self.ctrl_deps.or(self.parent)
     }

@@ -1,0 +1,138 @@
+//! The symbol table of tensors. While a program is read from top to bottom, it maps each name to
+//! its current value and records where the value was released.
+
+use std::collections::{BTreeSet, HashMap};
+
+use millstream_types::nearest::nearest;
+
+use crate::error::TraceError;
+use crate::program::{Value, ValueRef};
+use crate::source::Span;
+
+/// The symbol table of one block.
+pub(crate) struct SymbolTable<'n> {
+    /// The tensors of the trace. A name in `local` shadows a name here.
+    tensors: &'n HashMap<String, ValueRef>,
+    local: HashMap<String, Binding>,
+    values: &'n mut Vec<Value>,
+    held: HashMap<ValueRef, Span>,
+    /// Whether the block is a job. Jobs may use the tensors of the trace but not release them.
+    job: bool,
+    /// The tensors of the trace that the block uses.
+    uses: BTreeSet<ValueRef>,
+}
+
+#[derive(Clone, Copy)]
+struct Binding {
+    value: ValueRef,
+    released: Option<Span>,
+}
+
+/// An invalid use of a name.
+pub(crate) struct NameError {
+    message: String,
+    nearest: Option<String>,
+}
+
+impl NameError {
+    fn new(message: String) -> NameError {
+        NameError { message, nearest: None }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns `error` with the name that the user probably meant.
+    pub(crate) fn attach_to(&self, error: TraceError) -> TraceError {
+        error.meant(self.nearest.clone())
+    }
+}
+
+impl<'n> SymbolTable<'n> {
+    pub(crate) fn new(
+        tensors: &'n HashMap<String, ValueRef>,
+        values: &'n mut Vec<Value>,
+        job: bool,
+    ) -> SymbolTable<'n> {
+        let (local, held, uses) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        SymbolTable { tensors, local, values, held, job, uses }
+    }
+
+    /// Returns the tensors of the trace that the block uses.
+    pub(crate) fn into_uses(self) -> Vec<ValueRef> {
+        self.uses.into_iter().collect()
+    }
+
+    fn binding(&self, name: &str) -> Option<Binding> {
+        let shared = || self.tensors.get(name).map(|&value| Binding { value, released: None });
+        self.local.get(name).copied().or_else(shared)
+    }
+
+    /// Returns the current value of a name, which must not have been released.
+    pub(crate) fn find(&mut self, name: &str) -> Result<ValueRef, NameError> {
+        match self.binding(name) {
+            Some(Binding { value, released: None }) => {
+                if !self.local.contains_key(name) {
+                    self.uses.insert(value);
+                }
+                Ok(value)
+            }
+            Some(Binding { released: Some(span), .. }) => {
+                Err(NameError::new(format!("the tensor '{name}' was released at {span}")))
+            }
+            None => {
+                let unreleased = |(_, b): &(&String, &Binding)| b.released.is_none();
+                let local = self.local.iter().filter(unreleased).map(|(n, _)| n);
+                let all = self.tensors.keys().filter(|n| !self.local.contains_key(*n)).chain(local);
+                let nearest = nearest(name, all.map(String::as_str));
+                Err(NameError { message: format!("unknown tensor '{name}'"), nearest })
+            }
+        }
+    }
+
+    /// Binds a name to a new value.
+    pub(crate) fn define(&mut self, name: &str, span: Span) -> Result<ValueRef, NameError> {
+        if let Some(Binding { value, released: None }) = self.binding(name) {
+            let defined = self.values[value.index()].span;
+            let hint = if self.job { "choose another name" } else { "release it first" };
+            let message = format!("there is a tensor '{name}' already, from {defined}; {hint}");
+            return Err(NameError::new(message));
+        }
+        let value = ValueRef(self.values.len() as u32);
+        self.values.push(Value { name: name.to_owned(), span, recorded: None });
+        self.local.insert(name.to_owned(), Binding { value, released: None });
+        Ok(value)
+    }
+
+    /// Releases the current value of a name.
+    pub(crate) fn release(&mut self, name: &str, span: Span) -> Result<ValueRef, NameError> {
+        let value = self.find(name)?;
+        if self.job && !self.local.contains_key(name) {
+            let message = format!("a job cannot release '{name}', a tensor of the trace");
+            return Err(NameError::new(message));
+        }
+        if let Some(held) = self.held.get(&value) {
+            let message = format!("'{name}' is held by the critical section at {held}");
+            return Err(NameError::new(message));
+        }
+        self.local.insert(name.to_owned(), Binding { value, released: Some(span) });
+        Ok(value)
+    }
+
+    /// Marks the current value of a name as held by a critical section.
+    pub(crate) fn hold(&mut self, name: &str, span: Span) -> Result<ValueRef, NameError> {
+        let value = self.find(name)?;
+        match self.held.insert(value, span) {
+            None => Ok(value),
+            Some(held) => {
+                Err(NameError::new(format!("'{name}' is held already by the section at {held}")))
+            }
+        }
+    }
+
+    /// Ends the hold of a critical section.
+    pub(crate) fn end_hold(&mut self, value: ValueRef) {
+        self.held.remove(&value);
+    }
+}
