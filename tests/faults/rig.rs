@@ -113,7 +113,7 @@ impl Rig {
     ) -> Rig {
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
-            Kind::From(fault) => FaultPlan::from(fault, at),
+            Kind::From(fault) => FaultPlan::starting_at(fault, at),
             Kind::None | Kind::HalfCopy | Kind::Cancel => FaultPlan::new(),
         };
         let simulated = driver.0 == DriverKind::Simulated;
@@ -191,7 +191,7 @@ impl Rig {
     }
 
     pub(crate) fn has_struck(&self) -> bool {
-        self.plan.struck() > 0
+        self.plan.triggered() > 0
     }
 
     /// Nothing more fails; what has failed stays so.

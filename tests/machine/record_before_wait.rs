@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::*;
 use millstream::ep::sim::CommandKind;
-use millstream::stream_policy::{Crew, StreamPolicy};
+use millstream::stream_policy::{StreamPolicy, WorkerGroup};
 use millstream::*;
 
 /// Compute streams of every device on the host's workers, one after the other.
@@ -15,8 +15,8 @@ impl StreamPolicy for Spread {
     fn stream_type(&self) -> StreamType {
         StreamType::Compute
     }
-    fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Host
+    fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+        WorkerGroup::Host
     }
 }
 
