@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use millstream::ep::{Device, EventPool, Notify, Registry};
 use millstream::kernels::{KernelCtx, Operands, RawTensor};
 use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
-use millstream::stream_policy::{Crew, StreamParts, StreamPolicy};
+use millstream::stream_policy::{StreamParts, StreamPolicy, WorkerGroup};
 use millstream::{
     DType, DeviceId, Machine, MachineConfig, Result, StreamKey, StreamType, TensorSpec,
 };
@@ -82,8 +82,8 @@ impl StreamPolicy for Aside {
         device.kind() == "cpu"
     }
 
-    fn crew(&self, key: &StreamKey) -> Crew {
-        if key.index >= 7 { Crew::Own(StreamType::Compute) } else { Crew::Host }
+    fn worker_group(&self, key: &StreamKey) -> WorkerGroup {
+        if key.index >= 7 { WorkerGroup::Dedicated(StreamType::Compute) } else { WorkerGroup::Host }
     }
 
     fn create(

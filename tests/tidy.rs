@@ -28,8 +28,11 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/ep/src/cuda/library.rs", "loads the CUDA driver's library"),
     ("crates/ep/src/cuda/memory.rs", "memory whose addresses the driver gave"),
     ("crates/ep/src/cuda/toolkit.rs", "loads the toolkit's libraries"),
-    ("crates/ep/src/cuda/native.rs", "copies and launches on memory that kernels answer for"),
-    ("crates/ep/src/cuda/verdict.rs", "words of pinned memory that kernels set"),
+    (
+        "crates/ep/src/cuda/native_stream.rs",
+        "copies and launches on memory that kernels answer for",
+    ),
+    ("crates/ep/src/cuda/device_error.rs", "flags in pinned memory that kernels set"),
     ("crates/kernels/src/cuda/", "hands operands to the device by their addresses"),
     ("crates/vm/src/barrier.rs", "asks the system to fence all threads"),
     ("crates/vm/src/calls.rs", "the emission sets calls' slots under its lock"),

@@ -56,7 +56,7 @@ exhaustive! {
     a_launch_is_refused: Kind::Once(Fault::LaunchRefused);
     a_kernel_fails: Kind::Once(Fault::WorkError);
     a_kernel_panics: Kind::Once(Fault::WorkPanic);
-    a_kernel_fails_after_all: Kind::Once(Fault::WorkErrorAfterAll);
+    a_kernel_fails_after_all: Kind::Once(Fault::WorkErrorAfterRun);
     a_record_is_refused: Kind::Once(Fault::RecordRefused);
     a_wait_is_refused: Kind::Once(Fault::WaitRefused);
     a_record_fails_late: Kind::Once(Fault::RecordFailsLate);

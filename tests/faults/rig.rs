@@ -112,7 +112,7 @@ impl Fixture for Machines {
     fn new(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at: u64) -> Machines {
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
-            Kind::From(fault) => FaultPlan::from(fault, at),
+            Kind::From(fault) => FaultPlan::starting_at(fault, at),
             Kind::None | Kind::HalfCopy | Kind::Cancel => FaultPlan::new(),
         };
         let simulated = driver.0 == DriverKind::Simulated;
@@ -190,7 +190,7 @@ impl Fixture for Machines {
     }
 
     fn has_struck(&self) -> bool {
-        self.plan.struck() > 0
+        self.plan.triggered() > 0
     }
 
     /// Nothing more fails; what has failed stays so.

@@ -75,10 +75,10 @@ fn a_stream_never_completes_threaded() {
                     });
                     // Until the fault is there, nothing hangs. A run may have fewer commands than
                     // the one that was counted: a wait is left out if its point has passed.
-                    while rig.plan.struck() == 0 && !waiting.is_finished() {
+                    while rig.plan.triggered() == 0 && !waiting.is_finished() {
                         std::thread::yield_now();
                     }
-                    if rig.plan.struck() == 0 {
+                    if rig.plan.triggered() == 0 {
                         // Nor is it to strike what the tensors' release still does.
                         rig.plan.disarm();
                         return;
@@ -98,7 +98,7 @@ fn a_stream_never_completes_threaded() {
                         }
                     }
                 });
-                rig.plan.release();
+                rig.plan.release_stuck();
             }
         }
     }

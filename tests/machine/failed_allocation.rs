@@ -7,7 +7,7 @@ use millstream_testing::machine::*;
 
 #[test]
 fn the_limit_is_not_lowered_for_good() {
-    let plan = FaultPlan::from(Fault::Allocation, 2);
+    let plan = FaultPlan::starting_at(Fault::Allocation, 2);
     let (config, hand) = faulty_config(plan.clone());
     let m = Machine::new(config).unwrap();
     hand.switch(When::IssueOrder);

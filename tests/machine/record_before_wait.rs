@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use millstream::ep::sim::CommandKind;
-use millstream::stream_policy::{Crew, StreamPolicy};
+use millstream::stream_policy::{StreamPolicy, WorkerGroup};
 use millstream::*;
 use millstream_testing::machine::*;
 
@@ -15,8 +15,8 @@ impl StreamPolicy for Spread {
     fn stream_type(&self) -> StreamType {
         StreamType::Compute
     }
-    fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Host
+    fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+        WorkerGroup::Host
     }
 }
 

@@ -16,7 +16,7 @@ fn an_earlier_write_does_not_heal() {
     for value in [1.0, 2.0] {
         m.call("fill", &[&x]).attr("value", value).on(&s).unwrap();
     }
-    assert_eq!(plan.struck(), 1, "while the first is on its way");
+    assert_eq!(plan.triggered(), 1, "while the first is on its way");
     hand.switch(When::IssueOrder);
     assert_eq!(failure(x.read().unwrap_err()).cause, types::Cause::Device);
 }

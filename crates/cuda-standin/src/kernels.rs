@@ -41,7 +41,7 @@ pub(crate) fn launch(
         let span = operand.span();
         // An operand without elements may lie anywhere.
         let found = match span {
-            0 => Range { block: 0, host: operand.dtype.size() },
+            0 => Range::unowned(operand.dtype.size()),
             bytes => range(state, operand.address, bytes)?,
         };
         addresses.push(found.host);
@@ -51,8 +51,9 @@ pub(crate) fn launch(
         (_, 0) => (0, 0),
         (address, bytes) => {
             let found = range(state, address, bytes)?;
+            let host = found.host;
             ranges.push(found);
-            (found.host, bytes as usize)
+            (host, bytes as usize)
         }
     };
     let run = Box::new(move || run(&kernel, &call, &addresses, workspace));

@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The first address of device memory. A host that follows it faults at once: processors of today
 /// have at most 57 bits of addresses.
@@ -28,20 +29,27 @@ pub(crate) struct Block {
     /// As it is called in the list of calls.
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// How many commands that have not completed use it.
-    pub(crate) users: u64,
     /// The pool that it came from.
     pub(crate) pool: Option<u64>,
     /// Whether the stream has got to its allocation.
     pub(crate) is_there: bool,
-    host: HostBlock,
+    host: Arc<HostBlock>,
 }
 
-/// The bytes themselves.
+impl Block {
+    /// Returns how many commands use the block and have not completed.
+    pub(crate) fn users(&self) -> usize {
+        Arc::strong_count(&self.host) - 1
+    }
+}
+
+/// The bytes of an allocation, on the host.
 struct HostBlock(*mut u8, Layout);
 
 // SAFETY: the block is owned by this value alone, which frees it once and never looks into it.
 unsafe impl Send for HostBlock {}
+// SAFETY: as above; a shared reference gives the address alone.
+unsafe impl Sync for HostBlock {}
 
 impl HostBlock {
     fn new(bytes: u64) -> Option<HostBlock> {
@@ -69,13 +77,20 @@ pub(crate) struct Memory {
     made: [u64; 2],
 }
 
-/// A range of bytes that a command uses.
-#[derive(Clone, Copy, Debug)]
+/// A range of bytes that a command uses. The bytes stay allocated until the range is dropped, even if
+/// [`Memory`] is dropped before.
 pub(crate) struct Range {
-    /// The first address of the allocation.
-    pub(crate) block: u64,
-    /// Where the bytes really lie.
+    /// The address of the first byte on the host.
     pub(crate) host: usize,
+    /// The allocation; none for a range without bytes.
+    _allocation: Option<Arc<HostBlock>>,
+}
+
+impl Range {
+    /// A range at `host` whose bytes belong to no allocation of the driver's.
+    pub(crate) const fn unowned(host: usize) -> Range {
+        Range { host, _allocation: None }
+    }
 }
 
 impl Memory {
@@ -95,10 +110,9 @@ impl Memory {
             }
             Kind::Pinned => (host.0 as u64, &mut self.made[1], 'h'),
         };
-        let name = format!("{letter}{count}");
+        let (name, host) = (format!("{letter}{count}"), Arc::new(host));
         *count += 1;
-        self.blocks
-            .insert(base, Block { kind, name, bytes, users: 0, pool: None, is_there: true, host });
+        self.blocks.insert(base, Block { kind, name, bytes, pool: None, is_there: true, host });
         Some(base)
     }
 
@@ -158,7 +172,8 @@ impl Memory {
             let (name, all) = (&block.name, block.bytes);
             return Err(format!("{bytes} bytes from {name}+{within} on pass its end at {all}"));
         }
-        Ok(Range { block: base, host: block.host.0 as usize + within as usize })
+        let host = block.host.0 as usize + within as usize;
+        Ok(Range { host, _allocation: Some(block.host.clone()) })
     }
 
     /// How an address is written in the list of calls.

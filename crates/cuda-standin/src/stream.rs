@@ -45,7 +45,8 @@ pub(crate) enum Command {
 pub(crate) struct StreamState {
     pub(crate) name: String,
     pub(crate) device: u32,
-    queue: VecDeque<(Command, Vec<u64>)>,
+    /// Commands with the ranges that they use.
+    queue: VecDeque<(Command, Vec<Range>)>,
     /// Whether a command runs now.
     running: bool,
     /// How many commands have run.
@@ -80,17 +81,11 @@ pub(crate) fn open(state: &mut State, device: u32) -> Answer<u64> {
     Ok(handle)
 }
 
-/// Hands a command over, which uses these ranges.
-pub(crate) fn hand_over(state: &mut State, stream: u64, command: Command, ranges: &[Range]) {
-    let blocks: Vec<u64> = ranges.iter().map(|r| r.block).filter(|&b| b != 0).collect();
-    for &block in &blocks {
-        if let Some(block) = state.memory.get_mut(block) {
-            block.users += 1;
-        }
-    }
+/// Hands a command over, which keeps the allocations of `ranges` until it has run.
+pub(crate) fn hand_over(state: &mut State, stream: u64, command: Command, ranges: Vec<Range>) {
     state.stirred = true;
     if let Some(stream) = state.streams.get_mut(&stream) {
-        stream.queue.push_back((command, blocks));
+        stream.queue.push_back((command, ranges));
     }
 }
 
@@ -130,9 +125,7 @@ fn run(driver: &'static Driver, handle: u64) {
         let Some(stream) = state.streams.get_mut(&handle) else { return };
         if lost {
             // Nothing of a lost device runs any more. Its records stay outstanding.
-            for (_, blocks) in std::mem::take(&mut stream.queue) {
-                let_go(&mut state, &blocks);
-            }
+            stream.queue.clear();
         } else if stream.queue.is_empty() && stream.closed {
             state.streams.remove(&handle);
             driver.moved.notify_all();
@@ -143,7 +136,7 @@ fn run(driver: &'static Driver, handle: u64) {
             continue;
         }
         let Some(stream) = state.streams.get_mut(&handle) else { return };
-        let Some((command, blocks)) = stream.queue.pop_front() else { continue };
+        let Some((command, ranges)) = stream.queue.pop_front() else { continue };
         stream.running = true;
         let record = match command {
             Command::Record { event, record } => Some((event, record)),
@@ -157,6 +150,10 @@ fn run(driver: &'static Driver, handle: u64) {
                 drop(state);
                 let failed = execute(command);
                 state = driver.lock();
+                if !state.streams.contains_key(&handle) {
+                    // The driver has forgotten the stream, and with it what the command came to.
+                    return;
+                }
                 if let Err(error) = failed {
                     state.calls.push_back(format!("a kernel failed: {error:#}"));
                     state.faults.lost = Some(code::ASSERT);
@@ -172,20 +169,12 @@ fn run(driver: &'static Driver, handle: u64) {
                 state.events.remove(&handle);
             }
         }
-        let_go(&mut state, &blocks);
+        drop(ranges);
         if let Some(stream) = state.streams.get_mut(&handle) {
             stream.running = false;
             stream.completed += 1;
         }
         driver.moved.notify_all();
-    }
-}
-
-fn let_go(state: &mut State, blocks: &[u64]) {
-    for &block in blocks {
-        if let Some(block) = state.memory.get_mut(block) {
-            block.users = block.users.saturating_sub(1);
-        }
     }
 }
 
@@ -221,4 +210,56 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Record { .. } | Command::Wait { .. } | Command::Arrive { .. } => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::memory::Kind;
+
+    const BYTES: usize = 4096;
+    const LIMIT: u64 = 1 << 20;
+
+    #[test]
+    fn a_running_command_keeps_its_memory_when_a_lost_device_is_forgotten() {
+        let (started, has_started) = channel();
+        let (release, is_released) = channel::<()>();
+        let (finished, has_finished) = channel();
+        let mut state = driver().lock();
+        let stream = open(&mut state, 0).unwrap();
+        let block = state.memory.allocate(Kind::Device(0), BYTES as u64, LIMIT).unwrap();
+        let range = state.memory.range(block, BYTES as u64).unwrap();
+        let written = range.host;
+        let run = Box::new(move || {
+            started.send(())?;
+            is_released.recv()?;
+            // SAFETY: the stream keeps the range until the command has run.
+            unsafe { (written as *mut u8).write_bytes(0xff, BYTES) };
+            Ok(finished.send(())?)
+        });
+        let command = Command::Kernel { name: "slow".to_owned(), run };
+        hand_over(&mut state, stream, command, vec![range]);
+        drop(state);
+        driver().moved.notify_all();
+        has_started.recv().unwrap();
+        // The device is lost while the command runs, and the next test takes its turn.
+        let mut state = driver().lock();
+        state.faults.lost = Some(code::LAUNCH_FAILED);
+        state.forget();
+        let mut others = Vec::new();
+        for _ in 0..64 {
+            let other = state.memory.allocate(Kind::Device(0), BYTES as u64, LIMIT).unwrap();
+            others.push(state.memory.range(other, BYTES as u64).unwrap());
+        }
+        drop(state);
+        release.send(()).unwrap();
+        has_finished.recv().unwrap();
+        for Range { host, .. } in others {
+            // SAFETY: the block is the test's alone, and no command names it.
+            let bytes = unsafe { std::slice::from_raw_parts(host as *const u8, BYTES) };
+            assert!(bytes.iter().all(|&byte| byte == 0), "the command wrote into another block");
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! A device's memory account: how much of its limit is in use. Shared by the backends whose memory
-//! is the host's.
+//! A device's memory account: the bytes in use against a limit. The backends that allocate host
+//! memory share it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub(crate) struct Account {
     peak: AtomicU64,
 }
 
-/// Bytes taken from an account, given back when dropped.
+/// Bytes charged to an account. Dropping the value credits them.
 #[derive(Debug)]
 pub(crate) struct Charge {
     account: Arc<Account>,
@@ -38,25 +38,25 @@ impl Account {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` for `device`.
+    /// Charges `bytes` for `device`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]: the limit would be passed.
+    /// [`Error::OutOfMemory`]: the limit would be exceeded.
     pub(crate) fn charge(self: &Arc<Account>, bytes: usize, device: &DeviceId) -> Result<Charge> {
         let bytes = bytes as u64;
         let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
-        // The counters order no other memory, so relaxed is enough.
+        // Relaxed is enough: the counters order no other memory.
         match self.in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(before) => {
                 self.peak.fetch_max(before + bytes, Ordering::Relaxed);
                 Ok(Charge { account: self.clone(), bytes })
             }
-            Err(_) => Err(self.refusal(bytes, device)),
+            Err(_) => Err(self.out_of_memory(bytes, device)),
         }
     }
 
-    /// The error for an allocation of `bytes` that cannot be had.
-    pub(crate) fn refusal(&self, bytes: u64, device: &DeviceId) -> Error {
+    /// Returns the error of a failed allocation of `bytes`.
+    pub(crate) fn out_of_memory(&self, bytes: u64, device: &DeviceId) -> Error {
         Error::OutOfMemory {
             device: device.clone(),
             purpose: "device memory".to_owned(),
@@ -79,13 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_up_to_the_limit_and_gives_back() {
+    fn charges_up_to_the_limit_and_credits_on_drop() {
         let account = Account::new(100);
         let device = DeviceId::cpu(0);
         let first = account.charge(60, &device).unwrap();
         let Err(Error::OutOfMemory { wanted, in_use, limit, .. }) = account.charge(41, &device)
         else {
-            panic!("41 of 40 bytes were given");
+            panic!("an account with 40 bytes left accepted a charge of 41");
         };
         assert_eq!((wanted, in_use, limit), (41, 60, 100));
         let second = account.charge(40, &device).unwrap();

@@ -1,4 +1,4 @@
-//! The pool of events, from outside.
+//! Tests of the event pool through its public functions.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn a_slot_is_used_again_with_a_new_generation() {
 }
 
 #[test]
-fn a_slot_comes_back_with_its_last_clone() {
+fn a_slot_returns_with_its_last_clone() {
     let pool = pool();
     let event = pool.take().unwrap();
     let clones = [event.clone(), event.clone()];
@@ -40,7 +40,7 @@ fn a_slot_comes_back_with_its_last_clone() {
 }
 
 #[test]
-fn the_steady_state_makes_no_event() {
+fn the_steady_state_creates_no_event() {
     let pool = pool();
     for _ in 0..1000 {
         let held: Vec<_> = (0..4).map(|_| pool.take().unwrap()).collect();
@@ -49,9 +49,9 @@ fn the_steady_state_makes_no_event() {
     assert_eq!((pool.created(), pool.in_use()), (4, 0));
 }
 
-/// A device without events, to see the error pass through.
+/// The device has no events, so `take` returns its error.
 #[test]
-fn a_refusal_takes_nothing() {
+fn a_refused_event_counts_nowhere() {
     let pool = EventPool::new(crate::cpu::CpuBackend::new().open(0).unwrap());
     assert!(pool.take().is_err());
     assert_eq!((pool.created(), pool.in_use()), (0, 0));
@@ -72,17 +72,17 @@ fn events_outlive_their_pool() {
     assert!(native.upgrade().is_none());
 }
 
-/// Handles travel between threads and are dropped wherever they end. No slot may be lost, and no
-/// slot may be handed out while a handle of it lives.
+/// Several threads drop clones of the same events. No slot may be lost, and no slot may be taken
+/// again while it has a handle.
 #[test]
 fn clones_dropped_on_many_threads_return_the_slot_once() {
     const ROUNDS: usize = 2000;
     const DROPPERS: usize = 3;
-    // Two takers, each with an event in hand, and what the droppers hold or have before them.
+    // Each of the two takers holds one event; each dropper holds one and has eight in its channel.
     const MOST: usize = 2 + DROPPERS * (8 + 1);
     let pool = pool();
     let handles: [AtomicUsize; MOST] = std::array::from_fn(|_| AtomicUsize::new(0));
-    let give_up = |event: PooledEvent| {
+    let release = |event: PooledEvent| {
         handles[event.number() as usize].fetch_sub(1, Ordering::SeqCst);
         drop(event);
     };
@@ -91,7 +91,7 @@ fn clones_dropped_on_many_threads_return_the_slot_once() {
         for _ in 0..DROPPERS {
             let (send, receive) = mpsc::sync_channel::<PooledEvent>(8);
             senders.push(send);
-            scope.spawn(move || receive.into_iter().for_each(give_up));
+            scope.spawn(move || receive.into_iter().for_each(release));
         }
         for _ in 0..2 {
             let (pool, handles, senders) = (&pool, &handles, senders.clone());
@@ -100,19 +100,19 @@ fn clones_dropped_on_many_threads_return_the_slot_once() {
                     let event = pool.take().unwrap();
                     let before =
                         handles[event.number() as usize].swap(DROPPERS + 1, Ordering::SeqCst);
-                    assert_eq!(before, 0, "{event:?} is handed out while handles of it live");
+                    assert_eq!(before, 0, "{event:?} was taken while it had handles");
                     for send in &senders {
                         send.send(event.clone()).unwrap();
                     }
-                    give_up(event);
+                    release(event);
                 }
             });
         }
         drop(senders);
     });
-    assert_eq!(pool.in_use(), 0, "every slot came back");
+    assert_eq!(pool.in_use(), 0, "every slot has returned");
     let all: Vec<_> = (0..pool.created()).map(|_| pool.take().unwrap()).collect();
     assert_eq!(pool.created(), all.len(), "a slot was lost");
     let slots: HashSet<u32> = all.iter().map(PooledEvent::number).collect();
-    assert_eq!(slots.len(), all.len(), "a slot stands in the list twice");
+    assert_eq!(slots.len(), all.len(), "a slot was in the free list twice");
 }

@@ -1,9 +1,9 @@
 //! Memory of the devices that compute on the host: blocks of host memory within a device's limit.
 //!
-//! The bytes are zero at first, so that a kernel that reads memory nobody wrote reads something
-//! defined. The system's allocator hands out large zeroed blocks without touching their pages, but
-//! only at its own alignment; the block is therefore a little larger than asked for and aligned by
-//! hand.
+//! A new block is zeroed, so that a kernel that reads unwritten memory reads defined bytes. The
+//! system's allocator returns large zeroed blocks without touching their pages, but only at its
+//! own alignment. Each allocation is therefore [`MEMORY_ALIGN`] bytes larger than requested, and
+//! its base is aligned within it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -14,10 +14,10 @@ use millstream_types::{DeviceId, Result};
 use crate::account::{Account, Charge};
 use crate::device::{MEMORY_ALIGN, Memory};
 
-/// The alignment asked of the system's allocator: what it gives without extra work.
+/// The alignment requested from the system's allocator: the largest that it supports at no cost.
 const SYSTEM_ALIGN: usize = 16;
 
-/// A device's memory that lies on the host.
+/// Device memory that lies on the host.
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     block: Block,
@@ -25,10 +25,11 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// `bytes` bytes for `device`, within its account.
+    /// Allocates `bytes` bytes for `device` and charges its account.
     ///
     /// # Errors
-    /// [`millstream_types::Error::OutOfMemory`]: the limit would be passed, or the system refuses.
+    /// [`millstream_types::Error::OutOfMemory`]: the allocation would exceed the limit, or the
+    /// system refuses.
     pub(crate) fn new(
         bytes: usize,
         account: &Arc<Account>,
@@ -38,9 +39,9 @@ impl HostMemory {
         match Block::new(bytes) {
             Some(block) => Ok(HostMemory { block, _charge: charge }),
             None => {
-                // Given back first, so that the error tells what others have in use.
+                // Credited first, so that `in_use` in the error counts only other allocations.
                 drop(charge);
-                Err(account.refusal(bytes as u64, device))
+                Err(account.out_of_memory(bytes as u64, device))
             }
         }
     }
@@ -65,23 +66,25 @@ struct Block {
     bytes: usize,
 }
 
-// SAFETY: the block is owned by this value alone and freed once, by whichever thread drops it. The
-// value itself never reads or writes the block; whoever does so through the address answers for it.
+// SAFETY: this value alone owns the block, and the thread that drops the value frees it once. The
+// value itself never reads or writes the block; code that does so through the address is
+// responsible for it.
 unsafe impl Send for Block {}
-// SAFETY: as above; a shared reference gives out the address and the size, and nothing else.
+// SAFETY: as above; a shared reference exposes only the address and the size.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A block of `bytes` bytes; none if the system refuses.
+    /// Allocates a block of `bytes` bytes. None if the system refuses.
     fn new(bytes: usize) -> Option<Block> {
-        // Room for the way to the next aligned address, and never an empty block.
+        // Leaves room to align the base, and makes the layout non-empty.
         let size = bytes.checked_add(MEMORY_ALIGN)?;
         let layout = Layout::from_size_align(size, SYSTEM_ALIGN).ok()?;
         // SAFETY: the layout's size is at least MEMORY_ALIGN, so it is not zero.
         let block = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let skip = block.align_offset(MEMORY_ALIGN);
         if skip > MEMORY_ALIGN {
-            // `align_offset` may decline to answer, though no known host does for bytes.
+            // The contract of `align_offset` lets it fail, though it fails for bytes on no known
+            // host.
             // SAFETY: the block came from the same allocator with the same layout.
             unsafe { dealloc(block.as_ptr(), layout) };
             return None;

@@ -1,8 +1,8 @@
-//! Pinned host memory, as a device of memory alone: `pinned:0`.
+//! Pinned host memory, as the device `pinned:0`, which has memory and no streams.
 //!
-//! What pins memory is an accelerator's driver, so its backend brings a backend of this kind along.
-//! The one here is for devices that are simulated on the host, to which all memory is alike: it
-//! keeps the memory apart, with a limit of its own, and pins nothing.
+//! An accelerator's driver pins memory, so the accelerator's backend provides its own backend of
+//! this kind. The backend in this module is for devices simulated on the host, which access all
+//! memory alike: it accounts for the memory separately, with a limit of its own, and pins nothing.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct Pinned {
 }
 
 impl PinnedBackend {
-    /// Pinned memory of `bytes` bytes.
+    /// Creates a backend with a limit of `bytes` bytes.
     pub fn new(bytes: u64) -> PinnedBackend {
         PinnedBackend { account: Account::new(bytes) }
     }
@@ -55,7 +55,7 @@ impl Backend for PinnedBackend {
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
         if index != 0 {
-            let message = "there is one pinned memory, pinned:0".to_owned();
+            let message = "the only pinned memory is pinned:0".to_owned();
             return Err(Error::Device { device: DeviceId::pinned(index), message });
         }
         Ok(Arc::new(Pinned { id: DeviceId::pinned(0), account: self.account.clone() }))
@@ -64,7 +64,7 @@ impl Backend for PinnedBackend {
 
 impl Pinned {
     fn refuse<T>(&self, what: &'static str) -> Result<T> {
-        let message = format!("{} is memory; streams of cpu:0 work on it", self.id);
+        let message = format!("{} has only memory; use a stream of cpu:0 on it", self.id);
         Err(Error::Invalid { what, message })
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_memory_and_nothing_else() {
+    fn a_pinned_device_has_memory_and_no_streams() {
         let backend = PinnedBackend::new(1024);
         let device = backend.open(0).unwrap();
         assert_eq!((device.id(), device.default_memory_limit()), (&DeviceId::pinned(0), 1024));

@@ -1,4 +1,4 @@
-//! Backends by kind. A registry is a value: each machine has its own, and anyone can add to it.
+//! Backends by kind. A registry is a value: each machine has its own, and programs can add to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use millstream_types::{DeviceId, Error, Result};
 
 use crate::device::{Backend, Capabilities, Device};
 
-/// The backends that a machine knows, and those of their devices that were opened.
+/// The backends of a machine, and the devices that it has opened.
 #[derive(Default)]
 pub struct Registry {
     backends: DashMap<String, Arc<dyn Backend>>,
@@ -19,12 +19,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without backends.
+    /// Creates a registry without backends.
     pub fn new() -> Registry {
         Registry::default()
     }
 
-    /// Adds a backend. One of the same kind is replaced; its open devices stay open.
+    /// Adds a backend. It replaces one of the same kind, whose open devices stay open.
     pub fn register(&self, backend: Arc<dyn Backend>) {
         self.backends.insert(backend.kind().to_owned(), backend);
     }
@@ -42,15 +42,16 @@ impl Registry {
         })
     }
 
-    /// Whether there is a backend for `device`.
+    /// Returns whether there is a backend for `device`.
     pub fn serves(&self, device: &DeviceId) -> bool {
         self.backends.contains_key(device.kind())
     }
 
-    /// Checks that `device` could be opened, and opens nothing.
+    /// Checks that `device` exists. Opens nothing.
     ///
     /// # Errors
-    /// There is no such backend, it cannot be used here, or it has no such device.
+    /// There is no backend of its kind, the backend does not work on this computer, or it has no
+    /// device of this index.
     pub fn probe(&self, device: &DeviceId) -> Result<()> {
         if self.open.get(device).is_some_and(|cell| cell.get().is_some()) {
             return Ok(());
@@ -63,7 +64,7 @@ impl Registry {
         Err(Error::Device { device: device.clone(), message })
     }
 
-    /// What `device` can do. Opens nothing.
+    /// Returns the capabilities of `device`. Opens nothing.
     ///
     /// # Errors
     /// As [`Registry::probe`].
@@ -72,11 +73,11 @@ impl Registry {
         Ok(self.backend(device)?.capabilities())
     }
 
-    /// The devices whose memory streams of `device` copy from where it lies. Opens nothing.
+    /// Returns the devices from whose memory the streams of `device` copy directly. Opens nothing.
     ///
     /// # Errors
     /// As [`Registry::probe`].
-    pub fn sources(&self, device: &DeviceId) -> Result<Vec<DeviceId>> {
+    pub fn copy_sources(&self, device: &DeviceId) -> Result<Vec<DeviceId>> {
         let backend = self.backend(device)?;
         let others = (0..backend.count()?).filter(|&other| {
             other != device.index() && backend.copies_directly(device.index(), other)
@@ -84,7 +85,8 @@ impl Registry {
         others.map(|other| DeviceId::new(device.kind().to_owned(), other)).collect()
     }
 
-    /// Whether streams of `waiter` can wait for events of `source` on the device. Opens nothing.
+    /// Returns whether streams of `waiter` can wait for events of `source` on the device, without
+    /// the host. Opens nothing.
     ///
     /// # Errors
     /// As [`Registry::probe`].
@@ -94,17 +96,17 @@ impl Registry {
         }
         self.probe(waiter)?;
         self.probe(source)?;
-        // Events are a backend's own.
+        // An event belongs to one backend.
         let same = waiter.kind() == source.kind();
         Ok(same && self.backend(waiter)?.waits_directly(waiter.index(), source.index()))
     }
 
-    /// The open device, opened now if this is its first use.
+    /// Returns the open device. Opens it on first use.
     ///
     /// # Errors
-    /// As [`Registry::probe`], or the device cannot be opened; a later call tries again.
+    /// As [`Registry::probe`], or the device cannot be opened. A later call tries again.
     pub fn device(&self, device: &DeviceId) -> Result<Arc<dyn Device>> {
-        // The map's lock is not held while a device is being opened.
+        // The clone releases the map's lock before the device is opened.
         let cell = self.open.entry(device.clone()).or_default().clone();
         let opened = cell.get_or_try_init(|| {
             self.probe(device)?;
@@ -113,7 +115,7 @@ impl Registry {
         Ok(opened.clone())
     }
 
-    /// The devices that have been opened so far.
+    /// Returns the devices that have been opened so far, in the order of their ids.
     pub fn opened(&self) -> Vec<Arc<dyn Device>> {
         let mut all: Vec<Arc<dyn Device>> =
             self.open.iter().filter_map(|cell| cell.get().cloned()).collect();

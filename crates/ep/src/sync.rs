@@ -1,4 +1,5 @@
-//! What threads of the pool of events meet at. The models in `tests/loom` put loom's in their place.
+//! The synchronization primitives of `event_pool`. The models in `tests/loom` replace them by
+//! loom's.
 
 pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};

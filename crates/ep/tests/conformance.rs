@@ -7,29 +7,33 @@ use millstream_ep::cpu::CpuBackend;
 use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend, Site};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 
-/// What is skipped where devices do not wait for one another.
+/// The check that is skipped if devices do not wait for one another.
 const DEVICES_WAIT: &str = "a wait orders streams of two devices";
+/// The check that asynchronous devices skip.
+const SYNCHRONOUS: &str = "a synchronous device completes commands at once";
+/// The check that devices skip if their commands complete without `Harness::progress`.
+const STEPPED: &str = "a stepped device runs nothing inside submit";
 
 #[test]
 fn cpu() {
     let report = conformance::run(Arc::new(CpuBackend::new()), &HostHarness);
     println!("{report}");
-    // What needs events and asynchronous commands, and nothing else.
+    // The checks that need events or asynchronous commands.
     let skipped = [
-        "nothing runs inside submit",
+        STEPPED,
         "completions are notified",
-        "an event is true before its first record",
-        "an event is true only once its record has completed",
-        "a record again makes an event false again",
+        "an event without a record is complete",
+        "an event is complete only once its record has completed",
+        "a new record makes an event incomplete again",
         "a wait orders two streams on the device",
-        "a wait takes the record as of the call",
+        "a wait waits for the newest record at its call",
         "many streams wait for one record",
         "a chain of waits crosses many streams",
         "a stream waits for its own record",
         "a wait for an event never recorded is refused",
         "an event may be dropped before it completes",
         DEVICES_WAIT,
-        "another device's event is not recorded",
+        "another device's event cannot be recorded",
     ];
     assert_eq!(report.skipped(), skipped);
     report.into_result().unwrap();
@@ -41,15 +45,14 @@ fn sim_in_issue_order() {
         let config = SimConfig { devices: 2, direct_waits, ..SimConfig::default() };
         let report = conformance::run(Arc::new(SimBackend::new(config)), &HostHarness);
         println!("{report}");
-        let mut skipped =
-            vec!["without asynchrony every command is done at once", "nothing runs inside submit"];
+        let mut skipped = vec![SYNCHRONOUS, STEPPED];
         skipped.extend((!direct_waits).then_some(DEVICES_WAIT));
         assert_eq!(report.skipped(), skipped);
         report.into_result().unwrap();
     }
 }
 
-/// Steps the newest stream first, so that nothing but waits orders an older stream before it.
+/// Steps the newest stream first, so that only waits order an older stream before it.
 struct NewestFirst(SimControl);
 
 impl Harness for NewestFirst {
@@ -61,29 +64,28 @@ impl Harness for NewestFirst {
         }
     }
 
-    fn by_hand(&self) -> bool {
+    fn is_stepped(&self) -> bool {
         true
     }
 }
 
-/// Two devices, stepped, that wait for one another.
-fn by_hand() -> SimConfig {
+/// Returns the configuration of two stepped devices that wait for one another.
+fn stepped() -> SimConfig {
     let completion = Completion::ByHand;
     SimConfig { devices: 2, direct_waits: true, completion, ..SimConfig::default() }
 }
 
 #[test]
 fn sim_by_hand() {
-    let config = by_hand();
-    let backend = SimBackend::new(config);
+    let backend = SimBackend::new(stepped());
     let harness = NewestFirst(backend.control());
     let report = conformance::run(Arc::new(backend), &harness);
     println!("{report}");
-    assert_eq!(report.skipped(), ["without asynchrony every command is done at once"]);
+    assert_eq!(report.skipped(), [SYNCHRONOUS]);
     report.into_result().unwrap();
 }
 
-/// A backend without devices, as on a machine that lacks the hardware.
+/// A backend without devices, as on a computer that lacks the hardware.
 #[test]
 fn an_absent_device_is_a_visible_skip() {
     let backend = SimBackend::new(SimConfig { devices: 0, ..SimConfig::default() });
@@ -97,19 +99,18 @@ fn an_absent_device_is_a_visible_skip() {
     report.into_result().unwrap();
 }
 
-/// A wrapper whose plan has no fault is as good as what it wraps.
+/// A wrapper without a planned fault behaves as the wrapped backend.
 #[test]
 fn wrapped_for_faults() {
-    let config = by_hand();
-    let sim = SimBackend::new(config);
+    let sim = SimBackend::new(stepped());
     let harness = NewestFirst(sim.control());
     let plan = FaultPlan::new();
     let report =
         conformance::run(Arc::new(FaultyBackend::new(Arc::new(sim), plan.clone())), &harness);
     println!("{report}");
-    assert_eq!(report.skipped(), ["without asynchrony every command is done at once"]);
+    assert_eq!(report.skipped(), [SYNCHRONOUS]);
     report.into_result().unwrap();
-    assert!(plan.count(Site::Launch) > 0 && plan.count(Site::Wait) > 0 && plan.struck() == 0);
+    assert!(plan.count(Site::Launch) > 0 && plan.count(Site::Wait) > 0 && plan.triggered() == 0);
 
     let cpu = Arc::new(CpuBackend::new());
     let plain = conformance::run(cpu.clone(), &HostHarness);
@@ -118,15 +119,15 @@ fn wrapped_for_faults() {
     wrapped.into_result().unwrap();
 }
 
-/// The suite notices every fault: none of them is a way to pass.
+/// The suite detects every fault: a backend with any of them fails.
 #[test]
-fn every_fault_is_noticed() {
+fn every_fault_is_detected() {
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
         let sim = Arc::new(SimBackend::new(SimConfig { devices: 2, ..SimConfig::default() }));
-        let plan = FaultPlan::from(fault, 1);
+        let plan = FaultPlan::starting_at(fault, 1);
         let report =
             conformance::run(Arc::new(FaultyBackend::new(sim, plan.clone())), &HostHarness);
         assert!(report.into_result().is_err(), "{fault:?}");
-        assert!(plan.struck() > 0, "{fault:?}");
+        assert!(plan.triggered() > 0, "{fault:?}");
     }
 }

@@ -1,4 +1,6 @@
-//! What only a simulated device can show: completion by hand, loss, and what its control sees.
+//! Tests of the simulated device alone: completion by hand, device loss, `SimControl`.
+//!
+//! Long because each property has a test of its own.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +14,7 @@ use millstream_ep::sim::{
 use millstream_ep::{Backend, Device, Notify, Progress, Stream, Work, WorkResult};
 use millstream_types::{DeviceId, Error};
 
-const LONG: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn by_hand() -> (SimControl, Arc<dyn Device>) {
     let config = SimConfig { completion: Completion::ByHand, ..SimConfig::default() };
@@ -28,26 +30,26 @@ fn quiet() -> Notify {
     Arc::new(|| {})
 }
 
-/// Work that adds to a counter, and counts its drops in another.
-struct Count {
+/// Work that increments `ran`. The references to `live` count the works that were not dropped.
+struct CountingWork {
     ran: Arc<AtomicUsize>,
     live: Arc<()>,
 }
 
-impl Count {
-    fn new(ran: &Arc<AtomicUsize>) -> Count {
-        Count { ran: ran.clone(), live: Arc::new(()) }
+impl CountingWork {
+    fn new(ran: &Arc<AtomicUsize>) -> CountingWork {
+        CountingWork { ran: ran.clone(), live: Arc::new(()) }
     }
 }
 
-impl Work for Count {
+impl Work for CountingWork {
     fn run(&mut self, _native: &dyn Any) -> WorkResult {
         self.ran.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
-        Box::new(Count { ran: self.ran.clone(), live: self.live.clone() })
+        Box::new(CountingWork { ran: self.ran.clone(), live: self.live.clone() })
     }
 }
 
@@ -70,12 +72,12 @@ fn reported(stream: &mut dyn Stream) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_moves_until_it_is_stepped() {
+fn nothing_runs_until_it_is_stepped() {
     let (control, device) = by_hand();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut stream = device.create_stream(quiet()).unwrap();
     for ticket in 1..=2 {
-        assert_eq!(pending(stream.submit(&mut Count::new(&ran)).unwrap()), ticket);
+        assert_eq!(pending(stream.submit(&mut CountingWork::new(&ran)).unwrap()), ticket);
     }
     assert!(reported(&mut *stream).is_empty());
     assert!(control.step(id(0)).unwrap());
@@ -93,7 +95,7 @@ fn a_wait_blocks_its_stream_until_its_own_record_has_run() {
     let mut a = device.create_stream(quiet()).unwrap();
     let mut b = device.create_stream(quiet()).unwrap();
     let event = device.create_event().unwrap();
-    a.submit(&mut Count::new(&ran)).unwrap();
+    a.submit(&mut CountingWork::new(&ran)).unwrap();
     a.record(&event).unwrap();
     b.wait(&event).unwrap();
     a.record(&event).unwrap();
@@ -112,14 +114,14 @@ fn a_wait_blocks_its_stream_until_its_own_record_has_run() {
     assert!(control.step(id(0)).unwrap());
     assert!(!control.step(id(1)).unwrap(), "the work ahead of the record is not the record");
     assert!(control.step(id(0)).unwrap());
-    assert!(!event.query().unwrap(), "the newest record is still to run");
-    assert!(control.step(id(1)).unwrap(), "the wait is for the first record alone");
+    assert!(!event.query().unwrap(), "the newest record has not run");
+    assert!(control.step(id(1)).unwrap(), "the wait is only for the first record");
     assert_eq!(control.run_all(), 1);
     assert!(event.query().unwrap());
 }
 
 #[test]
-fn run_all_follows_waits_and_stops_where_nothing_can_move() {
+fn run_all_follows_waits_until_nothing_is_runnable() {
     let (control, device) = by_hand();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut streams: Vec<_> = (0..3).map(|_| device.create_stream(quiet()).unwrap()).collect();
@@ -128,14 +130,14 @@ fn run_all_follows_waits_and_stops_where_nothing_can_move() {
     streams[1].wait(&events[0]).unwrap();
     streams[1].record(&events[1]).unwrap();
     streams[2].wait(&events[1]).unwrap();
-    streams[2].submit(&mut Count::new(&ran)).unwrap();
+    streams[2].submit(&mut CountingWork::new(&ran)).unwrap();
     assert_eq!(control.run_all(), 5);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     assert_eq!(control.run_all(), 0);
 }
 
 #[test]
-fn a_switch_to_issue_order_lets_polls_run_what_is_queued() {
+fn after_a_switch_to_issue_order_polls_run_queued_commands() {
     let (control, device) = by_hand();
     let (ran, notified) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let count = notified.clone();
@@ -143,23 +145,23 @@ fn a_switch_to_issue_order_lets_polls_run_what_is_queued() {
         count.fetch_add(1, Ordering::SeqCst);
     });
     let mut stream = device.create_stream(notify).unwrap();
-    stream.submit(&mut Count::new(&ran)).unwrap();
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
     assert!(reported(&mut *stream).is_empty());
     control.switch(Completion::IssueOrder);
-    assert_eq!(notified.load(Ordering::SeqCst), 1, "the owner must hear that polling helps now");
+    assert_eq!(notified.load(Ordering::SeqCst), 1, "the switch must notify the owner");
     assert_eq!(reported(&mut *stream), [1]);
     control.switch(Completion::ByHand);
-    stream.submit(&mut Count::new(&ran)).unwrap();
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
     assert!(reported(&mut *stream).is_empty());
 }
 
 #[test]
-fn in_issue_order_a_query_moves_the_device_and_submit_does_not() {
+fn in_issue_order_a_query_runs_commands_and_submit_does_not() {
     let device = SimBackend::new(SimConfig::default()).open(0).unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut stream = device.create_stream(quiet()).unwrap();
     let event = device.create_event().unwrap();
-    stream.submit(&mut Count::new(&ran)).unwrap();
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
     stream.record(&event).unwrap();
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert!(event.query().unwrap());
@@ -167,7 +169,7 @@ fn in_issue_order_a_query_moves_the_device_and_submit_does_not() {
     assert_eq!(reported(&mut *stream), [1, 2]);
 }
 
-/// Notify functions may call back into the device: no lock is held.
+/// A notify function may call the device, because no lock is held.
 #[test]
 fn notify_is_called_without_locks() {
     let (control, device) = by_hand();
@@ -204,13 +206,13 @@ fn a_lost_device_refuses_everything_and_runs_nothing() {
     let mut stream = device.create_stream(notify).unwrap();
     let event = device.create_event().unwrap();
     let memory = device.allocate(64).unwrap();
-    let mut work = Count::new(&ran);
+    let mut work = CountingWork::new(&ran);
     stream.submit(&mut work).unwrap();
     stream.record(&event).unwrap();
     stream.wait(&event).unwrap();
 
     control.lose(0).unwrap();
-    assert_eq!(notified.load(Ordering::SeqCst), 1, "the owner must learn of the loss");
+    assert_eq!(notified.load(Ordering::SeqCst), 1, "the loss must notify the owner");
     assert_eq!(Arc::strong_count(&work.live), 1, "queued work is dropped");
     assert!(is_lost(stream.submit(&mut work)));
     assert!(is_lost(stream.record(&event)));
@@ -230,8 +232,8 @@ fn a_lost_device_refuses_everything_and_runs_nothing() {
 
     let other = backend.open(1).unwrap();
     let mut stream = other.create_stream(quiet()).unwrap();
-    stream.submit(&mut Count::new(&ran)).unwrap();
-    assert_eq!(reported(&mut *stream), [1], "another device is left alone");
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
+    assert_eq!(reported(&mut *stream), [1], "another device continues");
     assert!(matches!(control.lose(2), Err(Error::Device { .. })));
 }
 
@@ -247,7 +249,8 @@ fn events_of_another_device_or_backend_are_refused() {
     }
 }
 
-/// Two devices that wait for one another's records, the first with a work and a record behind it.
+/// Creates two devices that can wait for one another. The first has a work and a record, the second
+/// a wait for that record and a work.
 fn two_devices(
     completion: Completion,
     notify: Notify,
@@ -258,10 +261,10 @@ fn two_devices(
     let (mut a, mut b) = (zero.create_stream(quiet()).unwrap(), one.create_stream(notify).unwrap());
     let (ran, event) = (Arc::new(AtomicUsize::new(0)), zero.create_event().unwrap());
     assert!(matches!(b.wait(&event), Err(Error::Invalid { .. })), "it was never recorded");
-    a.submit(&mut Count::new(&ran)).unwrap();
+    a.submit(&mut CountingWork::new(&ran)).unwrap();
     a.record(&event).unwrap();
     b.wait(&event).unwrap();
-    b.submit(&mut Count::new(&ran)).unwrap();
+    b.submit(&mut CountingWork::new(&ran)).unwrap();
     (backend.control(), [a, b], ran)
 }
 
@@ -275,37 +278,37 @@ fn a_device_waits_for_anothers_record() {
     assert_eq!(control.run_all(), 1);
     assert_eq!(ran.load(Ordering::SeqCst), 2);
     assert_eq!((reported(&mut *a), reported(&mut *b)), (vec![1, 2], vec![1, 2]));
-    // In one go, whichever device is looked at first.
+    // `run_all` runs all of them, although it begins with the first device.
     let (control, _streams, ran) = two_devices(Completion::ByHand, quiet());
     assert_eq!((control.run_all(), ran.load(Ordering::SeqCst)), (4, 2));
 }
 
-/// Who sleeps after a poll that reported nothing is told that another device has moved.
+/// An owner that parks after an empty poll is notified when another device's record completes.
 #[test]
 fn a_stream_is_notified_of_anothers_record() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+    let notified = Arc::new(AtomicUsize::new(0));
+    let count = notified.clone();
     let notify = Arc::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
     let (_control, [mut a, mut b], _) = two_devices(Completion::IssueOrder, notify);
     assert!(reported(&mut *b).is_empty());
-    assert_eq!(told.load(Ordering::SeqCst), 0);
+    assert_eq!(notified.load(Ordering::SeqCst), 0);
     assert_eq!(reported(&mut *a), [1, 2]);
-    assert!(told.load(Ordering::SeqCst) > 0);
+    assert!(notified.load(Ordering::SeqCst) > 0);
     assert_eq!(reported(&mut *b), [1, 2]);
 }
 
-/// Nobody waits for ever for a device that is lost.
+/// A wait for a record of a lost device ends.
 #[test]
-fn a_stream_goes_on_when_what_it_waits_for_is_lost() {
+fn a_stream_continues_when_the_awaited_device_is_lost() {
     let (control, [mut a, mut b], ran) = two_devices(Completion::ByHand, quiet());
     control.lose(0).unwrap();
     assert!(a.poll(&mut |_, _| {}).is_err());
     assert_eq!(control.run_all(), 2);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     assert_eq!(reported(&mut *b), [1, 2]);
-    // The other way round, what waits is gone and the record stays.
+    // If the waiting device is lost, the device of the record continues.
     let (control, [mut a, _b], ran) = two_devices(Completion::ByHand, quiet());
     control.lose(1).unwrap();
     assert_eq!((control.run_all(), ran.load(Ordering::SeqCst)), (2, 1));
@@ -335,14 +338,14 @@ fn memory_keeps_to_the_limit() {
 }
 
 #[test]
-fn statistics_count_what_was_asked() {
+fn statistics_count_accepted_calls() {
     let (control, device) = by_hand();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut stream = device.create_stream(quiet()).unwrap();
     let event = device.create_event().unwrap();
     assert!(stream.wait(&event).is_err(), "refused, so not counted");
-    stream.submit(&mut Count::new(&ran)).unwrap();
-    stream.submit(&mut Count::new(&ran)).unwrap();
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
     stream.record(&event).unwrap();
     stream.wait(&event).unwrap();
     let stats = control.stats(0).unwrap();
@@ -354,7 +357,7 @@ fn statistics_count_what_was_asked() {
 }
 
 #[test]
-fn a_test_can_wait_until_commands_were_handed_over() {
+fn a_test_can_wait_until_commands_are_submitted() {
     let (control, device) = by_hand();
     let none = control.wait_for_commands(1, Duration::ZERO);
     assert!(matches!(none, Err(Error::Timeout { .. })));
@@ -363,18 +366,18 @@ fn a_test_can_wait_until_commands_were_handed_over() {
             let ran = Arc::new(AtomicUsize::new(0));
             let mut stream = device.create_stream(quiet()).unwrap();
             for _ in 0..3 {
-                stream.submit(&mut Count::new(&ran)).unwrap();
+                stream.submit(&mut CountingWork::new(&ran)).unwrap();
             }
         });
         // The stream need not exist when the wait begins.
-        control.wait_for_commands_on(id(0), 3, LONG).unwrap();
-        control.wait_for_commands(3, LONG).unwrap();
+        control.wait_for_commands_on(id(0), 3, TIMEOUT).unwrap();
+        control.wait_for_commands(3, TIMEOUT).unwrap();
     });
     assert!(control.wait_for_commands_on(id(0), 4, Duration::ZERO).is_err());
-    assert_eq!(control.run_all(), 3, "a dropped stream's commands stay with the device");
+    assert_eq!(control.run_all(), 3, "a dropped stream's commands stay on the device");
 }
 
-/// While one thread runs a stream's command, nobody else may run its next one.
+/// While one thread runs a stream's command, no other thread may run the stream's next one.
 #[test]
 fn a_stream_runs_one_command_at_a_time() {
     struct Block(Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
@@ -395,7 +398,7 @@ fn a_stream_runs_one_command_at_a_time() {
     let (started, has_started) = mpsc::channel();
     let (release, go_on) = mpsc::channel();
     stream.submit(&mut Block(Some((started, go_on)))).unwrap();
-    stream.submit(&mut Count::new(&ran)).unwrap();
+    stream.submit(&mut CountingWork::new(&ran)).unwrap();
     thread::scope(|scope| {
         let stepper = scope.spawn(|| control.step(id(0)).unwrap());
         has_started.recv().unwrap();
@@ -408,31 +411,31 @@ fn a_stream_runs_one_command_at_a_time() {
     assert_eq!(reported(&mut *stream), [1, 2]);
 }
 
-/// Two workers that sleep unless a poll brought something: in the order of issue no command may be
-/// left behind while both sleep.
+/// Two workers park after a poll that reported nothing. In issue order, no command may remain
+/// while both are parked.
 #[test]
-fn workers_that_poll_before_they_sleep_never_miss_a_completion() {
+fn workers_that_poll_before_they_park_never_miss_a_completion() {
     const COMMANDS: usize = 2000;
     let device = SimBackend::new(SimConfig::default()).open(0).unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let news = Arc::new((Mutex::new(false), Condvar::new()));
-                let bell = news.clone();
+                let signal = Arc::new((Mutex::new(false), Condvar::new()));
+                let sender = signal.clone();
                 let notify = Arc::new(move || {
-                    *bell.0.lock().unwrap() = true;
-                    bell.1.notify_one();
+                    *sender.0.lock().unwrap() = true;
+                    sender.1.notify_one();
                 });
                 let mut stream = device.create_stream(notify).unwrap();
                 for k in 1..=COMMANDS as u64 {
-                    assert_eq!(pending(stream.submit(&mut Count::new(&ran)).unwrap()), k);
+                    assert_eq!(pending(stream.submit(&mut CountingWork::new(&ran)).unwrap()), k);
                     while !reported(&mut *stream).contains(&k) {
-                        let rung = news.0.lock().unwrap();
-                        let (mut rung, slept) =
-                            news.1.wait_timeout_while(rung, LONG, |rung| !*rung).unwrap();
-                        assert!(!slept.timed_out(), "command {k} was left behind");
-                        *rung = false;
+                        let notified = signal.0.lock().unwrap();
+                        let (mut notified, wait) =
+                            signal.1.wait_timeout_while(notified, TIMEOUT, |set| !*set).unwrap();
+                        assert!(!wait.timed_out(), "command {k} remained");
+                        *notified = false;
                     }
                 }
             });

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use millstream::ep::cuda::Completion;
+use millstream::ep::cuda::CompletionMode;
 use millstream::{Attrs, DType, Stream, Tensor, TensorSpec};
 
 use super::Setting;
@@ -30,7 +30,7 @@ const OPS: &[(&str, usize, f64)] =
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let rows = ROWS[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, Completion::default(), |_| ())?;
+    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
     let stream = bed.compute(0)?;
     let spec = TensorSpec::contiguous(DType::F32, &[rows, COLUMNS])?;
     let bytes = spec.span_bytes() as f64;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 
 use millstream::ep::cpu::CpuBackend;
-use millstream::ep::cuda::{Completion, Counts, CudaBackend, CudaConfig, CudaDevice};
+use millstream::ep::cuda::{CompletionMode, CudaBackend, CudaConfig, CudaDevice, ResourceCounts};
 use millstream::ep::{Device, Registry};
 use millstream::{
     DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamType, Tensor, TensorSpec,
@@ -21,7 +21,7 @@ impl Bed {
     /// A machine whose configuration `change` has had its hands on.
     pub(super) fn new(
         index: u32,
-        completion: Completion,
+        completion: CompletionMode,
         change: impl FnOnce(&mut MachineConfig),
     ) -> Result<Bed> {
         let devices = Arc::new(Registry::new());
@@ -50,7 +50,7 @@ impl Bed {
     }
 
     /// What was made and destroyed on the device.
-    pub(super) fn counts(&self) -> Result<Counts> {
+    pub(super) fn counts(&self) -> Result<ResourceCounts> {
         let device = self.device.as_any().downcast_ref::<CudaDevice>();
         Ok(device.context("another device")?.counts())
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use millstream::ep::cuda::{Compiler, Completion, Native};
+use millstream::ep::cuda::{Compiler, CompletionMode, Native};
 use millstream::ep::{Work, WorkResult};
 use millstream::kernels::KernelCtx;
 use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
@@ -81,7 +81,7 @@ impl Work for Loop {
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let (small, real) = (usize::from(!setting.real || setting.quick), setting.real);
-    for completion in [Completion::Asked, Completion::Called] {
+    for completion in [CompletionMode::Polled, CompletionMode::Callback] {
         let name = format!("{completion:?}").to_lowercase();
         let bed = Bed::new(setting.device, completion, |config| {
             config.ops.register(Arc::new(Nothing));

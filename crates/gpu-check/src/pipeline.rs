@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use millstream::ep::cuda::Completion;
+use millstream::ep::cuda::CompletionMode;
 use millstream::{DType, Stream, StreamType, Tensor, TensorSpec};
 
 use super::Setting;
@@ -36,7 +36,7 @@ struct Pipeline {
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let (elements, chunks) = SIZES[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, Completion::default(), |_| ())?;
+    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = [
         bed.stream(StreamType::Host2Device)?,
         bed.compute(0)?,

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use millstream::ep::cuda::{Completion, Counts};
+use millstream::ep::cuda::{CompletionMode, ResourceCounts};
 use millstream::instructions::Kind;
 use millstream::{Attrs, Stream, Tensor};
 
@@ -21,7 +21,7 @@ const STREAMS: usize = 4;
 /// What is counted.
 #[derive(Debug, PartialEq)]
 struct State {
-    counts: Counts,
+    counts: ResourceCounts,
     slots: u64,
     /// Taken from each device, and held, in bytes.
     memory: Vec<(String, u64, u64)>,
@@ -38,7 +38,7 @@ struct Soak {
 
 pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let all = INSTRUCTIONS[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, Completion::default(), |_| ())?;
+    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = (0..STREAMS as u32).map(|k| bed.compute(k)).collect::<Result<_>>()?;
     let tensors = (0..TENSORS).map(|_| bed.tensor(&[0.0; 256])).collect::<Result<_>>()?;
     let one = bed.tensor(&[1.0; 256])?;

@@ -19,7 +19,7 @@ fn compiler() -> Result<Compiler, String> {
     let empty = c"extern \"C\" __global__ void empty() {}";
     match compiler.compile(empty, ARCHITECTURES[0]) {
         Ok(ptx) if ptx.to_string_lossy().contains(".visible .entry empty") => Ok(compiler),
-        Ok(_) => Err(format!("{} does not compile", compiler.place().display())),
+        Ok(_) => Err(format!("{} does not compile", compiler.path().display())),
         Err(error) => Err(format!("{error:#}")),
     }
 }

@@ -103,7 +103,7 @@ fn round(
     if let Some(faults) = &options.faults {
         // The program's tensors are there; what fails from now on is the program.
         machine.synchronize().map_err(whole)?;
-        faults.wake();
+        faults.resume();
     }
     let record = first && options.emit;
     if record {

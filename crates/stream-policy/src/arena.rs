@@ -9,97 +9,98 @@ use millstream_ep::{Memory, Registry};
 use millstream_instructions::{ArenaId, Arenas, Placement};
 use millstream_types::{DeviceId, Error, Result};
 
-/// Chunks of device memory, which together are the planner's arenas.
+/// The chunks of device memory behind all arenas of a machine.
 pub struct ArenaMemory {
     devices: Arc<Registry>,
     limits: HashMap<DeviceId, u64>,
     chunks: Mutex<HashMap<ArenaId, Vec<Chunk>>>,
 }
 
-/// Memory that one arena consists of, beside the planner's.
+/// The memory of an arena outside the planner's control. Dropping it frees the memory.
 pub struct PrivateArena {
-    table: Arc<ArenaMemory>,
+    arenas: Arc<ArenaMemory>,
     arena: ArenaId,
 }
 
 struct Chunk {
-    /// Whether the host can use it through its address.
-    on_host: bool,
-    /// Its first byte's offset in the arena.
+    /// Whether the host can access the memory through its address.
+    host_accessible: bool,
+    /// The offset of the chunk's first byte in the arena.
     start: u64,
     memory: Box<dyn Memory>,
 }
 
 impl ArenaMemory {
-    /// No memory yet. Devices that `limits` does not name have their own default limit.
+    /// Creates an empty table. A device missing in `limits` has its own default limit.
     pub fn new(devices: Arc<Registry>, limits: HashMap<DeviceId, u64>) -> ArenaMemory {
         ArenaMemory { devices, limits, chunks: Mutex::new(HashMap::new()) }
     }
 
-    /// The address of a placement's first byte. It stays what it is for as long as this lives.
+    /// Returns the address of a placement's first byte. The address is valid until the chunk is
+    /// given back ([`Arenas::shrink`]).
     ///
     /// # Errors
-    /// The placement is not within the memory that the arena was given.
-    pub fn resolve(&self, place: &Placement) -> Result<NonNull<u8>> {
-        if place.size == 0 {
-            // No byte will be touched; any aligned address does.
+    /// The placement is outside the memory of its arena.
+    pub fn resolve(&self, placement: &Placement) -> Result<NonNull<u8>> {
+        let Placement { arena, offset, size, .. } = *placement;
+        if size == 0 {
+            // No byte is accessed, so any aligned address serves.
             return Ok(NonNull::<u64>::dangling().cast());
         }
         let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = chunks.get(&place.arena).and_then(|list| {
-            let at = list.partition_point(|c| c.start <= place.offset).checked_sub(1)?;
-            let within = place.offset - list[at].start;
-            let end = within.checked_add(place.size)?;
-            (end <= list[at].memory.bytes() as u64).then_some((list[at].memory.base(), within))
+        let found = chunks.get(&arena).and_then(|list| {
+            let index = list.partition_point(|c| c.start <= offset).checked_sub(1)?;
+            let Chunk { start, memory, .. } = &list[index];
+            let relative = offset - start;
+            let end = relative.checked_add(size)?;
+            (end <= memory.bytes() as u64).then_some((memory.base(), relative))
         });
-        let Some((base, within)) = found else {
-            let message = format!("a placement at {}+{} has no memory", place.arena, place.offset);
+        let Some((base, relative)) = found else {
+            let message = format!("a placement at {arena}+{offset} has no memory");
             return Err(Error::Internal { message });
         };
-        // Within one allocation of less than `isize::MAX` bytes, so the sum cannot wrap.
-        let address = base.as_ptr().wrapping_add(within as usize);
+        // Both lie in one allocation of less than `isize::MAX` bytes, so the sum cannot wrap.
+        let address = base.as_ptr().wrapping_add(relative as usize);
         NonNull::new(address).ok_or_else(|| Error::Internal { message: "null memory".to_owned() })
     }
-}
 
-impl ArenaMemory {
-    /// Whether the host can use an arena's memory through its addresses.
-    pub fn on_host(&self, arena: ArenaId) -> bool {
+    /// Returns whether the host can access an arena's memory through its addresses.
+    pub fn is_host_accessible(&self, arena: ArenaId) -> bool {
         let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
-        // An arena without memory holds storages of no bytes alone.
-        chunks.get(&arena).and_then(|list| list.first()).is_none_or(|c| c.on_host)
+        // An arena without memory holds only storages of zero bytes.
+        chunks.get(&arena).and_then(|list| list.first()).is_none_or(|c| c.host_accessible)
     }
 
     fn add(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: usize) -> Result<()> {
         let device = self.devices.device(device)?;
         let memory = device.allocate(bytes)?;
-        let on_host = device.capabilities().host_memory;
+        let host_accessible = device.capabilities().host_memory;
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let list = chunks.entry(arena).or_default();
-        let at = list.partition_point(|c| c.start < start);
-        list.insert(at, Chunk { on_host, start, memory });
+        let index = list.partition_point(|c| c.start < start);
+        list.insert(index, Chunk { host_accessible, start, memory });
         Ok(())
     }
 
-    /// An arena of `bytes` bytes of `device`'s memory that no planner hands out. `arena` is an id
-    /// that no other arena has.
+    /// Allocates an arena of `bytes` bytes of `device`'s memory that no planner manages. No other
+    /// arena may have the id `arena`.
     ///
     /// # Errors
-    /// The device has no memory left, or cannot be opened.
-    pub fn private(
+    /// The device is out of memory, or cannot be opened.
+    pub fn create_private(
         self: &Arc<ArenaMemory>,
         arena: ArenaId,
         device: &DeviceId,
         bytes: usize,
     ) -> Result<PrivateArena> {
         self.add(arena, device, 0, bytes)?;
-        Ok(PrivateArena { table: self.clone(), arena })
+        Ok(PrivateArena { arenas: self.clone(), arena })
     }
 }
 
 impl Drop for PrivateArena {
     fn drop(&mut self) {
-        self.table.chunks.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.arena);
+        self.arenas.chunks.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.arena);
     }
 }
 
@@ -132,10 +133,10 @@ impl Arenas for ArenaMemory {
     fn shrink(&self, arena: ArenaId, start: u64) {
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let list = chunks.entry(arena).or_default();
-        let gone = list.iter().position(|c| c.start == start).map(|at| list.remove(at));
-        // The device is told with no lock held: it may take its time.
+        let removed = list.iter().position(|c| c.start == start).map(|index| list.remove(index));
+        // The lock is released first: the device may take long to free the memory.
         drop(chunks);
-        drop(gone);
+        drop(removed);
     }
 }
 

@@ -1,23 +1,23 @@
-//! Stream policies: what a stream of some type on some device is made of.
+//! Stream policies: the facts about each stream type, and the way to open a stream.
 //!
 //! # Contract
-//! A [`StreamPolicy`] answers questions about streams of one type before any of them exists, and
-//! makes one when its first instruction comes to run. Asking creates nothing: no device, no
-//! stream, no memory, no event, no thread. What is made is made once and lazily, by the worker
-//! that runs the stream.
+//! A [`StreamPolicy`] answers queries about the streams of one type before any of them exists, and
+//! opens a stream when its first instruction is about to run. A query creates nothing: no device,
+//! no stream, no memory, no event, no thread. The worker that runs a stream opens it, once and
+//! lazily.
 //!
-//! Policies are values in a [`PolicyTable`]. A policy from outside takes the place of the standard
-//! one for its stream type and the devices that it serves.
+//! Policies are values in a [`PolicyTable`]. A policy that a program registers replaces the
+//! standard one for its stream type, on the devices that it serves.
 //!
-//! The table implements the two traits that the builder asks: the catalog of streams, and the
-//! arenas of memory.
+//! This crate implements the two traits that the builder queries: [`Catalog`] is the
+//! `StreamCatalog`, [`ArenaMemory`] the `Arenas`.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
 //! | [`policy`] | the trait |
 //! | [`standard`] | the policies of the eight stream types |
-//! | [`table`] | policies by stream type and device; the catalog |
+//! | [`table`] | policies by stream type and device; the stream catalog |
 //! | [`arena`] | the memory behind the planner's arenas |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -28,5 +28,5 @@ pub mod standard;
 pub mod table;
 
 pub use arena::{ArenaMemory, PrivateArena};
-pub use policy::{Crew, StreamParts, StreamPolicy};
+pub use policy::{StreamParts, StreamPolicy, WorkerGroup};
 pub use table::{Catalog, PolicyTable};

@@ -6,81 +6,92 @@ use millstream_ep::{Device, EventPool, Notify, Registry, Stream};
 use millstream_instructions::StreamFacts;
 use millstream_types::{DeviceId, Result, StreamKey, StreamType};
 
-/// The workers that a stream's instructions are launched by.
+/// The group of workers that may launch a stream's instructions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Crew {
-    /// The workers of the host's streams, over which those are spread.
+pub enum WorkerGroup {
+    /// The host's workers. The streams of the host are spread over them.
     Host,
     /// The one worker of an accelerator.
     Device(DeviceId),
-    /// A worker of this stream type's own.
-    Own(StreamType),
+    /// The one worker that serves this stream type alone.
+    Dedicated(StreamType),
 }
 
-/// What a stream is made of.
+/// The parts of an opened stream.
 pub struct StreamParts {
     /// The open device.
     pub device: Arc<dyn Device>,
-    /// A new native stream on it.
+    /// A new native stream on the device.
     pub stream: Box<dyn Stream>,
-    /// The device's events; none if it has no use for them.
+    /// The device's event pool. None if the device has no use for events.
     pub events: Option<Arc<EventPool>>,
 }
 
-/// What there is to know about streams of one type, and how one is made.
+/// The facts about the streams of one type, and the way to open one.
 pub trait StreamPolicy: Send + Sync {
-    /// The type of stream that this is for.
+    /// Returns the stream type that this policy describes.
     fn stream_type(&self) -> StreamType;
 
-    /// Whether this serves streams on `device`. All, unless overridden.
+    /// Returns whether this policy serves streams on `device`. Default: every device.
     fn serves(&self, device: &DeviceId) -> bool {
         let _ = device;
         true
     }
 
-    /// Which memory a stream's instructions use: the device's own, unless overridden. Memory beside
-    /// that which is not there on this machine is left out, and pinned memory is the host's then.
+    /// Returns which memory the instructions of a stream use. Default: the device's own memory.
+    ///
+    /// [`Catalog`](crate::Catalog) removes additional memory that this computer lacks, and replaces
+    /// missing pinned memory by host memory.
     fn facts(&self, key: &StreamKey) -> StreamFacts {
         StreamFacts::on(key.device.clone())
     }
 
-    /// The workers that launch the stream's instructions: those of the host for a device of kind
-    /// `cpu`, the one of the accelerator otherwise, unless overridden.
-    fn crew(&self, key: &StreamKey) -> Crew {
-        if key.device.kind() == "cpu" { Crew::Host } else { Crew::Device(key.device.clone()) }
+    /// Returns the workers that launch the stream's instructions. Default: the host's workers for a
+    /// device of kind `cpu`, the device's own worker for an accelerator.
+    fn worker_group(&self, key: &StreamKey) -> WorkerGroup {
+        if key.device.kind() == "cpu" {
+            WorkerGroup::Host
+        } else {
+            WorkerGroup::Device(key.device.clone())
+        }
     }
 
-    /// Whether the instructions of a pool of this type may run in any order and at the same time, as
-    /// far as their operands allow: on streams of the host, those that run ops of one rank. Other
-    /// pools run in the order of emission, which is one of the orders that a pool allows.
+    /// Returns whether a pool-mode stream of this type may run its instructions in any order and
+    /// at the same time, as far as their operands allow.
+    ///
+    /// Default: true for the types that run ops of one rank; the machine applies it to streams of
+    /// the host. Other pool-mode streams run in the order of emission, which a pool also allows.
     fn runs_in_any_order(&self) -> bool {
         use StreamType::{Compute, Device2Host, Host2Device, PinnedCompute};
         matches!(self.stream_type(), Compute | Host2Device | Device2Host | PinnedCompute)
     }
 
-    /// Whether the stream's instructions run on a native stream of its device, so that it can wait
-    /// and be waited for there. Streams that only order others do not.
+    /// Returns whether the stream's instructions run on a native stream of its device. Such a
+    /// stream can wait on the device, and other streams can wait for it there. Default: false for
+    /// the types that only order other streams.
     fn runs_native(&self) -> bool {
         use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
         !matches!(self.stream_type(), Barrier | CriticalSection | LazyJobLauncher)
     }
 
-    /// Whether the stream's commands go before those of others on devices that know of that: those
-    /// of copies and collectives, which are short, use little of the device, and are what others
-    /// wait for.
+    /// Returns whether the stream's commands take precedence over other streams' commands, on
+    /// devices that support priorities.
+    ///
+    /// Default: true for copies and collectives. They are short, use little of the device, and
+    /// other streams wait for them.
     fn is_urgent(&self) -> bool {
         use StreamType::{Ccl, Device2Host, Host2Device};
         matches!(self.stream_type(), Ccl | Device2Host | Host2Device)
     }
 
-    /// Whether these streams copy from other devices, where the stream's own can: those that copy
-    /// into a device's memory.
+    /// Returns whether these streams copy from other devices, if the device supports it. Default:
+    /// true for the streams that copy into a device's memory.
     fn copies_between_devices(&self) -> bool {
         self.stream_type() == StreamType::Host2Device
     }
 
-    /// Opens what the stream needs. `events` gives the device's events, `notify` is called when
-    /// the device has news of the stream.
+    /// Opens the parts of a stream. `events` returns the event pool of a device. The device calls
+    /// `notify` when the stream has progressed.
     ///
     /// # Errors
     /// The device cannot be opened or refuses a stream.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use millstream_instructions::StreamFacts;
 use millstream_types::{DeviceId, StreamKey, StreamType};
 
-use crate::policy::{Crew, StreamPolicy};
+use crate::policy::{StreamPolicy, WorkerGroup};
 
 const HOST: DeviceId = DeviceId::cpu(0);
 
 const PINNED: DeviceId = DeviceId::pinned(0);
 
-/// Kernels on a device's own memory; those of the host also work on pinned memory.
+/// Kernels on a device's own memory. The host's kernels also work on pinned memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Compute;
 
@@ -26,7 +26,8 @@ impl StreamPolicy for Compute {
     }
 }
 
-/// Copies from host memory, and from other devices where that is possible, beside the device's kernels.
+/// Copies from host memory, and from other devices where that is possible. They overlap with the
+/// device's kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Host2Device;
 
@@ -40,7 +41,7 @@ impl StreamPolicy for Host2Device {
     }
 }
 
-/// Copies to host memory, beside the device's kernels.
+/// Copies to host memory. They overlap with the device's kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Device2Host;
 
@@ -64,7 +65,7 @@ impl StreamPolicy for Ccl {
     }
 }
 
-/// Kernels of a device whose results lie in pinned host memory.
+/// Kernels of a device that write their results to pinned host memory.
 #[derive(Clone, Copy, Debug)]
 pub struct PinnedCompute;
 
@@ -78,7 +79,8 @@ impl StreamPolicy for PinnedCompute {
     }
 }
 
-/// Barriers. They wait for long and must hold up nobody else's launches.
+/// Barriers. They belong to the host's workers: a barrier waits long and must not delay the
+/// launches of an accelerator's worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier;
 
@@ -87,12 +89,12 @@ impl StreamPolicy for Barrier {
         StreamType::Barrier
     }
 
-    fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Host
+    fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+        WorkerGroup::Host
     }
 }
 
-/// Exclusive holds, on a worker of their own.
+/// Critical sections, on a dedicated worker.
 #[derive(Clone, Copy, Debug)]
 pub struct CriticalSection;
 
@@ -101,12 +103,12 @@ impl StreamPolicy for CriticalSection {
         StreamType::CriticalSection
     }
 
-    fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Own(StreamType::CriticalSection)
+    fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+        WorkerGroup::Dedicated(StreamType::CriticalSection)
     }
 }
 
-/// Stored lists, on a worker of their own.
+/// Stored lists, on a dedicated worker.
 #[derive(Clone, Copy, Debug)]
 pub struct LazyJobLauncher;
 
@@ -115,12 +117,12 @@ impl StreamPolicy for LazyJobLauncher {
         StreamType::LazyJobLauncher
     }
 
-    fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Own(StreamType::LazyJobLauncher)
+    fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+        WorkerGroup::Dedicated(StreamType::LazyJobLauncher)
     }
 }
 
-/// All of them.
+/// Returns the policies of all stream types.
 pub fn all() -> Vec<Arc<dyn StreamPolicy>> {
     vec![
         Arc::new(Compute),

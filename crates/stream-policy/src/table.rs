@@ -12,34 +12,34 @@ use millstream_types::{DeviceId, Error, Result, StreamKey};
 use crate::policy::{StreamParts, StreamPolicy};
 use crate::standard;
 
-/// The policies that a machine knows, the backends they stand on, and the events of each device.
+/// The policies of a machine, its backends, and the event pool of each device.
 pub struct PolicyTable {
-    // The last that serves a stream is the one that does.
+    /// In the order of registration. The last policy that serves a stream applies.
     policies: Vec<Arc<dyn StreamPolicy>>,
     devices: Arc<Registry>,
     events: DashMap<DeviceId, Arc<EventPool>>,
 }
 
 impl PolicyTable {
-    /// The standard policies over these backends.
+    /// Creates a table of the standard policies on the backends of `devices`.
     pub fn standard(devices: Arc<Registry>) -> PolicyTable {
         PolicyTable { policies: standard::all(), devices, events: DashMap::new() }
     }
 
-    /// Adds a policy, which comes before all earlier ones of its type on the devices it serves.
+    /// Adds a policy. It replaces all earlier policies of its type on the devices that it serves.
     pub fn register(&mut self, policy: Arc<dyn StreamPolicy>) {
         self.policies.push(policy);
     }
 
-    /// The backends.
+    /// Returns the backends.
     pub const fn devices(&self) -> &Arc<Registry> {
         &self.devices
     }
 
-    /// The policy that serves a stream.
+    /// Returns the policy that serves a stream.
     ///
     /// # Errors
-    /// None does, or its device cannot be had.
+    /// No policy serves it, or its device is missing.
     pub fn policy(&self, key: &StreamKey) -> Result<&Arc<dyn StreamPolicy>> {
         self.devices.probe(&key.device)?;
         self.policies
@@ -52,21 +52,21 @@ impl PolicyTable {
             })
     }
 
-    /// Opens what a stream needs.
+    /// Opens the parts of a stream, as its policy says.
     ///
     /// # Errors
     /// The device cannot be opened or refuses a stream.
     pub fn create(&self, key: &StreamKey, notify: Notify) -> Result<StreamParts> {
-        let events = |device: &Arc<dyn Device>| self.pool(device);
+        let events = |device: &Arc<dyn Device>| self.event_pool(device);
         self.policy(key)?.create(key, &self.devices, &events, notify)
     }
 
-    fn pool(&self, device: &Arc<dyn Device>) -> Arc<EventPool> {
-        let made = || Arc::new(EventPool::new(device.clone()));
-        self.events.entry(device.id().clone()).or_insert_with(made).clone()
+    fn event_pool(&self, device: &Arc<dyn Device>) -> Arc<EventPool> {
+        let create = || Arc::new(EventPool::new(device.clone()));
+        self.events.entry(device.id().clone()).or_insert_with(create).clone()
     }
 
-    /// The devices whose events are in use, with their pools.
+    /// Returns the event pools that exist so far, by device.
     pub fn event_pools(&self) -> Vec<(DeviceId, Arc<EventPool>)> {
         self.events.iter().map(|e| (e.key().clone(), e.value().clone())).collect()
     }
@@ -79,7 +79,7 @@ impl fmt::Debug for PolicyTable {
     }
 }
 
-/// The table as the builder's catalog.
+/// A [`PolicyTable`] as the builder's stream catalog.
 #[derive(Clone, Debug)]
 pub struct Catalog(pub Arc<PolicyTable>);
 
@@ -88,15 +88,15 @@ impl StreamCatalog for Catalog {
         let policy = self.0.policy(key)?;
         let mut facts = policy.facts(key);
         if policy.copies_between_devices() {
-            facts.copies = self.0.devices.sources(&key.device)?;
+            facts.copies = self.0.devices.copy_sources(&key.device)?;
         }
-        let there = |device: &DeviceId| self.0.devices.probe(device).is_ok();
-        if facts.memory.kind() == "pinned" && !there(&facts.memory) {
+        let exists = |device: &DeviceId| self.0.devices.probe(device).is_ok();
+        if facts.memory.kind() == "pinned" && !exists(&facts.memory) {
             facts.memory = DeviceId::cpu(0);
         }
         self.0.devices.probe(&facts.memory)?;
-        facts.reads.retain(|device| there(device));
-        facts.writes.retain(|device| there(device));
+        facts.reads.retain(|device| exists(device));
+        facts.writes.retain(|device| exists(device));
         Ok(facts)
     }
 

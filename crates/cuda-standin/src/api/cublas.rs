@@ -162,7 +162,7 @@ fn launch(
     let addresses = [ranges[0].host, ranges[1].host, ranges[2].host];
     ranges.push(find(workspace)?);
     let run = Box::new(move || product.run(addresses));
-    hand_over(state, stream, Command::Kernel { name: call.to_owned(), run }, &ranges);
+    hand_over(state, stream, Command::Kernel { name: call.to_owned(), run }, ranges);
     Ok(text)
 }
 

@@ -67,7 +67,7 @@ unsafe extern "C" fn cuEventRecord(handle: u64, stream: u64) -> u32 {
         let record = recorded.records;
         recorded.outstanding.insert(record);
         let name = recorded.name.clone();
-        hand_over(state, stream, Command::Record { event: handle, record }, &[]);
+        hand_over(state, stream, Command::Record { event: handle, record }, Vec::new());
         Ok(format!("({name}#{record}, {stream_name})"))
     })
 }

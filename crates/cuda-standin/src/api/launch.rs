@@ -152,7 +152,7 @@ unsafe extern "C" fn cuLaunchKernel(
             kernels::launch(state, &name, call, |s, a, n| range(CALL, s, a, n))?
         };
         let command = Command::Kernel { name: name.clone(), run: launch.run };
-        hand_over(state, stream, command, &launch.ranges);
+        hand_over(state, stream, command, launch.ranges);
         Ok(format!("({name}, {stream_name})"))
     })
 }

@@ -37,7 +37,7 @@ pub(super) fn taken(
     let Some(block) = state.memory.get(address) else {
         return Err(state.violation(call, "this was not allocated", code::INVALID_VALUE));
     };
-    let (name, users) = (block.name.clone(), block.users);
+    let (name, users) = (block.name.clone(), block.users());
     if !is_right(block) {
         let what = format!("{name} is memory of another kind");
         return Err(state.violation(call, &what, code::INVALID_VALUE));
@@ -128,7 +128,7 @@ fn copy(
     let name = known(call, state, stream)?;
     let ranges = [range(call, state, to, bytes as u64)?, range(call, state, from, bytes as u64)?];
     let command = Command::Copy { to: ranges[0].host, from: ranges[1].host, bytes };
-    hand_over(state, stream, command, &ranges);
+    hand_over(state, stream, command, ranges.into());
     let (to, from) = (state.memory.name(to), state.memory.name(from));
     Ok(format!("({to} <- {from}, {bytes}, {name})"))
 }
@@ -177,7 +177,7 @@ unsafe extern "C" fn cuMemcpyPeerAsync(
             return Err(state.violation(CALL, &what, code::INVALID_VALUE));
         }
         let command = Command::Copy { to: to_range.host, from: from_range.host, bytes };
-        hand_over(state, stream, command, &[to_range, from_range]);
+        hand_over(state, stream, command, vec![to_range, from_range]);
         let (to, from) = (state.memory.name(to), state.memory.name(from));
         Ok(format!("({to} of {to_device} <- {from} of {from_device}, {bytes}, {name})"))
     })
@@ -190,7 +190,7 @@ unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, stream: u
         let name = known(CALL, state, stream)?;
         let range = range(CALL, state, to, count as u64)?;
         let command = Command::Fill { to: range.host, value: vec![value], times: count };
-        hand_over(state, stream, command, &[range]);
+        hand_over(state, stream, command, vec![range]);
         Ok(format!("({}, {value}, {count}, {name})", state.memory.name(to)))
     })
 }

@@ -131,7 +131,7 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
         if let Some(block) = state.memory.get_mut(made) {
             (block.pool, block.is_there) = (Some(pool), false);
         }
-        hand_over(state, stream, Command::Arrive { block: made }, &[]);
+        hand_over(state, stream, Command::Arrive { block: made }, Vec::new());
         // SAFETY: as above.
         unsafe { put(address, made)? };
         Ok(format!("({bytes}, {name}) = {}", state.memory.name(made)))

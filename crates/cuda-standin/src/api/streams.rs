@@ -92,7 +92,7 @@ unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -
             let what = format!("{event_name} was never recorded: this would be no wait at all");
             return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
         }
-        hand_over(state, stream, Command::Wait { event, record: records }, &[]);
+        hand_over(state, stream, Command::Wait { event, record: records }, Vec::new());
         Ok(format!("({name}, {event_name}#{records})"))
     })
 }
@@ -107,7 +107,7 @@ unsafe extern "C" fn cuLaunchHostFunc(
     answer_in_context(CALL, |state, _| {
         let name = known(CALL, state, stream)?;
         let function = function.ok_or(code::INVALID_VALUE)?;
-        hand_over(state, stream, Command::Host { function, data: data as usize }, &[]);
+        hand_over(state, stream, Command::Host { function, data: data as usize }, Vec::new());
         Ok(format!("({name})"))
     })
 }

@@ -31,7 +31,7 @@ fn run(body: &str) -> Result<Vec<f32>, String> {
     let head = Head { size: size_of::<Two>() as u32, operands: 2, at, step };
     let two = Two { head, operands: [place(x.as_ptr()), place(y.as_mut_ptr())] };
     // The host's addresses stand for the device's.
-    let same = |place: Place| Ok(Range { block: 1, host: place.data as usize });
+    let same = |place: Place| Ok(Range::unowned(place.data as usize));
     // SAFETY: it is as large as the kernel says, and names both vectors.
     let argument = unsafe { Argument::read((&raw const two).cast(), kernel.size, same) };
     let (argument, ranges) = argument.map_err(|code| code.to_string())??;

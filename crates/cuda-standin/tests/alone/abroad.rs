@@ -15,7 +15,7 @@ const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
 /// A machine, and a stream on each of two devices.
 fn rig(driver: DriverKind) -> (Machine, [Stream; 2]) {
     // What cannot be destroyed on a device that is lost has a test of its own.
-    let quiet = CudaConfig { report: Arc::new(|_| ()), ..CudaConfig::default() };
+    let quiet = CudaConfig { report_drop_error: Arc::new(|_| ()), ..CudaConfig::default() };
     let m = machine(driver, quiet);
     let homes = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
     (m, homes)

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use millstream_cuda_standin::control::Turn;
 use millstream_ep::conformance::{self, Harness, HostHarness};
-use millstream_ep::cuda::{Completion, CudaBackend, CudaConfig};
+use millstream_ep::cuda::{CompletionMode, CudaBackend, CudaConfig};
 use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend};
 
 use crate::{no_violations, nothing_is_left, stand_in};
 
-const COMPLETIONS: [Completion; 2] = [Completion::Asked, Completion::Called];
+const COMPLETIONS: [CompletionMode; 2] = [CompletionMode::Polled, CompletionMode::Callback];
 
-fn backend(completion: Completion) -> Arc<CudaBackend> {
+fn backend(completion: CompletionMode) -> Arc<CudaBackend> {
     Arc::new(CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }))
 }
 
 /// What a device without memory for the host skips, and what it does beside others.
-fn skips(completion: Completion, by_hand: bool) -> Vec<&'static str> {
+fn skips(completion: CompletionMode, by_hand: bool) -> Vec<&'static str> {
     let mut skips = vec![
         "host memory keeps what is written",
         "without asynchrony every command is done at once",
@@ -24,7 +24,7 @@ fn skips(completion: Completion, by_hand: bool) -> Vec<&'static str> {
     if !by_hand {
         skips.push("nothing runs inside submit");
     }
-    if completion == Completion::Asked {
+    if completion == CompletionMode::Polled {
         skips.push("completions are notified");
     }
     skips
@@ -76,7 +76,7 @@ fn streams_are_stepped_newest_first() {
 fn not_ready_is_no_error() {
     let turn = stand_in().turn();
     turn.not_ready(500);
-    let report = conformance::run(backend(Completion::Asked), &HostHarness);
+    let report = conformance::run(backend(CompletionMode::Polled), &HostHarness);
     report.into_result().unwrap();
     no_violations();
 }
@@ -86,11 +86,11 @@ fn not_ready_is_no_error() {
 fn every_fault_is_noticed() {
     let _turn = stand_in().turn();
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
-        let plan = FaultPlan::from(fault, 1);
-        let faulty = FaultyBackend::new(backend(Completion::Asked), plan.clone());
+        let plan = FaultPlan::starting_at(fault, 1);
+        let faulty = FaultyBackend::new(backend(CompletionMode::Polled), plan.clone());
         let report = conformance::run(Arc::new(faulty), &HostHarness);
         assert!(report.into_result().is_err(), "{fault:?}");
-        assert!(plan.struck() > 0, "{fault:?}");
+        assert!(plan.triggered() > 0, "{fault:?}");
     }
     no_violations();
 }

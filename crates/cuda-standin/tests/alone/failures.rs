@@ -24,7 +24,7 @@ fn listening() -> (CudaConfig, Arc<Mutex<Vec<String>>>) {
     let report = Arc::new(move |error: &millstream::ep::cuda::DriverError| {
         to.lock().unwrap().push(error.to_string());
     });
-    (CudaConfig { report, ..CudaConfig::default() }, heard)
+    (CudaConfig { report_drop_error: report, ..CudaConfig::default() }, heard)
 }
 
 /// A program over three streams. Its outputs are these, if all goes well.

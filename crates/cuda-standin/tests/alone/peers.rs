@@ -178,7 +178,7 @@ fn a_copy_that_is_refused_is_the_instructions_failure() {
 fn a_device_is_lost_at_a_copy() {
     for driver in DRIVERS {
         let turn = stand_in().turn();
-        let quiet = CudaConfig { report: Arc::new(|_| ()), ..CudaConfig::default() };
+        let quiet = CudaConfig { report_drop_error: Arc::new(|_| ()), ..CudaConfig::default() };
         let m = machine(driver, quiet);
         let [zero, one] = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
         let x = upload(&m, &zero, &[1.0, -2.0]);

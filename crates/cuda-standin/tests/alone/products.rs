@@ -153,9 +153,10 @@ fn without_the_library() {
     let _turn = stand_in().turn();
     let m = machine(DriverKind::Inline, CudaConfig::default());
     let error = program(&m).remove(0).unwrap_err().to_string();
-    for words in
-        ["the library of matrix products, libcublas.so.12, is not here", "/nowhere/libcublas.so.12"]
-    {
+    for words in [
+        "the library of matrix products, libcublas.so.12, was not found",
+        "/nowhere/libcublas.so.12",
+    ] {
         assert!(error.contains(words), "{error}");
     }
     m.clear_failures();

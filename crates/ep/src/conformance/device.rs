@@ -4,21 +4,21 @@ use anyhow::{Context, ensure};
 
 use millstream_types::Error;
 
-use crate::conformance::{Bed, Check, Outcome};
+use crate::conformance::{Check, Fixture, Outcome};
 use crate::device::{MEMORY_ALIGN, Memory};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "ids and counts agree", run: ids_and_counts },
     Check { name: "a device beyond the count is refused", run: beyond_the_count },
-    Check { name: "memory is aligned, of its size, and apart", run: memory_layout },
-    Check { name: "host memory keeps what is written", run: memory_contents },
-    Check { name: "too much memory is refused and harms nothing", run: too_much },
+    Check { name: "memory is aligned, of its size, and disjoint", run: memory_layout },
+    Check { name: "host memory keeps its content", run: memory_contents },
+    Check { name: "a refused allocation has no side effect", run: refused_allocation },
 ];
 
-fn ids_and_counts(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let (kind, count) = (bed.backend.kind(), bed.backend.count()?);
+fn ids_and_counts(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let (kind, count) = (fixture.backend.kind(), fixture.backend.count()?);
     for index in 0..count {
-        let device = bed.backend.open(index).with_context(|| format!("open({index})"))?;
+        let device = fixture.backend.open(index).with_context(|| format!("open({index})"))?;
         let id = device.id();
         ensure!(id.kind() == kind && id.index() == index, "device {index} of {kind} is {id}");
         ensure!(!device.kernel_kind().is_empty(), "{id} names no kernels");
@@ -27,9 +27,9 @@ fn ids_and_counts(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn beyond_the_count(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    for index in [bed.backend.count()?, u32::MAX] {
-        match bed.backend.open(index) {
+fn beyond_the_count(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    for index in [fixture.backend.count()?, u32::MAX] {
+        match fixture.backend.open(index) {
             Ok(device) => anyhow::bail!("open({index}) gave {}", device.id()),
             Err(Error::Device { .. }) => {}
             Err(other) => anyhow::bail!("open({index}) gave an error of another kind: {other}"),
@@ -38,11 +38,12 @@ fn beyond_the_count(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn memory_layout(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
+fn memory_layout(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
     let sizes = [0, 1, MEMORY_ALIGN - 1, MEMORY_ALIGN, MEMORY_ALIGN + 1, 4096, 1 << 20];
     let mut blocks = Vec::new();
     for bytes in sizes {
-        let memory = bed.device.allocate(bytes).with_context(|| format!("allocate({bytes})"))?;
+        let memory =
+            fixture.device.allocate(bytes).with_context(|| format!("allocate({bytes})"))?;
         let base = memory.base().as_ptr() as usize;
         ensure!(memory.bytes() == bytes, "{} bytes instead of {bytes}", memory.bytes());
         ensure!(base.is_multiple_of(MEMORY_ALIGN), "{bytes} bytes at {base:#x}: not aligned");
@@ -60,36 +61,36 @@ fn memory_layout(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn memory_contents(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    if !bed.device.capabilities().host_memory {
+fn memory_contents(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    if !fixture.device.capabilities().host_memory {
         return Ok(Outcome::LacksCapability("host memory"));
     }
     const BYTES: usize = 3000;
-    let blocks = [bed.device.allocate(BYTES)?, bed.device.allocate(BYTES)?];
+    let blocks = [fixture.device.allocate(BYTES)?, fixture.device.allocate(BYTES)?];
     for (block, value) in blocks.iter().zip([0xA5_u8, 0x5A]) {
-        // SAFETY: the device says that the host can write its memory; the block is BYTES long and
-        // nobody else uses it.
+        // SAFETY: the device has the capability `host_memory`; the block is BYTES long, and only
+        // this check uses it.
         unsafe { block.base().as_ptr().write_bytes(value, BYTES) };
     }
     for (block, value) in blocks.iter().zip([0xA5_u8, 0x5A]) {
-        // SAFETY: as above, and the block was written just now.
+        // SAFETY: as above, and the loop above has initialised the block.
         let bytes = unsafe { std::slice::from_raw_parts(block.base().as_ptr(), BYTES) };
         ensure!(bytes.iter().all(|&b| b == value), "a block lost what was written to it");
     }
     Ok(Outcome::Passed)
 }
 
-fn too_much(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
+fn refused_allocation(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
     for bytes in [usize::MAX, isize::MAX as usize, 1 << (usize::BITS - 6)] {
-        match bed.device.allocate(bytes) {
-            Ok(_) => anyhow::bail!("{bytes} bytes were given"),
+        match fixture.device.allocate(bytes) {
+            Ok(_) => anyhow::bail!("the device allocated {bytes} bytes"),
             Err(Error::OutOfMemory { device, wanted, .. }) => {
-                ensure!(device == *bed.device.id(), "the error names {device}");
-                ensure!(wanted == bytes as u64, "the error speaks of {wanted} bytes, not {bytes}");
+                ensure!(device == *fixture.device.id(), "the error names {device}");
+                ensure!(wanted == bytes as u64, "the error names {wanted} bytes, not {bytes}");
             }
             Err(other) => anyhow::bail!("an error of another kind: {other}"),
         }
     }
-    bed.device.allocate(4096).context("a small block after a refusal")?;
+    fixture.device.allocate(4096).context("a small block after a refusal")?;
     Ok(Outcome::Passed)
 }

@@ -7,16 +7,16 @@ use anyhow::{bail, ensure};
 
 use millstream_types::Result;
 
-use crate::conformance::bed::{Log, until};
-use crate::conformance::{Bed, Check, Outcome};
+use crate::conformance::fixture::{RunLog, drive_until};
+use crate::conformance::{Check, Fixture, Outcome};
 use crate::device::Event;
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { name: "an event is true before its first record", run: fresh },
-    Check { name: "an event is true only once its record has completed", run: query },
-    Check { name: "a record again makes an event false again", run: query_again },
+    Check { name: "an event without a record is complete", run: fresh },
+    Check { name: "an event is complete only once its record has completed", run: query },
+    Check { name: "a new record makes an event incomplete again", run: query_again },
     Check { name: "a wait orders two streams on the device", run: wait_orders },
-    Check { name: "a wait takes the record as of the call", run: wait_generation },
+    Check { name: "a wait waits for the newest record at its call", run: wait_generation },
     Check { name: "many streams wait for one record", run: many_waiters },
     Check { name: "a chain of waits crosses many streams", run: chain },
     Check { name: "a stream waits for its own record", run: own_record },
@@ -24,125 +24,124 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "another backend's event is refused", run: foreign },
     Check { name: "an event may be dropped before it completes", run: dropped },
     Check { name: "a wait orders streams of two devices", run: wait_orders_devices },
-    Check { name: "another device's event is not recorded", run: other_device },
+    Check { name: "another device's event cannot be recorded", run: other_device },
 ];
 
-/// Skips unless the device has events, and waits for them if `waits`.
+/// Skips the check unless the device has the capability.
 macro_rules! require {
-    ($bed:expr, asynchronous) => {
-        if !$bed.device.capabilities().asynchronous {
+    ($fixture:expr, asynchronous) => {
+        if !$fixture.device.capabilities().asynchronous {
             return Ok(Outcome::LacksCapability("events"));
         }
     };
-    ($bed:expr, device_waits) => {
-        if !$bed.device.capabilities().device_waits {
+    ($fixture:expr, device_waits) => {
+        if !$fixture.device.capabilities().device_waits {
             return Ok(Outcome::LacksCapability("waits on the device"));
         }
     };
 }
 
-fn fresh(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, asynchronous);
-    ensure!(bed.event()?.query()?, "an event that was never recorded is not true");
+fn fresh(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, asynchronous);
+    ensure!(fixture.event()?.query()?, "an event that was never recorded is incomplete");
     Ok(Outcome::Passed)
 }
 
-fn query(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, asynchronous);
-    let (mut lane, log, event) = (bed.lane()?, Log::default(), bed.event()?);
-    lane.call(log.entry(1))?;
-    lane.record(&event)?;
-    if bed.harness.by_hand() {
-        ensure!(!event.query()?, "the event is true before the device was moved");
+fn query(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, asynchronous);
+    let (mut stream, log, event) = (fixture.stream()?, RunLog::default(), fixture.event()?);
+    stream.call(log.entry(1))?;
+    stream.record(&event)?;
+    if fixture.harness.is_stepped() {
+        ensure!(!event.query()?, "the event is complete before the device was stepped");
     }
-    until(bed.harness, "an event's record", || {
+    drive_until(fixture.harness, "an event's record", || {
         let complete = event.query()?;
-        ensure!(!complete || log.has(1), "the event is true before the work ahead of it ran");
+        ensure!(!complete || log.has(1), "the event is complete before the work ahead of it ran");
         Ok(complete)
     })?;
-    lane.finish_well()?;
-    ensure!(event.query()?, "the event is false after its record was reported");
+    stream.finish_ok()?;
+    ensure!(event.query()?, "the event is incomplete after its record was reported");
     Ok(Outcome::Passed)
 }
 
-fn query_again(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, asynchronous);
-    let (mut lane, log, event) = (bed.lane()?, Log::default(), bed.event()?);
+fn query_again(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, asynchronous);
+    let (mut stream, log, event) = (fixture.stream()?, RunLog::default(), fixture.event()?);
     for round in 1..=5 {
-        lane.call(log.entry(round))?;
-        lane.record(&event)?;
-        if bed.harness.by_hand() {
-            ensure!(!event.query()?, "the event answers for record {}", round - 1);
+        stream.call(log.entry(round))?;
+        stream.record(&event)?;
+        if fixture.harness.is_stepped() {
+            ensure!(!event.query()?, "the event reports record {}, an older one", round - 1);
         }
-        until(bed.harness, "an event's newest record", || {
+        drive_until(fixture.harness, "an event's newest record", || {
             let complete = event.query()?;
-            ensure!(!complete || log.has(round), "true before record {round} completed");
+            ensure!(!complete || log.has(round), "complete before record {round} completed");
             Ok(complete)
         })?;
     }
-    lane.finish_well()?;
+    stream.finish_ok()?;
     Ok(Outcome::Passed)
 }
 
-fn wait_orders(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
-    // Both ways round, so that the order in which streams were made cannot be what orders them.
+fn wait_orders(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
+    // In both directions, so that the order of creation cannot order the streams.
     for producer in [0, 1] {
-        let (log, event) = (Log::default(), bed.event()?);
-        let mut lanes = [bed.lane()?, bed.lane()?];
-        lanes[producer].call(log.entry(1))?;
-        lanes[producer].record(&event)?;
-        lanes[1 - producer].wait(&event)?;
-        lanes[1 - producer].call(log.entry(2))?;
-        lanes[1 - producer].finish_well()?;
+        let (log, event) = (RunLog::default(), fixture.event()?);
+        let mut streams = [fixture.stream()?, fixture.stream()?];
+        streams[producer].call(log.entry(1))?;
+        streams[producer].record(&event)?;
+        streams[1 - producer].wait(&event)?;
+        streams[1 - producer].call(log.entry(2))?;
+        streams[1 - producer].finish_ok()?;
         ensure!(log.entries() == [1, 2], "the waiting work ran as {:?}", log.entries());
-        lanes[producer].finish_well()?;
+        streams[producer].finish_ok()?;
     }
     Ok(Outcome::Passed)
 }
 
-fn wait_generation(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
-    let (log, event) = (Log::default(), bed.event()?);
-    let (mut early, mut late, mut waiting) = (bed.lane()?, bed.lane()?, bed.lane()?);
-    let (mut other, gate) = (bed.lane()?, bed.event()?);
+fn wait_generation(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
+    let (log, event) = (RunLog::default(), fixture.event()?);
+    let (mut early, mut late, mut waiting) =
+        (fixture.stream()?, fixture.stream()?, fixture.stream()?);
+    let (mut other, gate) = (fixture.stream()?, fixture.event()?);
     early.call(log.entry(1))?;
     early.record(&event)?;
     waiting.wait(&event)?;
     waiting.call(log.entry(2))?;
-    // From here on the event has a newer record, on a stream that has nothing else to do: the wait
-    // may not be satisfied with that one.
+    // A newer record, on a stream that is idle otherwise, must not satisfy the wait.
     late.record(&event)?;
-    // And a record that comes behind the waiting work itself: the wait may not ask for that one,
-    // which would never end.
+    // A record after the waiting work: a wait for this one would never end.
     waiting.record(&gate)?;
     other.wait(&gate)?;
     other.record(&event)?;
-    for lane in [&mut waiting, &mut late, &mut early, &mut other] {
-        lane.finish_well()?;
+    for stream in [&mut waiting, &mut late, &mut early, &mut other] {
+        stream.finish_ok()?;
     }
     ensure!(log.entries() == [1, 2], "the waiting work ran as {:?}", log.entries());
-    ensure!(event.query()?, "the newest record has completed, and the event is false");
+    ensure!(event.query()?, "the newest record has completed, and the event is incomplete");
     Ok(Outcome::Passed)
 }
 
-fn many_waiters(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
+fn many_waiters(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
     const WAITERS: u64 = 16;
-    let (mut first, log, event) = (bed.lane()?, Log::default(), bed.event()?);
+    let (mut first, log, event) = (fixture.stream()?, RunLog::default(), fixture.event()?);
     first.call(log.entry(0))?;
     first.record(&event)?;
     let mut waiting = Vec::new();
     for k in 1..=WAITERS {
-        let mut lane = bed.lane()?;
-        lane.wait(&event)?;
-        lane.call(log.entry(k))?;
-        waiting.push(lane);
+        let mut stream = fixture.stream()?;
+        stream.wait(&event)?;
+        stream.call(log.entry(k))?;
+        waiting.push(stream);
     }
-    for lane in waiting.iter_mut().rev() {
-        lane.finish_well()?;
+    for stream in waiting.iter_mut().rev() {
+        stream.finish_ok()?;
     }
-    first.finish_well()?;
+    first.finish_ok()?;
     let mut ran = log.entries();
     ensure!(ran.first() == Some(&0), "a waiting work ran first: {ran:?}");
     ran.sort_unstable();
@@ -150,56 +149,56 @@ fn many_waiters(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn chain(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
+fn chain(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
     const LINKS: u64 = 8;
-    let log = Log::default();
-    let mut lanes = Vec::new();
+    let log = RunLog::default();
+    let mut streams = Vec::new();
     let mut before: Option<Arc<dyn Event>> = None;
     for k in 0..LINKS {
-        let (mut lane, event) = (bed.lane()?, bed.event()?);
+        let (mut stream, event) = (fixture.stream()?, fixture.event()?);
         if let Some(before) = &before {
-            lane.wait(before)?;
+            stream.wait(before)?;
         }
-        lane.call(log.entry(k))?;
-        lane.record(&event)?;
+        stream.call(log.entry(k))?;
+        stream.record(&event)?;
         before = Some(event);
-        lanes.push(lane);
+        streams.push(stream);
     }
-    for lane in lanes.iter_mut().rev() {
-        lane.finish_well()?;
+    for stream in streams.iter_mut().rev() {
+        stream.finish_ok()?;
     }
     let ran = log.entries();
     ensure!(ran == (0..LINKS).collect::<Vec<_>>(), "the chain ran as {ran:?}");
     Ok(Outcome::Passed)
 }
 
-fn own_record(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
-    let (mut lane, log, event) = (bed.lane()?, Log::default(), bed.event()?);
-    lane.call(log.entry(1))?;
-    lane.record(&event)?;
-    lane.wait(&event)?;
-    lane.call(log.entry(2))?;
-    lane.finish_well()?;
+fn own_record(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
+    let (mut stream, log, event) = (fixture.stream()?, RunLog::default(), fixture.event()?);
+    stream.call(log.entry(1))?;
+    stream.record(&event)?;
+    stream.wait(&event)?;
+    stream.call(log.entry(2))?;
+    stream.finish_ok()?;
     ensure!(log.entries() == [1, 2], "the works ran as {:?}", log.entries());
     Ok(Outcome::Passed)
 }
 
-fn never_recorded(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
-    let (mut lane, log, event) = (bed.lane()?, Log::default(), bed.event()?);
-    ensure!(lane.stream.wait(&event).is_err(), "the wait was accepted");
-    lane.call(log.entry(1))?;
-    lane.finish_well()?;
-    ensure!(log.has(1), "the stream does not go on after the refusal");
+fn never_recorded(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
+    let (mut stream, log, event) = (fixture.stream()?, RunLog::default(), fixture.event()?);
+    ensure!(stream.stream.wait(&event).is_err(), "the wait was accepted");
+    stream.call(log.entry(1))?;
+    stream.finish_ok()?;
+    ensure!(log.has(1), "the stream does not continue after the refusal");
     Ok(Outcome::Passed)
 }
 
 /// An event of no backend.
-struct Foreign;
+struct ForeignEvent;
 
-impl Event for Foreign {
+impl Event for ForeignEvent {
     fn query(&self) -> Result<bool> {
         Ok(true)
     }
@@ -209,84 +208,84 @@ impl Event for Foreign {
     }
 }
 
-fn foreign(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let (mut lane, log) = (bed.lane()?, Log::default());
-    let event: Arc<dyn Event> = Arc::new(Foreign);
-    if lane.stream.record(&event).is_ok() {
-        bail!("record took another backend's event");
+fn foreign(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
+    let event: Arc<dyn Event> = Arc::new(ForeignEvent);
+    if stream.stream.record(&event).is_ok() {
+        bail!("record accepted another backend's event");
     }
-    if lane.stream.wait(&event).is_ok() {
-        bail!("wait took another backend's event");
+    if stream.stream.wait(&event).is_ok() {
+        bail!("wait accepted another backend's event");
     }
-    lane.call(log.entry(1))?;
-    lane.finish_well()?;
-    ensure!(log.has(1), "the stream does not go on after the refusal");
+    stream.call(log.entry(1))?;
+    stream.finish_ok()?;
+    ensure!(log.has(1), "the stream does not continue after the refusal");
     Ok(Outcome::Passed)
 }
 
-fn dropped(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, device_waits);
-    let (mut first, mut second, log) = (bed.lane()?, bed.lane()?, Log::default());
-    let event = bed.event()?;
+fn dropped(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, device_waits);
+    let (mut first, mut second, log) = (fixture.stream()?, fixture.stream()?, RunLog::default());
+    let event = fixture.event()?;
     first.call(log.entry(1))?;
     first.record(&event)?;
     second.wait(&event)?;
     second.call(log.entry(2))?;
     drop(event);
-    // A new event may take the place of the dropped one, and must not be mistaken for it.
-    let other = bed.event()?;
-    ensure!(other.query()?, "a new event takes over the records of a dropped one");
-    second.finish_well()?;
-    first.finish_well()?;
+    // A new event may reuse the dropped event's resources, but must not have its records.
+    let other = fixture.event()?;
+    ensure!(other.query()?, "a new event has the records of a dropped one");
+    second.finish_ok()?;
+    first.finish_ok()?;
     ensure!(log.entries() == [1, 2], "the waiting work ran as {:?}", log.entries());
     Ok(Outcome::Passed)
 }
 
-fn wait_orders_devices(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let both = bed.backend.waits_directly(0, 1) && bed.backend.waits_directly(1, 0);
-    let Some(other) = bed.second()?.filter(|_| both) else {
+fn wait_orders_devices(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let both = fixture.backend.waits_directly(0, 1) && fixture.backend.waits_directly(1, 0);
+    let Some(other) = fixture.second_device()?.filter(|_| both) else {
         return Ok(Outcome::LacksCapability("waits for another device on the device"));
     };
-    let beds = [bed, &other];
+    let fixtures = [fixture, &other];
     for producer in [0, 1] {
-        let (log, event) = (Log::default(), beds[producer].event()?);
-        let mut lanes = [bed.lane()?, other.lane()?];
-        lanes[producer].call(log.entry(1))?;
-        lanes[producer].record(&event)?;
-        lanes[1 - producer].wait(&event)?;
-        lanes[1 - producer].call(log.entry(2))?;
-        // As in one device, the wait takes the record as of the call.
-        lanes[producer].record(&event)?;
-        // Devices that move only when polled get there in turns.
-        until(bed.harness, "the commands of two devices", || {
-            lanes[1 - producer].poll()?;
-            lanes[producer].poll()?;
+        let (log, event) = (RunLog::default(), fixtures[producer].event()?);
+        let mut streams = [fixture.stream()?, other.stream()?];
+        streams[producer].call(log.entry(1))?;
+        streams[producer].record(&event)?;
+        streams[1 - producer].wait(&event)?;
+        streams[1 - producer].call(log.entry(2))?;
+        // As on one device, the wait ignores records after its call.
+        streams[producer].record(&event)?;
+        // Devices that progress only when polled are polled in turn.
+        drive_until(fixture.harness, "the commands of two devices", || {
+            streams[1 - producer].poll()?;
+            streams[producer].poll()?;
             Ok(log.has(2))
         })?;
-        for lane in &mut lanes {
-            lane.finish_well()?;
+        for stream in &mut streams {
+            stream.finish_ok()?;
         }
         ensure!(log.entries() == [1, 2], "the waiting work ran as {:?}", log.entries());
     }
     Ok(Outcome::Passed)
 }
 
-fn other_device(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    require!(bed, asynchronous);
-    let Some(other) = bed.second()? else {
-        return Ok(Outcome::LacksCapability("a second device"));
+fn other_device(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, asynchronous);
+    let Some(other) = fixture.second_device()? else {
+        return Ok(Outcome::LacksCapability("a second_device device"));
     };
-    let (mut lane, log, event) = (bed.lane()?, Log::default(), other.event()?);
-    ensure!(lane.stream.record(&event).is_err(), "record took another device's event");
-    ensure!(lane.stream.wait(&event).is_err(), "wait took an event that was never recorded");
-    let mut there = other.lane()?;
-    there.record(&event)?;
-    if !bed.backend.waits_directly(0, 1) {
-        ensure!(lane.stream.wait(&event).is_err(), "wait took another device's event");
+    let (mut stream, log, event) = (fixture.stream()?, RunLog::default(), other.event()?);
+    ensure!(stream.stream.record(&event).is_err(), "record accepted another device's event");
+    ensure!(stream.stream.wait(&event).is_err(), "wait accepted an event without a record");
+    let mut other_stream = other.stream()?;
+    other_stream.record(&event)?;
+    if !fixture.backend.waits_directly(0, 1) {
+        ensure!(stream.stream.wait(&event).is_err(), "wait accepted another device's event");
     }
-    there.finish_well()?;
-    lane.call(log.entry(1))?;
-    lane.finish_well()?;
-    ensure!(log.has(1), "the stream does not go on after the refusal");
+    other_stream.finish_ok()?;
+    stream.call(log.entry(1))?;
+    stream.finish_ok()?;
+    ensure!(log.has(1), "the stream does not continue after the refusal");
     Ok(Outcome::Passed)
 }

@@ -6,37 +6,37 @@ use std::thread;
 
 use anyhow::{bail, ensure};
 
-use crate::conformance::bed::{Log, until};
-use crate::conformance::{Bed, Check, Outcome};
+use crate::conformance::fixture::{RunLog, drive_until};
+use crate::conformance::{Check, Fixture, Outcome};
 use crate::device::{Work, WorkResult};
-use crate::run::Panicked;
+use crate::panics::Panicked;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "a stream runs its work once, in order", run: order },
     Check { name: "every command is reported once, in order", run: tickets },
-    Check { name: "without asynchrony every command is done at once", run: synchronous },
-    Check { name: "nothing runs inside submit", run: not_in_submit },
-    Check { name: "an error of work is its result, and the stream goes on", run: errors },
-    Check { name: "a panic of work is its error, and the stream goes on", run: panics },
+    Check { name: "a synchronous device completes commands at once", run: synchronous },
+    Check { name: "a stepped device runs nothing inside submit", run: not_in_submit },
+    Check { name: "an error of work is its result, and the stream continues", run: errors },
+    Check { name: "a panic of work is its error, and the stream continues", run: panics },
     Check { name: "streams are independent", run: independent },
     Check { name: "a stream can move to another thread", run: moves },
     Check { name: "completions are notified", run: notifies },
     Check { name: "a poll of an idle stream reports nothing", run: idle },
 ];
 
-/// Work that fails as it is told to.
+/// Work that fails.
 #[derive(Clone, Copy)]
-enum Faulty {
+enum FailingWork {
     Error,
     Panic,
 }
 
-impl Work for Faulty {
+impl Work for FailingWork {
     fn run(&mut self, _native: &dyn Any) -> WorkResult {
         match self {
-            Faulty::Error => bail!("expected by the check"),
+            FailingWork::Error => bail!("expected by the check"),
             // Raised without the panic hook, which would print a message that looks like a defect.
-            Faulty::Panic => std::panic::resume_unwind(Box::new("expected by the check")),
+            FailingWork::Panic => std::panic::resume_unwind(Box::new("expected by the check")),
         }
     }
 
@@ -45,124 +45,124 @@ impl Work for Faulty {
     }
 }
 
-fn order(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
+fn order(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
     const WORKS: u64 = 100;
-    let (mut lane, log) = (bed.lane()?, Log::default());
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
     for k in 0..WORKS {
-        lane.call(log.entry(k))?;
+        stream.call(log.entry(k))?;
     }
-    lane.finish_well()?;
+    stream.finish_ok()?;
     let ran = log.entries();
     ensure!(ran == (0..WORKS).collect::<Vec<_>>(), "the works ran as {ran:?}");
     Ok(Outcome::Passed)
 }
 
-/// What a lane checks of tickets by itself, over several rounds of handing over and polling.
-fn tickets(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let (mut lane, log) = (bed.lane()?, Log::default());
+/// Submits and polls in several rounds. `TestStream` checks the tickets.
+fn tickets(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
     for round in 0..4 {
         for k in 0..5 {
-            lane.call(log.entry(round * 5 + k))?;
+            stream.call(log.entry(round * 5 + k))?;
             if k == 2 {
-                lane.poll()?;
+                stream.poll()?;
             }
         }
-        lane.finish_well()?;
+        stream.finish_ok()?;
     }
-    ensure!(lane.results.len() == 20, "{} of 20 commands were reported", lane.results.len());
+    ensure!(stream.results.len() == 20, "{} of 20 commands were reported", stream.results.len());
     Ok(Outcome::Passed)
 }
 
-fn synchronous(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    if bed.device.capabilities().asynchronous {
+fn synchronous(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    if fixture.device.capabilities().asynchronous {
         return Ok(Outcome::LacksCapability("synchronous commands"));
     }
-    let (mut lane, log) = (bed.lane()?, Log::default());
-    lane.call(log.entry(1))?;
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
+    stream.call(log.entry(1))?;
     ensure!(log.has(1), "the work had not run when submit returned");
-    ensure!(lane.results.len() == 1, "submit did not answer Done");
-    ensure!(bed.device.create_event().is_err(), "a synchronous device made an event");
+    ensure!(stream.results.len() == 1, "submit did not return Done");
+    ensure!(fixture.device.create_event().is_err(), "a synchronous device created an event");
     Ok(Outcome::Passed)
 }
 
-fn not_in_submit(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    if !bed.device.capabilities().asynchronous {
+fn not_in_submit(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    if !fixture.device.capabilities().asynchronous {
         return Ok(Outcome::LacksCapability("asynchronous commands"));
     }
-    if !bed.harness.by_hand() {
-        // A device that moves by itself may have finished by now.
+    if !fixture.harness.is_stepped() {
+        // A device that progresses by itself may have run the work before the assertion below.
         return Ok(Outcome::LacksCapability("completion by hand"));
     }
-    let (mut lane, log) = (bed.lane()?, Log::default());
-    lane.call(log.entry(1))?;
-    lane.poll()?;
-    ensure!(!log.has(1), "the work ran before the device was moved");
-    lane.finish_well()?;
-    ensure!(log.has(1), "the work was reported and never ran");
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
+    stream.call(log.entry(1))?;
+    stream.poll()?;
+    ensure!(!log.has(1), "the work ran before the device was stepped");
+    stream.finish_ok()?;
+    ensure!(log.has(1), "the work was reported as completed and never ran");
     Ok(Outcome::Passed)
 }
 
-fn errors(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let error = failure(bed, Faulty::Error)?;
+fn errors(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let error = failure(fixture, FailingWork::Error)?;
     ensure!(error.to_string() == "expected by the check", "the error became '{error:#}'");
     Ok(Outcome::Passed)
 }
 
-fn panics(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let error = failure(bed, Faulty::Panic)?;
+fn panics(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let error = failure(fixture, FailingWork::Panic)?;
     let Some(panicked) = error.downcast_ref::<Panicked>() else {
-        bail!("the panic became an error that does not say so: {error:#}");
+        bail!("the panic became an error other than `Panicked`: {error:#}");
     };
     ensure!(panicked.message == "expected by the check", "the message became '{panicked}'");
     Ok(Outcome::Passed)
 }
 
-/// The error of `faulty` between two good works.
-fn failure(bed: &Bed<'_>, mut faulty: Faulty) -> anyhow::Result<anyhow::Error> {
-    let (mut lane, log) = (bed.lane()?, Log::default());
-    lane.call(log.entry(1))?;
-    lane.submit(&mut faulty)?;
-    lane.call(log.entry(2))?;
-    lane.finish()?;
+/// Runs `failing` between two works that succeed, and returns its error.
+fn failure(fixture: &Fixture<'_>, mut failing: FailingWork) -> anyhow::Result<anyhow::Error> {
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
+    stream.call(log.entry(1))?;
+    stream.submit(&mut failing)?;
+    stream.call(log.entry(2))?;
+    stream.finish()?;
     ensure!(log.entries() == [1, 2], "the works around it ran as {:?}", log.entries());
-    match lane.results.remove(1) {
-        Err(error) if lane.results.iter().all(Result::is_ok) => Ok(error),
+    match stream.results.remove(1) {
+        Err(error) if stream.results.iter().all(Result::is_ok) => Ok(error),
         Err(_) => bail!("another command failed too"),
         Ok(()) => bail!("the failure was reported as a success"),
     }
 }
 
-fn independent(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let log = Log::default();
-    let mut lanes = [bed.lane()?, bed.lane()?, bed.lane()?];
+fn independent(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let log = RunLog::default();
+    let mut streams = [fixture.stream()?, fixture.stream()?, fixture.stream()?];
     for k in 0..30 {
-        lanes[k % 3].call(log.entry(k as u64))?;
+        streams[k % 3].call(log.entry(k as u64))?;
     }
-    // Finished in another order than filled.
-    for lane in lanes.iter_mut().rev() {
-        lane.finish_well()?;
+    // Finished in another order than submitted.
+    for stream in streams.iter_mut().rev() {
+        stream.finish_ok()?;
     }
     let ran = log.entries();
     ensure!(ran.len() == 30, "{} of 30 works ran", ran.len());
-    for lane in 0..3 {
-        let own: Vec<u64> = ran.iter().copied().filter(|k| k % 3 == lane).collect();
-        ensure!(own.is_sorted(), "stream {lane} ran its works as {own:?}");
+    for stream in 0..3 {
+        let own: Vec<u64> = ran.iter().copied().filter(|k| k % 3 == stream).collect();
+        ensure!(own.is_sorted(), "stream {stream} ran its works as {own:?}");
     }
     Ok(Outcome::Passed)
 }
 
-fn moves(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let (mut lane, log) = (bed.lane()?, Log::default());
-    lane.call(log.entry(1))?;
+fn moves(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
+    stream.call(log.entry(1))?;
     let second = log.entry(2);
-    let elsewhere = thread::scope(|scope| {
+    let result = thread::scope(|scope| {
         let moved = scope.spawn(move || {
-            lane.call(second)?;
-            lane.finish_well()
+            stream.call(second)?;
+            stream.finish_ok()
         });
         moved.join()
     });
-    match elsewhere {
+    match result {
         Ok(result) => result?,
         Err(_) => bail!("the stream panicked on another thread"),
     }
@@ -170,28 +170,30 @@ fn moves(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn notifies(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    if !bed.device.capabilities().notifies {
+fn notifies(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    if !fixture.device.capabilities().notifies {
         return Ok(Outcome::LacksCapability("notifications"));
     }
-    let (mut lane, log) = (bed.lane()?, Log::default());
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
     for round in 1..=3 {
-        let before = lane.notified.load(Ordering::SeqCst);
-        lane.call(log.entry(round))?;
-        lane.finish_well()?;
-        // The call may come a little after the completion can be polled.
-        let notified = lane.notified.clone();
-        until(bed.harness, "a notification", || Ok(notified.load(Ordering::SeqCst) > before))?;
+        let before = stream.notified.load(Ordering::SeqCst);
+        stream.call(log.entry(round))?;
+        stream.finish_ok()?;
+        // The device may call the notify function after the completion can be polled.
+        let notified = stream.notified.clone();
+        drive_until(fixture.harness, "a notification", || {
+            Ok(notified.load(Ordering::SeqCst) > before)
+        })?;
     }
     Ok(Outcome::Passed)
 }
 
-fn idle(bed: &Bed<'_>) -> anyhow::Result<Outcome> {
-    let mut lane = bed.lane()?;
+fn idle(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    let mut stream = fixture.stream()?;
     for _ in 0..3 {
-        lane.poll()?;
-        bed.harness.progress();
+        stream.poll()?;
+        fixture.harness.progress();
     }
-    ensure!(lane.results.is_empty(), "an idle stream reported {} results", lane.results.len());
+    ensure!(stream.results.is_empty(), "an idle stream reported {} results", stream.results.len());
     Ok(Outcome::Passed)
 }

@@ -50,7 +50,7 @@ impl Device for CpuDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let message = format!("{} has none, since its commands complete at once", self.id);
+        let message = format!("{} has no events: its commands complete at once", self.id);
         Err(Error::Invalid { what: "event", message })
     }
 

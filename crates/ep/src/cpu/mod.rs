@@ -1,7 +1,7 @@
-//! The host itself: one device, `cpu:0`, that runs work at once on the thread that hands it over.
+//! The host itself: one device, `cpu:0`, that runs work inside `submit`, on the calling thread.
 //!
-//! Every command is [`Progress::Done`](crate::Progress::Done) when the call returns, so there is
-//! nothing to wait for: the device has no events, and its streams differ only in who calls them.
+//! Every command is [`Progress::Done`](crate::Progress::Done) when the call returns. The device
+//! therefore has no events, and its streams differ only in the threads that call them.
 
 mod device;
 mod stream;
@@ -17,7 +17,7 @@ use crate::device::{Backend, Capabilities, Device};
 
 pub use device::CpuDevice;
 
-/// Commands complete at once, so there is nothing to wait for and nobody to tell.
+/// Commands complete at once, so the host needs neither waits nor notifications.
 const CAPABILITIES: Capabilities = Capabilities {
     asynchronous: false,
     device_waits: false,
@@ -26,7 +26,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     timestamps: true,
 };
 
-/// The memory that the host is taken to have where that cannot be found out.
+/// The assumed memory of the host if the system does not report it.
 const ASSUMED_MEMORY: u64 = 4 << 30;
 
 /// The backend of kind `cpu`.
@@ -37,15 +37,16 @@ pub struct CpuBackend {
 }
 
 impl CpuBackend {
-    /// The host with half of its memory as a machine's default limit. All of it may be allocated
-    /// by those who ask for more. If the size cannot be found out, it is taken to be 4 GiB.
+    /// Creates the host with half of its memory as a machine's default limit. A machine with a
+    /// higher limit may allocate all of it. If the system does not report the size, 4 GiB are
+    /// assumed.
     pub fn new() -> CpuBackend {
         let total = total_memory();
         CpuBackend { account: Account::new(total), default_limit: total / 2 }
     }
 
-    /// The host with `bytes` of memory: a machine's default limit, and the most that can be
-    /// allocated by all together.
+    /// Creates the host with `bytes` of memory: a machine's default limit, and the limit of all
+    /// allocations together.
     pub fn with_memory_limit(bytes: u64) -> CpuBackend {
         CpuBackend { account: Account::new(bytes), default_limit: bytes }
     }
@@ -72,22 +73,22 @@ impl Backend for CpuBackend {
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
         if index != 0 {
-            let message = "the host is one device, cpu:0".to_owned();
+            let message = "the only device of the host is cpu:0".to_owned();
             return Err(Error::Device { device: DeviceId::cpu(index), message });
         }
-        // The account is the backend's, so that devices opened twice share one limit.
+        // The backend owns the account, so that a device that is opened twice has one limit.
         Ok(Arc::new(CpuDevice::new(self.account.clone(), self.default_limit)))
     }
 }
 
-/// The host's memory in bytes, as far as it can be found out.
+/// Returns the host's memory in bytes, or [`ASSUMED_MEMORY`].
 pub(crate) fn total_memory() -> u64 {
-    // Asked once: the answer costs more than a small program takes.
+    // Queried once: the query takes longer than a small program runs.
     static TOTAL: OnceLock<u64> = OnceLock::new();
     *TOTAL.get_or_init(|| host_memory().unwrap_or(ASSUMED_MEMORY))
 }
 
-/// The host's memory in bytes, or what its control group allows if that is less.
+/// Returns the host's memory in bytes, or the limit of its control group if that is lower.
 fn host_memory() -> Option<u64> {
     let mut system = System::new();
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
@@ -105,7 +106,7 @@ mod tests {
         let device = CpuBackend::new().open(0).unwrap();
         let total = host_memory().unwrap_or(ASSUMED_MEMORY);
         assert_eq!(device.default_memory_limit(), total / 2);
-        assert!(total > 1 << 20, "{total} bytes cannot be all of a host's memory");
+        assert!(total > 1 << 20, "{total} bytes are too few for a host");
     }
 
     #[test]
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_second_host() {
+    fn a_second_host_device_is_refused() {
         assert!(matches!(CpuBackend::new().open(1).err(), Some(Error::Device { .. })));
     }
 }

@@ -1,11 +1,11 @@
-//! A stream of the host: runs what it is given before it returns.
+//! A stream of the host: runs work inside `submit`.
 
 use std::sync::Arc;
 
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::device::{Event, Progress, Stream, Ticket, Work, WorkResult};
-use crate::run::run_caught;
+use crate::panics::run_catching_panic;
 
 /// A stream of `cpu:0`.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ impl CpuStream {
         CpuStream { device }
     }
 
-    /// The device makes no events, so any event is another's.
-    fn foreign(&self) -> Error {
+    /// Returns the error for any event: the host has none, so it belongs to another device.
+    fn foreign_event(&self) -> Error {
         let message = format!("it belongs to another device; {} has no events", self.device);
         Error::Invalid { what: "event", message }
     }
@@ -27,16 +27,16 @@ impl CpuStream {
 
 impl Stream for CpuStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
-        // Host kernels launch nothing, so there is no native stream to hand them.
-        Ok(Progress::Done(run_caught(work, &())))
+        // Host kernels launch nothing, so they get no native stream.
+        Ok(Progress::Done(run_catching_panic(work, &())))
     }
 
     fn record(&mut self, _event: &Arc<dyn Event>) -> Result<Progress> {
-        Err(self.foreign())
+        Err(self.foreign_event())
     }
 
     fn wait(&mut self, _event: &Arc<dyn Event>) -> Result<Progress> {
-        Err(self.foreign())
+        Err(self.foreign_event())
     }
 
     fn poll(&mut self, _done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {

@@ -1,8 +1,7 @@
-//! The compiler of kernels, NVRTC, from whichever library of it is here: `toolkit` says where it is
-//! looked for.
+//! NVRTC, the compiler of kernels. `toolkit` has the search for its library.
 //!
-//! The binding would look for the library of one version of CUDA alone, which is why the few
-//! functions are looked up here.
+//! This module looks up NVRTC's few functions itself, because the binding accepts the library of
+//! only one version of CUDA.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::ManuallyDrop;
@@ -12,10 +11,10 @@ use std::ptr::null;
 use anyhow::{Context, Result, bail, ensure};
 use libloading::{Library, Symbol};
 
-use super::toolkit::Wanted;
+use super::toolkit::ToolkitLibrary;
 
-const WANTED: Wanted = Wanted {
-    what: "the compiler of kernels",
+const LIBRARY: ToolkitLibrary = ToolkitLibrary {
+    purpose: "the compiler of kernels",
     name: "libnvrtc.so",
     variable: "MILLSTREAM_NVRTC",
     package: "nvidia-cuda-nvrtc-cu12",
@@ -35,59 +34,59 @@ type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
-type Words = unsafe extern "C" fn(c_int) -> *const c_char;
+type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
-/// A compiler that was found.
+/// A loaded compiler.
 pub struct Compiler {
     library: ManuallyDrop<Library>,
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl Compiler {
-    /// What it is told beside the architecture.
+    /// The options of every compilation, in addition to the architecture.
     pub const OPTIONS: &str = "--std=c++17";
 
-    /// Looks for one that a driver of this version (13000 for CUDA 13.0) takes code of.
+    /// Loads a compiler whose code a driver of version `driver` accepts (13000 for CUDA 13.0).
     ///
     /// # Errors
-    /// There is none, with where it was looked for.
+    /// None was found. The error lists the places that were searched.
     pub fn find(driver: i32) -> Result<Compiler> {
-        let (library, place) = WANTED.open(driver)?;
-        Ok(Compiler { library, place })
+        let (library, path) = LIBRARY.open(driver)?;
+        Ok(Compiler { library, path })
     }
 
-    /// Where it was found: a file, or a name that the loader knows.
-    pub fn place(&self) -> &Path {
-        &self.place
+    /// Returns the library's file, or the name by which the loader found it.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Its version, as `(12, 8)`; none if it does not say.
+    /// Returns the compiler's version, as `(12, 8)`. None if the compiler reports none.
     pub fn version(&self) -> Option<(i32, i32)> {
-        let ask = self.function::<Version>("nvrtcVersion").ok()?;
+        let version = self.function::<Version>("nvrtcVersion").ok()?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the compiler writes two numbers.
-        let code = unsafe { ask(&raw mut major, &raw mut minor) };
+        let code = unsafe { version(&raw mut major, &raw mut minor) };
         (code == 0).then_some((major, minor))
     }
 
     fn function<T>(&self, name: &str) -> Result<Symbol<'_, T>> {
-        // SAFETY: the callers below name the library's functions by their types in `nvrtc.h`,
-        // which are the same in CUDA 12 and 13.
+        // SAFETY: the callers below use the functions' types in `nvrtc.h`, which are the same in
+        // CUDA 12 and 13.
         unsafe { self.library.get(name.as_bytes()) }
-            .with_context(|| format!("{}: no {name}", self.place.display()))
+            .with_context(|| format!("{}: no {name}", self.path.display()))
     }
 
     fn check(&self, call: &str, code: c_int) -> Result<()> {
         if code == 0 {
             return Ok(());
         }
-        let words = self.function::<Words>("nvrtcGetErrorString")?;
-        // SAFETY: the function answers any number with a text that stays.
-        let words = unsafe { CStr::from_ptr(words(code)) };
-        bail!("{call}: {}", words.to_string_lossy())
+        let error_string = self.function::<ErrorString>("nvrtcGetErrorString")?;
+        // SAFETY: the function returns a static text for any number.
+        let text = unsafe { CStr::from_ptr(error_string(code)) };
+        bail!("{call}: {}", text.to_string_lossy())
     }
 
-    /// What the compiler has to say of a program: its log, or its code.
+    /// Returns a text of a program: its log (`ProgramLog`), or its code (`PTX`).
     fn text(&self, program: Program, what: &str) -> Result<CString> {
         let (size, get) = (format!("nvrtcGet{what}Size"), format!("nvrtcGet{what}"));
         let mut bytes = 0;
@@ -95,16 +94,16 @@ impl Compiler {
         let code = unsafe { self.function::<Size>(&size)?(program, &raw mut bytes) };
         self.check(&size, code)?;
         let mut text = vec![0u8; bytes.max(1)];
-        // SAFETY: there is room for as many bytes as the compiler said.
+        // SAFETY: the buffer has the size that the compiler has returned.
         let code = unsafe { self.function::<Get>(&get)?(program, text.as_mut_ptr().cast()) };
         self.check(&get, code)?;
-        Ok(CStr::from_bytes_until_nul(&text).context("a text without an end")?.to_owned())
+        Ok(CStr::from_bytes_until_nul(&text).context("a text without a final zero")?.to_owned())
     }
 
     /// Compiles `source` for devices of a compute capability, as `(9, 0)`, to PTX.
     ///
     /// # Errors
-    /// The compiler's, with its log.
+    /// The compiler's error, with its log.
     pub fn compile(&self, source: &CStr, capability: (i32, i32)) -> Result<CString> {
         let architecture = format!("--gpu-architecture=compute_{}{}", capability.0, capability.1);
         let options = [CString::new(architecture)?, CString::new(Compiler::OPTIONS)?];
@@ -114,10 +113,10 @@ impl Compiler {
         let destroy = self.function::<Destroy>("nvrtcDestroyProgram")?;
         let mut program: Program = std::ptr::null_mut();
         let (name, headers) = (c"millstream.cu".as_ptr(), null());
-        // SAFETY: source and name end with a zero, and there are no headers.
+        // SAFETY: source and name end with a zero, and the number of headers is zero.
         let code = unsafe { create(&raw mut program, source.as_ptr(), name, 0, headers, headers) };
         self.check("nvrtcCreateProgram", code)?;
-        // SAFETY: the program is alive, and the options are as many texts as said.
+        // SAFETY: the program is alive, and the number of options is the array's length.
         let code = unsafe { compile(program, options.len() as c_int, options.as_ptr()) };
         let compiled = self.check("nvrtcCompileProgram", code);
         let ptx = match compiled {
@@ -127,17 +126,17 @@ impl Compiler {
                 Err(error.context(log.to_string_lossy().into_owned()))
             }
         };
-        // SAFETY: made above, and destroyed once.
+        // SAFETY: created above, and destroyed once.
         let code = unsafe { destroy(&raw mut program) };
         self.check("nvrtcDestroyProgram", code)?;
         let ptx = ptx?;
-        ensure!(!ptx.is_empty(), "the compiler gave no code");
+        ensure!(!ptx.is_empty(), "the compiler produced no code");
         Ok(ptx)
     }
 }
 
 impl std::fmt::Debug for Compiler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Compiler({})", self.place.display())
+        write!(f, "Compiler({})", self.path.display())
     }
 }

@@ -11,69 +11,69 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::cuda::driver::{
-    Answer, Context, Counts, DriverError, Ends, Function, MemoryPool, Module, RawStream, can_reach,
-    version,
+    Context, DriverError, DriverResult, Function, MemoryPool, Module, RawStream, ResourceCounts,
+    Teardown, can_access_peer, version,
 };
 use crate::cuda::event::CudaEvent;
 use crate::cuda::memory::CudaMemory;
-use crate::cuda::native::Native;
+use crate::cuda::native_stream::NativeStream;
 use crate::cuda::stream::CudaStream;
-use crate::cuda::{CudaConfig, device_error};
+use crate::cuda::{CudaConfig, driver_error};
 use crate::device::{Capabilities, Device, Event, Memory, Notify, Stream};
 
-/// What a device says of itself.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// Its name.
+    /// The device's name.
     pub name: String,
-    /// Its compute capability: major and minor.
+    /// The compute capability: major and minor.
     pub capability: (i32, i32),
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub multiprocessors: i32,
-    /// How many copies it can make beside kernels.
+    /// The number of copies that can overlap with kernels.
     pub copy_engines: i32,
-    /// The priorities of streams: the least and the most urgent, which is the lower number.
+    /// The range of stream priorities: the least urgent, and the most urgent, the lower number.
     pub priorities: (i32, i32),
-    /// Its memory in bytes.
+    /// The total memory in bytes.
     pub memory: u64,
-    /// Whether it has memory pools.
+    /// Whether the device supports memory pools.
     pub memory_pools: bool,
     /// The version of the driver's interface: 13000 for CUDA 13.0.
     pub driver: i32,
 }
 
-/// Kernels by the key of their module and their name.
+/// The loaded modules by key, and their kernels by key and name.
 #[derive(Default)]
 struct Modules {
     modules: HashMap<String, Arc<Module>>,
     functions: HashMap<(String, String), Arc<Function>>,
 }
 
-/// An open device, as its streams share it.
-pub(super) struct Opened {
+/// The state of an open device, shared by its streams and events.
+pub(super) struct DeviceState {
     pub(super) id: DeviceId,
     pub(super) properties: Properties,
-    /// Whether products of f32 may be computed in TF32.
+    /// Whether matrix products of f32 may use TF32.
     pub(super) tf32: bool,
-    // Before the context: what is loaded in it goes first.
+    /// Declared before the context, and so unloaded before it is released.
     modules: Mutex<Modules>,
-    /// Contexts of other devices, by their numbers, whose memory is copied from.
+    /// The contexts of other devices, by index, from whose memory this device copies.
     peers: Mutex<HashMap<u32, Arc<Context>>>,
     pub(super) context: Arc<Context>,
-    /// Why nothing runs on it any more, once a stream of its has found out.
+    /// The error of the first stream that found the device lost.
     pub(super) lost: OnceLock<Error>,
 }
 
 /// A device of a [`CudaBackend`](crate::cuda::CudaBackend).
 pub struct CudaDevice {
-    opened: Arc<Opened>,
-    /// Where arenas lie, if not on plain allocations.
-    pool: Option<Arc<MemoryPool>>,
+    state: Arc<DeviceState>,
+    /// The memory pool of arenas. None if they are plain allocations.
+    memory_pool: Option<Arc<MemoryPool>>,
     config: CudaConfig,
     default_limit: u64,
 }
 
-fn properties(context: &Context) -> Answer<Properties> {
+fn properties(context: &Context) -> DriverResult<Properties> {
     use Attribute::{
         CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT as COPY_ENGINES,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
@@ -94,31 +94,37 @@ fn properties(context: &Context) -> Answer<Properties> {
 }
 
 impl CudaDevice {
-    pub(super) fn open(id: DeviceId, config: &CudaConfig, ends: &Arc<Ends>) -> Result<CudaDevice> {
+    pub(super) fn open(
+        id: DeviceId,
+        config: &CudaConfig,
+        teardown: &Arc<Teardown>,
+    ) -> Result<CudaDevice> {
         let open = || {
-            let context = Context::retain(id.index(), ends.clone())?;
-            // What others have now stays theirs, and a little is left for what kernels need.
+            let context = Context::retain(id.index(), teardown.clone())?;
+            // Of the memory that is free now, a tenth is left for the needs of kernels.
             let limit = context.memory()?.0 / 10 * 9;
             let properties = properties(&context)?;
             let pooled = config.stream_ordered && properties.memory_pools;
-            let pool = pooled.then(|| MemoryPool::new(context.clone(), id.index())).transpose()?;
-            Ok((properties, context, pool, limit))
+            let memory_pool =
+                pooled.then(|| MemoryPool::new(context.clone(), id.index())).transpose()?;
+            Ok((properties, context, memory_pool, limit))
         };
-        let opened: Answer<_> = open();
-        let (properties, context, pool, default_limit) =
-            opened.map_err(|e| device_error(&id, &e))?;
+        let opened: DriverResult<_> = open();
+        let (properties, context, memory_pool, default_limit) =
+            opened.map_err(|e| driver_error(&id, &e))?;
         let tf32 = config.tf32;
         let (modules, peers, lost) = Default::default();
-        let opened = Opened { id, properties, tf32, modules, peers, context, lost };
-        Ok(CudaDevice { opened: Arc::new(opened), pool, config: config.clone(), default_limit })
+        let state = DeviceState { id, properties, tf32, modules, peers, context, lost };
+        let (state, config) = (Arc::new(state), config.clone());
+        Ok(CudaDevice { state, memory_pool, config, default_limit })
     }
 
-    /// What it says of itself.
+    /// Returns the device's properties.
     pub fn properties(&self) -> &Properties {
-        &self.opened.properties
+        &self.state.properties
     }
 
-    /// Its memory now: free bytes, and all.
+    /// Returns the device's free and total memory in bytes.
     ///
     /// # Errors
     /// The device is lost.
@@ -126,67 +132,66 @@ impl CudaDevice {
         self.context().memory().map_err(|e| self.error(&e))
     }
 
-    /// What was made and destroyed on it so far.
-    pub fn counts(&self) -> Counts {
+    /// Returns the resources that were created and destroyed on the device so far.
+    pub fn counts(&self) -> ResourceCounts {
         self.context().counts()
     }
 
-    /// Whether it can use `other`'s memory by its addresses, and copies from there where it lies.
+    /// Returns whether this device can access `other`'s memory through its addresses. Copies from
+    /// there are then direct.
     ///
     /// # Errors
-    /// The driver does not say.
-    pub fn can_reach(&self, other: &CudaDevice) -> Result<bool> {
-        can_reach(self.id().index(), other.id().index()).map_err(|e| self.error(&e))
+    /// The driver's error.
+    pub fn can_access_peer(&self, other: &CudaDevice) -> Result<bool> {
+        can_access_peer(self.id().index(), other.id().index()).map_err(|e| self.error(&e))
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {
-        &self.opened.context
+        &self.state.context
     }
 
     fn error(&self, error: &DriverError) -> Error {
-        device_error(&self.opened.id, error)
+        driver_error(&self.state.id, error)
     }
 
     fn stream(&self, priority: i32, notify: Notify) -> Result<Box<dyn Stream>> {
         let raw = RawStream::new(self.context().clone(), priority);
         let stream = raw.and_then(|raw| {
-            let native = Native::new(raw, self.opened.clone());
+            let native = NativeStream::new(raw, self.state.clone());
             CudaStream::new(native, self.config.completion, notify)
         });
         Ok(Box::new(stream.map_err(|e| self.error(&e))?))
     }
 }
 
-impl Opened {
-    /// A kernel by its module's key and its name. `image` is asked for once per key.
+impl DeviceState {
+    /// Returns the kernel `name` of the module `key`. Calls `image` once per key.
     pub(super) fn function(
         &self,
         key: &str,
         name: &CStr,
         image: impl FnOnce() -> anyhow::Result<CString>,
     ) -> anyhow::Result<Arc<Function>> {
-        let at = (key.to_owned(), name.to_string_lossy().into_owned());
-        let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = known.functions.get(&at) {
+        let key_and_name = (key.to_owned(), name.to_string_lossy().into_owned());
+        let mut loaded = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = loaded.functions.get(&key_and_name) {
             return Ok(function.clone());
         }
-        let module = match known.modules.get(key) {
+        let module = match loaded.modules.get(key) {
             Some(module) => module.clone(),
             None => {
                 let module = Arc::new(Module::load(self.context.clone(), &image()?)?);
-                known.modules.insert(key.to_owned(), module.clone());
+                loaded.modules.insert(key.to_owned(), module.clone());
                 module
             }
         };
         let function = Arc::new(module.function(name)?);
-        known.functions.insert(at, function.clone());
+        loaded.functions.insert(key_and_name, function.clone());
         Ok(function)
     }
-}
 
-impl Opened {
-    /// The context of device `index`, whose memory this device may use from now on.
-    pub(super) fn peer(&self, index: u32) -> Answer<Arc<Context>> {
+    /// Returns the context of device `index`. Enables access to its memory on first use.
+    pub(super) fn peer(&self, index: u32) -> DriverResult<Arc<Context>> {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = peers.get(&index) {
             return Ok(peer.clone());
@@ -199,7 +204,7 @@ impl Opened {
 
 impl Device for CudaDevice {
     fn id(&self) -> &DeviceId {
-        &self.opened.id
+        &self.state.id
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -215,12 +220,12 @@ impl Device for CudaDevice {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
-        match CudaMemory::new(self.context(), self.pool.as_ref(), bytes) {
+        match CudaMemory::new(self.context(), self.memory_pool.as_ref(), bytes) {
             Ok(memory) => Ok(Box::new(memory)),
             Err(error) if error.is_out_of_memory() => {
                 let (free, limit) = self.context().memory().unwrap_or_default();
                 Err(Error::OutOfMemory {
-                    device: self.opened.id.clone(),
+                    device: self.state.id.clone(),
                     purpose: "device memory".to_owned(),
                     wanted: bytes as u64,
                     in_use: limit.saturating_sub(free),
@@ -241,7 +246,7 @@ impl Device for CudaDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let event = CudaEvent::new(self.opened.clone());
+        let event = CudaEvent::new(self.state.clone());
         Ok(Arc::new(event.map_err(|e| self.error(&e))?))
     }
 
@@ -253,7 +258,7 @@ impl Device for CudaDevice {
 impl fmt::Debug for CudaDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CudaDevice")
-            .field("id", &self.opened.id)
+            .field("id", &self.state.id)
             .field("properties", self.properties())
             .finish_non_exhaustive()
     }

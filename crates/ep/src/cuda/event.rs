@@ -1,4 +1,4 @@
-//! A CUDA event: pooled by the layers above, without timing.
+//! A CUDA event, without timing. The layers above pool it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,48 +6,50 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::Result;
 
-use crate::cuda::device::Opened;
-use crate::cuda::device_error;
-use crate::cuda::driver::{Answer, RawEvent};
+use crate::cuda::device::DeviceState;
+use crate::cuda::driver::{DriverResult, RawEvent};
+use crate::cuda::driver_error;
 use crate::device::Event;
 
 /// An event of a device.
 pub(super) struct CudaEvent {
     raw: RawEvent,
-    device: Arc<Opened>,
-    /// Whether it was ever recorded. To the driver a wait for one that was not is no wait, and no
-    /// error either.
+    device: Arc<DeviceState>,
+    /// Whether the event was ever recorded. The driver ignores a wait for one that was not, and
+    /// reports no error.
     recorded: AtomicBool,
-    /// Whether the newest record stands behind other devices, which is seldom, and which they are.
-    is_behind: AtomicBool,
-    behind: Mutex<Vec<Arc<Opened>>>,
+    /// Whether `remote` is not empty, which is rare. Spares the common case the lock.
+    has_remote: AtomicBool,
+    /// The other devices on which the newest record depends.
+    remote: Mutex<Vec<Arc<DeviceState>>>,
 }
 
 impl CudaEvent {
-    pub(super) fn new(device: Arc<Opened>) -> Answer<CudaEvent> {
+    pub(super) fn new(device: Arc<DeviceState>) -> DriverResult<CudaEvent> {
         let raw = RawEvent::new(device.context.clone())?;
-        let (recorded, is_behind, behind) = Default::default();
-        Ok(CudaEvent { raw, device, recorded, is_behind, behind })
+        let (recorded, has_remote, remote) = Default::default();
+        Ok(CudaEvent { raw, device, recorded, has_remote, remote })
     }
 
     pub(super) fn raw(&self) -> &RawEvent {
         &self.raw
     }
 
-    /// Whether it is an event of this device.
-    pub(super) fn is_of(&self, device: &Arc<Opened>) -> bool {
+    /// Returns whether the event belongs to `device`.
+    pub(super) fn is_of(&self, device: &Arc<DeviceState>) -> bool {
         Arc::ptr_eq(&self.device, device)
     }
 
-    /// Notes that it has been recorded, on a stream that stands behind these other devices. The
-    /// layers above order this before any wait; release and acquire pair with
-    /// [`CudaEvent::is_recorded`] where they do not.
-    pub(super) fn note_record(&self, behind: Vec<Arc<Opened>>) {
-        let is_behind = !behind.is_empty();
-        // Relaxed: only those look who come after the record.
-        if is_behind || self.is_behind.load(Ordering::Relaxed) {
-            *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = behind;
-            self.is_behind.store(is_behind, Ordering::Relaxed);
+    /// Marks the event as recorded, on a stream that depends on the other devices `remote`.
+    ///
+    /// The layers above order this call before any wait for the event. Otherwise the release store
+    /// pairs with the acquire load of [`CudaEvent::is_recorded`].
+    pub(super) fn set_recorded(&self, remote: Vec<Arc<DeviceState>>) {
+        let has_remote = !remote.is_empty();
+        // Relaxed: readers come after the record.
+        if has_remote || self.has_remote.load(Ordering::Relaxed) {
+            *self.remote.lock().unwrap_or_else(PoisonError::into_inner) = remote;
+            self.has_remote.store(has_remote, Ordering::Relaxed);
         }
         self.recorded.store(true, Ordering::Release);
     }
@@ -56,13 +58,14 @@ impl CudaEvent {
         self.recorded.load(Ordering::Acquire)
     }
 
-    /// The devices but `own` that a wait of one of its streams comes after.
-    pub(super) fn abroad(&self, own: &Arc<Opened>) -> Vec<Arc<Opened>> {
-        let is_behind = self.is_behind.load(Ordering::Relaxed);
-        if !is_behind && self.is_of(own) {
+    /// Returns the devices other than `own` on which a wait for this event depends, if a stream of
+    /// `own` waits.
+    pub(super) fn remote_devices(&self, own: &Arc<DeviceState>) -> Vec<Arc<DeviceState>> {
+        let has_remote = self.has_remote.load(Ordering::Relaxed);
+        if !has_remote && self.is_of(own) {
             return Vec::new();
         }
-        let mut devices = self.behind.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut devices = self.remote.lock().unwrap_or_else(PoisonError::into_inner).clone();
         devices.push(self.device.clone());
         devices.retain(|device| !Arc::ptr_eq(device, own));
         devices
@@ -74,7 +77,7 @@ impl Event for CudaEvent {
         if !self.is_recorded() {
             return Ok(true);
         }
-        self.raw.query().map_err(|e| device_error(&self.device.id, &e))
+        self.raw.query().map_err(|e| driver_error(&self.device.id, &e))
     }
 
     fn as_any(&self) -> &dyn Any {

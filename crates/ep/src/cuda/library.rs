@@ -1,21 +1,20 @@
-//! Where the driver's library is looked for.
+//! The search for the driver's library.
 //!
-//! | # | where | why |
-//! |---:|---|---|
-//! | 1 | `libcuda.so.1`, then `libcuda.so`, by the loader: `LD_LIBRARY_PATH`, its cache, its own folders | where every installation of the driver puts it |
-//! | 2 | the folders of [`FOLDERS`] | containers and WSL, which mount it beside the loader's folders |
+//! 1. `libcuda.so.1`, then `libcuda.so`, by the loader: `LD_LIBRARY_PATH`, its cache, its own
+//!    folders. Every installation of the driver puts it there.
+//! 2. The folders of [`FOLDERS`]. Containers and WSL mount it outside the loader's folders.
 //!
-//! The binding panics if it finds none, so it is not touched before this has.
+//! The binding panics if it finds no library, so [`find`] must succeed before the first call of it.
 
 use std::error::Error as _;
 use std::path::Path;
 
 use libloading::Library;
 
-/// The driver's library, by the names that the loader knows it by.
+/// The names of the driver's library, for the loader.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
-/// Folders in which the driver's library lies where the loader does not look.
+/// Folders with the driver's library that the loader does not search.
 const FOLDERS: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -23,29 +22,29 @@ const FOLDERS: [&str; 4] = [
     "/usr/local/nvidia/lib64",
 ];
 
-/// Makes sure that the binding finds the driver's library.
+/// Loads the driver's library, so that the binding finds it.
 ///
 /// # Errors
-/// It is nowhere; with where it was looked for.
+/// The library is missing. The error lists the places that were searched.
 pub(super) fn find() -> Result<(), String> {
     let mut tried = Vec::new();
     let folders = FOLDERS.iter().map(|folder| Path::new(folder).join(NAMES[0]));
-    let places = NAMES.iter().map(Into::into).chain(folders.filter(|path| path.exists()));
-    for place in places {
-        // SAFETY: loading the driver's library runs its constructors, which ask nothing of their
-        // caller.
-        match unsafe { Library::new(&place) } {
+    let candidates = NAMES.iter().map(Into::into).chain(folders.filter(|path| path.exists()));
+    for path in candidates {
+        // SAFETY: loading the driver's library runs its constructors, which require nothing of
+        // their caller.
+        match unsafe { Library::new(&path) } {
             Ok(library) => {
-                // Kept for good: the binding opens it again by its name, which the loader then
-                // knows wherever it lies.
+                // Leaked: the binding opens the library again by name, and the loader finds a
+                // library that is already loaded, in any folder.
                 std::mem::forget(library);
                 // SAFETY: as above.
                 if unsafe { cudarc::driver::sys::is_culib_present() } {
                     return Ok(());
                 }
-                tried.push(format!("{}: the binding does not find it again", place.display()));
+                tried.push(format!("{}: the binding does not find it again", path.display()));
             }
-            // The loader's own words name the file.
+            // The loader's message names the file.
             Err(error) => tried.push(match error.source() {
                 Some(why) => why.to_string(),
                 None => error.to_string(),
@@ -53,9 +52,9 @@ pub(super) fn find() -> Result<(), String> {
         }
     }
     Err(format!(
-        "the CUDA driver's library, libcuda, is not here. Looked for {} by the loader (in \
-         LD_LIBRARY_PATH, its cache and its own folders) and in {} ({}). Install the NVIDIA driver, \
-         or put the folder of libcuda.so.1 into LD_LIBRARY_PATH",
+        "the CUDA driver's library, libcuda, was not found. Searched for {} by the loader (in \
+         LD_LIBRARY_PATH, its cache and its own folders) and in {} ({}). Install the NVIDIA \
+         driver, or add the folder of libcuda.so.1 to LD_LIBRARY_PATH",
         NAMES.join(" and "),
         FOLDERS.join(", "),
         tried.join("; "),

@@ -1,49 +1,50 @@
-//! How far a stream has come, learned from few events.
+//! The markers of a stream: a few events that show how far it has progressed.
 //!
 //! # Rules
-//! 1. A marker is recorded by a poll, behind all commands that were handed over so far, if some are
-//!    behind the newest marker and fewer than [`MOST`] markers are outstanding.
-//! 2. A stream runs in order, so a marker that has completed says so of every command before it.
-//! 3. A marker that the driver refuses is tried again by the next poll. The stream goes on: to call it
-//!    lost would give away memory that it still uses.
-//! 4. A stream's events are made with it and used again and again: learning never needs a new one.
+//! 1. A poll records a marker after all commands submitted so far, if the newest marker does not
+//!    cover them and fewer than [`MAX_OUTSTANDING`] markers are outstanding.
+//! 2. A stream runs in order, so a completed marker means that every command before it has
+//!    completed.
+//! 3. A marker that the driver refuses is recorded by the next poll instead. The stream is not lost:
+//!    a lost stream's memory would be freed while the stream still uses it.
+//! 4. A stream's events are created with it and reused, so a poll never creates an event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::cuda::driver::{Answer, Context, RawEvent, RawStream};
+use crate::cuda::driver::{Context, DriverResult, RawEvent, RawStream};
 use crate::device::Ticket;
 
-/// Two: one that is waited for, and one behind what was handed over meanwhile.
-const MOST: usize = 2;
+/// One marker that is being waited for, and one after the commands submitted meanwhile.
+const MAX_OUTSTANDING: usize = 2;
 
 /// The markers of a stream.
 pub(super) struct Markers {
     outstanding: VecDeque<(Ticket, RawEvent)>,
     spare: Vec<RawEvent>,
-    /// The last ticket that a marker was recorded behind.
+    /// The last ticket before the newest marker.
     covered: Ticket,
 }
 
 impl Markers {
-    pub(super) fn new(context: &Arc<Context>) -> Answer<Markers> {
+    pub(super) fn new(context: &Arc<Context>) -> DriverResult<Markers> {
         let event = |_| RawEvent::new(context.clone());
-        let spare = (0..MOST).map(event).collect::<Answer<_>>()?;
+        let spare = (0..MAX_OUTSTANDING).map(event).collect::<DriverResult<_>>()?;
         Ok(Markers { outstanding: VecDeque::new(), spare, covered: 0 })
     }
 
-    /// The last ticket up to which everything has completed, if that is news. `last` is that of the
-    /// newest command.
+    /// Queries the outstanding markers and records a new one where rule 1 says so. `last` is the
+    /// ticket of the newest command.
     ///
     /// # Errors
     /// The device is lost.
-    pub(super) fn poll(&mut self, stream: &RawStream, last: Ticket) -> Answer<Polled> {
-        let mut polled = Polled { completed: None, recorded: false, refused: false };
+    pub(super) fn poll(&mut self, stream: &RawStream, last: Ticket) -> DriverResult<PollOutcome> {
+        let mut outcome = PollOutcome { completed: None, recorded: false, refused: false };
         while let Some((ticket, event)) = self.outstanding.front() {
             if !event.query()? {
                 break;
             }
-            polled.completed = Some(*ticket);
+            outcome.completed = Some(*ticket);
             self.spare.extend(self.outstanding.pop_front().map(|marker| marker.1));
         }
         if self.covered < last
@@ -52,26 +53,27 @@ impl Markers {
             match stream.record(&event) {
                 Ok(()) => {
                     self.outstanding.push_back((last, event));
-                    (self.covered, polled.recorded) = (last, true);
+                    (self.covered, outcome.recorded) = (last, true);
                 }
                 Err(error) => {
                     self.spare.push(event);
-                    // A driver that still answers for the stream has refused this record alone.
+                    // If the driver still answers a query of the stream, it has refused only this
+                    // record.
                     stream.query().map_err(|_| error)?;
-                    polled.refused = true;
+                    outcome.refused = true;
                 }
             }
         }
-        Ok(polled)
+        Ok(outcome)
     }
 }
 
-/// What a poll found and did.
-pub(super) struct Polled {
-    /// The last ticket up to which everything has completed, if that is news.
+/// The outcome of [`Markers::poll`].
+pub(super) struct PollOutcome {
+    /// The last ticket up to which all commands have completed, if it has advanced.
     pub(super) completed: Option<Ticket>,
-    /// Whether a marker was recorded.
+    /// Whether the poll has recorded a marker.
     pub(super) recorded: bool,
-    /// Whether the driver refused a marker, which the next poll tries again.
+    /// Whether the driver has refused a marker. The next poll records it instead.
     pub(super) refused: bool,
 }

@@ -1,20 +1,20 @@
-//! Device memory and pinned memory as the layers above know them.
+//! Device memory and pinned memory, as `Memory` of the layers above.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::cuda::driver::{Answer, Context, DeviceBlock, MemoryPool, PinnedBlock};
+use crate::cuda::driver::{Context, DeviceBlock, DriverResult, MemoryPool, PinnedBlock};
 use crate::device::{MEMORY_ALIGN, Memory};
 
-/// Memory of a device: one allocation of the driver's, plain or from a pool, never managed memory.
+/// Device memory: one allocation of the driver, plain or from a memory pool, never managed memory.
 pub(super) struct CudaMemory {
     base: NonNull<u8>,
     bytes: usize,
     _block: DeviceBlock,
 }
 
-// SAFETY: the address is a device's, which this value gives out and never follows; the block is
-// freed once, by whichever thread drops it.
+// SAFETY: the address belongs to a device; this value returns it and never dereferences it. The
+// thread that drops the value frees the block once.
 unsafe impl Send for CudaMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CudaMemory {}
@@ -22,16 +22,17 @@ unsafe impl Sync for CudaMemory {}
 impl CudaMemory {
     pub(super) fn new(
         context: &Arc<Context>,
-        pool: Option<&Arc<MemoryPool>>,
+        memory_pool: Option<&Arc<MemoryPool>>,
         bytes: usize,
-    ) -> Answer<CudaMemory> {
-        let allocate = |bytes| match pool {
+    ) -> DriverResult<CudaMemory> {
+        let allocate = |bytes| match memory_pool {
             Some(pool) => DeviceBlock::from_pool(pool.clone(), bytes),
             None => DeviceBlock::new(context.clone(), bytes),
         };
         let mut block = allocate(bytes)?;
         if !block.address().is_multiple_of(MEMORY_ALIGN) {
-            // The driver promises 256 bytes; the way to the next aligned address is added.
+            // The driver guarantees an alignment of 256 bytes only, so the block leaves room to
+            // align its base.
             drop(block);
             block = allocate(bytes.saturating_add(MEMORY_ALIGN))?;
         }
@@ -52,15 +53,15 @@ impl Memory for CudaMemory {
     }
 }
 
-/// Pinned host memory. Zero at first, as other memory of the host's is.
-pub(super) struct CudaPinned {
+/// Pinned host memory. It is zeroed, like the host's other memory.
+pub(super) struct CudaPinnedMemory {
     block: PinnedBlock,
     skip: usize,
     bytes: usize,
 }
 
-impl CudaPinned {
-    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Answer<CudaPinned> {
+impl CudaPinnedMemory {
+    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> DriverResult<CudaPinnedMemory> {
         let mut block = PinnedBlock::new(context.clone(), bytes)?;
         let mut room = bytes;
         if block.base().align_offset(MEMORY_ALIGN) != 0 {
@@ -69,15 +70,15 @@ impl CudaPinned {
             block = PinnedBlock::new(context.clone(), room)?;
         }
         let skip = block.base().align_offset(MEMORY_ALIGN).min(room - bytes);
-        // SAFETY: the block is at least `room` bytes long, new, and used by nobody else.
+        // SAFETY: the block is new and at least `room` bytes long, and no other code uses it.
         unsafe { block.base().write_bytes(0, room) };
-        Ok(CudaPinned { block, skip, bytes })
+        Ok(CudaPinnedMemory { block, skip, bytes })
     }
 }
 
-impl Memory for CudaPinned {
+impl Memory for CudaPinnedMemory {
     fn base(&self) -> NonNull<u8> {
-        // SAFETY: `skip` and the `bytes` bytes behind it lie within the block.
+        // SAFETY: `skip` and the `bytes` bytes after it lie within the block.
         unsafe { self.block.base().add(self.skip) }
     }
 

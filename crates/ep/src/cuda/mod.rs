@@ -1,54 +1,53 @@
-//! NVIDIA devices, by way of the CUDA driver's library, which is looked for when the first device is
-//! asked for (see `library` for where). Everything builds and runs without it; a device of kind
-//! `cuda` is then an error that says what was looked for.
+//! NVIDIA devices, through the CUDA driver's library. The backend searches for the library when a
+//! program first names a device of kind `cuda` (`library` has the search). Everything builds and
+//! runs without it: a device of kind `cuda` is then an error that lists the places searched.
 //!
 //! # How commands complete
-//! Kernels and copies are launched on the stream as they are handed over. What has completed is
-//! learned from *markers*: events of the stream's own, recorded by a poll behind all that was handed
-//! over so far, two at most at a time. One query so covers all commands up to the marker, and a
-//! stream that is far ahead costs no more events than one that is not. Events of the program's are
-//! not asked for this.
+//! `submit` launches kernels and copies on the native stream. Completions are found by *markers*:
+//! a poll records an event of the stream after all commands submitted so far, with at most two
+//! outstanding. One query thus covers all commands up to the marker, and a stream with many pending
+//! commands needs no more events than one with few. A program's own events play no part in this.
 //!
-//! When to poll is [`Completion`]: a worker that asks now and then, or the driver that calls. Asking
-//! is the default. A call from the driver stands in the stream's order: the stream does not go on
-//! until the host has got round to it, so it costs the device time with each batch. A question costs
-//! the host a little and the device nothing. Which is better has not been measured yet.
+//! [`CompletionMode`] says when a worker polls: from time to time (the default), or when the driver
+//! calls back. A callback is in the stream's order: the stream does not continue until the host has
+//! run it, which costs the device time for each batch. A query costs the host a little and the
+//! device nothing. No measurement yet shows which mode is better.
 //!
-//! # What is the host's to do
-//! Work that the host does ([`Work::runs_on_host`](crate::Work::runs_on_host)) is called by the
-//! driver when the stream gets there. So are copies from and to memory that the driver does not
-//! know: the host copies by way of pinned memory. Nothing here waits for the device.
+//! # Work of the host
+//! The driver calls work of the host ([`Work::runs_on_host`](crate::Work::runs_on_host)) when the
+//! stream reaches it. It also calls copies from and to memory that it has not allocated: the host
+//! copies through pinned memory. No call of this backend waits for the device.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `library` | where the driver's library is looked for |
-//! | `driver` | its interface: the only files that call it |
+//! | `library` | the search for the driver's library |
+//! | `driver` | the driver's interface: the only files that call it |
 //! | `device`, `stream`, `event`, `memory` | the device traits |
-//! | `markers` | how far a stream has come |
-//! | `abroad` | what a stream waits for on other devices |
-//! | `native`, `scratch` | what kernels launch with, and their scratch memory |
-//! | `toolkit` | where the libraries are looked for that the driver does not bring |
+//! | `markers` | the progress of a stream |
+//! | `peer_waits` | the waits of a stream for other devices |
+//! | `native_stream`, `scratch` | a kernel's launches, and its scratch memory |
+//! | `toolkit` | the search for libraries that are not part of the driver |
 //! | [`compiler`] | NVRTC |
 //! | [`blas`] | matrix products by cuBLAS |
-//! | `verdict` | how a kernel says that its call has failed |
-//! | `pinned` | pinned host memory, as a device of memory alone |
+//! | `device_error` | errors that kernels report from the device |
+//! | `pinned` | pinned host memory, as the device `pinned:0` |
 
-mod abroad;
 pub mod blas;
 pub mod compiler;
 mod device;
+mod device_error;
 mod driver;
 mod event;
 mod library;
 mod markers;
 mod memory;
-mod native;
+mod native_stream;
+mod peer_waits;
 mod pinned;
 mod scratch;
 mod stream;
 mod toolkit;
-mod verdict;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -59,52 +58,57 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::device::{Backend, Capabilities, Device};
 use crate::registry::Registry;
 
-use driver::Ends;
+use driver::Teardown;
 
 pub use blas::{Gemm, Matrices};
 pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
-pub use driver::{Counts, DriverError, Report};
-pub use native::{Kernel, Native};
+pub use driver::{DriverError, ReportDropError, ResourceCounts};
+/// The name of [`NativeStream`] until `millstream-kernels` uses the new one.
+pub use native_stream::NativeStream as Native;
+pub use native_stream::{Kernel, NativeStream};
 pub use pinned::CudaPinnedBackend;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, ScratchMark};
 
 /// The kind of these devices.
 pub const KIND: &str = "cuda";
 
-/// How a worker learns that commands have completed.
+/// The way in which a worker observes completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Completion {
-    /// It asks: at once and again for as long as it would spin anyway, then now and then.
+pub enum CompletionMode {
+    /// The worker polls: repeatedly while it spins, then from time to time.
     #[default]
-    Asked,
-    /// The driver calls from within the stream, behind each marker.
-    Called,
+    Polled,
+    /// The driver calls the host from the stream, after each marker.
+    Callback,
 }
 
-/// How devices are used.
+/// The configuration of CUDA devices.
 #[derive(Clone)]
 pub struct CudaConfig {
-    /// How workers learn of completions.
-    pub completion: Completion,
-    /// Whether matrix products of f32 may be computed in TF32: faster, with ten bits of each factor's
-    /// fraction. No unless asked for.
+    /// The way in which workers observe completions.
+    pub completion: CompletionMode,
+    /// Whether matrix products of f32 may use TF32, which is faster and keeps ten bits of each
+    /// factor's fraction. Default: false.
     pub tf32: bool,
-    /// Whether arenas lie in a memory pool of the device's, from which memory is taken and given back in
-    /// a stream's order: to give some back then makes nothing wait, and it is kept for the next that is
-    /// wanted. Plain allocations unless asked for, and on devices without pools: arenas are few, large
-    /// and live long, and what a pool keeps no other program can have.
+    /// Whether arenas are allocated from a memory pool of the device, in a stream's order. Freeing
+    /// memory then waits for nothing, and the pool keeps it for the next allocation.
+    ///
+    /// Default: false, which means plain allocations, as on devices without memory pools. Arenas
+    /// are few, large and long-lived, and no other program can use memory that a pool keeps.
     pub stream_ordered: bool,
-    /// Told of errors when something is destroyed, which nobody else could be told of. Unless given
-    /// it writes a line to the standard error.
-    pub report: Report,
+    /// Receives the errors of dropped resources, which no caller could handle. Default: writes a
+    /// line to the standard error.
+    pub report_drop_error: ReportDropError,
 }
 
 impl Default for CudaConfig {
     fn default() -> CudaConfig {
-        let report = |error: &DriverError| eprintln!("millstream: cuda, at an end: {error}");
-        let (completion, report) = (Completion::default(), Arc::new(report));
-        CudaConfig { completion, tf32: false, stream_ordered: false, report }
+        let report = |error: &DriverError| {
+            eprintln!("millstream: cuda: a resource could not be destroyed: {error}");
+        };
+        let (completion, report_drop_error) = (CompletionMode::default(), Arc::new(report));
+        CudaConfig { completion, tf32: false, stream_ordered: false, report_drop_error }
     }
 }
 
@@ -118,54 +122,55 @@ impl fmt::Debug for CudaConfig {
     }
 }
 
-/// The devices that have been opened. A device opened twice is the same device.
-struct Shared {
+/// The devices that the backend has opened. Opening a device again returns the same device.
+struct BackendState {
     config: CudaConfig,
-    ends: Arc<Ends>,
+    teardown: Arc<Teardown>,
     open: Mutex<HashMap<u32, Arc<CudaDevice>>>,
 }
 
 /// The backend of kind `cuda`.
 #[derive(Clone)]
 pub struct CudaBackend {
-    shared: Arc<Shared>,
+    state: Arc<BackendState>,
 }
 
 impl CudaBackend {
-    /// The devices of this computer. Looks for nothing yet.
+    /// Creates the backend. Searches for no library yet.
     pub fn new(config: CudaConfig) -> CudaBackend {
-        let ends = Ends::new(config.report.clone());
-        CudaBackend { shared: Arc::new(Shared { config, ends, open: Mutex::default() }) }
+        let teardown = Teardown::new(config.report_drop_error.clone());
+        CudaBackend { state: Arc::new(BackendState { config, teardown, open: Mutex::default() }) }
     }
 
-    /// Pinned host memory for these devices: the backend of kind `pinned`.
+    /// Returns the backend of kind `pinned` for these devices.
     pub fn pinned(&self) -> CudaPinnedBackend {
-        CudaPinnedBackend::new(self.shared.clone())
+        CudaPinnedBackend::new(self.state.clone())
     }
 
-    /// Registers these devices and their pinned memory.
+    /// Registers this backend and the one of its pinned memory.
     pub fn register(self, devices: &Registry) {
         devices.register(Arc::new(self.pinned()));
         devices.register(Arc::new(self));
     }
 }
 
-impl Shared {
+impl BackendState {
     fn count(&self) -> Result<u32> {
-        driver::devices().map_err(|message| Error::Device { device: id(0), message })
+        driver::devices().map_err(|message| Error::Device { device: DeviceId::cuda(0), message })
     }
 
     fn open(&self, index: u32) -> Result<Arc<CudaDevice>> {
         let count = self.count()?;
         if index >= count {
             let message = format!("the driver has {count} devices");
-            return Err(Error::Device { device: id(index), message });
+            return Err(Error::Device { device: DeviceId::cuda(index), message });
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = open.get(&index) {
             return Ok(device.clone());
         }
-        let device = Arc::new(CudaDevice::open(id(index), &self.config, &self.ends)?);
+        let device = CudaDevice::open(DeviceId::cuda(index), &self.config, &self.teardown)?;
+        let device = Arc::new(device);
         open.insert(index, device.clone());
         Ok(device)
     }
@@ -177,31 +182,31 @@ impl Backend for CudaBackend {
     }
 
     fn count(&self) -> Result<u32> {
-        self.shared.count()
+        self.state.count()
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(&self.shared.config)
+        capabilities(&self.state.config)
     }
 
     fn copies_directly(&self, to: u32, from: u32) -> bool {
-        // A driver that does not answer says so at the next call that needs an answer.
-        driver::devices().is_ok() && driver::can_reach(to, from).unwrap_or(false)
+        // If the driver fails, a later call that returns an error reports it.
+        driver::devices().is_ok() && driver::can_access_peer(to, from).unwrap_or(false)
     }
 
     fn waits_directly(&self, _: u32, _: u32) -> bool {
-        // Whatever the two are: the driver takes events of any context of the process.
+        // For any two devices: the driver accepts events of any context of the process.
         true
     }
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
-        Ok(self.shared.open(index)?)
+        Ok(self.state.open(index)?)
     }
 }
 
 impl fmt::Debug for CudaBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaBackend").field("config", &self.shared.config).finish()
+        f.debug_struct("CudaBackend").field("config", &self.state.config).finish()
     }
 }
 
@@ -209,18 +214,13 @@ fn capabilities(config: &CudaConfig) -> Capabilities {
     Capabilities {
         asynchronous: true,
         device_waits: true,
-        notifies: config.completion == Completion::Called,
+        notifies: config.completion == CompletionMode::Callback,
         host_memory: false,
         timestamps: true,
     }
 }
 
-/// The id of device `index`.
-fn id(index: u32) -> DeviceId {
-    DeviceId::cuda(index)
-}
-
-/// A driver's error as one of a device.
-fn device_error(device: &DeviceId, error: &DriverError) -> Error {
+/// Converts an error of the driver to an error of the device.
+fn driver_error(device: &DeviceId, error: &DriverError) -> Error {
     Error::Device { device: device.clone(), message: error.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Pinned host memory, allocated by the driver: the device `pinned:0`, which is memory alone.
+//! Pinned host memory, allocated by the driver: the device `pinned:0`, which has no streams.
 
 use std::any::Any;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use millstream_types::{DeviceId, Error, Result};
 
-use crate::cuda::memory::CudaPinned;
-use crate::cuda::{CudaDevice, Shared};
+use crate::cuda::memory::CudaPinnedMemory;
+use crate::cuda::{BackendState, CudaDevice};
 use crate::device::{Backend, Capabilities, Device, Event, Memory, Notify, Stream};
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -18,26 +18,26 @@ const CAPABILITIES: Capabilities = Capabilities {
     timestamps: false,
 };
 
-/// The part of the host's memory that may be pinned by default. What is pinned is never swapped
-/// out, so all others have less.
-const SHARE: u64 = 4;
+/// By default, this fraction of the host's memory may be pinned: one part of four. The system never
+/// swaps pinned memory out, so other programs have less.
+const LIMIT_DIVISOR: u64 = 4;
 
-/// The backend of kind `pinned` for CUDA devices. Any of them copies from and to its memory at full
+/// The backend of kind `pinned` for CUDA devices. All of them copy from and to its memory at full
 /// speed.
 #[derive(Clone)]
 pub struct CudaPinnedBackend {
-    shared: Arc<Shared>,
+    state: Arc<BackendState>,
 }
 
 struct Pinned {
     id: DeviceId,
-    /// The device in whose context the memory is allocated; all may use it.
+    /// The device in whose context the memory is allocated. All devices may access it.
     device: Arc<CudaDevice>,
 }
 
 impl CudaPinnedBackend {
-    pub(super) fn new(shared: Arc<Shared>) -> CudaPinnedBackend {
-        CudaPinnedBackend { shared }
+    pub(super) fn new(state: Arc<BackendState>) -> CudaPinnedBackend {
+        CudaPinnedBackend { state }
     }
 }
 
@@ -47,7 +47,7 @@ impl Backend for CudaPinnedBackend {
     }
 
     fn count(&self) -> Result<u32> {
-        Ok(self.shared.count()?.min(1))
+        Ok(self.state.count()?.min(1))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -57,10 +57,10 @@ impl Backend for CudaPinnedBackend {
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
         let id = DeviceId::pinned(index);
         if index != 0 {
-            let message = "there is one pinned memory, pinned:0".to_owned();
+            let message = "the only pinned memory is pinned:0".to_owned();
             return Err(Error::Device { device: id, message });
         }
-        Ok(Arc::new(Pinned { id, device: self.shared.open(0)? }))
+        Ok(Arc::new(Pinned { id, device: self.state.open(0)? }))
     }
 }
 
@@ -72,7 +72,7 @@ impl fmt::Debug for CudaPinnedBackend {
 
 impl Pinned {
     fn refuse<T>(&self, what: &'static str) -> Result<T> {
-        let message = format!("{} is memory; streams of cpu:0 work on it", self.id);
+        let message = format!("{} has only memory; use a stream of cpu:0 on it", self.id);
         Err(Error::Invalid { what, message })
     }
 }
@@ -91,11 +91,11 @@ impl Device for Pinned {
     }
 
     fn default_memory_limit(&self) -> u64 {
-        crate::cpu::total_memory() / SHARE
+        crate::cpu::total_memory() / LIMIT_DIVISOR
     }
 
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
-        match CudaPinned::new(self.device.context(), bytes) {
+        match CudaPinnedMemory::new(self.device.context(), bytes) {
             Ok(memory) => Ok(Box::new(memory)),
             Err(error) if error.is_out_of_memory() => Err(Error::OutOfMemory {
                 device: self.id.clone(),
@@ -105,7 +105,7 @@ impl Device for Pinned {
                 limit: self.default_memory_limit(),
                 holders: Vec::new(),
             }),
-            Err(error) => Err(super::device_error(&self.id, &error)),
+            Err(error) => Err(super::driver_error(&self.id, &error)),
         }
     }
 

@@ -1,8 +1,9 @@
-//! Scratch memory of a stream, for kernels that want more than their op's workspace: an op's schema
-//! knows no device, and what a kernel wants here depends on how its operands lie.
+//! Scratch memory of a stream, for kernels that need more than their op's workspace: an op's schema
+//! is independent of the device, and a kernel's need depends on the layout of its operands.
 //!
-//! Calls of one stream run one after another, so each may use the same bytes. They are kept for the
-//! stream's life, beside the memory that arenas count: to give memory back would wait for the device.
+//! The calls of one stream run one after another, so all may use the same bytes. The stream keeps
+//! them until it is dropped, in addition to the memory of arenas: freeing would wait for the
+//! device.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -10,20 +11,21 @@ use anyhow::Context as _;
 
 use crate::cuda::driver::{Context, DeviceBlock};
 
-/// The least that a stream is given at once, in bytes.
-const LEAST: usize = 1 << 20;
+/// The size of a stream's first block in bytes, and the minimum of later ones.
+const MIN_BLOCK: usize = 1 << 20;
 
-/// How pieces are aligned, in bytes: enough for every load and every library.
+/// The alignment of every allocation in bytes: enough for every load and every library.
 const ALIGN: usize = 256;
 
-/// The scratch memory of one call. What is launched by other calls on the stream before this is
-/// dropped has none.
+/// The scratch memory of one call. It holds the stream's lock on scratch memory: other calls on the
+/// stream get none until it is dropped.
 pub struct Scratch<'a> {
-    /// Each at least twice as long as the one before.
+    /// Each is at least twice as long as the one before.
     blocks: MutexGuard<'a, Vec<DeviceBlock>>,
     context: &'a Arc<Context>,
-    /// What the next piece is taken from, and how much of it has been.
+    /// The index of the block of the next allocation.
     block: usize,
+    /// The bytes of that block in use.
     used: usize,
 }
 
@@ -35,44 +37,47 @@ impl<'a> Scratch<'a> {
         Scratch { blocks, context, block: 0, used: 0 }
     }
 
-    /// A piece of `bytes` bytes of the device's memory, aligned to 256 bytes, of unspecified content. It
-    /// is the call's until the stream has run what the call launches.
+    /// Allocates `bytes` bytes of device memory of unspecified content, aligned to 256 bytes. They
+    /// belong to the call until the stream has run the work that the call launches.
     ///
     /// # Errors
-    /// The driver's: there is no memory.
+    /// The driver is out of memory.
     pub fn take(&mut self, bytes: usize) -> anyhow::Result<*mut u8> {
         let bytes = bytes.checked_next_multiple_of(ALIGN).context("scratch of too many bytes")?;
         while let Some(block) = self.blocks.get(self.block) {
             if block.bytes() - self.used >= bytes {
-                let at = block.address() + self.used;
+                let address = block.address() + self.used;
                 self.used += bytes;
-                return Ok(at as *mut u8);
+                return Ok(address as *mut u8);
             }
             (self.block, self.used) = (self.block + 1, 0);
         }
-        let twice = self.blocks.last().map_or(LEAST, |last| last.bytes().saturating_mul(2));
+        let twice = self.blocks.last().map_or(MIN_BLOCK, |last| last.bytes().saturating_mul(2));
         let block = DeviceBlock::new(self.context.clone(), bytes.max(twice))?;
-        let at = block.address();
+        let address = block.address();
         self.blocks.push(block);
         self.used = bytes;
-        Ok(at as *mut u8)
+        Ok(address as *mut u8)
     }
 }
 
-/// How far scratch memory has been taken.
+/// A position of [`Scratch`], to which it can be released.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark(usize, usize);
+pub struct ScratchMark {
+    block: usize,
+    used: usize,
+}
 
 impl Scratch<'_> {
-    /// What has been taken so far.
-    pub fn mark(&self) -> Mark {
-        Mark(self.block, self.used)
+    /// Returns the current position.
+    pub fn mark(&self) -> ScratchMark {
+        ScratchMark { block: self.block, used: self.used }
     }
 
-    /// Gives back what was taken since: what the call launches from here on may use it again, as it runs
-    /// after what was launched before.
-    pub fn back(&mut self, to: Mark) {
-        (self.block, self.used) = (to.0, to.1);
+    /// Releases the memory that was allocated since `mark`. Later launches of the call may reuse
+    /// it, because they run after the earlier ones.
+    pub fn release(&mut self, mark: ScratchMark) {
+        (self.block, self.used) = (mark.block, mark.used);
     }
 }
 

@@ -1,50 +1,50 @@
-//! A CUDA stream: launches what it is given, and reports what has completed.
+//! A CUDA stream: launches commands and reports completed ones.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::{DeviceId, Error, Result};
 
-use crate::cuda::abroad::Abroad;
-use crate::cuda::driver::{Answer, DriverError};
+use crate::cuda::device_error::DeviceError;
+use crate::cuda::driver::{DriverError, DriverResult};
 use crate::cuda::event::CudaEvent;
-use crate::cuda::markers::{Markers, Polled};
-use crate::cuda::native::Native;
-use crate::cuda::verdict::Verdict;
-use crate::cuda::{Completion, device_error};
+use crate::cuda::markers::{Markers, PollOutcome};
+use crate::cuda::native_stream::NativeStream;
+use crate::cuda::peer_waits::PeerWaits;
+use crate::cuda::{CompletionMode, driver_error};
 use crate::device::{Event, Notify, Progress, Stream, Ticket, Work, WorkResult};
-use crate::run::run_caught;
+use crate::panics::run_catching_panic;
 
-/// What a command came to, told when it has completed.
-enum Outcome {
-    /// Known since it was launched.
+/// The result of a command, reported once the command has completed.
+enum CommandResult {
+    /// The result is known since the launch.
     Known(WorkResult),
-    /// Said by kernels that have run; unless it was known before.
-    Judged(WorkResult, Vec<Verdict>),
-    /// The host's work, which writes it down when the stream gets there.
+    /// The result of the launch, and the errors that its kernels may report from the device.
+    Checked(WorkResult, Vec<DeviceError>),
+    /// The result of host work, which stores it when the stream reaches it.
     Host(Arc<Mutex<Option<WorkResult>>>),
 }
 
 /// A stream of a device.
 pub(super) struct CudaStream {
-    native: Native,
-    completion: Completion,
+    native: NativeStream,
+    completion: CompletionMode,
     notify: Notify,
     last: Ticket,
-    /// Handed over and not reported, in order; the last has the ticket `last`.
-    commands: VecDeque<Outcome>,
+    /// The commands that were not reported, in order. The last has the ticket `last`.
+    commands: VecDeque<CommandResult>,
     markers: Markers,
-    abroad: Abroad,
-    /// Whether nobody calls when the newest marker has completed.
-    unannounced: bool,
+    peer_waits: PeerWaits,
+    /// Whether the driver has refused the callback after the newest marker.
+    callback_missing: bool,
 }
 
 impl CudaStream {
     pub(super) fn new(
-        native: Native,
-        completion: Completion,
+        native: NativeStream,
+        completion: CompletionMode,
         notify: Notify,
-    ) -> Answer<CudaStream> {
+    ) -> DriverResult<CudaStream> {
         Ok(CudaStream {
             markers: Markers::new(native.raw().context())?,
             native,
@@ -52,8 +52,8 @@ impl CudaStream {
             notify,
             last: 0,
             commands: VecDeque::new(),
-            abroad: Abroad::default(),
-            unannounced: false,
+            peer_waits: PeerWaits::default(),
+            callback_missing: false,
         })
     }
 
@@ -62,65 +62,65 @@ impl CudaStream {
     }
 
     fn error(&self, error: &DriverError) -> Error {
-        device_error(self.device(), error)
+        driver_error(self.device(), error)
     }
 
-    fn pending(&mut self, outcome: Outcome) -> Progress {
+    fn pending(&mut self, outcome: CommandResult) -> Progress {
         self.last += 1;
         self.commands.push_back(outcome);
         Progress::Pending(self.last)
     }
 
-    /// An event of any device's, and whether it is one of the stream's own.
-    fn known<'a>(&self, event: &'a Arc<dyn Event>) -> Result<(&'a CudaEvent, bool)> {
+    /// Returns `event` as an event of any CUDA device, and whether it belongs to this stream's.
+    fn event_of<'a>(&self, event: &'a Arc<dyn Event>) -> Result<(&'a CudaEvent, bool)> {
         let event = event.as_any().downcast_ref::<CudaEvent>().ok_or_else(|| Error::Invalid {
             what: "event",
             message: "it belongs to another backend".to_owned(),
         })?;
-        Ok((event, event.is_of(self.native.opened())))
+        Ok((event, event.is_of(self.native.device_state())))
     }
 
-    /// Has the host do work when the stream gets there.
-    fn host(&mut self, work: &mut dyn Work) -> Result<Outcome> {
+    /// Makes the host run work when the stream reaches it.
+    fn submit_to_host(&mut self, work: &mut dyn Work) -> Result<CommandResult> {
         let result = Arc::new(Mutex::new(None));
         let (mut work, to) = (work.detach(), result.clone());
         let run = move || {
-            let result = run_caught(&mut *work, &());
-            // What the work holds is let go of before anybody hears of its end.
+            let result = run_catching_panic(&mut *work, &());
+            // The work releases its operands before its completion can be observed.
             drop(work);
             *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         };
-        self.native.raw().host(Box::new(run)).map_err(|e| self.error(&e))?;
-        Ok(Outcome::Host(result))
+        self.native.raw().call_host(Box::new(run)).map_err(|e| self.error(&e))?;
+        Ok(CommandResult::Host(result))
     }
 
-    /// Has the driver call behind a new marker. If it refuses, or has refused the marker, the worker
-    /// is told at once to poll again, for as long as nothing has come of it.
-    fn announce(&mut self, polled: &Polled) -> Result<()> {
+    /// Makes the driver call the notify function after a new marker. If the driver refuses the
+    /// callback or the marker, notifies the worker now: it then keeps polling.
+    fn request_callback(&mut self, polled: &PollOutcome) -> Result<()> {
         if polled.completed.is_some() {
-            self.unannounced = false;
+            self.callback_missing = false;
         }
         if polled.recorded {
             let notify = self.notify.clone();
-            if let Err(error) = self.native.raw().host(Box::new(move || notify())) {
+            if let Err(error) = self.native.raw().call_host(Box::new(move || notify())) {
                 self.native.raw().query().map_err(|_| self.error(&error))?;
-                self.unannounced = true;
+                self.callback_missing = true;
             }
         }
-        if self.unannounced || polled.refused {
+        if self.callback_missing || polled.refused {
             (self.notify)();
         }
         Ok(())
     }
 
-    /// Reports what has completed.
-    fn look(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
+    /// Polls the markers and reports the commands that they cover.
+    fn poll_markers(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
         let polled = self.markers.poll(self.native.raw(), self.last).map_err(|e| self.error(&e))?;
-        if self.completion == Completion::Called {
-            self.announce(&polled)?;
+        if self.completion == CompletionMode::Callback {
+            self.request_callback(&polled)?;
         }
         if let Some(ticket) = polled.completed {
-            self.abroad.passed(ticket);
+            self.peer_waits.remove_completed(ticket);
             self.report(ticket, done);
         }
         Ok(())
@@ -132,14 +132,14 @@ impl CudaStream {
         while next <= ticket {
             let Some(outcome) = self.commands.pop_front() else { return };
             let result = match outcome {
-                Outcome::Known(result) => result,
-                Outcome::Judged(known, asked) => {
-                    let judged = self.native.judge(asked);
-                    known.and(judged)
+                CommandResult::Known(result) => result,
+                CommandResult::Checked(launch, errors) => {
+                    let device = self.native.check_device_errors(errors);
+                    launch.and(device)
                 }
-                Outcome::Host(result) => {
+                CommandResult::Host(result) => {
                     let result = result.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    result.unwrap_or_else(|| Err(anyhow::anyhow!("the driver never called it")))
+                    result.unwrap_or_else(|| Err(anyhow::anyhow!("the driver never ran host work")))
                 }
             };
             done(next, result);
@@ -151,13 +151,13 @@ impl CudaStream {
 impl Stream for CudaStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
         let outcome = match work.runs_on_host() {
-            true => self.host(work)?,
+            true => self.submit_to_host(work)?,
             false => {
-                let result = run_caught(work, &self.native);
-                let asked = self.native.asked();
-                match asked.is_empty() {
-                    true => Outcome::Known(result),
-                    false => Outcome::Judged(result, asked),
+                let result = run_catching_panic(work, &self.native);
+                let errors = self.native.take_device_errors();
+                match errors.is_empty() {
+                    true => CommandResult::Known(result),
+                    false => CommandResult::Checked(result, errors),
                 }
             }
         };
@@ -165,25 +165,25 @@ impl Stream for CudaStream {
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let (event, is_own) = self.known(event)?;
+        let (event, is_own) = self.event_of(event)?;
         if !is_own {
             let message = format!("it belongs to another device than {}", self.device());
             return Err(Error::Invalid { what: "event", message });
         }
         self.native.raw().record(event.raw()).map_err(|e| self.error(&e))?;
-        event.note_record(self.abroad.devices());
-        Ok(self.pending(Outcome::Known(Ok(()))))
+        event.set_recorded(self.peer_waits.devices());
+        Ok(self.pending(CommandResult::Known(Ok(()))))
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let (event, _) = self.known(event)?;
+        let (event, _) = self.event_of(event)?;
         if !event.is_recorded() {
             let message = format!("the event of {} has never been recorded", self.device());
             return Err(Error::Invalid { what: "wait", message });
         }
         self.native.raw().wait(event.raw()).map_err(|e| self.error(&e))?;
-        let progress = self.pending(Outcome::Known(Ok(())));
-        self.abroad.wait(self.last, event.abroad(self.native.opened()));
+        let progress = self.pending(CommandResult::Known(Ok(())));
+        self.peer_waits.add(self.last, event.remote_devices(self.native.device_state()));
         Ok(progress)
     }
 
@@ -191,21 +191,21 @@ impl Stream for CudaStream {
         if self.commands.is_empty() {
             return Ok(());
         }
-        self.look(done).inspect_err(|error| {
-            // Those of other devices that wait for this one look here.
-            let _ = self.native.opened().lost.set(error.clone());
+        self.poll_markers(done).inspect_err(|error| {
+            // Read by `PeerWaits::stall_error` of the streams that wait for this device.
+            let _ = self.native.device_state().lost.set(error.clone());
         })?;
-        let Some(stuck) = self.abroad.stuck(self.native.device()) else { return Ok(()) };
-        // To free something the driver would wait for this stream.
-        self.native.raw().context().give_up();
-        Err(stuck)
+        let Some(error) = self.peer_waits.stall_error(self.native.device()) else { return Ok(()) };
+        // To free memory, the driver would wait for this stream.
+        self.native.raw().context().disable_teardown();
+        Err(error)
     }
 }
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
         if !self.commands.is_empty() {
-            self.native.abandon();
+            self.native.leak_resources();
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Faults on purpose: a backend that wraps another, and fails where a [`FaultPlan`] says.
+//! Fault injection: a backend that wraps another one and fails as a [`FaultPlan`] says.
 //!
-//! A first run with a plan without faults counts the calls; each number up to that count is then a
-//! position at which a fault can strike, so that a test can try them all:
+//! A test first runs with a plan without faults, which counts the calls. Each number up to that
+//! count is a position for the fault, and the test tries them all:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -15,42 +15,44 @@
 //! assert!(device.allocate(512).is_ok());
 //! assert!(device.allocate(512).is_err());
 //! assert!(device.allocate(512).is_ok());
-//! assert_eq!((plan.count(Site::Allocation), plan.struck()), (3, 1));
+//! assert_eq!((plan.count(Site::Allocation), plan.triggered()), (3, 1));
 //! # Ok::<(), millstream_types::Error>(())
 //! ```
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `plan` | what fails and when |
-//! | `state` | what is lost or stuck |
-//! | `stream` | streams, events and works |
+//! | `plan` | which calls fail, and how |
+//! | `state` | whether a device is lost or stuck |
+//! | `device`, `stream`, `event` | the wrapped device traits |
+//! | `work` | work that fails as planned |
 
+mod device;
+mod event;
 mod plan;
 mod state;
 mod stream;
+mod work;
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_types::{DeviceId, Error, Result};
+use millstream_types::Result;
 
-use crate::device::{Backend, Capabilities, Device, Event, Memory, Notify, Stream};
+use crate::device::{Backend, Capabilities, Device};
 
 pub use plan::{Fault, FaultPlan, Site};
 
-use state::DeviceState;
-use stream::{FaultyEvent, FaultyStream};
+use device::FaultyDevice;
+use state::FaultState;
 
-/// A backend like the one that it wraps, of the same kind, but for the faults of its plan.
+/// A backend that behaves as the wrapped one, of the same kind, except for the planned faults.
 pub struct FaultyBackend {
     inner: Arc<dyn Backend>,
     plan: FaultPlan,
-    /// By index: a device opened twice is lost in both.
-    devices: Mutex<HashMap<u32, Arc<DeviceState>>>,
+    /// By index. A device that is opened twice has one state.
+    devices: Mutex<HashMap<u32, Arc<FaultState>>>,
 }
 
 impl FaultyBackend {
@@ -86,7 +88,7 @@ impl Backend for FaultyBackend {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         let state = devices.entry(index).or_insert_with(|| {
             let asynchronous = inner.capabilities().asynchronous;
-            DeviceState::new(inner.id().clone(), self.plan.clone(), asynchronous)
+            FaultState::new(inner.id().clone(), self.plan.clone(), asynchronous)
         });
         Ok(Arc::new(FaultyDevice { inner, state: state.clone() }))
     }
@@ -98,70 +100,5 @@ impl fmt::Debug for FaultyBackend {
             .field("kind", &self.kind())
             .field("plan", &self.plan)
             .finish_non_exhaustive()
-    }
-}
-
-struct FaultyDevice {
-    inner: Arc<dyn Device>,
-    state: Arc<DeviceState>,
-}
-
-impl Device for FaultyDevice {
-    fn id(&self) -> &DeviceId {
-        self.inner.id()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn kernel_kind(&self) -> &str {
-        self.inner.kernel_kind()
-    }
-
-    fn default_memory_limit(&self) -> u64 {
-        self.inner.default_memory_limit()
-    }
-
-    fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
-        let fault = self.state.at(Site::Allocation);
-        self.state.check()?;
-        if fault.is_some() {
-            return Err(Error::OutOfMemory {
-                device: self.id().clone(),
-                purpose: "an allocation that is to fail".to_owned(),
-                wanted: bytes as u64,
-                in_use: 0,
-                limit: self.default_memory_limit(),
-                holders: Vec::new(),
-            });
-        }
-        self.inner.allocate(bytes)
-    }
-
-    fn create_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
-        let fault = self.state.at(Site::Stream);
-        self.state.check()?;
-        if fault.is_some() {
-            return Err(self.state.error("opens no stream"));
-        }
-        let stream = self.inner.create_stream(notify.clone())?;
-        self.state.tell(notify);
-        Ok(Box::new(FaultyStream::new(stream, self.state.clone())))
-    }
-
-    fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let fault = self.state.at(Site::Event);
-        self.state.check()?;
-        if fault.is_some() {
-            return Err(self.state.error("makes no event"));
-        }
-        let inner = self.inner.create_event()?;
-        let stuck = AtomicBool::new(false);
-        Ok(Arc::new(FaultyEvent { inner, device: self.state.clone(), stuck }))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self.inner.as_any()
     }
 }

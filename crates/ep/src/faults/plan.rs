@@ -1,44 +1,44 @@
-//! What is to fail, and when.
+//! The plan of a fault: which calls fail, and how.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::state::DeviceState;
+use super::state::FaultState;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The device has no memory for an allocation.
     Allocation,
-    /// The device makes no event.
+    /// The device refuses an event.
     EventCreation,
-    /// The device opens no stream.
+    /// The device refuses a stream.
     StreamCreation,
     /// The device refuses a launch: the work does not run.
     LaunchRefused,
-    /// The work returns an error and has done nothing.
+    /// The work returns an error without running.
     WorkError,
-    /// The work panics and has done nothing.
+    /// The work panics without running.
     WorkPanic,
-    /// The work does all that it has to do, and then returns an error.
-    WorkErrorAfterAll,
+    /// The work runs to its end, and then returns an error.
+    WorkErrorAfterRun,
     /// The device refuses a record.
     RecordRefused,
     /// The device refuses a wait.
     WaitRefused,
-    /// The device records, and reports an error where it should report that it has.
+    /// The device records, and then reports the record as failed.
     RecordFailsLate,
-    /// The device waits, and then reports an error.
+    /// The device waits, and then reports the wait as failed.
     WaitFailsLate,
-    /// The stream takes the command and all later ones, and completes none of them. Where commands
+    /// The stream accepts the command and all later ones, and completes none of them. If commands
     /// run inside `submit`, that call blocks.
     NeverCompletes,
-    /// The device is lost: what has not completed never will, and every call fails.
+    /// The device is lost: pending commands never complete, and every call fails.
     DeviceLost,
 }
 
 impl Fault {
-    /// Every kind.
+    /// All kinds of faults.
     pub const ALL: [Fault; 13] = [
         Fault::Allocation,
         Fault::EventCreation,
@@ -46,7 +46,7 @@ impl Fault {
         Fault::LaunchRefused,
         Fault::WorkError,
         Fault::WorkPanic,
-        Fault::WorkErrorAfterAll,
+        Fault::WorkErrorAfterRun,
         Fault::RecordRefused,
         Fault::WaitRefused,
         Fault::RecordFailsLate,
@@ -55,7 +55,7 @@ impl Fault {
         Fault::DeviceLost,
     ];
 
-    /// Where it can strike.
+    /// Returns the kind of call into which the fault can be injected.
     pub const fn site(self) -> Site {
         match self {
             Fault::Allocation => Site::Allocation,
@@ -64,7 +64,7 @@ impl Fault {
             Fault::LaunchRefused
             | Fault::WorkError
             | Fault::WorkPanic
-            | Fault::WorkErrorAfterAll => Site::Launch,
+            | Fault::WorkErrorAfterRun => Site::Launch,
             Fault::RecordRefused | Fault::RecordFailsLate => Site::Record,
             Fault::WaitRefused | Fault::WaitFailsLate => Site::Wait,
             Fault::NeverCompletes | Fault::DeviceLost => Site::Command,
@@ -72,116 +72,117 @@ impl Fault {
     }
 }
 
-/// A kind of call, whose calls are counted.
+/// A kind of call. A plan counts the calls of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
     /// Allocations of memory.
     Allocation,
-    /// Events made.
+    /// Creations of events.
     Event,
-    /// Streams opened.
+    /// Creations of streams.
     Stream,
-    /// Works handed over.
+    /// Submissions of work.
     Launch,
-    /// Records handed over.
+    /// Submissions of records.
     Record,
-    /// Waits handed over.
+    /// Submissions of waits.
     Wait,
-    /// Commands of any kind handed over.
+    /// Submissions of any kind.
     Command,
 }
 
 const SITES: usize = 7;
 
-/// What was planned: a fault, and the calls of its site that it strikes.
+/// A fault, and the calls of its site into which it is injected: `times` calls, beginning with
+/// number `from`.
 #[derive(Clone, Copy, Debug)]
-struct Armed {
+struct PlannedFault {
     fault: Fault,
     from: u64,
     times: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct PlanState {
     counts: [u64; SITES],
-    armed: Option<Armed>,
-    struck: u64,
+    planned: Option<PlannedFault>,
+    triggered: u64,
     released: bool,
-    asleep: bool,
-    queues_only: bool,
-    devices: Vec<Weak<DeviceState>>,
+    paused: bool,
+    asynchronous_only: bool,
+    devices: Vec<Weak<FaultState>>,
 }
 
-/// Which call fails and how. Clones are the same plan; backends may share one, and then count
-/// together. A new plan lets everything pass and counts.
+/// A plan of which calls fail, and how. Clones share one plan and its counts, also across backends.
+/// A new plan counts the calls and injects no fault.
 #[derive(Clone, Default)]
 pub struct FaultPlan {
-    shared: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<(Mutex<PlanState>, Condvar)>,
 }
 
 impl FaultPlan {
-    /// A plan without faults.
+    /// Creates a plan without faults.
     pub fn new() -> FaultPlan {
         FaultPlan::default()
     }
 
-    /// A plan by which the `nth` call of the fault's site fails, counted from 1.
+    /// Creates a plan that injects `fault` into the `nth` call of its site, counted from 1.
     pub fn once(fault: Fault, nth: u64) -> FaultPlan {
         let plan = FaultPlan::new();
-        plan.lock().armed = Some(Armed { fault, from: nth, times: 1 });
+        plan.lock().planned = Some(PlannedFault { fault, from: nth, times: 1 });
         plan
     }
 
-    /// A plan by which the `nth` call of the fault's site fails, and all after it.
-    pub fn from(fault: Fault, nth: u64) -> FaultPlan {
+    /// Creates a plan that injects `fault` into the `nth` call of its site and all later ones.
+    pub fn starting_at(fault: Fault, nth: u64) -> FaultPlan {
         let plan = FaultPlan::new();
-        plan.lock().armed = Some(Armed { fault, from: nth, times: u64::MAX });
+        plan.lock().planned = Some(PlannedFault { fault, from: nth, times: u64::MAX });
         plan
     }
 
-    /// The plan, asleep: calls pass and are not counted before [`FaultPlan::wake`].
+    /// Pauses the plan: until [`FaultPlan::resume`], calls pass and are not counted.
     #[must_use]
-    pub fn asleep(self) -> FaultPlan {
-        self.lock().asleep = true;
+    pub fn paused(self) -> FaultPlan {
+        self.lock().paused = true;
         self
     }
 
-    /// The plan for devices with queues alone: a call to one that runs its commands inside `submit`
-    /// passes and is not counted.
+    /// Restricts the plan to asynchronous devices: a call to a device that runs its commands inside
+    /// `submit` passes and is not counted.
     #[must_use]
-    pub fn for_queues(self) -> FaultPlan {
-        self.lock().queues_only = true;
+    pub fn for_asynchronous_devices(self) -> FaultPlan {
+        self.lock().asynchronous_only = true;
         self
     }
 
-    /// Begins to count, and to strike.
-    pub fn wake(&self) {
-        self.lock().asleep = false;
+    /// Begins to count calls and to inject the fault.
+    pub fn resume(&self) {
+        self.lock().paused = false;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, PlanState> {
+        // No code that can panic runs under the lock.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls of a site there were so far: the positions at which a fault can strike.
+    /// Returns the number of calls of a site so far: the positions for a fault.
     pub fn count(&self, site: Site) -> u64 {
         self.lock().counts[site as usize]
     }
 
-    /// How often the fault has struck.
-    pub fn struck(&self) -> u64 {
-        self.lock().struck
+    /// Returns how often the fault was injected.
+    pub fn triggered(&self) -> u64 {
+        self.lock().triggered
     }
 
-    /// Plans nothing more; what has failed stays so.
+    /// Removes the fault from the plan. Lost devices stay lost, stuck streams stuck.
     pub fn disarm(&self) {
-        self.lock().armed = None;
+        self.lock().planned = None;
     }
 
-    /// Ends streams that never complete, by the loss of their device. For the end of a test: the
-    /// threads that were left behind can then end too.
-    pub fn release(&self) {
+    /// Marks every device with a stuck stream as lost, and unblocks its threads. A test calls this
+    /// at its end, so that the blocked threads end too.
+    pub fn release_stuck(&self) {
         let devices = {
             let mut state = self.lock();
             state.released = true;
@@ -193,26 +194,26 @@ impl FaultPlan {
         }
     }
 
-    /// Counts a call to a device, and says which fault strikes it.
-    pub(super) fn at(&self, site: Site, asynchronous: bool) -> Option<Fault> {
+    /// Counts a call to a device and returns the fault to inject into it.
+    pub(super) fn count_call(&self, site: Site, asynchronous: bool) -> Option<Fault> {
         let mut state = self.lock();
-        if state.asleep || (state.queues_only && !asynchronous) {
+        if state.paused || (state.asynchronous_only && !asynchronous) {
             return None;
         }
         state.counts[site as usize] += 1;
         let number = state.counts[site as usize];
-        let armed = state.armed.filter(|armed| armed.fault.site() == site)?;
-        let strikes = number >= armed.from && number - armed.from < armed.times;
-        state.struck += u64::from(strikes);
-        strikes.then_some(armed.fault)
+        let planned = state.planned.filter(|planned| planned.fault.site() == site)?;
+        let triggers = number >= planned.from && number - planned.from < planned.times;
+        state.triggered += u64::from(triggers);
+        triggers.then_some(planned.fault)
     }
 
-    pub(super) fn knows(&self, device: &Arc<DeviceState>) {
+    pub(super) fn add_device(&self, device: &Arc<FaultState>) {
         self.lock().devices.push(Arc::downgrade(device));
     }
 
-    /// Blocks until the plan is released.
-    pub(super) fn block(&self) {
+    /// Blocks until [`FaultPlan::release_stuck`].
+    pub(super) fn block_until_released(&self) {
         let mut state = self.lock();
         while !state.released {
             state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -224,9 +225,9 @@ impl fmt::Debug for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         f.debug_struct("FaultPlan")
-            .field("armed", &state.armed)
+            .field("planned", &state.planned)
             .field("counts", &state.counts)
-            .field("struck", &state.struck)
+            .field("triggered", &state.triggered)
             .finish_non_exhaustive()
     }
 }

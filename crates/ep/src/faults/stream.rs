@@ -1,102 +1,88 @@
 //! A stream whose commands fail as planned.
 
-use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use anyhow::bail;
 use millstream_types::{Error, Result};
 
 use crate::device::{Event, Progress, Stream, Ticket, Work, WorkResult};
 
+use super::event::FaultyEvent;
 use super::plan::{Fault, Site};
-use super::state::DeviceState;
+use super::state::FaultState;
+use super::work::FaultyWork;
 
-/// An event. Its newest record may stand on a stream that never completes.
-pub(super) struct FaultyEvent {
-    pub(super) inner: Arc<dyn Event>,
-    pub(super) device: Arc<DeviceState>,
-    pub(super) stuck: AtomicBool,
-}
-
-impl Event for FaultyEvent {
-    fn query(&self) -> Result<bool> {
-        self.device.check()?;
-        Ok(!self.stuck.load(Ordering::SeqCst) && self.inner.query()?)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-/// A stream.
+/// A stream of a faulty device.
 pub(super) struct FaultyStream {
     inner: Box<dyn Stream>,
-    device: Arc<DeviceState>,
+    device: Arc<FaultState>,
     /// The ticket of the newest command.
     last: Ticket,
-    /// Whether it takes commands and completes none of them.
+    /// Whether the stream accepts commands and completes none of them.
     stuck: bool,
-    /// The commands that are to be reported as failed.
-    late: Vec<Ticket>,
+    /// The pending commands that will be reported as failed.
+    fail_late: Vec<Ticket>,
 }
 
 impl FaultyStream {
-    pub(super) fn new(inner: Box<dyn Stream>, device: Arc<DeviceState>) -> FaultyStream {
-        FaultyStream { inner, device, last: 0, stuck: false, late: Vec::new() }
+    pub(super) fn new(inner: Box<dyn Stream>, device: Arc<FaultState>) -> FaultyStream {
+        FaultyStream { inner, device, last: 0, stuck: false, fail_late: Vec::new() }
     }
 
-    /// A command is handed over: the faults that any command can meet, and those of its own site.
-    fn command(&mut self, site: Site) -> Result<Option<Fault>> {
-        let any = self.device.at(Site::Command);
-        let own = self.device.at(site);
-        match any {
-            Some(Fault::DeviceLost) => self.device.lose(),
-            Some(Fault::NeverCompletes) => self.stick(),
+    /// Counts a submission. Applies a fault of [`Site::Command`] and returns a fault of `site`.
+    ///
+    /// # Errors
+    /// The device is lost.
+    fn count_command(&mut self, site: Site) -> Result<Option<Fault>> {
+        let of_any_command = self.device.count_call(Site::Command);
+        let of_site = self.device.count_call(site);
+        match of_any_command {
+            Some(Fault::DeviceLost) => self.device.mark_lost(),
+            Some(Fault::NeverCompletes) => self.mark_stuck(),
             _ => {}
         }
         self.device.check()?;
-        Ok(own)
+        Ok(of_site)
     }
 
-    fn stick(&mut self) {
+    fn mark_stuck(&mut self) {
         self.stuck = true;
-        self.device.stick();
+        self.device.mark_stuck();
     }
 
-    /// Takes a command that will never complete.
-    fn keep(&mut self) -> Result<Progress> {
+    /// Accepts a command on a stuck stream: it never completes.
+    fn accept_stuck(&mut self) -> Result<Progress> {
         if !self.device.asynchronous {
-            self.device.plan.block();
-            self.device.lose();
+            self.device.plan.block_until_released();
+            self.device.mark_lost();
             return Err(self.device.error("is lost"));
         }
         self.last += 1;
         Ok(Progress::Pending(self.last))
     }
 
-    fn note(&mut self, progress: Progress) -> Progress {
+    fn keep_ticket(&mut self, progress: Progress) -> Progress {
         if let Progress::Pending(ticket) = progress {
             self.last = ticket;
         }
         progress
     }
 
-    /// Notes that a record or a wait is to be reported as failed.
-    fn fail_late(&mut self, progress: Progress, what: &str) -> Progress {
+    /// Makes a record or a wait be reported as failed.
+    fn report_as_failed(&mut self, progress: Progress, what: &str) -> Progress {
         match progress {
             Progress::Pending(ticket) => {
-                self.late.push(ticket);
+                self.fail_late.push(ticket);
                 progress
             }
             Progress::Done(_) => Progress::Done(Err(failed_late(&self.device, what))),
         }
     }
 
-    fn own<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a FaultyEvent> {
-        let event = known(event)?;
-        if !Arc::ptr_eq(&event.device, &self.device) {
+    /// Returns `event` as an event of this stream's device.
+    fn own_event<'a>(&self, event: &'a Arc<dyn Event>) -> Result<&'a FaultyEvent> {
+        let event = FaultyEvent::downcast(event)?;
+        if !Arc::ptr_eq(&event.state, &self.device) {
             let message = format!("it belongs to another device than {}", self.device.id);
             return Err(Error::Invalid { what: "event", message });
         }
@@ -104,77 +90,69 @@ impl FaultyStream {
     }
 }
 
-/// An event of this backend's; whether its device is one to wait for, what is wrapped knows.
-fn known(event: &Arc<dyn Event>) -> Result<&FaultyEvent> {
-    event.as_any().downcast_ref::<FaultyEvent>().ok_or_else(|| Error::Invalid {
-        what: "event",
-        message: "it belongs to another backend".to_owned(),
-    })
-}
-
 impl Stream for FaultyStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
-        let fault = self.command(Site::Launch)?;
+        let fault = self.count_command(Site::Launch)?;
         if self.stuck {
-            return self.keep();
+            return self.accept_stuck();
         }
         if fault == Some(Fault::LaunchRefused) {
             return Err(self.device.error("refuses the launch"));
         }
-        let mut work = Borrowed { work, fault, device: &self.device };
+        let mut work = FaultyWork { work, fault, device: &self.device };
         let progress = self.inner.submit(&mut work)?;
-        Ok(self.note(progress))
+        Ok(self.keep_ticket(progress))
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let own = self.own(event)?;
-        let fault = self.command(Site::Record)?;
+        let event = self.own_event(event)?;
+        let fault = self.count_command(Site::Record)?;
         if fault == Some(Fault::RecordRefused) {
             return Err(self.device.error("refuses the record"));
         }
-        own.stuck.store(self.stuck, Ordering::SeqCst);
+        event.stuck.store(self.stuck, Ordering::SeqCst);
         if self.stuck {
-            return self.keep();
+            return self.accept_stuck();
         }
-        let progress = self.inner.record(&own.inner)?;
-        let progress = self.note(progress);
+        let progress = self.inner.record(&event.inner)?;
+        let progress = self.keep_ticket(progress);
         Ok(match fault {
-            Some(Fault::RecordFailsLate) => self.fail_late(progress, "record"),
+            Some(Fault::RecordFailsLate) => self.report_as_failed(progress, "record"),
             _ => progress,
         })
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let event = known(event)?;
-        let fault = self.command(Site::Wait)?;
+        let event = FaultyEvent::downcast(event)?;
+        let fault = self.count_command(Site::Wait)?;
         if fault == Some(Fault::WaitRefused) {
             return Err(self.device.error("refuses the wait"));
         }
         if event.stuck.load(Ordering::SeqCst) {
-            self.stick();
+            self.mark_stuck();
         }
         if self.stuck {
-            return self.keep();
+            return self.accept_stuck();
         }
         let progress = self.inner.wait(&event.inner)?;
-        let progress = self.note(progress);
+        let progress = self.keep_ticket(progress);
         Ok(match fault {
-            Some(Fault::WaitFailsLate) => self.fail_late(progress, "wait"),
+            Some(Fault::WaitFailsLate) => self.report_as_failed(progress, "wait"),
             _ => progress,
         })
     }
 
     fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
         if self.device.is_lost() {
-            // What was handed over does nothing any more, but holds on to its operands until the
-            // device has got to it.
+            // Submitted work has no effect any more, but holds its operands until the wrapped
+            // device has run it, so the wrapped stream is drained first.
             let drained = self.inner.poll(&mut |_, _| {});
-            return if self.device.is_lost_and_quiet() { self.device.check() } else { drained };
+            return if self.device.is_lost_and_idle() { self.device.check() } else { drained };
         }
-        let FaultyStream { inner, device, late, .. } = self;
-        inner.poll(&mut |ticket, result| match late.iter().position(|t| *t == ticket) {
-            Some(at) => {
-                late.swap_remove(at);
+        let FaultyStream { inner, device, fail_late, .. } = self;
+        inner.poll(&mut |ticket, result| match fail_late.iter().position(|t| *t == ticket) {
+            Some(index) => {
+                fail_late.swap_remove(index);
                 done(ticket, Err(failed_late(device, "command")));
             }
             None => done(ticket, result),
@@ -182,68 +160,6 @@ impl Stream for FaultyStream {
     }
 }
 
-fn failed_late(device: &DeviceState, what: &str) -> anyhow::Error {
+fn failed_late(device: &FaultState, what: &str) -> anyhow::Error {
     device.error(&format!("reports that a {what} has failed")).into()
-}
-
-/// Work that fails as planned, as it is handed over.
-struct Borrowed<'a> {
-    work: &'a mut dyn Work,
-    fault: Option<Fault>,
-    device: &'a Arc<DeviceState>,
-}
-
-/// Work that fails as planned, run later.
-struct Owned {
-    work: Box<dyn Work>,
-    fault: Option<Fault>,
-    device: Arc<DeviceState>,
-}
-
-fn run(
-    device: &DeviceState,
-    fault: Option<Fault>,
-    work: &mut dyn Work,
-    native: &dyn Any,
-) -> WorkResult {
-    let Some(_running) = device.begin() else { bail!("{}", device.error("is lost")) };
-    match fault {
-        Some(Fault::WorkError) => bail!("the work fails (a planned fault)"),
-        Some(Fault::WorkPanic) => panic!("the work panics (a planned fault)"),
-        Some(Fault::WorkErrorAfterAll) => {
-            work.run(native)?;
-            bail!("the work fails after all (a planned fault)")
-        }
-        _ => work.run(native),
-    }
-}
-
-impl Work for Borrowed<'_> {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        run(self.device, self.fault, self.work, native)
-    }
-
-    fn runs_on_host(&self) -> bool {
-        self.work.runs_on_host()
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        let device = self.device.clone();
-        Box::new(Owned { work: self.work.detach(), fault: self.fault, device })
-    }
-}
-
-impl Work for Owned {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        run(&self.device, self.fault, &mut *self.work, native)
-    }
-
-    fn runs_on_host(&self) -> bool {
-        self.work.runs_on_host()
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        let (fault, device) = (self.fault, self.device.clone());
-        Box::new(Owned { work: self.work.detach(), fault, device })
-    }
 }

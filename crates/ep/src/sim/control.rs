@@ -1,4 +1,4 @@
-//! What a test sees of the simulated devices, and how it steers them.
+//! Observation and control of the simulated devices, for tests and the simulated driver.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,24 +9,25 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::device::Ticket;
 use crate::sim::Completion;
 use crate::sim::simulation::Simulation;
-use crate::sim::state::{Action, State};
+use crate::sim::state::{Action, SimState};
 
-/// Sees and steers all devices of a [`SimBackend`](crate::sim::SimBackend), from any thread.
+/// A handle that observes and controls all devices of a [`SimBackend`](crate::sim::SimBackend),
+/// from any thread.
 #[derive(Clone)]
 pub struct SimControl {
     simulation: Arc<Simulation>,
 }
 
-/// A stream by its device's index and its number there, counted from 0 in the order of creation.
+/// The id of a simulated stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SimStreamId {
     /// The device's index.
     pub device: u32,
-    /// The stream's number on the device.
+    /// The stream's number on the device, counted from 0 in the order of creation.
     pub stream: u32,
 }
 
-/// What a command does.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandKind {
     /// Runs work.
@@ -40,39 +41,40 @@ pub enum CommandKind {
 /// A command that has not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its number on its stream.
+    /// The command's number on its stream.
     pub ticket: Ticket,
-    /// What it does.
+    /// The command's kind.
     pub kind: CommandKind,
-    /// Whether it could run now: it is its stream's head, and what it waits for has completed.
+    /// Whether the command can run now: it is its stream's head, and the record that it waits for
+    /// has completed.
     pub runnable: bool,
 }
 
-/// A stream and its commands, the head first.
+/// A stream with the commands that have not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamView {
     /// The stream.
     pub id: SimStreamId,
-    /// What has not run.
+    /// The commands that have not run, the head first.
     pub commands: Vec<Command>,
 }
 
-/// What was asked of a device so far.
+/// The calls that a device has received, and its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimStats {
-    /// Works handed over.
+    /// The number of submitted works.
     pub works: u64,
-    /// Records handed over.
+    /// The number of submitted records.
     pub records: u64,
-    /// Waits handed over.
+    /// The number of submitted waits.
     pub waits: u64,
-    /// Events created.
+    /// The number of created events.
     pub events_created: u64,
-    /// Streams created.
+    /// The number of created streams.
     pub streams_created: u64,
-    /// Bytes of memory in use now.
+    /// The bytes of memory in use now.
     pub bytes_in_use: u64,
-    /// The most bytes that were ever in use at once.
+    /// The maximum of `bytes_in_use` so far.
     pub bytes_peak: u64,
 }
 
@@ -81,17 +83,18 @@ impl SimControl {
         SimControl { simulation }
     }
 
-    /// Every stream ever created, by device and number, with what has not run.
+    /// Returns every stream ever created, by device and number, with the commands that have not
+    /// run.
     pub fn streams(&self) -> Vec<StreamView> {
         let state = self.simulation.lock();
         let mut views = Vec::new();
         for (d, device) in state.devices.iter().enumerate() {
             for (s, stream) in device.streams.iter().enumerate() {
-                let head = device.runnable(&state.marks, stream);
+                let head_runnable = device.is_runnable(&state.events, stream);
                 let commands = stream.queue.iter().enumerate().map(|(k, queued)| Command {
                     ticket: queued.ticket,
                     kind: CommandKind::of(&queued.action),
-                    runnable: k == 0 && head,
+                    runnable: k == 0 && head_runnable,
                 });
                 let id = SimStreamId { device: d as u32, stream: s as u32 };
                 views.push(StreamView { id, commands: commands.collect() });
@@ -100,23 +103,23 @@ impl SimControl {
         views
     }
 
-    /// Appends the streams whose head could run now, each with the head's ticket and kind.
-    pub fn runnable(&self, into: &mut Vec<(SimStreamId, Ticket, CommandKind)>) {
+    /// Appends the streams with a runnable head to `out`, each with the head's ticket and kind.
+    pub fn collect_runnable(&self, out: &mut Vec<(SimStreamId, Ticket, CommandKind)>) {
         let state = self.simulation.lock();
         for (d, device) in state.devices.iter().enumerate() {
             for (s, stream) in device.streams.iter().enumerate() {
                 if let Some(head) =
-                    stream.queue.front().filter(|_| device.runnable(&state.marks, stream))
+                    stream.queue.front().filter(|_| device.is_runnable(&state.events, stream))
                 {
                     let id = SimStreamId { device: d as u32, stream: s as u32 };
-                    into.push((id, head.ticket, CommandKind::of(&head.action)));
+                    out.push((id, head.ticket, CommandKind::of(&head.action)));
                 }
             }
         }
     }
 
-    /// Runs the head of `stream` on this thread; false if there is none, if it waits, or if
-    /// another thread is running a command of the stream.
+    /// Runs the head of `stream` on this thread. Returns false if there is no head, if it must
+    /// wait, or if another thread is running a command of the stream.
     ///
     /// # Errors
     /// There is no such stream, or its device is lost.
@@ -130,13 +133,13 @@ impl SimControl {
         self.simulation.step(device, number)
     }
 
-    /// Runs every command that can run, each device's earliest issued first, and those that become
-    /// able to, until nothing can move; how many ran.
+    /// Runs commands, each device's earliest issued first, until none is runnable. Returns their
+    /// number.
     pub fn run_all(&self) -> u64 {
         let devices = self.simulation.lock().devices.len();
         let mut ran = 0;
         loop {
-            // A device may become able to go on by what a later one has done.
+            // A command of a later device can make a stream of an earlier one runnable.
             let round: u64 = (0..devices).map(|device| self.simulation.pump(device)).sum();
             ran += round;
             if round == 0 {
@@ -145,13 +148,13 @@ impl SimControl {
         }
     }
 
-    /// Changes when commands complete. Streams with commands are notified if they can complete by
-    /// polling from now on.
+    /// Changes when commands complete. A switch to issue order notifies the streams with commands,
+    /// since polling runs them from now on.
     pub fn switch(&self, completion: Completion) {
         self.simulation.switch(completion);
     }
 
-    /// Loses a device: what is queued on it never runs, and every later call to it fails.
+    /// Marks a device as lost: the commands queued on it never run, and every later call fails.
     ///
     /// # Errors
     /// There is no such device.
@@ -161,7 +164,7 @@ impl SimControl {
         Ok(())
     }
 
-    /// Blocks until `count` commands have been handed over to all devices together.
+    /// Blocks until `count` commands have been submitted to all devices together.
     ///
     /// # Errors
     /// [`Error::Timeout`] after `timeout`.
@@ -170,10 +173,10 @@ impl SimControl {
             return Ok(());
         }
         let had = self.simulation.lock().issued;
-        Err(Error::Timeout { what: format!("{count} commands; {had} were handed over") })
+        Err(Error::Timeout { what: format!("{count} commands; {had} were submitted") })
     }
 
-    /// Blocks until `count` commands have been handed over to `stream`, which may not exist yet.
+    /// Blocks until `count` commands have been submitted to `stream`, which may not exist yet.
     ///
     /// # Errors
     /// [`Error::Timeout`] after `timeout`, or there is no such device.
@@ -184,20 +187,18 @@ impl SimControl {
         timeout: Duration,
     ) -> Result<()> {
         self.device(stream.device, |_| ())?;
-        let handed_over = |state: &State| {
+        let submitted = |state: &SimState| {
             let streams = &state.devices[stream.device as usize].streams;
             streams.get(stream.stream as usize).map_or(0, |s| s.tickets)
         };
-        if self.simulation.wait_until(timeout, |state| handed_over(state) >= count) {
+        if self.simulation.wait_until(timeout, |state| submitted(state) >= count) {
             return Ok(());
         }
-        let had = handed_over(&self.simulation.lock());
-        Err(Error::Timeout {
-            what: format!("{count} commands on {stream}; {had} were handed over"),
-        })
+        let had = submitted(&self.simulation.lock());
+        Err(Error::Timeout { what: format!("{count} commands on {stream}; {had} were submitted") })
     }
 
-    /// What was asked of a device so far.
+    /// Returns the calls that a device has received, and its memory.
     ///
     /// # Errors
     /// There is no such device.
@@ -216,10 +217,11 @@ impl SimControl {
         })
     }
 
-    fn device<T>(&self, device: u32, look: impl FnOnce(&State) -> T) -> Result<T> {
+    /// Calls `read` with the state, under the lock, if `device` exists.
+    fn device<T>(&self, device: u32, read: impl FnOnce(&SimState) -> T) -> Result<T> {
         let state = self.simulation.lock();
         if (device as usize) < state.devices.len() {
-            return Ok(look(&state));
+            return Ok(read(&state));
         }
         let message = format!("there are {} simulated devices", state.devices.len());
         Err(Error::Device { device: DeviceId::sim(device), message })

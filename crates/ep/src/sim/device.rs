@@ -12,7 +12,7 @@ use crate::sim::event::SimEvent;
 use crate::sim::simulation::Simulation;
 use crate::sim::stream::SimStream;
 
-/// One device of a [`SimBackend`](crate::sim::SimBackend).
+/// A device of a [`SimBackend`](crate::sim::SimBackend).
 pub struct SimDevice {
     id: DeviceId,
     simulation: Arc<Simulation>,
@@ -57,8 +57,8 @@ impl Device for SimDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let mark = self.simulation.create_mark(self.index())?;
-        Ok(Arc::new(SimEvent::new(self.index(), mark, self.simulation.clone())))
+        let event = self.simulation.create_event(self.index())?;
+        Ok(Arc::new(SimEvent::new(self.index(), event, self.simulation.clone())))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,4 +1,4 @@
-//! A simulated event: a mark, named by number.
+//! A simulated event.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,32 +8,35 @@ use millstream_types::Result;
 use crate::device::Event;
 use crate::sim::simulation::Simulation;
 
-/// An event of a simulated device. The commands that name its mark keep the mark when it is gone.
+/// An event of a simulated device. Its state is in the simulation's `EventTable`, and stays there
+/// until the last command that refers to it has run.
 pub(super) struct SimEvent {
     device: usize,
-    mark: usize,
+    /// The event's index in the `EventTable`.
+    index: usize,
     simulation: Arc<Simulation>,
 }
 
 impl SimEvent {
-    pub(super) fn new(device: usize, mark: usize, simulation: Arc<Simulation>) -> SimEvent {
-        SimEvent { device, mark, simulation }
+    pub(super) fn new(device: usize, index: usize, simulation: Arc<Simulation>) -> SimEvent {
+        SimEvent { device, index, simulation }
     }
 
-    /// The event's mark in `simulation`; none if it is another's.
-    pub(super) fn mark(&self, simulation: &Arc<Simulation>) -> Option<usize> {
-        Arc::ptr_eq(&self.simulation, simulation).then_some(self.mark)
+    /// Returns the event's index in the table of `simulation`. None if the event belongs to another
+    /// simulation.
+    pub(super) fn index_in(&self, simulation: &Arc<Simulation>) -> Option<usize> {
+        Arc::ptr_eq(&self.simulation, simulation).then_some(self.index)
     }
 
-    /// As [`SimEvent::mark`]; none if it is another device's than `device`.
-    pub(super) fn mark_on(&self, device: usize, simulation: &Arc<Simulation>) -> Option<usize> {
-        self.mark(simulation).filter(|_| self.device == device)
+    /// Does as [`SimEvent::index_in`]. None if the event belongs to another device than `device`.
+    pub(super) fn index_on(&self, device: usize, simulation: &Arc<Simulation>) -> Option<usize> {
+        self.index_in(simulation).filter(|_| self.device == device)
     }
 }
 
 impl Event for SimEvent {
     fn query(&self) -> Result<bool> {
-        self.simulation.query(self.device, self.mark)
+        self.simulation.query(self.device, self.index)
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -43,6 +46,6 @@ impl Event for SimEvent {
 
 impl Drop for SimEvent {
     fn drop(&mut self) {
-        self.simulation.drop_mark(self.mark);
+        self.simulation.release_event(self.index);
     }
 }

@@ -1,24 +1,24 @@
-//! A simulated asynchronous device. It computes with the host's kernels on the host's memory, but
-//! completes commands when it is told to, not when it is handed them.
+//! A simulated asynchronous device. It runs the host's kernels on the host's memory, but completes
+//! commands after their submission, when the simulation decides.
 //!
 //! # When commands complete
-//! - [`Completion::ByHand`]: nothing runs until a [`SimControl`] steps it. A test so decides every
-//!   interleaving of streams that a real device might show.
-//! - [`Completion::IssueOrder`]: the commands of a device run in the order they were handed over,
-//!   whenever one of its streams is polled or one of its events is queried. Never in `submit`.
+//! - [`Completion::ByHand`]: a command runs when a [`SimControl`] steps it. A test can thus choose
+//!   every interleaving of streams that a real device could produce.
+//! - [`Completion::IssueOrder`]: the commands of a device run in the order of submission, whenever
+//!   one of its streams is polled or one of its events is queried. They never run inside `submit`.
 //!
-//! Either way a command runs on the thread that steps, polls or queries, outside every lock of the
-//! device, and at most one command of a stream runs at a time. A wait whose record has not run
-//! blocks its stream, and only that.
+//! In both modes a command runs on the thread that steps, polls or queries, outside every lock of
+//! the device, and at most one command of a stream runs at a time. A wait whose record has not run
+//! blocks its stream and no other one.
 //!
-//! A stream that is dropped leaves its commands to the device: they may still run, as they would on
-//! real hardware, but nobody is told.
+//! A dropped stream leaves its commands on the device: they may still run, as they would on real
+//! hardware, but their completions are not reported.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
 //! | `simulation`, `state` | all devices behind one lock, and the steps that change them |
-//! | `control` | what a test sees and steers |
+//! | `control` | observation and control by tests |
 //! | `device`, `stream`, `event` | the device traits |
 
 mod control;
@@ -51,28 +51,28 @@ const CAPABILITIES: Capabilities = Capabilities {
 pub enum Completion {
     /// When a [`SimControl`] steps them.
     ByHand,
-    /// In the order they were handed over, at the next poll or query.
+    /// In the order of submission, at the next poll or query.
     IssueOrder,
 }
 
-/// What to simulate.
+/// The configuration of simulated devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimConfig {
-    /// How many devices there are.
+    /// The number of devices.
     pub devices: u32,
-    /// The memory of each in bytes: the default limit of a machine, and all there is.
+    /// The memory of each device in bytes: its total, and a machine's default limit.
     pub memory_limit: u64,
     /// When commands complete.
     pub completion: Completion,
-    /// Whether devices copy from one another's memory where it lies. If not, such copies go by way
-    /// of the host.
+    /// Whether devices copy directly from one another's memory. If false, such copies go through
+    /// host memory.
     pub direct_copies: bool,
-    /// Whether streams wait on the device for events of other devices. If not, the host waits.
+    /// Whether streams wait on the device for events of other devices. If false, the host waits.
     pub direct_waits: bool,
 }
 
 impl Default for SimConfig {
-    /// One device with 1 GiB that completes commands in the order of issue.
+    /// Returns the configuration of one device with 1 GiB that completes commands in issue order.
     fn default() -> SimConfig {
         SimConfig {
             devices: 1,
@@ -84,7 +84,7 @@ impl Default for SimConfig {
     }
 }
 
-/// The backend of kind `sim`. A device opened twice is the same device.
+/// The backend of kind `sim`. Opening a device again returns the same device.
 pub struct SimBackend {
     simulation: Arc<simulation::Simulation>,
     devices: Vec<Arc<SimDevice>>,
@@ -92,14 +92,14 @@ pub struct SimBackend {
 }
 
 impl SimBackend {
-    /// New devices, of which none has a stream.
+    /// Creates the devices, without streams.
     pub fn new(config: SimConfig) -> SimBackend {
         let simulation = simulation::Simulation::new(&config);
         let devices = (0..config.devices).map(|k| Arc::new(SimDevice::new(k, simulation.clone())));
         SimBackend { devices: devices.collect(), simulation, direct_copies: config.direct_copies }
     }
 
-    /// A handle that sees and steers the devices. There may be many; they are all the same.
+    /// Returns a handle that observes and controls the devices. All handles are equivalent.
     pub fn control(&self) -> SimControl {
         SimControl::new(self.simulation.clone())
     }

@@ -1,18 +1,18 @@
 //! The simulated devices behind one lock, and the steps that change them.
 //!
 //! # Rules
-//! 1. One lock holds everything, marks of events included. Neither work nor a notify function is
-//!    called, and no work is dropped, while it is held.
-//! 2. A stream's head leaves the queue in [`Simulation::begin`] and its result is stored in
-//!    [`Simulation::finish`]; between the two the stream is `running` and its next command stays where it
-//!    is. So a stream completes its commands in order, whoever runs them.
+//! 1. One lock protects all state, events included. While it is held, no work and no notify
+//!    function is called, and no work is dropped.
+//! 2. A stream's head leaves the queue in [`Simulation::begin`], and its result is stored in
+//!    [`Simulation::finish`]. Between the two the stream is `running`, and its next command stays
+//!    queued. A stream therefore completes its commands in order, whichever threads run them.
 //! 3. A device is `pumping` while one thread runs its commands in the order of issue. The flag is
-//!    cleared in the same critical section that finds nothing left to run, so a command handed over
-//!    earlier is run by that thread, and one handed over later by its own poll.
-//! 4. A lost device keeps no command. What ran while it was lost has no result. Streams of other
-//!    devices that wait for one of its records go on.
-//! 5. Where devices wait for one another's records, a stream can become able to run by what another
-//!    device does. In the order of issue it runs at its next poll, so its owner is notified.
+//!    cleared in the same critical section that finds no runnable command. So that thread runs the
+//!    commands submitted before, and their own poll runs the ones submitted later.
+//! 4. A lost device has no commands. A command that was running at the loss has no result. Streams
+//!    of other devices that wait for one of its records continue.
+//! 5. If devices wait for one another's records, a command of one device can make a stream of
+//!    another runnable. In issue order that stream runs at its next poll, so its owner is notified.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,15 +22,15 @@ use millstream_types::{DeviceId, Error, Result};
 
 use crate::account::Account;
 use crate::device::{Notify, Ticket, WorkResult};
-use crate::run::run_caught;
-use crate::sim::state::{Action, DeviceState, Marks, Queued, State, StreamState};
+use crate::panics::run_catching_panic;
+use crate::sim::state::{Action, EventTable, Queued, SimDeviceState, SimState, SimStreamState};
 use crate::sim::{Completion, SimConfig};
 
 /// All devices of a backend.
 pub(super) struct Simulation {
-    state: Mutex<State>,
-    /// Signalled when a command is handed over.
-    handed_over: Condvar,
+    state: Mutex<SimState>,
+    /// Signalled when a command is submitted.
+    submitted: Condvar,
     /// Whether devices wait for one another's events.
     pub(super) direct_waits: bool,
 }
@@ -41,36 +41,39 @@ fn call_all(notifies: Vec<Notify>) {
 
 impl Simulation {
     pub(super) fn new(config: &SimConfig) -> Arc<Simulation> {
-        let devices = (0..config.devices).map(|_| DeviceState::new(config.memory_limit));
+        let devices = (0..config.devices).map(|_| SimDeviceState::new(config.memory_limit));
         let completion = config.completion;
-        let (devices, marks) = (devices.collect(), Marks::default());
-        let state = State { completion, devices, marks, issued: 0, waiting: 0 };
+        let (devices, events) = (devices.collect(), EventTable::default());
+        let state = SimState { completion, devices, events, issued: 0, waiting: 0 };
         let direct_waits = config.direct_waits;
-        Arc::new(Simulation { state: Mutex::new(state), handed_over: Condvar::new(), direct_waits })
+        Arc::new(Simulation { state: Mutex::new(state), submitted: Condvar::new(), direct_waits })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // By rule 1 nothing that can panic on a caller's behalf runs under the lock.
+    pub(super) fn lock(&self) -> MutexGuard<'_, SimState> {
+        // By rule 1 no code of a caller, which could panic, runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks, and looks up a device that is not lost. `device` exists.
+    /// Calls `change` with a device, under the lock. `device` must exist.
+    ///
+    /// # Errors
+    /// The device is lost.
     fn with_device<T>(
         &self,
         device: usize,
-        change: impl FnOnce(&mut DeviceState) -> Result<T>,
+        change: impl FnOnce(&mut SimDeviceState) -> Result<T>,
     ) -> Result<T> {
         let mut state = self.lock();
         let found = &mut state.devices[device];
         if found.lost { Err(lost(device)) } else { change(found) }
     }
 
-    /// Whether the device still answers.
+    /// Returns an error if the device is lost.
     pub(super) fn check(&self, device: usize) -> Result<()> {
         self.with_device(device, |_| Ok(()))
     }
 
-    /// The device's memory account.
+    /// Returns the device's memory account.
     pub(super) fn account(&self, device: usize) -> Arc<Account> {
         self.lock().devices[device].account.clone()
     }
@@ -78,7 +81,7 @@ impl Simulation {
     pub(super) fn create_stream(&self, device: usize, notify: Notify) -> Result<usize> {
         self.with_device(device, |found| {
             found.counts.streams_created += 1;
-            found.streams.push(StreamState {
+            found.streams.push(SimStreamState {
                 queue: VecDeque::new(),
                 done: VecDeque::new(),
                 running: false,
@@ -89,7 +92,7 @@ impl Simulation {
         })
     }
 
-    /// The stream is dropped: its commands stay, its results go.
+    /// Closes a dropped stream: its commands stay, its results are discarded.
     pub(super) fn close_stream(&self, device: usize, stream: usize) {
         let (notify, done) = {
             let mut state = self.lock();
@@ -99,36 +102,36 @@ impl Simulation {
         drop((notify, done));
     }
 
-    pub(super) fn create_mark(&self, device: usize) -> Result<usize> {
+    pub(super) fn create_event(&self, device: usize) -> Result<usize> {
         let mut state = self.lock();
         let found = &mut state.devices[device];
         if found.lost {
             return Err(lost(device));
         }
         found.counts.events_created += 1;
-        Ok(state.marks.create())
+        Ok(state.events.create())
     }
 
-    pub(super) fn drop_mark(&self, mark: usize) {
-        self.lock().marks.release(mark);
+    pub(super) fn release_event(&self, event: usize) {
+        self.lock().events.release(event);
     }
 
-    /// Whether the newest record of an event of the device's has completed.
-    pub(super) fn query(&self, device: usize, mark: usize) -> Result<bool> {
+    /// Returns whether the newest record of an event has completed. `device` is the event's.
+    pub(super) fn query(&self, device: usize, event: usize) -> Result<bool> {
         self.pump_in_issue_order(device)?;
         let state = self.lock();
         match state.devices[device].lost {
             true => Err(lost(device)),
-            false => Ok(state.marks.complete(mark)),
+            false => Ok(state.events.is_newest_complete(event)),
         }
     }
 
-    /// Queues a command that `make` builds from the events' marks.
-    pub(super) fn hand_over(
+    /// Queues the command that `make` builds, which may add a record to the event table.
+    pub(super) fn enqueue(
         &self,
         device: usize,
         stream: usize,
-        make: impl FnOnce(&mut Marks) -> Result<Action>,
+        make: impl FnOnce(&mut EventTable) -> Result<Action>,
     ) -> Result<Ticket> {
         let mut locked = self.lock();
         let state = &mut *locked;
@@ -137,7 +140,7 @@ impl Simulation {
         if found.lost {
             return Err(lost(device));
         }
-        let action = make(&mut state.marks)?;
+        let action = make(&mut state.events)?;
         match action {
             Action::Work(_) => found.counts.works += 1,
             Action::Record(_) => found.counts.records += 1,
@@ -151,13 +154,13 @@ impl Simulation {
         let waited_for = state.waiting > 0;
         drop(locked);
         if waited_for {
-            self.handed_over.notify_all();
+            self.submitted.notify_all();
         }
         Ok(ticket)
     }
 
-    /// Moves the completed commands of a stream to the end of `into`, after having run what may
-    /// run in the order of issue.
+    /// Moves the completed commands of a stream to the end of `into`. In issue order, runs the
+    /// device's runnable commands first.
     pub(super) fn collect(
         &self,
         device: usize,
@@ -179,21 +182,21 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs every command that can run, the earliest issued first, and says how many. If another
-    /// thread is at it, that thread does it.
+    /// Runs every runnable command, the earliest issued first, and returns their number. Zero if
+    /// another thread is already pumping the device: that thread runs them.
     pub(super) fn pump(&self, device: usize) -> u64 {
         let mut state = self.lock();
         if std::mem::replace(&mut state.devices[device].pumping, true) {
             return 0;
         }
         drop(state);
-        let mut pumping = Pumping { simulation: self, device, ended: false };
+        let mut guard = PumpGuard { simulation: self, device, ended: false };
         let mut ran = 0;
         loop {
             let mut state = self.lock();
-            let Some(stream) = state.devices[device].earliest(&state.marks) else {
+            let Some(stream) = state.devices[device].earliest_runnable(&state.events) else {
                 state.devices[device].pumping = false;
-                pumping.ended = true;
+                guard.ended = true;
                 return ran;
             };
             let command = Simulation::begin(&mut state.devices[device], stream);
@@ -203,33 +206,33 @@ impl Simulation {
         }
     }
 
-    /// Runs the head of a stream if it can run now.
+    /// Runs the head of a stream if it is runnable. Returns whether it was.
     pub(super) fn step(&self, device: usize, stream: usize) -> Result<bool> {
         let mut locked = self.lock();
-        let State { devices, marks, .. } = &mut *locked;
+        let SimState { devices, events, .. } = &mut *locked;
         let found = &mut devices[device];
         if found.lost {
             return Err(lost(device));
         }
-        if !found.runnable(marks, &found.streams[stream]) {
+        if !found.is_runnable(events, &found.streams[stream]) {
             return Ok(false);
         }
         let command = Simulation::begin(found, stream);
         drop(locked);
         self.finish(device, stream, command);
         let state = self.lock();
-        // In the order of issue a stream that this command held up runs at its next poll, so its
-        // owner must hear that polling is worth while. A pump sees to that by itself.
+        // In issue order, a stream that this command has made runnable runs at its next poll, so
+        // its owner is notified. `pump` needs no such notification: it runs the stream itself.
         if state.completion == Completion::IssueOrder {
-            let notifies = state.devices[device].waiting_notifies();
+            let notifies = state.devices[device].notifies_with_commands();
             drop(state);
             call_all(notifies);
         }
         Ok(true)
     }
 
-    /// Takes the head of a stream to run it.
-    fn begin(device: &mut DeviceState, stream: usize) -> Queued {
+    /// Takes the head of a stream in order to run it.
+    fn begin(device: &mut SimDeviceState, stream: usize) -> Queued {
         let state = &mut device.streams[stream];
         state.running = true;
         state.queue.pop_front().expect("a runnable stream has a head")
@@ -238,9 +241,9 @@ impl Simulation {
     /// Runs a command taken by [`Simulation::begin`] and stores its result.
     fn finish(&self, device: usize, stream: usize, command: Queued) {
         let (order, result) = match command.action {
-            // Host kernels launch nothing, so there is no native stream to hand them. The work is
-            // dropped here, without the lock.
-            Action::Work(mut work) => (None, run_caught(&mut *work, &())),
+            // Host kernels launch nothing, so they get no native stream. The work is dropped here,
+            // outside the lock.
+            Action::Work(mut work) => (None, run_catching_panic(&mut *work, &())),
             order => (Some(order), Ok(())),
         };
         let mut locked = self.lock();
@@ -252,26 +255,26 @@ impl Simulation {
         if !found.lost && notify.is_some() {
             stream.done.push_back((command.ticket, result));
         }
-        let mut others = Vec::new();
+        let mut notifies = Vec::new();
         if let Some(order) = order {
-            state.marks.end(&order);
-            others = self.others(state, device);
+            state.events.finish(&order);
+            notifies = self.notifies_of_others(state, device);
         }
         drop(locked);
-        call_all(others);
+        call_all(notifies);
         if let Some(notify) = notify {
             notify();
         }
     }
 
-    /// The notify functions of the streams of other devices than this that may be able to run by
-    /// what it has done.
-    fn others(&self, state: &State, device: usize) -> Vec<Notify> {
+    /// Returns the notify functions of the streams that a command of `device` may have made
+    /// runnable on other devices.
+    fn notifies_of_others(&self, state: &SimState, device: usize) -> Vec<Notify> {
         if !self.direct_waits || state.completion == Completion::ByHand {
             return Vec::new();
         }
         let others = state.devices.iter().enumerate().filter(|(k, _)| *k != device);
-        others.flat_map(|(_, other)| other.waiting_notifies()).collect()
+        others.flat_map(|(_, other)| other.notifies_with_commands()).collect()
     }
 
     /// Changes when commands complete.
@@ -280,14 +283,14 @@ impl Simulation {
         state.completion = completion;
         let mut notifies = Vec::new();
         if completion == Completion::IssueOrder {
-            notifies.extend(state.devices.iter().flat_map(DeviceState::waiting_notifies));
+            notifies.extend(state.devices.iter().flat_map(SimDeviceState::notifies_with_commands));
         }
         drop(state);
-        // What is queued now runs at the next poll, which nobody makes unless told.
+        // Queued commands run at the next poll, and a parked owner polls only when notified.
         call_all(notifies);
     }
 
-    /// Loses a device with all that is queued on it.
+    /// Marks a device as lost and drops all commands queued on it.
     pub(super) fn lose(&self, device: usize) {
         let mut locked = self.lock();
         let state = &mut *locked;
@@ -302,20 +305,24 @@ impl Simulation {
             notifies.extend(stream.notify.clone());
         }
         for command in &dropped {
-            state.marks.end(&command.action);
+            state.events.finish(&command.action);
         }
-        notifies.extend(self.others(state, device));
+        notifies.extend(self.notifies_of_others(state, device));
         drop(locked);
         drop((dropped, results));
         call_all(notifies);
     }
 
-    /// Blocks until `enough` holds, at most for `timeout`; whether it came to hold.
-    pub(super) fn wait_until(&self, timeout: Duration, enough: impl Fn(&State) -> bool) -> bool {
+    /// Blocks until `reached` returns true, at most for `timeout`. Returns whether it did.
+    pub(super) fn wait_until(
+        &self,
+        timeout: Duration,
+        reached: impl Fn(&SimState) -> bool,
+    ) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.lock();
         loop {
-            if enough(&state) {
+            if reached(&state) {
                 return true;
             }
             let left = match deadline {
@@ -326,21 +333,21 @@ impl Simulation {
                 return false;
             }
             state.waiting += 1;
-            let woken = self.handed_over.wait_timeout(state, left);
+            let woken = self.submitted.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
             state.waiting -= 1;
         }
     }
 }
 
-/// Ends a pump whose notify function panicked, so that the device is not stuck for good.
-struct Pumping<'a> {
+/// Clears `pumping` if a notify function panics, so that the device can be pumped again.
+struct PumpGuard<'a> {
     simulation: &'a Simulation,
     device: usize,
     ended: bool,
 }
 
-impl Drop for Pumping<'_> {
+impl Drop for PumpGuard<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.simulation.lock().devices[self.device].pumping = false;
@@ -348,7 +355,7 @@ impl Drop for Pumping<'_> {
     }
 }
 
-/// The error of every call to a lost device.
+/// Returns the error of every call to a lost device.
 pub(super) fn lost(device: usize) -> Error {
     Error::Device { device: DeviceId::sim(device as u32), message: "is lost".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What the simulated devices hold: streams with their queues, marks of events, counts.
+//! The state of the simulated devices: streams with their queues, events, counts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,29 +7,31 @@ use crate::account::Account;
 use crate::device::{Notify, Ticket, Work, WorkResult};
 use crate::sim::Completion;
 
-pub(super) struct State {
+pub(super) struct SimState {
     pub(super) completion: Completion,
-    pub(super) devices: Vec<DeviceState>,
-    /// Of the events of all devices, which may wait for one another's.
-    pub(super) marks: Marks,
-    /// Commands handed over to any device: the next one's place in the order of issue.
+    pub(super) devices: Vec<SimDeviceState>,
+    /// The events of all devices: one device may wait for another's.
+    pub(super) events: EventTable,
+    /// The number of commands submitted to all devices: the next command's position in the order of
+    /// issue.
     pub(super) issued: u64,
-    /// How many threads wait for commands. To signal them is a call of the system's.
+    /// The number of threads that wait for commands. Signalling is a system call, so it is left out
+    /// when there are none.
     pub(super) waiting: usize,
 }
 
-pub(super) struct DeviceState {
+pub(super) struct SimDeviceState {
     pub(super) lost: bool,
     pub(super) pumping: bool,
     /// By number. A stream keeps its number after it is dropped.
-    pub(super) streams: Vec<StreamState>,
-    pub(super) counts: Counts,
+    pub(super) streams: Vec<SimStreamState>,
+    pub(super) counts: SimCounts,
     pub(super) account: Arc<Account>,
 }
 
-/// What was asked of a device so far.
+/// The calls that a device has received.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SimCounts {
     pub(super) works: u64,
     pub(super) records: u64,
     pub(super) waits: u64,
@@ -37,14 +39,14 @@ pub(super) struct Counts {
     pub(super) streams_created: u64,
 }
 
-pub(super) struct StreamState {
+pub(super) struct SimStreamState {
     pub(super) queue: VecDeque<Queued>,
-    /// Completed, not yet reported.
+    /// Completed and not yet collected.
     pub(super) done: VecDeque<(Ticket, WorkResult)>,
     pub(super) running: bool,
     /// None once the stream is dropped.
     pub(super) notify: Option<Notify>,
-    /// Commands handed over so far; the last one's ticket.
+    /// The number of submitted commands: the last one's ticket.
     pub(super) tickets: Ticket,
 }
 
@@ -54,130 +56,130 @@ pub(super) struct Queued {
     pub(super) action: Action,
 }
 
-/// What a command does.
+/// The action of a command.
 pub(super) enum Action {
     Work(Box<dyn Work>),
-    Record(Generation),
-    Wait(Generation),
+    Record(RecordId),
+    Wait(RecordId),
 }
 
 /// One record of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Generation {
-    pub(super) mark: usize,
+pub(super) struct RecordId {
+    pub(super) event: usize,
     pub(super) number: u64,
 }
 
-/// An event's records.
+/// The records of one event.
 #[derive(Default)]
-struct Mark {
-    /// How many were handed over.
+struct EventState {
+    /// The number of submitted records.
     issued: u64,
-    /// Those that have not completed.
+    /// The records that have not completed.
     pending: Vec<u64>,
-    /// The event and the commands that name it.
-    holders: u64,
+    /// The number of references: the event itself and the commands that name it.
+    references: u64,
 }
 
-/// The marks of all events, by number.
+/// The states of all events, by index.
 #[derive(Default)]
-pub(super) struct Marks {
-    all: Vec<Mark>,
+pub(super) struct EventTable {
+    all: Vec<EventState>,
     free: Vec<usize>,
 }
 
-impl Marks {
-    /// A mark that was never recorded.
+impl EventTable {
+    /// Adds an event without a record.
     pub(super) fn create(&mut self) -> usize {
-        let number = self.free.pop().unwrap_or(self.all.len());
-        let fresh = Mark { holders: 1, ..Mark::default() };
-        match self.all.get_mut(number) {
+        let index = self.free.pop().unwrap_or(self.all.len());
+        let fresh = EventState { references: 1, ..EventState::default() };
+        match self.all.get_mut(index) {
             Some(free) => *free = fresh,
             None => self.all.push(fresh),
         }
-        number
+        index
     }
 
-    /// Whether the newest record has completed.
-    pub(super) fn complete(&self, mark: usize) -> bool {
-        self.has(Generation { mark, number: self.all[mark].issued })
+    /// Returns whether the newest record of an event has completed.
+    pub(super) fn is_newest_complete(&self, event: usize) -> bool {
+        self.is_complete(RecordId { event, number: self.all[event].issued })
     }
 
-    /// Whether a record has completed.
-    pub(super) fn has(&self, record: Generation) -> bool {
-        !self.all[record.mark].pending.contains(&record.number)
+    /// Returns whether a record has completed.
+    pub(super) fn is_complete(&self, record: RecordId) -> bool {
+        !self.all[record.event].pending.contains(&record.number)
     }
 
-    /// The action of a record of `mark`, its newest from now on.
-    pub(super) fn record(&mut self, mark: usize) -> Action {
-        let state = &mut self.all[mark];
+    /// Adds a record of `event`, now its newest, and returns the action.
+    pub(super) fn record(&mut self, event: usize) -> Action {
+        let state = &mut self.all[event];
         state.issued += 1;
-        state.holders += 1;
+        state.references += 1;
         state.pending.push(state.issued);
-        Action::Record(Generation { mark, number: state.issued })
+        Action::Record(RecordId { event, number: state.issued })
     }
 
-    /// The action of a wait for the newest record of `mark`; none if there never was one.
-    pub(super) fn wait(&mut self, mark: usize) -> Option<Action> {
-        let state = &mut self.all[mark];
+    /// Returns the action of a wait for the newest record of `event`. None without a record.
+    pub(super) fn wait(&mut self, event: usize) -> Option<Action> {
+        let state = &mut self.all[event];
         if state.issued == 0 {
             return None;
         }
-        state.holders += 1;
-        Some(Action::Wait(Generation { mark, number: state.issued }))
+        state.references += 1;
+        Some(Action::Wait(RecordId { event, number: state.issued }))
     }
 
-    /// A command has run, or never will: nobody waits for its record any more.
-    pub(super) fn end(&mut self, action: &Action) {
+    /// Ends a command that has run or never will: waits for its record continue.
+    pub(super) fn finish(&mut self, action: &Action) {
         match *action {
             Action::Record(record) => {
-                self.all[record.mark].pending.retain(|&pending| pending != record.number);
-                self.release(record.mark);
+                self.all[record.event].pending.retain(|&pending| pending != record.number);
+                self.release(record.event);
             }
-            Action::Wait(record) => self.release(record.mark),
+            Action::Wait(record) => self.release(record.event),
             Action::Work(_) => {}
         }
     }
 
-    /// One who named a mark is gone.
-    pub(super) fn release(&mut self, mark: usize) {
-        let state = &mut self.all[mark];
-        state.holders -= 1;
-        if state.holders == 0 {
-            *state = Mark::default();
-            self.free.push(mark);
+    /// Removes a reference to an event.
+    pub(super) fn release(&mut self, event: usize) {
+        let state = &mut self.all[event];
+        state.references -= 1;
+        if state.references == 0 {
+            *state = EventState::default();
+            self.free.push(event);
         }
     }
 }
 
-impl DeviceState {
-    pub(super) fn new(memory_limit: u64) -> DeviceState {
-        DeviceState {
+impl SimDeviceState {
+    pub(super) fn new(memory_limit: u64) -> SimDeviceState {
+        SimDeviceState {
             lost: false,
             pumping: false,
             streams: Vec::new(),
-            counts: Counts::default(),
+            counts: SimCounts::default(),
             account: Account::new(memory_limit),
         }
     }
 
-    /// Whether the stream's head could run now.
-    pub(super) fn runnable(&self, marks: &Marks, stream: &StreamState) -> bool {
-        let met = |command: &Queued| match command.action {
-            Action::Wait(record) => marks.has(record),
+    /// Returns whether the stream's head can run now.
+    pub(super) fn is_runnable(&self, events: &EventTable, stream: &SimStreamState) -> bool {
+        let ready = |command: &Queued| match command.action {
+            Action::Wait(record) => events.is_complete(record),
             Action::Work(_) | Action::Record(_) => true,
         };
-        !self.lost && !stream.running && stream.queue.front().is_some_and(met)
+        !self.lost && !stream.running && stream.queue.front().is_some_and(ready)
     }
 
-    /// The stream whose head was issued first among those that could run now.
-    pub(super) fn earliest(&self, marks: &Marks) -> Option<usize> {
-        let heads = self.streams.iter().enumerate().filter(|(_, s)| self.runnable(marks, s));
+    /// Returns the stream with the earliest issued head among the runnable ones.
+    pub(super) fn earliest_runnable(&self, events: &EventTable) -> Option<usize> {
+        let heads = self.streams.iter().enumerate().filter(|(_, s)| self.is_runnable(events, s));
         heads.min_by_key(|(_, s)| s.queue.front().map(|c| c.issue)).map(|(k, _)| k)
     }
 
-    /// The notify functions of the streams that have commands left.
-    pub(super) fn waiting_notifies(&self) -> Vec<Notify> {
+    /// Returns the notify functions of the streams that have commands left.
+    pub(super) fn notifies_with_commands(&self) -> Vec<Notify> {
         let waiting = self.streams.iter().filter(|s| !s.queue.is_empty());
         waiting.filter_map(|s| s.notify.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! A simulated stream: hands commands over, and reports what has completed.
+//! A simulated stream: submits commands to the simulation and reports completed ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct SimStream {
     device: usize,
     number: usize,
     simulation: Arc<Simulation>,
-    /// Taken from the device and not yet reported; kept for its memory, too.
+    /// Completed and not yet reported. Also a buffer: its memory is reused by every poll.
     completed: VecDeque<(Ticket, WorkResult)>,
 }
 
@@ -28,14 +28,14 @@ impl SimStream {
         DeviceId::sim(self.device as u32)
     }
 
-    /// The mark of an event of this device, or of `any` of the simulation's.
-    fn mark(&self, event: &Arc<dyn Event>, any: bool) -> Result<usize> {
+    /// Returns the index of an event of this device, or of any device if `any_device`.
+    fn event_index(&self, event: &Arc<dyn Event>, any_device: bool) -> Result<usize> {
         let event = event.as_any().downcast_ref::<SimEvent>();
-        let mark = event.and_then(|event| match any {
-            true => event.mark(&self.simulation),
-            false => event.mark_on(self.device, &self.simulation),
+        let index = event.and_then(|event| match any_device {
+            true => event.index_in(&self.simulation),
+            false => event.index_on(self.device, &self.simulation),
         });
-        mark.ok_or_else(|| Error::Invalid {
+        index.ok_or_else(|| Error::Invalid {
             what: "event",
             message: format!("it belongs to another device than {}", self.id()),
         })
@@ -45,35 +45,35 @@ impl SimStream {
 impl Stream for SimStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
         self.simulation.check(self.device)?;
-        // Detached without the lock: it is the caller's code.
+        // Detached before the lock is taken: `detach` is code of the caller.
         let work = work.detach();
         let action = Action::Work(work);
-        let ticket = self.simulation.hand_over(self.device, self.number, |_| Ok(action))?;
+        let ticket = self.simulation.enqueue(self.device, self.number, |_| Ok(action))?;
         Ok(Progress::Pending(ticket))
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let mark = self.mark(event, false)?;
+        let event = self.event_index(event, false)?;
         let ticket =
-            self.simulation.hand_over(self.device, self.number, |marks| Ok(marks.record(mark)))?;
+            self.simulation.enqueue(self.device, self.number, |events| Ok(events.record(event)))?;
         Ok(Progress::Pending(ticket))
     }
 
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
-        let mark = self.mark(event, self.simulation.direct_waits)?;
-        let never = || Error::Invalid {
+        let event = self.event_index(event, self.simulation.direct_waits)?;
+        let never_recorded = || Error::Invalid {
             what: "wait",
             message: format!("the event of {} has never been recorded", self.id()),
         };
-        let ticket = self
-            .simulation
-            .hand_over(self.device, self.number, |marks| marks.wait(mark).ok_or_else(never))?;
+        let ticket = self.simulation.enqueue(self.device, self.number, |events| {
+            events.wait(event).ok_or_else(never_recorded)
+        })?;
         Ok(Progress::Pending(ticket))
     }
 
     fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
         self.simulation.collect(self.device, self.number, &mut self.completed)?;
-        // The lock is not held here: `done` may query an event.
+        // The simulation's lock is not held: `done` may query an event.
         while let Some((ticket, result)) = self.completed.pop_front() {
             done(ticket, result);
         }

@@ -1,5 +1,5 @@
-//! Models of the pool of events: loom runs every order of the steps of its handles that the memory
-//! model allows. The file under test is the crate's own, compiled on loom's primitives.
+//! Loom models of the event pool: loom runs every order of the handles' steps that the memory model
+//! allows. They compile the crate's own file on loom's primitives.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each model uses a part of the file")]
 
 #[path = "../../src/event_pool.rs"]
@@ -23,9 +23,9 @@ fn pool() -> EventPool {
     EventPool::new(SimBackend::new(SimConfig::default()).open(0).unwrap())
 }
 
-/// A slot comes back exactly once, whoever of its handles goes last.
+/// A slot returns exactly once, whichever of its handles is dropped last.
 #[test]
-fn the_last_handle_gives_the_slot_back() {
+fn the_last_handle_returns_the_slot() {
     loom::model(|| {
         let pool = pool();
         let first = pool.take().unwrap();
@@ -37,13 +37,13 @@ fn the_last_handle_gives_the_slot_back() {
         let again = pool.take().unwrap();
         assert_eq!((again.number(), again.generation()), (0, 2));
         let next = pool.take().unwrap();
-        assert_eq!(next.number(), 1, "one slot was given out twice");
+        assert_eq!(next.number(), 1, "one slot was taken twice");
     });
 }
 
-/// While one thread takes, another gives back: the slot is either there or a new one is made.
+/// One thread takes an event while another returns one: the first gets that slot or a new one.
 #[test]
-fn taking_while_another_gives_back() {
+fn take_races_with_return() {
     loom::model(|| {
         let pool = pool();
         let first = pool.take().unwrap();
@@ -56,9 +56,9 @@ fn taking_while_another_gives_back() {
     });
 }
 
-/// A handle that outlives its pool frees its slot by itself.
+/// A handle that outlives its pool frees its slot.
 #[test]
-fn a_handle_goes_while_the_pool_does() {
+fn a_handle_is_dropped_while_the_pool_is() {
     loom::model(|| {
         let pool = pool();
         let event: PooledEvent = pool.take().unwrap();

@@ -43,8 +43,9 @@ impl Simulator {
         };
         let hangs = fault == Fault::NeverCompletes;
         // One thread runs all: a kernel of the host's that never ends would end everything.
-        let asleep =
-            |plan: FaultPlan| if hangs { plan.asleep().for_queues() } else { plan.asleep() };
+        let asleep = |plan: FaultPlan| {
+            if hangs { plan.paused().for_asynchronous_devices() } else { plan.paused() }
+        };
         let healthy = asleep(FaultPlan::new());
         run(healthy.clone(), false)?;
         let positions = healthy.count(fault.site());
@@ -60,7 +61,7 @@ impl Simulator {
             }
             ran => ran?,
         };
-        let found = match hangs && plan.struck() > 0 {
+        let found = match hangs && plan.triggered() > 0 {
             true => self.judge_stuck(&ran),
             false => self.judge(&ran),
         };

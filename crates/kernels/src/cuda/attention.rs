@@ -150,7 +150,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
             weights::forward(call.native, dtype, &scores.raw(), kernel)?;
             call.multiply(&of_weights, &v, &out.matrices(call.sharing))?;
         }
-        call.scratch.back(mark);
+        call.scratch.release(mark);
     }
     Ok(())
 }
@@ -213,7 +213,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             call.multiply(&of_scores.matrices(sharing), &k, &to_q)?;
             call.multiply(&turned(&of_scores), &q.stacked(), &to_k)?;
         }
-        call.scratch.back(mark);
+        call.scratch.release(mark);
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
 /// [`Unsupported`], the compiler's, or the driver's.
 pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_>) -> Result<()> {
     let native = native(ctx)?;
-    if !native.reaches(from.data)? || !native.reaches(to.data)? {
+    if !native.can_access(from.data)? || !native.can_access(to.data)? {
         return Err(Unsupported::of(
             "a tensor with gaps in memory that kernels of the device do not reach",
         ));

@@ -237,7 +237,7 @@ pub(super) unsafe fn run_on(
     kernel.wide = !call.is_narrow();
     if kernel.divides_integers() {
         let error = anyhow!("{} divided by zero", kernel.common);
-        call = call.with_word(native.fails_with(error)?)?;
+        call = call.with_word(native.error_flag(error)?)?;
     }
     // SAFETY: the kernel touches the elements of the tensors alone, for which the caller answers, and a
     // word that is this call's. An input that is the result: each thread reads an element before it

@@ -87,7 +87,13 @@ impl Batch {
             anyhow::bail!("a matrix that cuBLAS cannot walk");
         };
         let data = self.data.wrapping_add(offset * self.dtype.size());
-        Ok(Matrices { data, dtype: self.dtype, by_columns, leading, step })
+        Ok(Matrices {
+            data,
+            dtype: self.dtype,
+            column_major: by_columns,
+            leading_dimension: leading,
+            batch_stride: step,
+        })
     }
 }
 

@@ -58,7 +58,7 @@ impl Failed {
     /// # Errors
     /// The driver's.
     pub(super) fn with(native: &Native, error: anyhow::Error) -> Result<Failed> {
-        Ok(Failed(native.fails_with(error)?))
+        Ok(Failed(native.error_flag(error)?))
     }
 
     /// The word as an operand of a walk of so many dimensions.

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_ep::{Panicked, Progress, WorkResult, caught};
+use millstream_ep::{Panicked, Progress, WorkResult, catch_panic};
 use millstream_instructions::{Body, Instruction, Operand, Via};
 use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, EventId, Failure, Point, Result};
@@ -419,7 +419,7 @@ impl Core {
             _ => unreachable!("{} does not run on the host", instruction.body.kind().name()),
         };
         let started = self.engine.host_workers.run(Box::new(move || {
-            let result = caught(job);
+            let result = catch_panic(job);
             inbox.post(News::HostDone(point, result));
         }));
         match started {

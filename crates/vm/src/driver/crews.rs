@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::Result;
 
 /// The workers by crew. Each is started when its first stream comes.
@@ -10,7 +10,7 @@ pub(super) struct Crews {
     /// The workers of the host's streams.
     host: Vec<usize>,
     host_limit: usize,
-    own: HashMap<Crew, usize>,
+    own: HashMap<WorkerGroup, usize>,
 }
 
 impl Crews {
@@ -35,16 +35,16 @@ impl Crews {
     /// The one worker of a crew; `start` starts one of that name.
     pub(super) fn own(
         &mut self,
-        crew: Crew,
+        crew: WorkerGroup,
         start: impl FnOnce(&str) -> Result<usize>,
     ) -> Result<usize> {
         if let Some(&worker) = self.own.get(&crew) {
             return Ok(worker);
         }
         let name = match &crew {
-            Crew::Host => "host".to_owned(),
-            Crew::Device(device) => device.to_string(),
-            Crew::Own(ty) => ty.to_string(),
+            WorkerGroup::Host => "host".to_owned(),
+            WorkerGroup::Device(device) => device.to_string(),
+            WorkerGroup::Dedicated(ty) => ty.to_string(),
         };
         let worker = start(&name)?;
         self.own.insert(crew, worker);

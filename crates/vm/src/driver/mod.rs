@@ -11,7 +11,7 @@ mod threaded;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::Result;
 
 use crate::engine::Engine;
@@ -60,7 +60,7 @@ impl Driver {
     }
 
     /// The one worker of a crew.
-    pub(crate) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
+    pub(crate) fn own_worker(&mut self, engine: &Arc<Engine>, crew: WorkerGroup) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.own_worker(engine, crew),
             Driver::Inline(_) => Ok(0),

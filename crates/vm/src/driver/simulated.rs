@@ -20,7 +20,7 @@ use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
 use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Origin, Point, Result};
 
 use crate::cancel::Cancellation;
@@ -94,7 +94,7 @@ impl Simulated {
         crews.host(count, |_| Ok(start(workers, engine)))
     }
 
-    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
+    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: WorkerGroup) -> Result<usize> {
         let Simulated { workers, crews, .. } = self;
         crews.own(crew, |_| Ok(start(workers, engine)))
     }
@@ -208,7 +208,7 @@ impl Simulated {
         }
         self.runnable.clear();
         if let Some(devices) = &self.devices {
-            devices.runnable(&mut self.runnable);
+            devices.collect_runnable(&mut self.runnable);
             self.steps.extend(self.runnable.iter().map(|(stream, ..)| Step::Device(*stream)));
         }
         self.steps.extend((0..engine.host_workers.waiting()).map(Step::Host));

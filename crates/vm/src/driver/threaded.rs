@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Result};
 
 use crate::core::{Core, POLL};
@@ -49,7 +49,7 @@ impl Threaded {
         crews.host(count, |name| start(workers, engine, name))
     }
 
-    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
+    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: WorkerGroup) -> Result<usize> {
         let Threaded { workers, crews, .. } = self;
         crews.own(crew, |name| start(workers, engine, name))
     }

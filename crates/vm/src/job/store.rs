@@ -108,7 +108,7 @@ fn take_memory(
         ids.push(id);
         if extent > 0 {
             let bytes = usize::try_from(extent).unwrap_or(usize::MAX);
-            private.push(emission.router.engine.memory.private(id, device, bytes)?);
+            private.push(emission.router.engine.memory.create_private(id, device, bytes)?);
         }
     }
     Ok((ids, private))

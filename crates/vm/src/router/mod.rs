@@ -15,7 +15,7 @@ use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
     ArenaId, Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
 };
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::{
     EventId, ListId, Origin, Point, Result, StreamId, StreamMode, TensorId, TensorSpec,
 };
@@ -157,12 +157,12 @@ impl Router {
     fn give_to_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<Stream> {
         let key = &decl.key;
         let policy = self.engine.policies.policy(key)?;
-        let crew = policy.crew(key);
+        let crew = policy.worker_group(key);
         let worker = match crew {
-            Crew::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
+            WorkerGroup::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
                 self.driver.pool(&self.engine)?
             }
-            Crew::Host => {
+            WorkerGroup::Host => {
                 self.next_host_worker += 1;
                 self.driver.host_worker(&self.engine, self.next_host_worker - 1)?
             }
@@ -230,7 +230,7 @@ impl Router {
         // The builder was told of the arena's growth only after the memory was there.
         let Ok(base) = self.engine.memory.resolve(place) else { return };
         let storage = self.new_storage();
-        let on_host = self.engine.memory.on_host(place.arena);
+        let on_host = self.engine.memory.is_host_accessible(place.arena);
         let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
         self.set_slot(id, slot);
         self.set_home(id, id.0);

@@ -59,7 +59,7 @@ exhaustive! {
         Kind::Once(Fault::StreamCreation);
     the_backend_refuses_a_launch: Kind::Once(Fault::LaunchRefused);
     a_launch_fails: Kind::Once(Fault::WorkError), Kind::Once(Fault::WorkPanic),
-        Kind::Once(Fault::WorkErrorAfterAll);
+        Kind::Once(Fault::WorkErrorAfterRun);
     the_backend_refuses_an_order: Kind::Once(Fault::RecordRefused), Kind::Once(Fault::WaitRefused);
     an_order_fails_late: Kind::Once(Fault::RecordFailsLate), Kind::Once(Fault::WaitFailsLate);
     a_device_is_not_opened: Kind::Call("cuDevicePrimaryCtxRetain", code::OUT_OF_MEMORY),

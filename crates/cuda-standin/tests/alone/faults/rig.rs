@@ -83,7 +83,7 @@ impl Fixture for Machines {
         let turn = stand_in().turn();
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
-            Kind::From(fault) => FaultPlan::from(fault, at),
+            Kind::From(fault) => FaultPlan::starting_at(fault, at),
             _ => FaultPlan::new(),
         };
         match kind {
@@ -94,7 +94,7 @@ impl Fixture for Machines {
         let devices = Registry::new();
         devices.register(Arc::new(CpuBackend::new()));
         // What cannot be destroyed on a device that is lost has a test of its own.
-        let quiet = CudaConfig { report: Arc::new(|_| ()), ..CudaConfig::default() };
+        let quiet = CudaConfig { report_drop_error: Arc::new(|_| ()), ..CudaConfig::default() };
         let cuda = CudaBackend::new(quiet);
         devices.register(Arc::new(cuda.pinned()));
         devices.register(Arc::new(FaultyBackend::new(
@@ -136,7 +136,7 @@ impl Fixture for Machines {
     fn has_struck(&self) -> bool {
         match self.kind.call() {
             Some(call) => self.turn.count(call) >= self.at,
-            None => self.plan.struck() > 0,
+            None => self.plan.triggered() > 0,
         }
     }
 

@@ -1,18 +1,18 @@
-//! Matrix products by cuBLAS, whose library is looked for at the first one (`toolkit` says where).
+//! Matrix products by cuBLAS. The first product searches for the library (`toolkit`) and loads it.
 //!
-//! # One handle for each stream
-//! A handle belongs to one stream and is made at the stream's first product. Changing the stream of a
-//! handle makes cuBLAS forget its workspace, so that one handle per device would cost two calls more
-//! per product. The workspace is given to the handle and is its stream's alone: two products that run
-//! side by side never share one, and results do not depend on what else runs.
+//! # One handle per stream
+//! A stream's first product creates the stream's handle. One handle per device would cost two more
+//! calls per product, because cuBLAS resets the workspace when a handle's stream changes. Each
+//! handle has its own workspace: two concurrent products never share one, and results do not depend
+//! on other work.
 //!
-//! # Numbers
-//! f16 and bf16 are multiplied and added in f32, also where cuBLAS cuts the inner dimension, and
-//! rounded once. f32 is computed as such unless TF32 is asked for, which keeps ten bits of each
-//! factor's fraction. f64 is f64.
+//! # Precision
+//! f16 and bf16 are multiplied and added in f32, even if cuBLAS splits the inner dimension, and
+//! rounded once. f32 is computed in f32 unless the configuration allows TF32, which keeps ten bits
+//! of each factor's fraction. f64 is computed in f64.
 //!
-//! Of the two interfaces the plain one is used and not cuBLASLt: what that adds is a bias or an
-//! activation within the product, which no op asks for except `addmm` with a bias that is a row.
+//! This module uses the plain interface of cuBLAS, not cuBLASLt: cuBLASLt adds a bias or an
+//! activation to the product, and the only op with such a need is `addmm` with a bias row.
 //!
 //! Source: <https://docs.nvidia.com/cuda/cublas/>, "cublasSetStream", "cublasSetWorkspace",
 //! "cublasGemmStridedBatchedEx", "Results reproducibility".
@@ -26,22 +26,23 @@ use millstream_types::DType;
 
 pub(super) use handle::Handle;
 
-/// As many matrices as a product has, in memory of the device's.
+/// A batch of matrices in device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrices {
-    /// The address of the first element of the first one.
+    /// The address of the first element of the first matrix.
     pub data: *mut u8,
     /// The type of the elements.
     pub dtype: DType,
-    /// Whether the elements of a column lie one behind the other, and not those of a row.
-    pub by_columns: bool,
-    /// Elements from one row, or column, to the next: no less than one has, and no less than 1.
-    pub leading: usize,
-    /// Elements from one matrix to the next; zero for the same one every time.
-    pub step: usize,
+    /// Whether the elements of a column are adjacent. If false, the elements of a row are.
+    pub column_major: bool,
+    /// The distance in elements from one column to the next (from one row to the next if row-major):
+    /// at least the length of one, and at least 1.
+    pub leading_dimension: usize,
+    /// The distance in elements from one matrix to the next. Zero repeats one matrix.
+    pub batch_stride: usize,
 }
 
-/// For each of `batch` matrices: `out = alpha · x y + beta · out`.
+/// A batch of matrix products: `out = alpha · x y + beta · out` for each of `batch` matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm {
     /// Rows of `x` and `out`.
@@ -50,11 +51,11 @@ pub struct Gemm {
     pub n: usize,
     /// Columns of `x`, rows of `y`.
     pub k: usize,
-    /// How many there are.
+    /// The number of products.
     pub batch: usize,
     /// The factor of the product.
     pub alpha: f64,
-    /// The factor of what is there. With 0 it is not read.
+    /// The factor of the previous content of `out`. If it is 0, the content is not read.
     pub beta: f64,
     /// The left matrices, of f16, bf16, f32 or f64.
     pub x: Matrices,
@@ -65,27 +66,35 @@ pub struct Gemm {
 }
 
 impl Gemm {
-    /// Whether there is nothing to compute.
+    /// Returns whether the results have no elements.
     fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.batch == 0
     }
 
+    /// Checks dtypes and leading dimensions.
+    ///
     /// # Errors
-    /// The matrices are none that can be multiplied here.
+    /// cuBLAS does not support the matrices.
     fn check(&self) -> Result<()> {
         let Gemm { x, y, out, .. } = self;
-        ensure!(x.dtype == y.dtype, "a product of {} and {}", x.dtype, y.dtype);
+        ensure!(
+            x.dtype == y.dtype,
+            "the factors of a matrix product must have one dtype, not {} and {}",
+            x.dtype,
+            y.dtype
+        );
         ensure!(
             out.dtype == x.dtype || (out.dtype == DType::F32 && x.dtype != DType::F64),
-            "a product of {} into {}",
+            "a matrix product of {} cannot have a result of {}",
             x.dtype,
             out.dtype
         );
-        let fits = |of: &Matrices, rows: usize, columns: usize| {
-            of.leading >= if of.by_columns { rows } else { columns }.max(1)
+        let fits = |matrices: &Matrices, rows: usize, columns: usize| {
+            let length = if matrices.column_major { rows } else { columns };
+            matrices.leading_dimension >= length.max(1)
         };
         let fit = fits(x, self.m, self.k) && fits(y, self.k, self.n) && fits(out, self.m, self.n);
-        ensure!(fit, "matrices that do not lie as they should: {self:?}");
+        ensure!(fit, "a leading dimension is smaller than its matrix: {self:?}");
         Ok(())
     }
 }

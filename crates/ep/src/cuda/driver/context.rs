@@ -1,4 +1,4 @@
-//! A device's primary context, which all who use the device in this process share.
+//! A device's primary context, which all code of this process that uses the device shares.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -7,94 +7,97 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute_enum as Attribute};
 
-use super::{Answer, Report, check};
+use super::{DriverResult, ReportDropError, check};
 
-/// What was made and destroyed on a device so far, by this process's use of it.
+/// The resources that this backend has created and destroyed on a device so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Events made.
+pub struct ResourceCounts {
+    /// Events created.
     pub events_created: u64,
     /// Events destroyed.
     pub events_destroyed: u64,
     /// Allocations of device memory and pinned memory.
     pub allocations: u64,
-    /// What of them was freed. The driver waits for the whole device to do so, unless it goes back to a
-    /// pool, and nothing else here makes it wait.
+    /// Freed allocations. To free memory that does not return to a memory pool, the driver waits
+    /// for the whole device. Nothing else in this backend makes it wait.
     pub frees: u64,
 }
 
-/// As [`Counts`]. Relaxed throughout: each is a number by itself.
+/// The atomic form of [`ResourceCounts`]. All accesses are relaxed: the counts are independent.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct AtomicCounts {
     pub(super) events_created: AtomicU64,
     pub(super) events_destroyed: AtomicU64,
     pub(super) allocations: AtomicU64,
     pub(super) frees: AtomicU64,
 }
 
-/// What the contexts of a backend do when something of theirs is destroyed.
-pub(in crate::cuda) struct Ends {
-    report: Report,
-    /// Whether nothing is destroyed any more.
-    given_up: AtomicBool,
+/// The handling of destroyed resources, shared by the contexts of a backend.
+pub(in crate::cuda) struct Teardown {
+    report: ReportDropError,
+    /// Whether resources are leaked instead of destroyed.
+    disabled: AtomicBool,
 }
 
-impl Ends {
-    /// As long as all is well everything is destroyed, and `report` is told of errors.
-    pub(in crate::cuda) fn new(report: Report) -> Arc<Ends> {
-        Arc::new(Ends { report, given_up: AtomicBool::new(false) })
+impl Teardown {
+    /// Resources are destroyed until teardown is disabled. `report` receives their errors.
+    pub(in crate::cuda) fn new(report: ReportDropError) -> Arc<Teardown> {
+        Arc::new(Teardown { report, disabled: AtomicBool::new(false) })
     }
 }
 
-/// A context that is held for as long as this lives.
+/// A retained primary context.
 pub(in crate::cuda) struct Context {
-    /// A number that no other context of this process ever has.
+    /// A number that no other context of this process ever has, from 1.
     id: u64,
     device: CUdevice,
     raw: CUcontext,
-    ends: Arc<Ends>,
-    pub(super) tally: Tally,
+    teardown: Arc<Teardown>,
+    pub(super) counts: AtomicCounts,
 }
 
-// SAFETY: a context may be used from any thread; the driver locks by itself.
+// SAFETY: a context may be used from any thread; the driver synchronizes its calls.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
 thread_local! {
-    /// The context that this thread was given last, by number.
+    /// The id of the context that this thread entered last; 0 for none.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Context {
-    /// Device `index`'s, made if nobody has it yet.
-    pub(in crate::cuda) fn retain(index: u32, ends: Arc<Ends>) -> Answer<Arc<Context>> {
+    /// Retains the primary context of device `index`. The driver creates it on first use.
+    pub(in crate::cuda) fn retain(
+        index: u32,
+        teardown: Arc<Teardown>,
+    ) -> DriverResult<Arc<Context>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (mut device, mut raw) = (0, std::ptr::null_mut());
         // SAFETY: the driver is initialised, and writes a number.
         check("cuDeviceGet", unsafe { sys::cuDeviceGet(&raw mut device, index as c_int) })?;
-        // SAFETY: as above, and writes a handle.
+        // SAFETY: as above; the driver writes a handle.
         let code = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut raw, device) };
         check("cuDevicePrimaryCtxRetain", code)?;
-        // Relaxed: only uniqueness is wanted.
+        // Relaxed: the id must only be unique.
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Context { id, device, raw, ends, tally: Tally::default() }))
+        Ok(Arc::new(Context { id, device, raw, teardown, counts: AtomicCounts::default() }))
     }
 
-    pub(in crate::cuda) fn counts(&self) -> Counts {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Tally { events_created, events_destroyed, allocations, frees } = &self.tally;
-        Counts {
-            events_created: of(events_created),
-            events_destroyed: of(events_destroyed),
-            allocations: of(allocations),
-            frees: of(frees),
+    pub(in crate::cuda) fn counts(&self) -> ResourceCounts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let AtomicCounts { events_created, events_destroyed, allocations, frees } = &self.counts;
+        ResourceCounts {
+            events_created: load(events_created),
+            events_destroyed: load(events_destroyed),
+            allocations: load(allocations),
+            frees: load(frees),
         }
     }
 
-    /// Makes this the context of the thread, as every call below needs. A thread that has it
-    /// already is not asked twice: a thread that works for us is given no other by anybody else.
-    pub(in crate::cuda) fn enter(&self) -> Answer<()> {
+    /// Makes this the current context of the thread, which every call below requires. If the thread
+    /// entered it last, the driver is not called: no other code sets a context on our threads.
+    pub(in crate::cuda) fn enter(&self) -> DriverResult<()> {
         if CURRENT.get() == self.id {
             return Ok(());
         }
@@ -104,67 +107,67 @@ impl Context {
         Ok(())
     }
 
-    /// The driver's handle.
+    /// Returns the driver's handle.
     pub(super) fn raw(&self) -> CUcontext {
         self.raw
     }
 
-    /// What it does when something is destroyed.
-    pub(super) fn ends(&self) -> &Arc<Ends> {
-        &self.ends
+    pub(super) fn teardown(&self) -> &Arc<Teardown> {
+        &self.teardown
     }
 
-    /// Tells of what went wrong where nobody could be told.
-    pub(super) fn complain(&self, outcome: Answer<()>) {
+    /// Reports an error of a drop, which has no caller that could handle it.
+    pub(super) fn report_drop_error(&self, outcome: DriverResult<()>) {
         match outcome {
-            Err(error) if !error.is_end() => (self.ends.report)(&error),
+            Err(error) if !error.is_shutdown() => (self.teardown.report)(&error),
             _ => {}
         }
     }
 
-    /// From now on nothing of the backend's is destroyed: the driver would wait for what never ends, or
-    /// take away what that would use if it did.
-    pub(in crate::cuda) fn give_up(&self) {
-        // Relaxed: who destroys something has heard of the stream that is stuck by other ways.
-        self.ends.given_up.store(true, Ordering::Relaxed);
+    /// Leaks all resources of the backend from now on. To destroy one, the driver could wait for a
+    /// stalled stream for ever, or free memory that the stream would use if it continued.
+    pub(in crate::cuda) fn disable_teardown(&self) {
+        // Relaxed: a thread that drops resources of a stalled stream is ordered after its error by
+        // other means.
+        self.teardown.disabled.store(true, Ordering::Relaxed);
     }
 
-    /// Destroys something of the context's, from any thread.
-    pub(in crate::cuda) fn destroy(&self, destroy: impl FnOnce() -> Answer<()>) {
-        if self.ends.given_up.load(Ordering::Relaxed) {
+    /// Calls `destroy` for a resource of the context, from any thread, unless teardown is disabled.
+    pub(in crate::cuda) fn destroy(&self, destroy: impl FnOnce() -> DriverResult<()>) {
+        if self.teardown.disabled.load(Ordering::Relaxed) {
             return;
         }
-        self.complain(self.enter().and_then(|()| destroy()));
+        self.report_drop_error(self.enter().and_then(|()| destroy()));
     }
 
-    pub(in crate::cuda) fn attribute(&self, which: Attribute) -> Answer<i32> {
+    pub(in crate::cuda) fn attribute(&self, attribute: Attribute) -> DriverResult<i32> {
         let mut value = 0;
-        // SAFETY: the device was found when the context was made.
-        let code = unsafe { sys::cuDeviceGetAttribute(&raw mut value, which, self.device) };
+        // SAFETY: the device exists, since it has a context.
+        let code = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
         check("cuDeviceGetAttribute", code).map(|()| value)
     }
 
-    pub(in crate::cuda) fn name(&self) -> Answer<String> {
+    pub(in crate::cuda) fn name(&self) -> DriverResult<String> {
         let mut text = [0u8; 256];
-        let (at, room) = (text.as_mut_ptr().cast::<c_char>(), text.len() as c_int);
-        // SAFETY: the driver writes at most `room` bytes, the zero that ends them included.
-        check("cuDeviceGetName", unsafe { sys::cuDeviceGetName(at, room, self.device) })?;
+        let (buffer, length) = (text.as_mut_ptr().cast::<c_char>(), text.len() as c_int);
+        // SAFETY: the driver writes at most `length` bytes, including the terminating zero.
+        check("cuDeviceGetName", unsafe { sys::cuDeviceGetName(buffer, length, self.device) })?;
         let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
     }
 
-    /// The device's memory: free bytes, and all.
-    pub(in crate::cuda) fn memory(&self) -> Answer<(u64, u64)> {
+    /// Returns the device's free and total memory in bytes.
+    pub(in crate::cuda) fn memory(&self) -> DriverResult<(u64, u64)> {
         self.enter()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the context is the thread's; the driver writes two numbers.
+        // SAFETY: the context is current; the driver writes two numbers.
         let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
         check("cuMemGetInfo_v2", code).map(|()| (free as u64, total as u64))
     }
 
-    /// The priorities that streams may have: the least and the most urgent, which is the lower
-    /// number.
-    pub(in crate::cuda) fn priorities(&self) -> Answer<(i32, i32)> {
+    /// Returns the range of stream priorities: the least urgent one, and the most urgent one, which
+    /// is the lower number.
+    pub(in crate::cuda) fn priorities(&self) -> DriverResult<(i32, i32)> {
         self.enter()?;
         let (mut least, mut most) = (0, 0);
         // SAFETY: as above.
@@ -175,22 +178,22 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if self.ends.given_up.load(Ordering::Relaxed) {
+        if self.teardown.disabled.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: retained once when this was made, and given back once. Whatever was made in it
-        // holds the context and is gone.
+        // SAFETY: retained once by this value, and released once. Every resource of the context
+        // keeps it alive, so none is left.
         let code = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
-        self.complain(check("cuDevicePrimaryCtxRelease_v2", code));
+        self.report_drop_error(check("cuDevicePrimaryCtxRelease_v2", code));
     }
 }
 
-/// Counts one more.
-pub(super) fn count(tally: &AtomicU64) {
-    tally.fetch_add(1, Ordering::Relaxed);
+/// Adds one to a count.
+pub(super) fn increment(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// An address as the driver writes it.
+/// Returns an address in the driver's form.
 pub(super) fn address(at: *const u8) -> u64 {
     at.addr() as u64
 }

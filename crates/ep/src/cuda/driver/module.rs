@@ -1,11 +1,11 @@
-//! Modules and their kernels.
+//! The driver's modules and their kernels.
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUfunction, CUmodule};
 
-use super::{Answer, Context, check};
+use super::{Context, DriverResult, check};
 
 /// A module of kernels.
 pub(in crate::cuda) struct Module {
@@ -13,13 +13,13 @@ pub(in crate::cuda) struct Module {
     context: Arc<Context>,
 }
 
-/// A kernel of a module, which it keeps.
+/// A kernel of a module. It keeps the module loaded.
 pub(in crate::cuda) struct Function {
     raw: CUfunction,
     _module: Arc<Module>,
 }
 
-// SAFETY: a module may be used from any thread; the driver locks by itself.
+// SAFETY: a module may be used from any thread; the driver synchronizes its calls.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
@@ -29,8 +29,8 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Module {
-    /// Loads an image: PTX, or what a device's own code lies in.
-    pub(in crate::cuda) fn load(context: Arc<Context>, image: &CStr) -> Answer<Module> {
+    /// Loads an image: PTX, or a binary of device code.
+    pub(in crate::cuda) fn load(context: Arc<Context>, image: &CStr) -> DriverResult<Module> {
         context.enter()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the image ends with a zero, which is where the driver stops reading PTX.
@@ -39,8 +39,8 @@ impl Module {
         Ok(Module { raw, context })
     }
 
-    /// The kernel of a name.
-    pub(in crate::cuda) fn function(self: &Arc<Module>, name: &CStr) -> Answer<Function> {
+    /// Returns the kernel of this name.
+    pub(in crate::cuda) fn function(self: &Arc<Module>, name: &CStr) -> DriverResult<Function> {
         self.context.enter()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the module is alive, and the name ends with a zero.
@@ -58,7 +58,7 @@ impl Function {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: loaded by this value, unloaded once; its kernels hold it.
+        // SAFETY: loaded by this value and unloaded once. Its kernels keep this value alive.
         let destroy = || check("cuModuleUnload", unsafe { sys::cuModuleUnload(self.raw) });
         self.context.destroy(destroy);
     }

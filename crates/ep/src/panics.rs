@@ -1,4 +1,4 @@
-//! Runs work so that its panic becomes its error.
+//! Turns a panic of work into its error.
 
 use std::any::Any;
 use std::fmt;
@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::device::{Work, WorkResult};
 
-/// A piece of work panicked. The layers above find it with `downcast_ref` in the work's error.
+/// The error of work that panicked. The layers above find it in the work's error with
+/// `downcast_ref`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panicked {
-    /// What the panic said.
+    /// The panic's message.
     pub message: String,
 }
 
@@ -24,17 +25,17 @@ impl std::error::Error for Panicked {}
 /// Runs `work` on `native`. A panic becomes a [`Panicked`] error.
 ///
 /// # Errors
-/// The work's own, or [`Panicked`].
-pub fn run_caught(work: &mut dyn Work, native: &dyn Any) -> WorkResult {
-    caught(|| work.run(native))
+/// The work's error, or [`Panicked`].
+pub fn run_catching_panic(work: &mut dyn Work, native: &dyn Any) -> WorkResult {
+    catch_panic(|| work.run(native))
 }
 
 /// Calls `work`. A panic becomes a [`Panicked`] error.
 ///
 /// # Errors
-/// The work's own, or [`Panicked`].
-pub fn caught<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    // Work is called once and dropped after a panic, so nobody sees what the panic left half done.
+/// The work's error, or [`Panicked`].
+pub fn catch_panic<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    // Work is called once and dropped after a panic, so no code sees its half-changed state.
     let outcome = catch_unwind(AssertUnwindSafe(work));
     outcome.unwrap_or_else(|payload| Err(Panicked { message: message_of(&*payload) }.into()))
 }

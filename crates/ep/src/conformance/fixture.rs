@@ -1,4 +1,4 @@
-//! The test bed of a check: an open device, and the means to drive it.
+//! The fixture of a check: an open device, and the means to drive it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,38 +9,40 @@ use anyhow::{Context, ensure};
 use crate::conformance::{Call, Harness};
 use crate::device::{Backend, Device, Event, Progress, Stream, Ticket, Work, WorkResult};
 
-/// After this long without an end a device is taken to hang.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time after which a check considers the device hung.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A device and how to drive it.
-pub struct Bed<'a> {
+/// A device under test, with its harness.
+pub struct Fixture<'a> {
     /// The backend.
     pub backend: Arc<dyn Backend>,
-    /// Its device 0.
+    /// The backend's device 0, or 1 for [`Fixture::second_device`].
     pub device: Arc<dyn Device>,
-    /// How to drive it.
+    /// The means to drive the device.
     pub harness: &'a dyn Harness,
 }
 
-/// A stream under test, with what it has reported.
-pub(super) struct Lane<'a> {
+/// A stream under test, with the results that it has reported. It checks tickets and the order of
+/// completions.
+pub(super) struct TestStream<'a> {
     pub(super) harness: &'a dyn Harness,
     pub(super) stream: Box<dyn Stream>,
-    /// Commands handed over whose completion was not reported, by ticket.
+    /// The tickets of the commands without a reported completion.
     pending: Vec<Ticket>,
-    /// The number of commands handed over.
-    handed_over: u64,
+    /// The number of submitted commands.
+    submitted: u64,
     /// Results in the order of completion.
     pub(super) results: Vec<WorkResult>,
+    /// The number of calls of the notify function.
     pub(super) notified: Arc<AtomicUsize>,
 }
 
-/// What ran, in order. Shared with the works.
+/// The entries of the works that have run, in order. Shared with the works.
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<u64>>>);
+pub(super) struct RunLog(Arc<Mutex<Vec<u64>>>);
 
-impl Log {
-    /// A call that writes `entry` down.
+impl RunLog {
+    /// Returns a call that appends `entry`.
     pub(super) fn entry(&self, entry: u64) -> Call {
         let log = self.clone();
         Box::new(move || log.0.lock().expect("no entry panics").push(entry))
@@ -55,39 +57,42 @@ impl Log {
     }
 }
 
-impl<'a> Bed<'a> {
+impl<'a> Fixture<'a> {
     /// Opens device 0 of a backend.
     ///
     /// # Errors
-    /// There is none.
-    pub fn open(backend: &Arc<dyn Backend>, harness: &'a dyn Harness) -> anyhow::Result<Bed<'a>> {
+    /// The backend has no devices, or the device cannot be opened.
+    pub fn open(
+        backend: &Arc<dyn Backend>,
+        harness: &'a dyn Harness,
+    ) -> anyhow::Result<Fixture<'a>> {
         ensure!(backend.count()? > 0, "the backend has no devices");
-        Ok(Bed { backend: backend.clone(), device: backend.open(0)?, harness })
+        Ok(Fixture { backend: backend.clone(), device: backend.open(0)?, harness })
     }
 
-    pub(super) fn lane(&self) -> anyhow::Result<Lane<'a>> {
+    pub(super) fn stream(&self) -> anyhow::Result<TestStream<'a>> {
         let notified = Arc::new(AtomicUsize::new(0));
         let count = notified.clone();
         let notify = Arc::new(move || {
             count.fetch_add(1, Ordering::SeqCst);
         });
-        Ok(Lane {
+        Ok(TestStream {
             harness: self.harness,
             stream: self.device.create_stream(notify).context("create_stream")?,
             pending: Vec::new(),
-            handed_over: 0,
+            submitted: 0,
             results: Vec::new(),
             notified,
         })
     }
 
-    /// A bed on device 1, if there is one.
-    pub(super) fn second(&self) -> anyhow::Result<Option<Bed<'a>>> {
+    /// Returns a fixture of device 1, if there is one.
+    pub(super) fn second_device(&self) -> anyhow::Result<Option<Fixture<'a>>> {
         if self.backend.count()? < 2 {
             return Ok(None);
         }
         let (backend, device) = (self.backend.clone(), self.backend.open(1)?);
-        Ok(Some(Bed { backend, device, harness: self.harness }))
+        Ok(Some(Fixture { backend, device, harness: self.harness }))
     }
 
     pub(super) fn event(&self) -> anyhow::Result<Arc<dyn Event>> {
@@ -95,8 +100,8 @@ impl<'a> Bed<'a> {
     }
 }
 
-impl Lane<'_> {
-    /// Hands over a call to the host.
+impl TestStream<'_> {
+    /// Submits a call of a host function.
     pub(super) fn call(&mut self, call: Call) -> anyhow::Result<()> {
         let mut work = self.harness.call(call);
         self.submit(&mut *work)
@@ -117,12 +122,13 @@ impl Lane<'_> {
         self.account(progress)
     }
 
-    /// Notes what became of a command. A command done at once must not overtake a pending one.
+    /// Checks and stores the progress of a new command. A command that is done at once must not
+    /// overtake a pending one.
     fn account(&mut self, progress: Progress) -> anyhow::Result<()> {
-        self.handed_over += 1;
+        self.submitted += 1;
         match progress {
             Progress::Pending(ticket) => {
-                let number = self.handed_over;
+                let number = self.submitted;
                 ensure!(ticket == number, "command {number} was given ticket {ticket}");
                 self.pending.push(ticket);
             }
@@ -134,7 +140,7 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Polls once. Completions must come in order, each once.
+    /// Polls once. Checks that completions are reported in order, each once.
     pub(super) fn poll(&mut self) -> anyhow::Result<()> {
         let mut reported = Vec::new();
         self.stream.poll(&mut |ticket, result| reported.push((ticket, result))).context("poll")?;
@@ -147,20 +153,20 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Drives the device until all commands of the stream have been reported.
+    /// Drives the device until the stream has reported all its commands.
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
         let harness = self.harness;
-        until(harness, "the stream's commands", || {
+        drive_until(harness, "the stream's commands", || {
             self.poll()?;
             Ok(self.pending.is_empty())
         })?;
-        ensure!(self.results.len() as u64 == self.handed_over, "a result is missing");
-        // Nothing may be reported twice.
+        ensure!(self.results.len() as u64 == self.submitted, "a result is missing");
+        // A completion that is reported again fails here.
         self.poll()
     }
 
-    /// [`Lane::finish`], with every command having succeeded.
-    pub(super) fn finish_well(&mut self) -> anyhow::Result<()> {
+    /// Does as [`TestStream::finish`], and checks that every command has succeeded.
+    pub(super) fn finish_ok(&mut self) -> anyhow::Result<()> {
         self.finish()?;
         match self.results.iter().find_map(|r| r.as_ref().err()) {
             None => Ok(()),
@@ -169,15 +175,15 @@ impl Lane<'_> {
     }
 }
 
-/// Drives the device until `enough` says so.
-pub(super) fn until(
+/// Drives the device until `reached` returns true.
+pub(super) fn drive_until(
     harness: &dyn Harness,
     what: &str,
-    mut enough: impl FnMut() -> anyhow::Result<bool>,
+    mut reached: impl FnMut() -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     let start = Instant::now();
-    while !enough()? {
-        ensure!(start.elapsed() < PATIENCE, "no end of {what} after {PATIENCE:?}");
+    while !reached()? {
+        ensure!(start.elapsed() < TIMEOUT, "{what} did not complete within {TIMEOUT:?}");
         harness.progress();
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! A device's memory pool, from which memory is taken and given back in a stream's order.
+//! A memory pool of a device: memory is allocated and freed in the order of a stream.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use cudarc::driver::sys::{
     CUmemoryPool,
 };
 
-use super::{Answer, Context, RawStream, can_reach, check, devices};
+use super::{Context, DriverResult, RawStream, can_access_peer, check, devices};
 
-/// A pool, and the stream in whose order it gives and takes. Nothing else is on that stream, so that
-/// neither ever waits for work of the device.
+/// A memory pool, and the stream in whose order it allocates and frees. The stream runs no other
+/// command, so neither operation ever waits for work of the device.
 pub(in crate::cuda) struct MemoryPool {
     raw: CUmemoryPool,
     stream: RawStream,
 }
 
-// SAFETY: a pool may be used from any thread; the driver locks by itself.
+// SAFETY: a pool may be used from any thread; the driver synchronizes its calls.
 unsafe impl Send for MemoryPool {}
 // SAFETY: as above.
 unsafe impl Sync for MemoryPool {}
@@ -29,48 +29,48 @@ fn location(device: u32) -> CUmemLocation {
 }
 
 impl MemoryPool {
-    /// A pool of device `index`, which keeps what is given back for as long as it lives, and which
-    /// devices may use that reach its memory.
-    pub(in crate::cuda) fn new(context: Arc<Context>, index: u32) -> Answer<Arc<MemoryPool>> {
+    /// Creates a memory pool of device `index`. The pool keeps freed memory until it is dropped.
+    /// All devices that can access the device's memory may access the pool's.
+    pub(in crate::cuda) fn new(context: Arc<Context>, index: u32) -> DriverResult<Arc<MemoryPool>> {
         let stream = RawStream::new(context, 0)?;
-        let wanted = CUmemPoolProps {
+        let properties = CUmemPoolProps {
             allocType: AllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
             handleTypes: CUmemAllocationHandleType_enum(0),
             location: location(index),
             win32SecurityAttributes: std::ptr::null_mut(),
-            // What older drivers take for reserved is zero, as they want it.
+            // Older drivers treat these fields as reserved and require zero.
             maxSize: 0,
             usage: 0,
             gpuDirectRDMACapable: 0,
             reserved: [0; 53],
         };
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the context is the thread's; the driver writes a handle.
-        let code = unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const wanted) };
+        // SAFETY: the context is current; the driver writes a handle.
+        let code = unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const properties) };
         check("cuMemPoolCreate", code)?;
         let pool = MemoryPool { raw, stream };
-        let (which, mut most) = (Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX);
+        let (attribute, mut value) = (Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX);
         // SAFETY: the pool is alive; the attribute is a number of 64 bits.
-        let code = unsafe { sys::cuMemPoolSetAttribute(raw, which, (&raw mut most).cast()) };
+        let code = unsafe { sys::cuMemPoolSetAttribute(raw, attribute, (&raw mut value).cast()) };
         check("cuMemPoolSetAttribute", code)?;
-        pool.share(index)?;
+        pool.enable_peer_access(index)?;
         Ok(Arc::new(pool))
     }
 
-    /// Lets other devices use the memory: what holds between contexts does not hold for pools.
-    fn share(&self, index: u32) -> Answer<()> {
-        let mut with = Vec::new();
+    /// Lets other devices access the memory: peer access between contexts does not cover pools.
+    fn enable_peer_access(&self, index: u32) -> DriverResult<()> {
+        let mut peers = Vec::new();
         for other in (0..devices().unwrap_or(0)).filter(|&other| other != index) {
-            if can_reach(other, index)? {
+            if can_access_peer(other, index)? {
                 let flags = Access::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-                with.push(CUmemAccessDesc { location: location(other), flags });
+                peers.push(CUmemAccessDesc { location: location(other), flags });
             }
         }
-        if with.is_empty() {
+        if peers.is_empty() {
             return Ok(());
         }
-        // SAFETY: the pool is alive, and the list as long as it is said to be.
-        let code = unsafe { sys::cuMemPoolSetAccess(self.raw, with.as_ptr(), with.len()) };
+        // SAFETY: the pool is alive, and the length is the list's.
+        let code = unsafe { sys::cuMemPoolSetAccess(self.raw, peers.as_ptr(), peers.len()) };
         check("cuMemPoolSetAccess", code)
     }
 
@@ -78,13 +78,12 @@ impl MemoryPool {
         self.stream.context()
     }
 
-    /// Memory that is there for all streams when this returns: the host waits until the pool's own
-    /// stream has got to it, and for nothing else.
-    pub(super) fn allocate(&self, bytes: usize) -> Answer<u64> {
+    /// Allocates memory that all streams may use when this returns: the host waits only until the
+    /// pool's own stream has reached the allocation.
+    pub(super) fn allocate(&self, bytes: usize) -> DriverResult<u64> {
         self.context().enter()?;
         let mut address = 0;
-        // SAFETY: the context is the thread's, pool and stream are alive; the driver writes an
-        // address.
+        // SAFETY: the context is current, pool and stream are alive; the driver writes an address.
         let code = unsafe {
             sys::cuMemAllocFromPoolAsync(&raw mut address, bytes, self.raw, self.stream.raw())
         };
@@ -92,15 +91,17 @@ impl MemoryPool {
         // SAFETY: the stream is alive.
         let code = unsafe { sys::cuStreamSynchronize(self.stream.raw()) };
         check("cuStreamSynchronize", code).inspect_err(|_| {
-            // SAFETY: nobody has heard of the memory.
+            // SAFETY: no other code has the address.
             self.context().destroy(|| unsafe { self.free(address) });
         })?;
         Ok(address)
     }
 
+    /// Frees memory, in the order of the pool's stream.
+    ///
     /// # Safety
-    /// The memory came from here, is freed once, and no stream uses it any more.
-    pub(super) unsafe fn free(&self, address: u64) -> Answer<()> {
+    /// The memory came from this pool, is freed once, and no stream uses it any more.
+    pub(super) unsafe fn free(&self, address: u64) -> DriverResult<()> {
         // SAFETY: the caller's promise.
         check("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(address, self.stream.raw()) })
     }
@@ -108,7 +109,8 @@ impl MemoryPool {
 
 impl Drop for MemoryPool {
     fn drop(&mut self) {
-        // SAFETY: made by this value, destroyed once; what came from it holds it and is gone.
+        // SAFETY: created by this value and destroyed once. Every block keeps its pool alive, so
+        // none is left.
         let destroy = || check("cuMemPoolDestroy", unsafe { sys::cuMemPoolDestroy(self.raw) });
         self.context().destroy(destroy);
     }

@@ -1,6 +1,6 @@
-//! The checks that every backend passes, written once.
+//! The conformance suite: the checks that every backend must pass.
 //!
-//! A backend's test calls [`run`] with a [`Harness`] and asserts on the [`Report`]:
+//! A backend's test calls [`run`] with a [`Harness`] and asserts on the [`ConformanceReport`]:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -12,21 +12,23 @@
 //! report.into_result().unwrap();
 //! ```
 //!
-//! A check that does not apply is a visible skip. There are two reasons. The *device is absent*:
-//! with [`REQUIRE_DEVICES`] set in the environment, that is a failure. The device lacks a
-//! *capability*, and says so: that is no failure, and [`Report::skipped`] lets a test state which
-//! skips it expects.
+//! A check that does not apply is a visible skip, for one of two reasons. The *device is absent*:
+//! this is a failure if the environment sets [`REQUIRE_DEVICES`]. The device lacks a *capability*:
+//! this is never a failure, and [`ConformanceReport::skipped`] lets a test assert which skips it
+//! expects.
 //!
 //! # Map
 //! | module | checks |
 //! |---|---|
 //! | `device` | ids, counts, allocation |
 //! | `stream` | order, tickets, errors of work, threads |
-//! | `event` | queries, waits on the device, records again, refusals |
+//! | `event` | queries, waits on the device, repeated records, refusals |
+//!
+//! `fixture` opens the device under test and drives it.
 
-mod bed;
 mod device;
 mod event;
+mod fixture;
 mod stream;
 
 use std::any::Any;
@@ -36,38 +38,40 @@ use std::sync::Arc;
 
 use crate::device::{Backend, Work, WorkResult};
 
-pub use bed::Bed;
+pub use fixture::Fixture;
 
-/// The environment variable that turns skips for want of a device into failures.
+/// The environment variable that turns a skip for an absent device into a failure.
 pub const REQUIRE_DEVICES: &str = "MILLSTREAM_REQUIRE_DEVICES";
 
-/// Something for the device to call when it reaches it.
+/// A host function that a stream calls in its order.
 pub type Call = Box<dyn FnOnce() + Send>;
 
-/// What the checks need to know about a backend and cannot ask it.
+/// The means to drive a backend's devices that the backend's traits lack.
 pub trait Harness: Sync {
-    /// Lets the device move, if it does not by itself. Called again and again while a check waits.
+    /// Lets the device progress, if it does not do so by itself. A waiting check calls this
+    /// repeatedly.
     fn progress(&self) {}
 
-    /// Whether nothing runs but in [`Harness::progress`]; the checks can then be stricter.
-    fn by_hand(&self) -> bool {
+    /// Returns whether commands run only inside [`Harness::progress`]. The checks are then
+    /// stricter.
+    fn is_stepped(&self) -> bool {
         false
     }
 
-    /// Work that makes the device call `call` in the stream's order, when it gets there. As given,
-    /// for devices that run work on the host.
+    /// Returns work that makes the device call `call` in the stream's order. Default: work of the
+    /// host.
     fn call(&self, call: Call) -> Box<dyn Work> {
         Box::new(HostCall(Some(call)))
     }
 }
 
-/// The harness of a device that runs work on the host and moves by itself or when polled.
+/// The harness of a device that runs work of the host and progresses by itself or when polled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostHarness;
 
 impl Harness for HostHarness {}
 
-/// Work that calls a function on the host.
+/// Work that calls a host function.
 struct HostCall(Option<Call>);
 
 impl Work for HostCall {
@@ -86,57 +90,57 @@ impl Work for HostCall {
     }
 }
 
-/// How a check ended.
+/// The outcome of a check that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All that it looks at holds.
+    /// Every assertion of the check holds.
     Passed,
-    /// The device says that it cannot do this.
+    /// The device lacks this capability.
     LacksCapability(&'static str),
-    /// There is no device, and why.
+    /// There is no device, for this reason.
     NoDevice(String),
 }
 
 /// One check.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
-    /// Its name.
+    /// The check's name: the property that it checks.
     pub name: &'static str,
-    /// Runs it on a fresh bed. An error says what did not hold.
-    pub run: fn(&Bed<'_>) -> anyhow::Result<Outcome>,
+    /// Runs the check on a fresh fixture. An error describes the violated property.
+    pub run: fn(&Fixture<'_>) -> anyhow::Result<Outcome>,
 }
 
-/// Every check.
+/// Returns all checks.
 pub fn all() -> Vec<Check> {
     [device::CHECKS, stream::CHECKS, event::CHECKS].concat()
 }
 
-/// How each check ended, in the order of [`all`].
+/// The results of all checks, in the order of [`all`].
 #[derive(Debug)]
-pub struct Report {
+pub struct ConformanceReport {
     backend: String,
     results: Vec<(&'static str, anyhow::Result<Outcome>)>,
 }
 
-/// Runs every check on device 0 of `backend`. A panic in a check is its failure.
-pub fn run(backend: Arc<dyn Backend>, harness: &dyn Harness) -> Report {
+/// Runs every check on device 0 of `backend`. A panic in a check fails that check.
+pub fn run(backend: Arc<dyn Backend>, harness: &dyn Harness) -> ConformanceReport {
     let required = std::env::var_os(REQUIRE_DEVICES).is_some_and(|v| !v.is_empty() && v != "0");
     let kind = backend.kind().to_owned();
     let mut results = Vec::new();
     for check in all() {
-        let run = || match Bed::open(&backend, harness) {
-            Ok(bed) => (check.run)(&bed),
+        let run = || match Fixture::open(&backend, harness) {
+            Ok(fixture) => (check.run)(&fixture),
             Err(absent) => Ok(Outcome::NoDevice(format!("{absent:#}"))),
         };
         let caught = catch_unwind(AssertUnwindSafe(run));
         let result = caught.unwrap_or_else(|_| Err(anyhow::anyhow!("the check panicked")));
-        results.push((check.name, strict(result, required)));
+        results.push((check.name, require_device(result, required)));
     }
-    Report { backend: kind, results }
+    ConformanceReport { backend: kind, results }
 }
 
-/// With devices required, a missing one is a failure.
-fn strict(result: anyhow::Result<Outcome>, required: bool) -> anyhow::Result<Outcome> {
+/// Turns the skip for an absent device into a failure, if devices are required.
+fn require_device(result: anyhow::Result<Outcome>, required: bool) -> anyhow::Result<Outcome> {
     match result {
         Ok(Outcome::NoDevice(why)) if required => {
             Err(anyhow::anyhow!("no device, and {REQUIRE_DEVICES} is set: {why}"))
@@ -145,8 +149,8 @@ fn strict(result: anyhow::Result<Outcome>, required: bool) -> anyhow::Result<Out
     }
 }
 
-impl Report {
-    /// The checks that were skipped.
+impl ConformanceReport {
+    /// Returns the names of the skipped checks.
     pub fn skipped(&self) -> Vec<&'static str> {
         let skipped = |r: &&(_, anyhow::Result<Outcome>)| {
             r.1.as_ref().is_ok_and(|outcome| *outcome != Outcome::Passed)
@@ -154,12 +158,12 @@ impl Report {
         self.results.iter().filter(skipped).map(|r| r.0).collect()
     }
 
-    /// How many checks passed.
+    /// Returns the number of checks that passed.
     pub fn passed(&self) -> usize {
         self.results.iter().filter(|r| matches!(r.1, Ok(Outcome::Passed))).count()
     }
 
-    /// Fails if a check failed, with the whole report.
+    /// Returns the whole report as an error if a check failed.
     ///
     /// # Errors
     /// A check failed.
@@ -169,7 +173,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConformanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "conformance of {}", self.backend)?;
         for (name, result) in &self.results {
@@ -191,8 +195,8 @@ mod tests {
     #[test]
     fn a_missing_device_fails_only_where_devices_are_required() {
         let absent = || Ok(Outcome::NoDevice("none".to_owned()));
-        assert!(strict(absent(), false).is_ok());
-        assert!(strict(absent(), true).is_err());
-        assert!(strict(Ok(Outcome::LacksCapability("waits")), true).is_ok());
+        assert!(require_device(absent(), false).is_ok());
+        assert!(require_device(absent(), true).is_err());
+        assert!(require_device(Ok(Outcome::LacksCapability("waits")), true).is_ok());
     }
 }

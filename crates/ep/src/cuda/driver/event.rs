@@ -1,0 +1,55 @@
+//! The driver's events.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUevent};
+
+use super::context::increment;
+use super::{Context, DriverResult, check, ready};
+
+/// Creates an event without timing, which is cheaper.
+const DISABLE_TIMING: u32 = 2;
+
+/// An event of the driver.
+pub(in crate::cuda) struct RawEvent {
+    raw: CUevent,
+    context: Arc<Context>,
+}
+
+// SAFETY: an event may be used from any thread; the driver synchronizes its calls.
+unsafe impl Send for RawEvent {}
+// SAFETY: as above.
+unsafe impl Sync for RawEvent {}
+
+impl RawEvent {
+    pub(in crate::cuda) fn new(context: Arc<Context>) -> DriverResult<RawEvent> {
+        context.enter()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the context is current; the driver writes a handle.
+        check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut raw, DISABLE_TIMING) })?;
+        increment(&context.counts.events_created);
+        Ok(RawEvent { raw, context })
+    }
+
+    /// Returns the driver's handle.
+    pub(super) fn raw(&self) -> CUevent {
+        self.raw
+    }
+
+    /// Returns whether the newest record has completed; true if there is none.
+    pub(in crate::cuda) fn query(&self) -> DriverResult<bool> {
+        self.context.enter()?;
+        // SAFETY: the event is alive.
+        ready("cuEventQuery", unsafe { sys::cuEventQuery(self.raw) })
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        increment(&self.context.counts.events_destroyed);
+        // SAFETY: created by this value and destroyed once. The driver keeps the event until its
+        // records have completed.
+        let destroy = || check("cuEventDestroy_v2", unsafe { sys::cuEventDestroy_v2(self.raw) });
+        self.context.destroy(destroy);
+    }
+}

@@ -1,0 +1,100 @@
+//! Host functions that the driver calls.
+//!
+//! The driver gets a number instead of the function, which stays in a table of this process. If the
+//! device is lost and the driver never calls, the function can still be dropped, with everything
+//! that it owns. A call with a number that is no longer in the table does nothing.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// A function that is called once.
+pub(super) type HostFunction = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Table {
+    /// The last number assigned to a function or to a stream.
+    last: usize,
+    /// Functions that were not called, by number, each with the number of its stream.
+    pending: HashMap<usize, (usize, HostFunction)>,
+}
+
+fn table() -> MutexGuard<'static, Table> {
+    static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The host functions of one stream.
+pub(super) struct HostFunctions {
+    stream: usize,
+}
+
+impl HostFunctions {
+    pub(super) fn new() -> HostFunctions {
+        let mut table = table();
+        table.last += 1;
+        HostFunctions { stream: table.last }
+    }
+
+    /// Adds a function and returns its number, the argument of [`call`].
+    pub(super) fn insert(&self, function: HostFunction) -> *mut c_void {
+        let mut table = table();
+        table.last += 1;
+        let number = table.last;
+        table.pending.insert(number, (self.stream, function));
+        std::ptr::without_provenance_mut(number)
+    }
+
+    /// Drops a function that the driver has refused.
+    pub(super) fn remove(&self, number: *mut c_void) {
+        // The table's lock is released before the function is dropped.
+        let function = table().pending.remove(&number.addr());
+        drop(function);
+    }
+
+    /// Drops all pending functions of the stream: the driver will not call them any more.
+    pub(super) fn clear(&self) {
+        let own = |_: &usize, (stream, _): &mut (usize, HostFunction)| *stream == self.stream;
+        let functions: Vec<_> = table().pending.extract_if(own).collect();
+        drop(functions);
+    }
+}
+
+/// Calls the function of a number, once.
+pub(super) extern "C" fn call(number: *mut c_void) {
+    let pending = table().pending.remove(&number.addr());
+    if let Some((_, function)) = pending {
+        // A panic must not unwind into the driver. The functions report their own panics.
+        let _ = catch_unwind(AssertUnwindSafe(function));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn each_function_is_called_once_or_dropped() {
+        let (one, other) = (HostFunctions::new(), HostFunctions::new());
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let insert = |functions: &HostFunctions, name: &'static str| {
+            let calls = calls.clone();
+            functions.insert(Box::new(move || calls.lock().unwrap().push(name)))
+        };
+        let (called, refused) = (insert(&one, "called"), insert(&one, "refused"));
+        let (lost, kept) = (insert(&one, "lost"), insert(&other, "kept"));
+        call(called);
+        call(called);
+        one.remove(refused);
+        one.clear();
+        assert_eq!(Arc::strong_count(&calls), 2, "the other stream's function remains");
+        for number in [refused, lost, kept] {
+            call(number);
+        }
+        assert_eq!(*calls.lock().unwrap(), ["called", "kept"]);
+        assert_eq!(Arc::strong_count(&calls), 1);
+    }
+}

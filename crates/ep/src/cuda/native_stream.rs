@@ -1,0 +1,299 @@
+//! The native stream of a kernel's context: launches, copies and library calls on a CUDA stream.
+
+use std::ffi::{CStr, CString, c_void};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream_types::DeviceId;
+
+use crate::cuda::blas::{Gemm, Handle};
+use crate::cuda::device::{DeviceState, Properties};
+use crate::cuda::device_error::{DeviceError, DeviceErrors};
+use crate::cuda::driver::{
+    DeviceBlock, DriverResult, Function, MemoryOwner, PinnedBlock, RawStream, memory_owner,
+};
+use crate::cuda::scratch::Scratch;
+
+/// The size in bytes of the buffer for copies of memory that the driver has not allocated.
+const BOUNCE_BYTES: usize = 4 << 20;
+
+/// A stream as kernels use it: the `native` of a kernel's context.
+pub struct NativeStream {
+    /// Created by the first matrix product. Declared before the stream, and so dropped before it.
+    blas: Mutex<Option<Handle>>,
+    raw: RawStream,
+    device: Arc<DeviceState>,
+    /// Created by the first copy that needs it. All its uses are on this stream, in its order.
+    bounce: Mutex<Option<Arc<PinnedBlock>>>,
+    /// Scratch memory, kept until the stream is dropped.
+    scratch: Mutex<Vec<DeviceBlock>>,
+    device_errors: Mutex<DeviceErrors>,
+}
+
+/// A loaded kernel.
+#[derive(Clone)]
+pub struct Kernel(Arc<Function>);
+
+/// An address that a host function uses.
+struct HostAddress(*mut u8);
+
+// SAFETY: the caller of the copy guarantees that the address is valid until the function has run.
+unsafe impl Send for HostAddress {}
+
+impl HostAddress {
+    /// Returns the address. A method, so that a closure captures the whole `Send` value.
+    fn get(&self) -> *mut u8 {
+        self.0
+    }
+}
+
+impl NativeStream {
+    pub(super) fn new(raw: RawStream, device: Arc<DeviceState>) -> NativeStream {
+        let (blas, bounce, scratch) = (Mutex::default(), Mutex::default(), Mutex::default());
+        NativeStream { blas, raw, device, bounce, scratch, device_errors: Mutex::default() }
+    }
+
+    pub(super) fn raw(&self) -> &RawStream {
+        &self.raw
+    }
+
+    pub(super) fn device_state(&self) -> &Arc<DeviceState> {
+        &self.device
+    }
+
+    /// Leaks the resources that pending commands use. For a stream that is dropped with pending
+    /// commands.
+    pub(super) fn leak_resources(&mut self) {
+        std::mem::forget(self.bounce.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        std::mem::forget(self.blas.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget(std::mem::take(scratch));
+        let device_errors = self.device_errors.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget(std::mem::take(device_errors));
+    }
+
+    /// Takes the errors that the work just launched has added with [`NativeStream::error_flag`].
+    pub(super) fn take_device_errors(&self) -> Vec<DeviceError> {
+        self.device_errors.lock().unwrap_or_else(PoisonError::into_inner).take_launched()
+    }
+
+    /// Returns the first of `errors` whose flag is set. Their work must have completed.
+    pub(super) fn check_device_errors(&self, errors: Vec<DeviceError>) -> anyhow::Result<()> {
+        self.device_errors.lock().unwrap_or_else(PoisonError::into_inner).check(errors)
+    }
+
+    /// Returns the device's id.
+    pub fn device(&self) -> &DeviceId {
+        &self.device.id
+    }
+
+    /// Returns the device's properties.
+    pub fn properties(&self) -> &Properties {
+        &self.device.properties
+    }
+
+    /// Returns whether kernels can access the memory at an address: the device's own memory, or
+    /// pinned memory.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn can_access(&self, address: *const u8) -> anyhow::Result<bool> {
+        Ok(match memory_owner(&self.device.context, address)? {
+            MemoryOwner::Unknown => false,
+            MemoryOwner::Pinned => true,
+            MemoryOwner::Device(index) => index == self.device.id.index(),
+        })
+    }
+
+    /// Copies `bytes` bytes between any two memories, in the stream's order. Copies from and to
+    /// host memory that is not pinned go through pinned memory. Device memory that the copy writes
+    /// must be this device's.
+    ///
+    /// # Errors
+    /// The driver's error; also if it has no pinned memory.
+    ///
+    /// # Safety
+    /// Both ranges are valid for `bytes` bytes until the copy has run and do not overlap, and the
+    /// copy is ordered against all other uses of them.
+    pub unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> anyhow::Result<()> {
+        if bytes == 0 || std::ptr::eq(to, from) {
+            return Ok(());
+        }
+        let context = &self.device.context;
+        let own = self.device.id.index();
+        match (memory_owner(context, to)?, memory_owner(context, from)?) {
+            (MemoryOwner::Device(to_device), MemoryOwner::Device(index))
+                if index != own && to_device == own =>
+            {
+                let peer = self.device.peer(index)?;
+                // SAFETY: guaranteed by the caller, here and below.
+                unsafe { self.raw.copy_from_peer(to, from, &peer, bytes)? }
+            }
+            (MemoryOwner::Unknown, MemoryOwner::Unknown) => {
+                let (to, from) = (HostAddress(to), HostAddress(from.cast_mut()));
+                self.raw.call_host(Box::new(move || {
+                    // SAFETY: as above.
+                    unsafe { to.get().copy_from_nonoverlapping(from.get(), bytes) };
+                }))?;
+            }
+            // SAFETY: as above.
+            (_, MemoryOwner::Unknown) => unsafe { self.upload(to, from, bytes)? },
+            // SAFETY: as above.
+            (MemoryOwner::Unknown, _) => unsafe { self.download(to, from, bytes)? },
+            // SAFETY: as above.
+            (_, _) => unsafe { self.raw.copy(to, from, bytes)? },
+        }
+        Ok(())
+    }
+
+    fn bounce(&self) -> DriverResult<Arc<PinnedBlock>> {
+        let mut bounce = self.bounce.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(block) = &*bounce {
+            return Ok(block.clone());
+        }
+        let block = Arc::new(PinnedBlock::new(self.device.context.clone(), BOUNCE_BYTES)?);
+        *bounce = Some(block.clone());
+        Ok(block)
+    }
+
+    /// Copies from host memory that is not pinned.
+    ///
+    /// # Safety
+    /// As [`NativeStream::copy`].
+    unsafe fn upload(&self, to: *mut u8, from: *const u8, bytes: usize) -> DriverResult<()> {
+        let block = self.bounce()?;
+        for start in (0..bytes).step_by(BOUNCE_BYTES) {
+            let part = BOUNCE_BYTES.min(bytes - start);
+            let (source, bounce) =
+                (HostAddress(from.wrapping_add(start).cast_mut()), block.clone());
+            self.raw.call_host(Box::new(move || {
+                let to = bounce.base().as_ptr();
+                // SAFETY: guaranteed by the caller for the source. The buffer holds `part` bytes,
+                // and all its uses are in this stream's order.
+                unsafe { to.copy_from_nonoverlapping(source.get(), part) };
+            }))?;
+            // SAFETY: as above.
+            unsafe { self.raw.copy(to.wrapping_add(start), block.base().as_ptr(), part)? };
+        }
+        Ok(())
+    }
+
+    /// Copies to host memory that is not pinned.
+    ///
+    /// # Safety
+    /// As [`NativeStream::copy`].
+    unsafe fn download(&self, to: *mut u8, from: *const u8, bytes: usize) -> DriverResult<()> {
+        let block = self.bounce()?;
+        for start in (0..bytes).step_by(BOUNCE_BYTES) {
+            let part = BOUNCE_BYTES.min(bytes - start);
+            // SAFETY: as in `upload`, with source and target exchanged.
+            unsafe { self.raw.copy(block.base().as_ptr(), from.wrapping_add(start), part)? };
+            let (target, bounce) = (HostAddress(to.wrapping_add(start)), block.clone());
+            self.raw.call_host(Box::new(move || {
+                let from = bounce.base().as_ptr();
+                // SAFETY: as above.
+                unsafe { target.get().copy_from_nonoverlapping(from, part) };
+            }))?;
+        }
+        Ok(())
+    }
+
+    /// Sets `bytes` bytes of memory that the driver has allocated, in the stream's order.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// As [`NativeStream::copy`], for `to`.
+    pub unsafe fn fill(&self, to: *mut u8, value: u8, bytes: usize) -> anyhow::Result<()> {
+        if bytes > 0 {
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.raw.fill(to, value, bytes)? };
+        }
+        Ok(())
+    }
+
+    /// Returns scratch memory for one call of a kernel.
+    pub fn scratch(&self) -> Scratch<'_> {
+        let blocks = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        Scratch::new(blocks, &self.device.context)
+    }
+
+    /// Launches a matrix product in the stream's order.
+    ///
+    /// # Errors
+    /// cuBLAS is missing, it refuses the call, or it does not support the matrices.
+    ///
+    /// # Safety
+    /// The matrices are valid until the product has run, and the product is ordered against all
+    /// other uses of them. The elements of `out` are distinct, and none is in `x` or `y`.
+    pub unsafe fn gemm(&self, gemm: &Gemm) -> anyhow::Result<()> {
+        let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        let Properties { driver, capability, .. } = *self.properties();
+        let handle = match &mut *blas {
+            Some(handle) => handle,
+            none => none.insert(Handle::new(&self.raw, driver, capability)?),
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe { handle.gemm(gemm, self.device.tf32) }
+    }
+
+    /// Returns the kernel `name` of the module `key`. Loads the module from `image` on first use.
+    ///
+    /// # Errors
+    /// `image` fails, the driver refuses the image, or the module has no such kernel.
+    pub fn kernel(
+        &self,
+        key: &str,
+        name: &CStr,
+        image: impl FnOnce() -> anyhow::Result<CString>,
+    ) -> anyhow::Result<Kernel> {
+        Ok(Kernel(self.device.function(key, name, image)?))
+    }
+
+    /// Returns the address of an error flag for the work that is being launched. The flag is zero.
+    /// If it is not zero after the work's kernels have run, the work fails with `error`. Until then
+    /// no other work gets the flag.
+    ///
+    /// # Errors
+    /// The driver has no pinned memory.
+    pub fn error_flag(&self, error: anyhow::Error) -> anyhow::Result<*mut u64> {
+        let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(device_errors.add(&self.device.context, error)?.as_ptr())
+    }
+
+    /// Launches a kernel in the stream's order: `grid` blocks of `block` threads, with `shared`
+    /// bytes of dynamic shared memory per block.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// `arguments` holds the addresses of the kernel's arguments, in the number and sizes that the
+    /// kernel declares. Memory that they refer to is valid until the kernel has run, and the kernel
+    /// is ordered against all other uses of it.
+    pub unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: &mut [*mut c_void],
+    ) -> anyhow::Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.raw.launch(&kernel.0, grid, block, shared, arguments)? };
+        Ok(())
+    }
+}
+
+impl fmt::Debug for NativeStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a stream of {}", self.device.id)
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a kernel")
+    }
+}
