@@ -5,17 +5,16 @@
 //! their failures, and while ranks wait for one another it is a worker of the host's that they hold,
 //! never the one that launches for the device.
 
-use millstream_ops::collective;
-use millstream_types::{DeviceId, Origin, Result, StreamKey, StreamType};
+use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, StreamType};
 use millstream_vm::{Machine, Stream, Tensor};
 
-use crate::stage::OpCall;
+use crate::executor::OpCall;
 
-/// Whether a call is to go by way of the host.
-pub(crate) fn is_staged(machine: &Machine, call: &OpCall<'_, Tensor>, stream: &Stream) -> bool {
+/// Returns whether a collective on `stream` has to run on the host.
+pub(crate) fn is_staged(machine: &Machine, stream: &Stream) -> bool {
     let device = &stream.key().device;
     let reaches = || machine.policies().devices().capabilities(device).map(|can| can.host_memory);
-    collective::is(call.op) && call.into.is_none() && reaches().is_ok_and(|reaches| !reaches)
+    reaches().is_ok_and(|reaches| !reaches)
 }
 
 /// Makes the call on the host.
@@ -32,7 +31,7 @@ pub(crate) fn on_host(
     let copy = |x: &&Tensor| x.copy_to_from(&host, origin.clone());
     let copies: Vec<Tensor> = call.inputs.iter().map(copy).collect::<Result<_>>()?;
     let inputs: Vec<&Tensor> = copies.iter().collect();
-    let made = machine.call(call.op, &inputs).attrs(call.attrs.clone());
+    let made = machine.call(call.name, &inputs).attrs(Attrs::clone(call.attrs));
     let made = made.from(origin.clone()).on(&host)?;
     let mut results = Vec::with_capacity(made.len());
     for result in made {

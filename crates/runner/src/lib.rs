@@ -15,13 +15,13 @@
 //! | [`error`] | what was wrong, with its place |
 //! | [`report`] | what a run gave and what it cost |
 //! | [`ranks`], `meeting` | programs of several ranks, and where they meet |
-//! | `statements` | reading a program's statements, for any stage |
-//! | `stage` | what statements act on |
-//! | `rehearsal` | the stage without a device |
-//! | `live` | the stage that is a machine |
+//! | `lower` | from statements to steps: the one place that reads statements |
+//! | `execution`, `executor` | executes steps on any executor; the interface of executors |
+//! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
+//! | `machine_executor` | the executor that is a machine |
+//! | `job_executor` | the executor that records a list to be stored |
 //! | `collective` | collectives of devices that the host cannot reach |
-//! | `jobs` | the stage that is a list to be stored |
-//! | `program`, `list` | running statements; running a list of instructions |
+//! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`listing`] | a program's lists, without a run |
 //! | [`timed`] | runs for their time alone |
@@ -32,28 +32,31 @@
 
 pub mod certificate;
 mod collective;
+mod dry_run;
 pub mod error;
-mod jobs;
+mod execution;
+mod executor;
+mod job_executor;
 mod list;
 pub mod listing;
-mod live;
+mod lower;
+mod machine_executor;
 mod measure;
 mod meeting;
 pub mod options;
 mod outputs;
 mod program;
 pub mod ranks;
-mod rehearsal;
 pub mod report;
-mod stage;
-mod statements;
-mod streams;
 pub mod timed;
 mod upload;
 
 use std::sync::Arc;
 
 use millstream_trace::{Body, Program};
+
+use dry_run::Subject;
+use lower::{Lowered, lower};
 
 pub use certificate::certificate;
 pub use error::RunError;
@@ -71,7 +74,7 @@ pub struct Prepared {
 }
 
 enum Kind {
-    Statements,
+    Statements(Lowered),
     List(Box<list::Checked>),
 }
 
@@ -79,60 +82,67 @@ impl Prepared {
     /// Runs it, as often as the options say.
     ///
     /// # Errors
-    /// Something that only the data could tell was wrong with the program. Whatever fails while
-    /// running stands in the report.
+    /// The program has a mistake that depends on data. Failures of instructions stand in the report.
     pub fn run(&self) -> Result<RunReport, RunError> {
-        self.run_among(options::Rank::alone())
+        self.run_as(options::Rank::single(), &self.options)
     }
 
     pub(crate) fn run_among(&self, rank: options::Rank) -> Result<RunReport, RunError> {
         self.run_as(rank, &self.options)
     }
 
-    /// Runs it with other options than it was checked with: another driver, or another seed.
+    /// Runs it with other options than it was checked with: another driver, seed or fault. The
+    /// device, the streams and the ops must be the same.
     ///
     /// # Errors
     /// As [`Prepared::run`].
     pub fn run_with(&self, options: &RunOptions) -> Result<RunReport, RunError> {
-        self.run_as(options::Rank::alone(), options)
+        self.run_as(options::Rank::single(), options)
     }
 
     fn run_as(&self, rank: options::Rank, options: &RunOptions) -> Result<RunReport, RunError> {
         let machine = options.machine(rank).map_err(|e| RunError::whole(&self.program, &e))?;
         match &self.kind {
-            Kind::Statements => program::run(&machine, &self.program, options),
+            Kind::Statements(lowered) => program::run(&machine, &self.program, lowered, options),
             Kind::List(checked) => list::run(&machine, &self.program, checked, options),
         }
     }
 
-    /// The trace.
+    /// Returns the trace.
     pub const fn program(&self) -> &Arc<Program> {
         &self.program
     }
 }
 
-/// Checks a trace for a run with these options. Opens no device and starts no thread.
+/// Checks a trace for a run with these options. Makes no machine, opens no device and starts no
+/// thread.
 ///
 /// # Errors
-/// What is wrong with it, with its place.
+/// A mistake in the trace, with its place.
 pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, RunError> {
-    // A machine that is given nothing opens nothing; here it answers what streams and ops it has.
-    let machine =
-        options.machine(options::Rank::alone()).map_err(|e| RunError::whole(&program, &e))?;
+    let policies = &options.policies().map_err(|e| RunError::whole(&program, &e))?;
     let kind = match &program.body {
         Body::Statements(_) => {
-            rehearsal::rehearse(&machine, &program, options)?;
-            Kind::Statements
+            let lowered = lower(&program, options)?;
+            let subject = Subject { program: &program, lowered: &lowered, options, policies };
+            dry_run::check(subject)?;
+            Kind::Statements(lowered)
         }
-        Body::Instructions(lines) => Kind::List(Box::new(list::check(&machine, &program, lines)?)),
+        Body::Instructions(lines) => {
+            Kind::List(Box::new(list::check(policies, &options.ops, &program, lines)?))
+        }
     };
     Ok(Prepared { program, options: options.clone(), kind })
 }
 
 /// Takes a program of statements as checked, without a check. For generated programs that are valid
 /// by construction.
-pub fn take_as_checked(program: Arc<Program>, options: &RunOptions) -> Prepared {
-    Prepared { program, options: options.clone(), kind: Kind::Statements }
+///
+/// # Errors
+/// The program is a list of instructions, or names an op that does not exist.
+pub fn take_as_checked(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, RunError> {
+    let kind = Kind::Statements(lower(&program, options)?);
+    Ok(Prepared { program, options: options.clone(), kind })
 }
 
 /// Checks and runs a trace.

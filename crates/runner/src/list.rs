@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use millstream_instructions::text::{TextError, parse_list};
 use millstream_instructions::{Body, CheckedList, InstructionList};
+use millstream_ops::OpRegistry;
+use millstream_stream_policy::PolicyTable;
 use millstream_trace::{Line, Program, Span, TraceError};
 use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, ReadId, TensorId, TensorSpec};
-use millstream_vm::{Machine, Tensor};
+use millstream_vm::{Machine, Tensor, accepts};
 
 use crate::error::{RunError, distinct, placed};
 use crate::measure::measure_list;
@@ -40,9 +42,10 @@ enum Source {
     Read(ReadId, TensorSpec),
 }
 
-/// Reads a list and checks it against the trace and the machine.
+/// Reads a list and checks it against the trace, the streams and the ops.
 pub(crate) fn check(
-    machine: &Machine,
+    policies: &PolicyTable,
+    ops: &OpRegistry,
     program: &Program,
     lines: &[Line],
 ) -> Result<Checked, RunError> {
@@ -59,14 +62,15 @@ pub(crate) fn check(
     })?;
     for (k, decl) in list.list().streams.iter().enumerate() {
         let at = || header_place(lines, "stream", k).unwrap_or(header);
-        machine.policies().policy(&decl.key).map_err(|e| RunError::at(program, at(), &e))?;
+        policies.policy(&decl.key).map_err(|e| RunError::at(program, at(), &e))?;
     }
     for (k, device) in list.list().arenas.iter().enumerate() {
         let at = || header_place(lines, "arena", k).unwrap_or(header);
-        let probed = machine.policies().devices().probe(device);
+        let probed = policies.devices().probe(device);
         probed.map_err(|e| RunError::at(program, at(), &e))?;
     }
-    machine.accepts(&list).map_err(|e| RunError::at(program, place_of(program, &e, header), &e))?;
+    accepts(&list, policies, ops)
+        .map_err(|e| RunError::at(program, place_of(program, &e, header), &e))?;
     Ok(Checked { list, externals, devices, outputs })
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use millstream_instructions::InstructionList;
 use millstream_trace::{Body, Program, Span};
 
+use crate::dry_run::Subject;
 use crate::error::RunError;
-use crate::options::{Rank, RunOptions};
-use crate::{list, prepare, rehearsal};
+use crate::lower::lower;
+use crate::options::RunOptions;
+use crate::{dry_run, list, prepare};
 
 /// A list that a program is, or that the builder makes of it.
 #[derive(Clone, Debug)]
@@ -32,8 +34,9 @@ pub fn lists(program: &Arc<Program>, options: &RunOptions) -> Result<Vec<Listing
         let (list, places) = list::parse(program, lines)?;
         return Ok(vec![Listing { job: None, list, places }]);
     }
-    let machine = options.machine(Rank::alone()).map_err(|e| RunError::whole(program, &e))?;
-    let mut lists = rehearsal::lists(&machine, program, options)?;
+    let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;
+    let lowered = &lower(program, options)?;
+    let mut lists = dry_run::lists(Subject { program, lowered, options, policies })?;
     if !lists.iter().any(|(job, _)| job.is_none()) {
         let options = RunOptions { emit: true, repeat: 1, ..options.clone() };
         let report = prepare(program.clone(), &options)?.run()?;

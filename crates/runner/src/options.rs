@@ -15,6 +15,7 @@ use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::group::Single;
 use millstream_kernels::{Group, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
+use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Alone, Cancellation, DriverKind, Machine, MachineConfig, Rendezvous, Simulation,
@@ -28,7 +29,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The only rank of a program.
-    pub(crate) fn alone() -> Rank {
+    pub(crate) fn single() -> Rank {
         Rank { meets: Arc::new(Alone), group: Arc::new(Single) }
     }
 }
@@ -161,15 +162,28 @@ impl RunOptions {
         options
     }
 
-    /// A machine for one rank of a run.
-    pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
-        let simulated = self.driver == DriverKind::Simulated;
-        let completion = if simulated { Completion::ByHand } else { Completion::IssueOrder };
-        if simulated && self.device.kind() == "cuda" {
+    /// How simulated devices complete their commands under the driver.
+    fn completion(&self) -> Result<Completion> {
+        if self.driver != DriverKind::Simulated {
+            return Ok(Completion::IssueOrder);
+        }
+        if self.device.kind() == "cuda" {
             let message = format!("{} completes when it will: no seed can choose", self.device);
             return Err(Error::Invalid { what: "simulation", message });
         }
-        let (devices, control) = self.registry(completion, self.faults.as_ref());
+        Ok(Completion::ByHand)
+    }
+
+    /// The streams and devices of a run, for a check without a machine.
+    pub(crate) fn policies(&self) -> Result<Arc<PolicyTable>> {
+        let (devices, _) = self.registry(self.completion()?, None);
+        Ok(Arc::new(PolicyTable::standard(Arc::new(devices))))
+    }
+
+    /// A machine for one rank of a run.
+    pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
+        let simulated = self.driver == DriverKind::Simulated;
+        let (devices, control) = self.registry(self.completion()?, self.faults.as_ref());
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));

@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_instructions::{Body as Line, InstructionList};
-use millstream_trace::{Block, Body, Program, TraceError};
+use millstream_trace::{Program, TraceError};
 use millstream_types::{Error, TensorId, TensorSpec};
 use millstream_vm::{Job, Machine, Tensor};
 
 use crate::error::{RunError, distinct, placed};
-use crate::jobs::Recording;
-use crate::live::Live;
+use crate::execution::Execution;
+use crate::job_executor::JobExecutor;
+use crate::lower::{Lowered, LoweredBlock};
+use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::report::{OutputReport, RunReport};
-use crate::statements::Walk;
-use crate::streams::Streams;
 use crate::upload;
 
 /// What one run gave.
@@ -30,6 +30,7 @@ struct Round {
 pub(crate) fn run(
     machine: &Machine,
     program: &Arc<Program>,
+    lowered: &Lowered,
     options: &RunOptions,
 ) -> Result<RunReport, RunError> {
     let mut report = RunReport {
@@ -38,7 +39,7 @@ pub(crate) fn run(
         ..RunReport::default()
     };
     for repeat in 0..options.repeat.max(1) {
-        let round = match round(machine, program, options, repeat == 0, &mut report) {
+        let round = match round(machine, program, lowered, options, repeat == 0, &mut report) {
             Ok(round) => round,
             Err(error) if error.runtime => {
                 failed(program, error.errors, &mut report);
@@ -81,25 +82,19 @@ pub(crate) fn failed(program: &Program, errors: Vec<TraceError>, report: &mut Ru
 fn round(
     machine: &Machine,
     program: &Arc<Program>,
+    lowered: &Lowered,
     options: &RunOptions,
     first: bool,
     report: &mut RunReport,
 ) -> Result<Round, RunError> {
-    let Body::Statements(block) = &program.body else {
-        let message = "the program is a list of instructions".to_owned();
-        return Err(RunError::whole(program, &Error::Internal { message }));
-    };
     let whole = |e: Error| RunError::whole(program, &e);
     let device =
         |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
-    let streams = Streams::new(program, options)?;
-    for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
-        // Before anything else could take the stream for an in-order one.
-        let known = machine.stream_with_mode(key, *mode);
-        known.map_err(|e| RunError::at(program, declared.site.span(), &e))?;
-    }
+    let executor = MachineExecutor::new(machine);
+    let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
+    execution.declare_streams()?;
     let tensors = upload::all(machine, program, device)?;
-    let jobs = jobs(machine, program, &streams, &tensors)?;
+    execution.executor.jobs = jobs(machine, program, lowered, &tensors)?;
     if let Some(faults) = &options.faults {
         // The program's tensors are there; what fails from now on is the program.
         machine.synchronize().map_err(whole)?;
@@ -113,15 +108,13 @@ fn round(
     }
     let before = Before::of(machine).map_err(whole)?;
     let start = Instant::now();
-    let stage = Live::new(machine, jobs);
-    let progress = options.progress.as_deref();
-    let mut walk = Walk::new(stage, program, streams, block.events.len()).with_progress(progress);
+    let mut execution = execution.with_progress(options.progress.as_deref());
     for (value, tensor) in (0..).zip(tensors) {
-        walk.set(millstream_trace::ValueRef(value), tensor);
+        execution.set(millstream_trace::ValueRef(value), tensor);
     }
-    let walked = options.cancellable(|| walk.all(&block.statements));
-    let read = match walked {
-        Ok(()) => read_all(program, &mut walk),
+    let executed = options.cancellable(|| execution.run(&lowered.main));
+    let read = match executed {
+        Ok(()) => read_all(program, &mut execution),
         Err(error) => Err(error),
     };
     if first {
@@ -135,13 +128,13 @@ fn round(
     match machine.synchronize() {
         Err(e) if is_stuck(&e) => {
             report.stuck = Some(machine.progress().map_err(whole)?);
-            walk.stage.failures.push(e);
+            execution.executor.failures.push(e);
         }
         Err(e) if e.failure().is_none() => return Err(whole(e)),
         _ => {}
     }
     let wall = start.elapsed();
-    Ok(Round { reads, wall, failures: walk.stage.failures })
+    Ok(Round { reads, wall, failures: execution.executor.failures })
 }
 
 /// Whether a wait ended since nothing could move any more. What does not hang is read all the same.
@@ -149,12 +142,15 @@ fn is_stuck(error: &Error) -> bool {
     matches!(error.without_place(), Error::Stuck { .. })
 }
 
-fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read>, RunError> {
+fn read_all(
+    program: &Program,
+    execution: &mut Execution<'_, MachineExecutor<'_>>,
+) -> Result<Vec<Read>, RunError> {
     let mut reads = Vec::with_capacity(program.outputs.len());
     for output in &program.outputs {
         let place = output.site.span();
         let at = |e: Error| RunError::at(program, place, &e);
-        let Some(tensor) = output.value.and_then(|v| walk.get(v)) else {
+        let Some(tensor) = output.value.and_then(|v| execution.get(v)) else {
             let message = format!("the output '{}' was not made", output.name);
             return Err(at(Error::Internal { message }));
         };
@@ -164,7 +160,7 @@ fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read
                 Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))
             }
             Err(e) if e.failure().is_some() || is_stuck(&e) => {
-                walk.stage.failures.push(e);
+                execution.executor.failures.push(e);
                 None
             }
             Err(e) => return Err(at(e)),
@@ -177,22 +173,21 @@ fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read
 fn jobs(
     machine: &Machine,
     program: &Program,
-    streams: &Streams,
+    lowered: &Lowered,
     tensors: &[Tensor],
 ) -> Result<Vec<Job>, RunError> {
-    let one = |job: &millstream_trace::Job| {
+    let one = |(job, block): (&millstream_trace::Job, &LoweredBlock)| {
         let at = |e: Error| RunError::at(program, job.span, &e);
-        let Block { statements, events } = &job.block;
-        let stage = Recording(machine.job_recorder());
-        let mut walk = Walk::new(stage, program, streams.clone(), events.len());
+        let executor = JobExecutor(machine.job_recorder());
+        let mut execution = Execution::new(executor, program, lowered, block.events);
         for &value in &job.uses {
-            let inner = walk.stage.0.import(&tensors[value.index()]).map_err(at)?;
-            walk.set(value, inner);
+            let inner = execution.executor.0.import(&tensors[value.index()]).map_err(at)?;
+            execution.set(value, inner);
         }
-        walk.all(statements)?;
-        machine.store(walk.stage.0).map_err(at)
+        execution.run(block)?;
+        machine.store(execution.executor.0).map_err(at)
     };
-    program.jobs.iter().map(one).collect()
+    program.jobs.iter().zip(&lowered.jobs).map(one).collect()
 }
 
 /// Finds the outputs' tensors in the list: their reads are the last ones.

@@ -7,18 +7,19 @@ use millstream_trace::{Action, Block, Body, Program, ValueRef};
 use millstream_types::{Error, StreamKey, TensorSpec};
 use millstream_vm::{Machine, Tensor};
 
+use crate::dry_run::Subject;
 use crate::error::{RunError, placed};
-use crate::live::Live;
+use crate::execution::Execution;
+use crate::lower::{Lowered, lower};
+use crate::machine_executor::MachineExecutor;
 use crate::options::{Rank, RunOptions};
-use crate::statements::Walk;
-use crate::streams::Streams;
-use crate::{prepare, upload};
+use crate::{dry_run, upload};
 
 /// A program of statements whose tensors are on the device, ready for its runs.
 pub struct Timed {
     machine: Machine,
     program: Arc<Program>,
-    options: RunOptions,
+    lowered: Lowered,
     /// The program's tensors, and the same as they were.
     tensors: Vec<[Tensor; 2]>,
 }
@@ -54,20 +55,18 @@ impl Timed {
             return Err(RunError::whole(&program, &unfit("a program with jobs")));
         }
         let program = Arc::new(program);
-        prepare(program.clone(), options)?;
         let whole = |e: Error| RunError::whole(&program, &e);
-        let machine = options.machine(Rank::alone()).map_err(whole)?;
-        let streams = Streams::new(&program, options)?;
-        for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
-            let known = machine.stream_with_mode(key, *mode);
-            known.map_err(|e| RunError::at(&program, declared.site.span(), &e))?;
-        }
+        let lowered = lower(&program, options)?;
+        let policies = &options.policies().map_err(whole)?;
+        dry_run::check(Subject { program: &program, lowered: &lowered, options, policies })?;
+        let machine = options.machine(Rank::single()).map_err(whole)?;
+        Execution::new(MachineExecutor::new(&machine), &program, &lowered, 0).declare_streams()?;
         let device =
             |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
         let made = upload::all(&machine, &program, device)?;
         let before = upload::all(&machine, &program, device)?;
         let tensors = made.into_iter().zip(before).map(|(tensor, as_it_was)| [tensor, as_it_was]);
-        Ok(Timed { machine, tensors: tensors.collect(), program, options: options.clone() })
+        Ok(Timed { machine, tensors: tensors.collect(), program, lowered })
     }
 
     /// Runs it once. Outside of the clock its tensors are made what they were.
@@ -76,9 +75,6 @@ impl Timed {
     /// What a statement was refused for, or an instruction failed with.
     pub fn run(&self) -> Result<Taken, RunError> {
         let program = &*self.program;
-        let Body::Statements(block) = &program.body else {
-            return Err(RunError::whole(program, &unfit("a list of instructions")));
-        };
         let whole = |e: Error| RunError::whole(program, &e);
         for [tensor, before] in &self.tensors {
             // What is spread over its elements is written by nothing.
@@ -90,18 +86,18 @@ impl Timed {
             }
         }
         self.machine.synchronize().map_err(whole)?;
-        let streams = Streams::new(program, &self.options)?;
+        let main = &self.lowered.main;
         let start = Instant::now();
-        let stage = Live::new(&self.machine, Vec::new());
-        let mut walk = Walk::new(stage, program, streams, block.events.len());
+        let executor = MachineExecutor::new(&self.machine);
+        let mut execution = Execution::new(executor, program, &self.lowered, main.events);
         for (value, [tensor, _]) in (0..).zip(&self.tensors) {
-            walk.set(ValueRef(value), tensor.clone());
+            execution.set(ValueRef(value), tensor.clone());
         }
-        walk.all(&block.statements)?;
+        execution.run(main)?;
         let issued = start.elapsed();
         self.machine.synchronize().map_err(whole)?;
         let wall = start.elapsed();
-        match walk.stage.failures.first() {
+        match execution.executor.failures.first() {
             Some(failure) => {
                 let place = program.source.span(0..0);
                 Err(RunError { errors: vec![placed(program, place, failure)], runtime: true })

@@ -71,6 +71,6 @@ pub use driver::{Schedule, Simulation};
 pub use engine::{Alone, Rendezvous};
 pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use host::Blob;
-pub use job::{Job, JobRecorder, JobTensor};
+pub use job::{Job, JobRecorder, JobTensor, accepts};
 pub use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
 pub use prepared::{Prepared, TensorHandle};

@@ -108,7 +108,7 @@ impl Simulator {
     /// As [`Simulator::new`]; none that a release should show.
     pub fn random(seed: u64, options: &RunOptions, checked: bool) -> Result<Simulator, RunError> {
         let (options, inline) = both(options);
-        Simulator::of(take_as_checked(random_program(seed)?, &inline), options, checked)
+        Simulator::of(take_as_checked(random_program(seed)?, &inline)?, options, checked)
     }
 
     fn of(prepared: Prepared, options: RunOptions, checked: bool) -> Result<Simulator, RunError> {

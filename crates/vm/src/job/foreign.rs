@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use millstream_instructions::{Body, CheckedList, InstructionList, Operand, TensorRef};
-use millstream_ops::CallSpec;
+use millstream_ops::{CallSpec, OpRegistry};
+use millstream_stream_policy::PolicyTable;
 use millstream_types::{Access, Attrs, Error, ListId, Result, TensorId, TensorSpec};
 
 use crate::handle::Tensor;
@@ -22,7 +23,7 @@ impl Machine {
     /// an external is of another dtype, shape, layout or device than the tensor given for it, or
     /// two of them share a storage; an instruction cannot stand in a stored list.
     pub fn store_checked(&self, list: &CheckedList, bound: Vec<Tensor>) -> Result<Job> {
-        self.accepts(list)?;
+        accepts(list, self.policies(), &self.shared.engine.ops)?;
         let list = list.list();
         if list.externals.len() != bound.len() {
             let (want, got) = (list.externals.len(), bound.len());
@@ -58,30 +59,6 @@ impl Machine {
         self.store_list(list, bound)
     }
 
-    /// Whether a checked list can be stored here: its devices, streams and ops are this machine's,
-    /// each call is what its op's schema says, and no instruction needs more than the list. Nothing
-    /// is made or run.
-    ///
-    /// # Errors
-    /// The first thing that does not hold, with its place.
-    pub fn accepts(&self, list: &CheckedList) -> Result<()> {
-        let list = list.list();
-        for decl in &list.streams {
-            self.policies().policy(&decl.key)?;
-        }
-        for device in &list.arenas {
-            self.policies().devices().probe(device)?;
-        }
-        for instruction in &list.instructions {
-            if !storable(&instruction.body) {
-                let kind = instruction.body.kind().name();
-                let message = format!("{kind} cannot stand in a stored list");
-                return Err(refused(message, &instruction.origin));
-            }
-        }
-        self.check_signatures(list)
-    }
-
     pub(super) fn store_list(&self, list: &InstructionList, bound: Vec<Tensor>) -> Result<Job> {
         let refs: Vec<TensorRef> = bound.iter().map(Tensor::tensor_ref).collect();
         for decl in &list.streams {
@@ -94,78 +71,99 @@ impl Machine {
         emission.router.jobs.insert(id, job);
         Ok(Job { machine: self.clone(), list: id, _bound: bound })
     }
+}
 
-    /// Checks that each call of a list from elsewhere is one that its op accepts, with the
-    /// operands, accesses and workspace that the op's schema gives.
-    fn check_signatures(&self, list: &InstructionList) -> Result<()> {
-        let mut specs: HashMap<TensorId, TensorSpec> =
-            list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();
-        for instruction in &list.instructions {
-            match &instruction.body {
-                Body::AllocateTensor { tensor, spec, .. }
-                | Body::ViewTensor { tensor, spec, .. } => {
-                    specs.insert(*tensor, (**spec).clone());
-                }
-                Body::OpCall { op, operands, attrs, workspace, .. } => {
-                    let name = list.ops.name(*op);
-                    let workspace = workspace.as_ref().map_or(0, |p| p.size);
-                    self.check_call(name, operands, attrs.as_deref(), workspace, &specs)
-                        .map_err(|e| e.at(&instruction.origin))?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+/// Checks that a machine with these streams, devices and ops can store a checked list: each call is
+/// what its op's schema says, and no instruction needs more than the list. Makes and runs nothing.
+///
+/// # Errors
+/// The first violation, with its place.
+pub fn accepts(list: &CheckedList, policies: &PolicyTable, ops: &OpRegistry) -> Result<()> {
+    let list = list.list();
+    for decl in &list.streams {
+        policies.policy(&decl.key)?;
     }
+    for device in &list.arenas {
+        policies.devices().probe(device)?;
+    }
+    for instruction in &list.instructions {
+        if !storable(&instruction.body) {
+            let kind = instruction.body.kind().name();
+            let message = format!("{kind} cannot stand in a stored list");
+            return Err(refused(message, &instruction.origin));
+        }
+    }
+    check_signatures(list, ops)
+}
 
-    fn check_call(
-        &self,
-        name: &str,
-        operands: &[Operand],
-        attrs: Option<&Attrs>,
-        workspace: u64,
-        specs: &HashMap<TensorId, TensorSpec>,
-    ) -> Result<()> {
-        let ops = &self.shared.engine.ops;
-        let unknown = || Error::Internal { message: format!("{name} has no schema") };
-        let op = ops.get(ops.id(name)?).ok_or_else(unknown)?;
-        let given: Vec<TensorSpec> = operands
+/// Checks that each call of a list from elsewhere is one that its op accepts, with the
+/// operands, accesses and workspace that the op's schema gives.
+fn check_signatures(list: &InstructionList, ops: &OpRegistry) -> Result<()> {
+    let mut specs: HashMap<TensorId, TensorSpec> =
+        list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();
+    for instruction in &list.instructions {
+        match &instruction.body {
+            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
+                specs.insert(*tensor, (**spec).clone());
+            }
+            Body::OpCall { op, operands, attrs, workspace, .. } => {
+                let name = list.ops.name(*op);
+                let workspace = workspace.as_ref().map_or(0, |p| p.size);
+                check_call(ops, name, operands, attrs.as_deref(), workspace, &specs)
+                    .map_err(|e| e.at(&instruction.origin))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_call(
+    ops: &OpRegistry,
+    name: &str,
+    operands: &[Operand],
+    attrs: Option<&Attrs>,
+    workspace: u64,
+    specs: &HashMap<TensorId, TensorSpec>,
+) -> Result<()> {
+    let unknown = || Error::Internal { message: format!("{name} has no schema") };
+    let op = ops.get(ops.id(name)?).ok_or_else(unknown)?;
+    let given: Vec<TensorSpec> = operands
+        .iter()
+        .map(|o| specs.get(&o.tensor).cloned())
+        .collect::<Option<_>>()
+        .ok_or_else(|| Error::List { message: format!("{name}: an operand never began") })?;
+    let wrong = |message: String| Error::Op { op: name.to_owned(), message };
+    // The inputs come first. An op that takes any number of them tells which is meant by the
+    // number of its outputs.
+    let empty = Attrs::new();
+    let attrs = attrs.unwrap_or(&empty);
+    for inputs in (0..=given.len()).rev().filter(|n| op.takes(*n)) {
+        let call = CallSpec { inputs: &given[..inputs], attrs };
+        let signature = match op.check(call) {
+            Ok(signature) => signature,
+            Err(error) if inputs == 0 || !op.takes(inputs - 1) => return Err(error),
+            Err(_) => continue,
+        };
+        let fresh = millstream_instructions::builder::fresh_specs(&signature)?;
+        if inputs + fresh.len() != given.len() {
+            continue;
+        }
+        let shapes_fit = fresh
             .iter()
-            .map(|o| specs.get(&o.tensor).cloned())
-            .collect::<Option<_>>()
-            .ok_or_else(|| Error::List { message: format!("{name}: an operand never began") })?;
-        let wrong = |message: String| Error::Op { op: name.to_owned(), message };
-        // The inputs come first. An op that takes any number of them tells which is meant by the
-        // number of its outputs.
-        let empty = Attrs::new();
-        let attrs = attrs.unwrap_or(&empty);
-        for inputs in (0..=given.len()).rev().filter(|n| op.takes(*n)) {
-            let call = CallSpec { inputs: &given[..inputs], attrs };
-            let signature = match op.check(call) {
-                Ok(signature) => signature,
-                Err(error) if inputs == 0 || !op.takes(inputs - 1) => return Err(error),
-                Err(_) => continue,
-            };
-            let fresh = millstream_instructions::builder::fresh_specs(&signature)?;
-            if inputs + fresh.len() != given.len() {
-                continue;
-            }
-            let shapes_fit = fresh
-                .iter()
-                .zip(&given[inputs..])
-                .all(|(f, g)| f.dtype == g.dtype && f.shape() == g.shape());
-            let accesses_fit = operands.iter().enumerate().all(|(k, o)| {
-                // More may be claimed than is done; less may not.
-                let done = signature.accesses.get(k).copied().unwrap_or(Access::Write);
-                done.join(o.access) == o.access || (done == Access::Write && o.access.writes())
-            });
-            if !shapes_fit || !accesses_fit || (signature.workspace as u64) > workspace {
-                return Err(wrong(
-                    "its operands, accesses or workspace are not what its schema says".to_owned(),
-                ));
-            }
-            return Ok(());
+            .zip(&given[inputs..])
+            .all(|(f, g)| f.dtype == g.dtype && f.shape() == g.shape());
+        let accesses_fit = operands.iter().enumerate().all(|(k, o)| {
+            // More may be claimed than is done; less may not.
+            let done = signature.accesses.get(k).copied().unwrap_or(Access::Write);
+            done.join(o.access) == o.access || (done == Access::Write && o.access.writes())
+        });
+        if !shapes_fit || !accesses_fit || (signature.workspace as u64) > workspace {
+            return Err(wrong(
+                "its operands, accesses or workspace are not what its schema says".to_owned(),
+            ));
         }
-        Err(wrong(format!("{} operands are not what its schema says", given.len())))
+        return Ok(());
     }
+    Err(wrong(format!("{} operands are not what its schema says", given.len())))
 }

@@ -31,6 +31,7 @@ use crate::handle::{Completion, Stream, Tensor};
 use crate::machine::Machine;
 use crate::router::Scope;
 
+pub use foreign::accepts;
 pub use recorder::{JobRecorder, JobTensor};
 
 /// A list in the machine's own numbers, but for places, which are moved at each run.

@@ -1,33 +1,34 @@
-//! The stage that is a machine.
+//! The executor that is a machine.
 
 use millstream_trace::JobRef;
-use millstream_types::{Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor};
 
 use crate::collective;
-use crate::stage::{OpCall, Stage};
+use crate::executor::{Executor, OpCall};
 
-/// Statements on their way into a machine.
-pub(crate) struct Live<'a> {
+/// Submits steps to a machine.
+pub(crate) struct MachineExecutor<'a> {
     machine: &'a Machine,
-    /// The sections that are open, the innermost last.
+    /// The open sections, the innermost last.
     sections: Vec<Section>,
-    jobs: Vec<Job>,
-    /// Instructions whose failure a statement came upon. The program goes on.
+    /// The stored lists of the program's jobs.
+    pub(crate) jobs: Vec<Job>,
+    /// Failures of instructions that a step waited for. The program goes on.
     pub(crate) failures: Vec<Error>,
 }
 
-impl<'a> Live<'a> {
-    pub(crate) const fn new(machine: &'a Machine, jobs: Vec<Job>) -> Live<'a> {
-        Live { machine, sections: Vec::new(), jobs, failures: Vec::new() }
+impl<'a> MachineExecutor<'a> {
+    pub(crate) const fn new(machine: &'a Machine) -> MachineExecutor<'a> {
+        MachineExecutor { machine, sections: Vec::new(), jobs: Vec::new(), failures: Vec::new() }
     }
 
-    /// The innermost section that is open: what it or an outer one holds is used from there.
+    /// Returns the innermost open section: tensors that it or an outer one holds are used from there.
     fn section(&self) -> Option<&Section> {
         self.sections.last()
     }
 
-    /// A failure does not stop the program: only what depends on it is skipped.
+    /// Keeps a failure, which does not stop the program: only its dependents are skipped.
     fn note(&mut self, done: Result<()>) -> Result<()> {
         match done {
             Err(e) if e.failure().is_some() => {
@@ -39,7 +40,7 @@ impl<'a> Live<'a> {
     }
 }
 
-impl Stage for Live<'_> {
+impl Executor for MachineExecutor<'_> {
     type Tensor = Tensor;
     type Event = Event;
     type Stream = Stream;
@@ -54,15 +55,15 @@ impl Stage for Live<'_> {
         stream: &Stream,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
-        if self.sections.is_empty() && collective::is_staged(self.machine, call, stream) {
+        if call.is_collective && collective::is_staged(self.machine, stream) {
             return collective::on_host(self.machine, call, origin);
         }
         let mut made = self
             .machine
-            .call(call.op, &call.inputs)
-            .attrs(call.attrs.clone())
+            .call(call.name, &call.inputs)
+            .attrs(Attrs::clone(call.attrs))
             .priority(call.priority);
-        if let Some(targets) = &call.into {
+        if let Some(targets) = &call.out {
             made = made.into(targets);
         }
         if let Some(section) = self.section() {
@@ -125,7 +126,7 @@ impl Stage for Live<'_> {
         }
     }
 
-    fn job(&mut self, job: JobRef, stream: Option<&Stream>, origin: &Origin) -> Result<()> {
+    fn launch(&mut self, job: JobRef, stream: Option<&Stream>, origin: &Origin) -> Result<()> {
         let job = &self.jobs[job.index()];
         match stream {
             Some(stream) => job.launch_on(stream, origin.clone())?,

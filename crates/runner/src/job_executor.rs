@@ -1,15 +1,15 @@
-//! The stage that is a list to be stored.
+//! The executor that records a list to be stored.
 
 use millstream_instructions::builder::EventRef;
-use millstream_types::{Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{Attrs, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{JobRecorder, JobTensor};
 
-use crate::stage::{OpCall, Stage};
+use crate::executor::{Executor, OpCall};
 
-/// Statements of a job, on their way into a list.
-pub(crate) struct Recording(pub(crate) JobRecorder);
+/// Records the steps of a job.
+pub(crate) struct JobExecutor(pub(crate) JobRecorder);
 
-impl Stage for Recording {
+impl Executor for JobExecutor {
     type Tensor = JobTensor;
     type Event = EventRef;
     type Stream = StreamId;
@@ -26,10 +26,10 @@ impl Stage for Recording {
     ) -> Result<Vec<JobTensor>> {
         let inputs: Vec<JobTensor> = call.inputs.iter().map(|t| **t).collect();
         let into: Option<Vec<JobTensor>> =
-            call.into.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
-        let (attrs, origin) = (call.attrs.clone(), origin.clone());
+            call.out.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
+        let (attrs, origin) = (Attrs::clone(call.attrs), origin.clone());
         self.0.prioritize(call.priority);
-        self.0.call_from(call.op, &inputs, into.as_deref(), attrs, *stream, origin)
+        self.0.call_from(call.name, &inputs, into.as_deref(), attrs, *stream, origin)
     }
 
     fn spec(&self, _: &JobTensor) -> Option<TensorSpec> {

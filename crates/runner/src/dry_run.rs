@@ -1,8 +1,8 @@
-//! The stage without a device: the builder alone, so that a whole program is checked before
+//! The executor without a device: the builder alone, so that a whole program is checked before
 //! anything runs, and so that its lists can be had without a run.
 //!
-//! A tensor whose shape only the data can tell is unknown here, and so is all that is made of it:
-//! of calls on it nothing is checked but the op's name and the stream.
+//! A tensor whose shape depends on data is unknown here, and so are all results of calls on it: such
+//! calls are checked no further than lowering does.
 
 use std::sync::Arc;
 
@@ -11,24 +11,23 @@ use millstream_instructions::{
     Builder, BuilderConfig, Call, External, Instruction, InstructionList, ListRecorder, Need,
     Outcome, Priority, Sink, TensorRef,
 };
-use millstream_stream_policy::Catalog;
-use millstream_trace::{Block, Body, JobRef, Program, ValueRef};
+use millstream_stream_policy::{Catalog, PolicyTable};
+use millstream_trace::{JobRef, Program, ValueRef};
 use millstream_types::{
     DeviceId, Error, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode, StreamType,
     TensorSpec,
 };
-use millstream_vm::Machine;
 
 use crate::error::RunError;
+use crate::execution::Execution;
+use crate::executor::{Executor, OpCall};
+use crate::lower::{Lowered, LoweredBlock};
 use crate::options::RunOptions;
-use crate::stage::{OpCall, Stage};
-use crate::statements::Walk;
-use crate::streams::Streams;
 
-/// More memory than any machine has: a program that needs it is right, and fails when it runs.
+/// More bytes than the memory of any machine: a larger program is valid here, and fails when it runs.
 const ALL_MEMORY: u64 = 1 << 56;
 
-/// Takes instructions and notes them, if they are wanted. Nothing runs, so nothing is ever in use.
+/// Records instructions, if the list is wanted. Nothing runs, so that every point counts as reached.
 #[derive(Default)]
 struct Log(Option<ListRecorder>);
 
@@ -48,132 +47,122 @@ impl Sink for Log {
     }
 }
 
-struct Rehearsal {
+struct DryRun {
     builder: Builder,
     log: Log,
-    /// Whether something could not be built, as only the data could tell its shape.
-    unknown: bool,
-    /// The sections that are open; none for one that holds only what is unknown.
+    /// Whether a call could not be built because a shape depends on data.
+    is_incomplete: bool,
+    /// The open sections; none for one that holds only unknown tensors.
     sections: Vec<Option<SectionId>>,
     /// The tensors of the trace that each job uses.
     jobs: Vec<Vec<Option<TensorRef>>>,
     in_job: bool,
 }
 
-/// Checks a program of statements.
-pub(crate) fn rehearse(
-    machine: &Machine,
-    program: &Program,
-    options: &RunOptions,
-) -> Result<(), RunError> {
-    parts(machine, program, options, false).map(drop)
+/// A lowered program, and the streams and devices that it is checked against.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) lowered: &'a Lowered,
+    pub(crate) options: &'a RunOptions,
+    pub(crate) policies: &'a Arc<PolicyTable>,
 }
 
-/// The lists of a program of statements, with the names of its jobs: first the program's own, if all
-/// shapes are known.
-pub(crate) fn lists(
-    machine: &Machine,
-    program: &Program,
-    options: &RunOptions,
-) -> Result<Vec<(Option<String>, InstructionList)>, RunError> {
-    let mut lists = parts(machine, program, options, true)?;
+/// A list, and the name of the job that it belongs to; none for the program's own.
+pub(crate) type Named = (Option<String>, InstructionList);
+
+/// Checks a program of statements.
+pub(crate) fn check(subject: Subject<'_>) -> Result<(), RunError> {
+    subject.blocks(false).map(drop)
+}
+
+/// Returns the lists of a program of statements: first its own, if all its shapes are known, then
+/// those of its jobs.
+pub(crate) fn lists(subject: Subject<'_>) -> Result<Vec<Named>, RunError> {
+    let mut lists = subject.blocks(true)?;
     if lists.last().is_some_and(|(job, _)| job.is_none()) {
         lists.rotate_right(1);
     }
     Ok(lists)
 }
 
-/// Checks the jobs and then the program. Returns their lists, if they are wanted.
-fn parts(
-    machine: &Machine,
-    program: &Program,
-    options: &RunOptions,
-    wanted: bool,
-) -> Result<Vec<(Option<String>, InstructionList)>, RunError> {
-    let Body::Statements(block) = &program.body else { return Ok(Vec::new()) };
-    let streams = Streams::new(program, options)?;
-    let (mut uses, mut lists) = (Vec::new(), Vec::new());
-    let part = |block, tensors: &[ValueRef], jobs| {
-        one(machine, program, options, streams.clone(), block, tensors, jobs, wanted)
-    };
-    for job in &program.jobs {
-        let list = part(&job.block, &job.uses, None)?;
-        lists.extend(list.map(|list| (Some(job.name.clone()), list)));
-        uses.push(job.uses.as_slice());
-    }
-    let all: Vec<ValueRef> = (0..program.tensors.len() as u32).map(ValueRef).collect();
-    let list = part(block, &all, Some(&uses))?;
-    lists.extend(list.map(|list| (None, list)));
-    Ok(lists)
+/// A block of the program and its surroundings.
+struct Part<'a> {
+    block: &'a LoweredBlock,
+    /// The tensors of the trace that it starts from.
+    tensors: &'a [ValueRef],
+    /// The tensors that each job uses; none if the block is a job itself.
+    jobs: Option<&'a [&'a [ValueRef]]>,
 }
 
-/// Checks the program, or one job of it. `jobs` holds the tensors that each job uses. Returns its
-/// list, if that is wanted and all shapes are known.
-#[allow(clippy::too_many_arguments)]
-fn one(
-    machine: &Machine,
-    program: &Program,
-    options: &RunOptions,
-    streams: Streams,
-    block: &Block,
-    tensors: &[ValueRef],
-    jobs: Option<&[&[ValueRef]]>,
-    wanted: bool,
-) -> Result<Option<InstructionList>, RunError> {
-    let catalog = Box::new(Catalog(machine.policies().clone()));
-    let config = BuilderConfig { sync: options.sync };
-    let builder = Builder::new(&config, options.ops.clone(), catalog);
-    let stage = Rehearsal {
-        builder,
-        log: Log(wanted.then(ListRecorder::new)),
-        unknown: false,
-        sections: Vec::new(),
-        jobs: Vec::new(),
-        in_job: jobs.is_none(),
-    };
-    let mut walk = Walk::new(stage, program, streams.clone(), block.events.len());
-    for ((key, mode), declared) in streams.declared().iter().zip(&program.streams) {
-        let known = walk.stage.builder.stream_with_mode(key, *mode);
-        known.map_err(|e| RunError::at(program, declared.site.span(), &e))?;
-    }
-    for &value in tensors {
-        let Some(tensor) = program.tensor(value) else { continue };
-        let device = tensor.device.as_ref().unwrap_or(&options.device);
-        let bytes = tensor.storage_bytes as u64;
-        let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
-        machine.policies().devices().probe(device).map_err(at)?;
-        let made = walk.stage.builder.import(&walk.stage.log, tensor.spec.clone(), bytes, device);
-        let made = made.map_err(at)?;
-        walk.stage.declare(&tensor.name, made).map_err(at)?;
-        walk.set(value, Some(made));
-    }
-    for used in jobs.unwrap_or_default() {
-        let used = used.iter().map(|v| walk.get(*v).copied().flatten()).collect();
-        walk.stage.jobs.push(used);
-    }
-    match walk.all(&block.statements) {
-        // The program is right as far as it goes; how far that is, its run will tell.
-        Err(e) if e.runtime && !wanted => return Ok(None),
-        done => done?,
-    }
-    if !wanted {
-        return Ok(None);
-    }
-    for output in program.outputs.iter().filter(|_| jobs.is_some()) {
-        let place = output.site.span();
-        if let Some(tensor) = output.value.and_then(|v| walk.get(v)).copied() {
-            let read = walk.stage.read(&tensor, &program.origin(place));
-            read.map_err(|e| RunError::at(program, place, &e))?;
+impl Subject<'_> {
+    /// Executes the jobs and then the program. Returns their lists if they are `wanted`.
+    fn blocks(self, wanted: bool) -> Result<Vec<Named>, RunError> {
+        let (mut uses, mut lists) = (Vec::new(), Vec::new());
+        for (job, block) in self.program.jobs.iter().zip(&self.lowered.jobs) {
+            let list = self.part(&Part { block, tensors: &job.uses, jobs: None }, wanted)?;
+            lists.extend(list.map(|list| (Some(job.name.clone()), list)));
+            uses.push(job.uses.as_slice());
         }
+        let all: Vec<ValueRef> = (0..self.program.tensors.len() as u32).map(ValueRef).collect();
+        let main = Part { block: &self.lowered.main, tensors: &all, jobs: Some(&uses) };
+        let list = self.part(&main, wanted)?;
+        lists.extend(list.map(|list| (None, list)));
+        Ok(lists)
     }
-    if walk.stage.unknown {
-        return Ok(None);
+
+    /// Executes the program or one job. Returns its list if that is `wanted` and all shapes are
+    /// known.
+    fn part(self, part: &Part<'_>, wanted: bool) -> Result<Option<InstructionList>, RunError> {
+        let Subject { program, lowered, options, policies } = self;
+        let catalog = Box::new(Catalog(policies.clone()));
+        let config = BuilderConfig { sync: options.sync };
+        let dry_run = DryRun {
+            builder: Builder::new(&config, options.ops.clone(), catalog),
+            log: Log(wanted.then(ListRecorder::new)),
+            is_incomplete: false,
+            sections: Vec::new(),
+            jobs: Vec::new(),
+            in_job: part.jobs.is_none(),
+        };
+        let mut execution = Execution::new(dry_run, program, lowered, part.block.events);
+        execution.declare_streams()?;
+        for &value in part.tensors {
+            let Some(tensor) = program.tensor(value) else { continue };
+            let device = tensor.device.as_ref().unwrap_or(&options.device);
+            let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
+            policies.devices().probe(device).map_err(at)?;
+            let DryRun { builder, log, .. } = &mut execution.executor;
+            let bytes = tensor.storage_bytes as u64;
+            let made = builder.import(log, tensor.spec.clone(), bytes, device).map_err(at)?;
+            execution.executor.declare(&tensor.name, made).map_err(at)?;
+            execution.set(value, Some(made));
+        }
+        for used in part.jobs.unwrap_or_default() {
+            let used = used.iter().map(|v| execution.get(*v).copied().flatten()).collect();
+            execution.executor.jobs.push(used);
+        }
+        match execution.run(part.block) {
+            // The program is valid as far as it goes; its run will find how far that is.
+            Err(e) if e.runtime && !wanted => return Ok(None),
+            done => done?,
+        }
+        if !wanted {
+            return Ok(None);
+        }
+        for output in program.outputs.iter().filter(|_| part.jobs.is_some()) {
+            let span = output.site.span();
+            if let Some(tensor) = output.value.and_then(|v| execution.get(v)).copied() {
+                let read = execution.executor.read(&tensor, &program.origin(span));
+                read.map_err(|e| RunError::at(program, span, &e))?;
+            }
+        }
+        Ok(execution.executor.finish())
     }
-    Ok(walk.stage.finish())
 }
 
-impl Rehearsal {
-    /// A tensor that is there before the list.
+impl DryRun {
+    /// Makes a tensor an external of the list.
     fn declare(&mut self, name: &str, tensor: TensorRef) -> Result<()> {
         let Some(recorder) = &mut self.log.0 else { return Ok(()) };
         let device = self.builder.device(tensor)?.clone();
@@ -187,7 +176,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// The stream that reads a tensor, as a machine chooses it.
+    /// Returns the stream that reads a tensor, as a machine chooses it.
     fn reader(&mut self, tensor: TensorRef) -> Result<StreamId> {
         let device = self.builder.device(tensor)?.clone();
         if !device.is_host() {
@@ -204,9 +193,9 @@ impl Rehearsal {
         }
     }
 
-    /// The list, if it is wanted.
+    /// Returns the list, if it is wanted and complete.
     fn finish(self) -> Option<InstructionList> {
-        let mut recorder = self.log.0?;
+        let mut recorder = self.log.0.filter(|_| !self.is_incomplete)?;
         for decl in self.builder.streams() {
             recorder.stream(decl.clone());
         }
@@ -217,7 +206,7 @@ impl Rehearsal {
         Some(recorder.finish())
     }
 
-    /// The host waits for a point, as a run would do here.
+    /// Notes that the host waits for a point, as a run would.
     fn observe(&mut self, point: Point, origin: &Origin) {
         if self.log.0.is_some() {
             self.builder.observe(&mut self.log, &[point], origin);
@@ -228,19 +217,19 @@ impl Rehearsal {
         self.any_stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
     }
 
-    /// The stream of this key, in whichever mode it is known.
+    /// Returns the stream of this key, in the mode that it has.
     fn any_stream(&mut self, key: &StreamKey) -> Result<StreamId> {
         let known = self.builder.streams().find(|s| s.key == *key).map(|s| s.mode);
         self.builder.stream_with_mode(key, known.unwrap_or(StreamMode::InOrder))
     }
 
-    /// The innermost section that is open and holds something.
+    /// Returns the innermost open section that holds a known tensor.
     fn section(&self) -> Option<SectionId> {
         self.sections.iter().rev().copied().flatten().next()
     }
 }
 
-/// Gives the builder the memory that it asks for.
+/// Provides for a need of the builder, up to [`ALL_MEMORY`].
 fn grow(builder: &mut Builder, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
     if let Need::Grow { arena, bytes, .. } = need {
         let in_use = builder.planner().reserved(arena);
@@ -258,7 +247,7 @@ fn grow(builder: &mut Builder, sink: &mut dyn Sink, need: Need, origin: &Origin)
     builder.assume(sink, need, origin)
 }
 
-impl Stage for Rehearsal {
+impl Executor for DryRun {
     type Tensor = Option<TensorRef>;
     type Event = EventRef;
     type Stream = StreamId;
@@ -273,24 +262,22 @@ impl Stage for Rehearsal {
         stream: &StreamId,
         origin: &Origin,
     ) -> Result<Vec<Option<TensorRef>>> {
-        let op = self.builder.ops().id(call.op)?;
         let known = |list: &[&Option<TensorRef>]| -> Option<Vec<TensorRef>> {
             list.iter().map(|t| **t).collect()
         };
-        let into = match &call.into {
+        let out = match &call.out {
             None => Some(None),
             Some(targets) => known(targets).map(Some),
         };
-        let (Some(inputs), Some(into)) = (known(&call.inputs), into) else {
-            self.unknown = true;
+        let (Some(inputs), Some(out)) = (known(&call.inputs), out) else {
+            self.is_incomplete = true;
             return Ok(vec![None; call.named]);
         };
-        let attrs = Arc::new(call.attrs.clone());
         let call_of_op = Call {
-            op,
+            op: call.op,
             inputs: &inputs,
-            into: into.as_deref(),
-            attrs: &attrs,
+            into: out.as_deref(),
+            attrs: call.attrs,
             stream: *stream,
             priority: Priority(call.priority),
             section: self.section(),
@@ -311,10 +298,10 @@ impl Stage for Rehearsal {
                     let message = "its result's size is known only by running it, so it cannot \
                                    stand in a job"
                         .to_owned();
-                    return Err(Error::Op { op: call.op.to_owned(), message });
+                    return Err(Error::Op { op: call.name.to_owned(), message });
                 }
                 Output::Bounded { data, count } => {
-                    self.unknown = true;
+                    self.is_incomplete = true;
                     for tensor in [data, count] {
                         self.builder.release(&mut self.log, tensor, None, origin)?;
                     }
@@ -400,7 +387,7 @@ impl Stage for Rehearsal {
         Ok(())
     }
 
-    fn job(&mut self, job: JobRef, stream: Option<&StreamId>, origin: &Origin) -> Result<()> {
+    fn launch(&mut self, job: JobRef, stream: Option<&StreamId>, origin: &Origin) -> Result<()> {
         let stream = match stream {
             Some(stream) => *stream,
             None => self.host_stream(StreamType::LazyJobLauncher)?,

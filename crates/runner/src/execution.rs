@@ -1,0 +1,212 @@
+//! Executes the steps of a lowered program on any executor, and checks recorded specs.
+
+use std::sync::Arc;
+
+use millstream_trace::{Program, Span, ValueRef};
+use millstream_types::{Error, Origin, SourceFile};
+
+use crate::error::RunError;
+use crate::executor::{Executor, OpCall};
+use crate::lower::{Effect, Lowered, LoweredBlock, LoweredCall, StepAction, StreamSlot};
+
+/// A block of a lowered program on its way through an executor.
+pub(crate) struct Execution<'a, E: Executor> {
+    pub(crate) executor: E,
+    program: &'a Program,
+    lowered: &'a Lowered,
+    file: Arc<SourceFile>,
+    values: Vec<Option<E::Tensor>>,
+    events: Vec<Option<E::Event>>,
+    /// The streams that a step has used.
+    streams: Vec<Option<E::Stream>>,
+    progress: Option<&'a (dyn Fn() + Send + Sync)>,
+}
+
+impl<'a, E: Executor> Execution<'a, E> {
+    /// Returns the execution of a block of `lowered` that names `events` events.
+    pub(crate) fn new(
+        executor: E,
+        program: &'a Program,
+        lowered: &'a Lowered,
+        events: usize,
+    ) -> Execution<'a, E> {
+        Execution {
+            executor,
+            program,
+            lowered,
+            file: Arc::new(program.source.file()),
+            values: vec![None; program.values.len()],
+            events: vec![None; events],
+            streams: vec![None; lowered.streams.len()],
+            progress: None,
+        }
+    }
+
+    /// Calls `progress` after each statement.
+    pub(crate) fn with_progress(mut self, progress: Option<&'a (dyn Fn() + Send + Sync)>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Makes sure of all streams that the program declares, before anything else can take one of
+    /// them for an in-order stream.
+    ///
+    /// # Errors
+    /// A stream cannot be had.
+    pub(crate) fn declare_streams(&mut self) -> Result<(), RunError> {
+        for (k, declared) in self.program.streams.iter().enumerate() {
+            let (key, mode) = &self.lowered.streams[k];
+            let stream = self.executor.stream(key, *mode);
+            let at = |e| RunError::at(self.program, declared.site.span(), &e);
+            self.streams[k] = Some(stream.map_err(at)?);
+        }
+        Ok(())
+    }
+
+    /// Gives a value its tensor.
+    pub(crate) fn set(&mut self, value: ValueRef, tensor: E::Tensor) {
+        self.values[value.index()] = Some(tensor);
+    }
+
+    /// Returns the tensor of a value that lives.
+    pub(crate) fn get(&self, value: ValueRef) -> Option<&E::Tensor> {
+        self.values[value.index()].as_ref()
+    }
+
+    fn origin(&self, span: Span) -> Origin {
+        Origin::Trace(self.file.clone(), span.line)
+    }
+
+    /// Executes a block up to the first step that is refused.
+    ///
+    /// # Errors
+    /// The refusal, with its place.
+    pub(crate) fn run(&mut self, block: &LoweredBlock) -> Result<(), RunError> {
+        for step in &block.steps {
+            match &step.action {
+                StepAction::Call(call) => self.call(call, step.span)?,
+                StepAction::Effect(effect) => {
+                    let done = self.effect(effect, &self.origin(step.span));
+                    done.map_err(|e| RunError::at(self.program, step.span, &e))?;
+                }
+            }
+            // A critical section is one statement of the program.
+            if let Some(progress) = self.progress
+                && !matches!(step.action, StepAction::Effect(Effect::EndSection))
+            {
+                progress();
+            }
+        }
+        Ok(())
+    }
+
+    fn effect(&mut self, effect: &Effect, origin: &Origin) -> Result<(), Error> {
+        match effect {
+            Effect::Release(values) => {
+                for &value in values {
+                    if let Some(tensor) = self.values[value.index()].take() {
+                        self.executor.release(&tensor, origin)?;
+                    }
+                }
+            }
+            Effect::Record { event, stream } => {
+                let stream = self.stream(*stream)?;
+                self.events[event.index()] = Some(self.executor.record(&stream, origin)?);
+            }
+            Effect::Wait { event, stream } => {
+                let stream = self.stream(*stream)?;
+                let recorded = self.events[event.index()].as_ref();
+                let recorded = recorded.ok_or_else(|| internal("the event is not recorded"))?;
+                self.executor.wait(&stream, recorded, origin)?;
+            }
+            Effect::StreamWait { from, to } => {
+                let (from, to) = (self.stream(*from)?, self.stream(*to)?);
+                self.executor.stream_wait(&from, &to, origin)?;
+            }
+            Effect::Read(value) => {
+                self.executor.read(tensor(&self.values, *value)?, origin)?;
+            }
+            Effect::Touch { tensors: touched, stream } => {
+                let stream = self.stream(*stream)?;
+                let touched = tensors(&self.values, touched)?;
+                self.executor.touch(&touched, &stream, origin)?;
+            }
+            Effect::Barrier { global } => self.executor.barrier(*global, origin)?,
+            Effect::Synchronize(stream) => {
+                let stream = self.stream(*stream)?;
+                self.executor.synchronize(&stream, origin)?;
+            }
+            Effect::BeginSection(held) => {
+                let held = tensors(&self.values, held)?;
+                self.executor.begin_section(&held, origin)?;
+            }
+            Effect::EndSection => self.executor.end_section(origin)?,
+            Effect::Launch { job, stream } => {
+                let stream = stream.map(|stream| self.stream(stream)).transpose()?;
+                self.executor.launch(*job, stream.as_ref(), origin)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the executor's stream, which it is asked for once.
+    fn stream(&mut self, slot: StreamSlot) -> Result<E::Stream, Error> {
+        if let Some(stream) = &self.streams[slot.index()] {
+            return Ok(stream.clone());
+        }
+        let (key, mode) = &self.lowered.streams[slot.index()];
+        let stream = self.executor.stream(key, *mode)?;
+        self.streams[slot.index()] = Some(stream.clone());
+        Ok(stream)
+    }
+
+    fn call(&mut self, call: &LoweredCall, span: Span) -> Result<(), RunError> {
+        let program = self.program;
+        let at = |e: Error| RunError::at(program, span, &e);
+        let origin = self.origin(span);
+        let stream = self.stream(call.stream).map_err(at)?;
+        let out = call.out.as_ref().map(|targets| tensors(&self.values, targets));
+        let op_call = OpCall {
+            op: call.op,
+            name: &call.name,
+            inputs: tensors(&self.values, &call.inputs).map_err(at)?,
+            out: out.transpose().map_err(at)?,
+            attrs: &call.attrs,
+            priority: call.priority,
+            named: call.results.len(),
+            is_collective: call.is_collective,
+        };
+        let results = self.executor.call(&op_call, &stream, &origin).map_err(at)?;
+        if results.len() < call.results.len() {
+            let (op, made, named) = (&call.name, results.len(), call.results.len());
+            let message = format!("{op} gives {made} result(s), and 'out' names {named}");
+            return Err(RunError::input(program.error(span, message)));
+        }
+        for (&value, result) in call.results.iter().zip(results) {
+            let recorded = program.value(value).recorded.as_ref();
+            if let Some((recorded, found)) = recorded.zip(self.executor.spec(&result))
+                && (recorded.dtype, recorded.shape()) != (found.dtype, found.shape())
+            {
+                let (found, recorded) = (found.brief(), recorded.brief());
+                let message = format!("its result is {found}, and the trace says {recorded}");
+                return Err(RunError::input(program.error(span, message)));
+            }
+            self.values[value.index()] = Some(result);
+        }
+        Ok(())
+    }
+}
+
+fn internal(message: &str) -> Error {
+    Error::Internal { message: message.to_owned() }
+}
+
+/// Returns the tensor of a value. The loader resolves names in straight-line order, so that a value
+/// has its tensor where it is named.
+fn tensor<T>(values: &[Option<T>], value: ValueRef) -> Result<&T, Error> {
+    values[value.index()].as_ref().ok_or_else(|| internal("a tensor is used before it is made"))
+}
+
+fn tensors<'v, T>(values: &'v [Option<T>], named: &[ValueRef]) -> Result<Vec<&'v T>, Error> {
+    named.iter().map(|&value| tensor(values, value)).collect()
+}

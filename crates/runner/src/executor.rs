@@ -1,0 +1,103 @@
+//! The interface between a lowered program and what executes it: a machine, the recorder of a stored
+//! list, or the builder alone (the dry run).
+
+use std::sync::Arc;
+
+use millstream_trace::JobRef;
+use millstream_types::{Attrs, Error, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
+
+/// A call of an op on an executor's tensors.
+pub(crate) struct OpCall<'a, T> {
+    pub(crate) op: OpId,
+    pub(crate) name: &'a str,
+    pub(crate) inputs: Vec<&'a T>,
+    /// The existing tensors that take the results.
+    pub(crate) out: Option<Vec<&'a T>>,
+    pub(crate) attrs: &'a Arc<Attrs>,
+    pub(crate) priority: i32,
+    /// The number of results that have names.
+    pub(crate) named: usize,
+    /// Whether the call may have to run on the host, on copies of its operands.
+    pub(crate) is_collective: bool,
+}
+
+/// Executes the steps of a lowered program. Errors carry no place: the step has its own.
+pub(crate) trait Executor {
+    type Tensor: Clone;
+    type Event: Clone;
+    type Stream: Clone;
+
+    /// Returns the stream of a key. It exists in this mode from then on.
+    fn stream(&mut self, key: &StreamKey, mode: StreamMode) -> Result<Self::Stream>;
+
+    /// Makes a call. Returns at least as many results as have names, if the op has as many.
+    fn call(
+        &mut self,
+        call: &OpCall<'_, Self::Tensor>,
+        stream: &Self::Stream,
+        origin: &Origin,
+    ) -> Result<Vec<Self::Tensor>>;
+
+    /// Returns the spec of a tensor, if it is known.
+    fn spec(&self, tensor: &Self::Tensor) -> Option<TensorSpec>;
+
+    /// Releases a tensor.
+    fn release(&mut self, tensor: &Self::Tensor, origin: &Origin) -> Result<()>;
+
+    /// Records an event behind everything that the stream was given.
+    fn record(&mut self, stream: &Self::Stream, origin: &Origin) -> Result<Self::Event>;
+
+    /// Orders a stream behind an event.
+    fn wait(&mut self, stream: &Self::Stream, event: &Self::Event, origin: &Origin) -> Result<()>;
+
+    /// Orders `to` behind everything that `from` was given.
+    fn stream_wait(
+        &mut self,
+        from: &Self::Stream,
+        to: &Self::Stream,
+        origin: &Origin,
+    ) -> Result<()>;
+
+    /// Uses tensors as reads do, without reading them.
+    fn touch(
+        &mut self,
+        tensors: &[&Self::Tensor],
+        stream: &Self::Stream,
+        origin: &Origin,
+    ) -> Result<()>;
+
+    /// Reads a tensor on the host.
+    fn read(&mut self, _: &Self::Tensor, _: &Origin) -> Result<()> {
+        refused_in_job("read")
+    }
+
+    /// Orders everything before behind everything after, on all ranks if `global`.
+    fn barrier(&mut self, _global: bool, _: &Origin) -> Result<()> {
+        refused_in_job("barrier")
+    }
+
+    /// Makes the host wait for a stream.
+    fn synchronize(&mut self, _: &Self::Stream, _: &Origin) -> Result<()> {
+        refused_in_job("synchronize")
+    }
+
+    /// Begins an exclusive hold of tensors.
+    fn begin_section(&mut self, _: &[&Self::Tensor], _: &Origin) -> Result<()> {
+        refused_in_job("critical_section")
+    }
+
+    /// Ends the innermost hold.
+    fn end_section(&mut self, _: &Origin) -> Result<()> {
+        refused_in_job("critical_section")
+    }
+
+    /// Launches a job, on a stream if the program names one.
+    fn launch(&mut self, _: JobRef, _: Option<&Self::Stream>, _: &Origin) -> Result<()> {
+        refused_in_job("job")
+    }
+}
+
+/// The loader refuses these statements in jobs.
+fn refused_in_job(what: &'static str) -> Result<()> {
+    Err(Error::Invalid { what, message: "it cannot stand in a job".to_owned() })
+}

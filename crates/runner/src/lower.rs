@@ -1,0 +1,243 @@
+//! Lowers a program of statements: each op is looked up, each statement gets its stream, critical
+//! sections become a begin and an end. What runs afterwards, with or without a device, executes the
+//! same steps.
+//!
+//! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked by
+//! the executor that comes first, the dry run.
+
+use std::sync::Arc;
+
+use millstream_ops::{OpRegistry, collective};
+use millstream_trace::{
+    Action, Block, Body, EventRef, JobRef, Program, Results, Span, Statement, StreamRef, ValueRef,
+};
+use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode};
+
+use crate::error::RunError;
+use crate::options::RunOptions;
+
+/// The index of a stream in [`Lowered::streams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamSlot(u32);
+
+impl StreamSlot {
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A lowered program.
+#[derive(Debug)]
+pub(crate) struct Lowered {
+    /// The streams of the program: those that it declares, in its order, then those over which
+    /// statements without a stream are spread.
+    pub(crate) streams: Vec<(StreamKey, StreamMode)>,
+    /// The statements of the program.
+    pub(crate) main: LoweredBlock,
+    /// The statements of each job.
+    pub(crate) jobs: Vec<LoweredBlock>,
+}
+
+/// Lowered statements that run in order.
+#[derive(Debug)]
+pub(crate) struct LoweredBlock {
+    pub(crate) steps: Vec<Step>,
+    /// The number of events that the steps name.
+    pub(crate) events: usize,
+}
+
+/// A lowered statement.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// The span of the statement.
+    pub(crate) span: Span,
+    pub(crate) action: StepAction,
+}
+
+/// The action of a step.
+#[derive(Debug)]
+pub(crate) enum StepAction {
+    Call(Box<LoweredCall>),
+    Effect(Effect),
+}
+
+/// An action without results.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    Release(Vec<ValueRef>),
+    Record { event: EventRef, stream: StreamSlot },
+    Wait { event: EventRef, stream: StreamSlot },
+    StreamWait { from: StreamSlot, to: StreamSlot },
+    Read(ValueRef),
+    Touch { tensors: Vec<ValueRef>, stream: StreamSlot },
+    Barrier { global: bool },
+    Synchronize(StreamSlot),
+    BeginSection(Vec<ValueRef>),
+    EndSection,
+    Launch { job: JobRef, stream: Option<StreamSlot> },
+}
+
+/// A call of an op.
+#[derive(Debug)]
+pub(crate) struct LoweredCall {
+    pub(crate) op: OpId,
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<ValueRef>,
+    /// The values of the results, unless existing tensors take them.
+    pub(crate) results: Vec<ValueRef>,
+    /// The existing tensors that take the results.
+    pub(crate) out: Option<Vec<ValueRef>>,
+    pub(crate) attrs: Arc<Attrs>,
+    pub(crate) priority: i32,
+    pub(crate) stream: StreamSlot,
+    /// Whether the call may have to run on the host, on copies of its operands: a collective
+    /// outside of critical sections.
+    pub(crate) is_collective: bool,
+}
+
+/// Lowers a program of statements.
+///
+/// # Errors
+/// Two streams of the program are one, an op is unknown, or the program is a list of instructions.
+pub(crate) fn lower(program: &Program, options: &RunOptions) -> Result<Lowered, RunError> {
+    let Body::Statements(block) = &program.body else {
+        let message = "the program is a list of instructions".to_owned();
+        return Err(RunError::whole(program, &Error::Internal { message }));
+    };
+    let keys = program.stream_keys(&options.device)?;
+    let mut streams: Vec<(StreamKey, StreamMode)> =
+        keys.into_iter().zip(&program.streams).map(|(key, s)| (key, s.mode)).collect();
+    let declared = streams.len();
+    let spread = if program.spread { options.compute_streams.max(1) } else { 1 };
+    for k in 0..spread {
+        let key = StreamKey::compute(options.device.clone(), k);
+        // A stream that the program declares as well has the declared mode.
+        let known = streams[..declared].iter().find(|(declared, _)| *declared == key);
+        let mode = known.map_or(StreamMode::InOrder, |(_, mode)| *mode);
+        streams.push((key, mode));
+    }
+    let lowering =
+        Lowering { program, ops: &options.ops, unnamed: declared as u32..declared as u32 + spread };
+    Ok(Lowered {
+        main: lowering.block(block)?,
+        jobs: program
+            .jobs
+            .iter()
+            .map(|job| lowering.block(&job.block))
+            .collect::<Result<_, _>>()?,
+        streams,
+    })
+}
+
+struct Lowering<'a> {
+    program: &'a Program,
+    ops: &'a OpRegistry,
+    /// The slots of the streams over which statements without a stream are spread, in turn.
+    unnamed: std::ops::Range<u32>,
+}
+
+/// The steps of a block while they are lowered.
+struct Steps {
+    steps: Vec<Step>,
+    /// How many statements without a stream there were.
+    turns: u32,
+    /// The number of open critical sections.
+    sections: usize,
+}
+
+impl Lowering<'_> {
+    fn block(&self, block: &Block) -> Result<LoweredBlock, RunError> {
+        let mut steps = Steps { steps: Vec::new(), turns: 0, sections: 0 };
+        self.statements(&block.statements, &mut steps)?;
+        Ok(LoweredBlock { steps: steps.steps, events: block.events.len() })
+    }
+
+    /// The stream of a statement that may name one.
+    fn stream(&self, named: Option<StreamRef>, steps: &mut Steps) -> StreamSlot {
+        match named {
+            Some(stream) => slot(stream),
+            None => {
+                let turn = steps.turns % self.unnamed.len() as u32;
+                steps.turns += 1;
+                StreamSlot(self.unnamed.start + turn)
+            }
+        }
+    }
+
+    fn statements(&self, statements: &[Statement], steps: &mut Steps) -> Result<(), RunError> {
+        for statement in statements {
+            let span = statement.span;
+            let effect = match &statement.action {
+                Action::Call(call) => {
+                    let call = self.call(call, steps)?;
+                    steps.steps.push(Step { span, action: StepAction::Call(Box::new(call)) });
+                    continue;
+                }
+                Action::Release(values) => Effect::Release(values.clone()),
+                Action::Record { event, stream } => {
+                    Effect::Record { event: *event, stream: slot(*stream) }
+                }
+                Action::Wait { event, stream } => {
+                    Effect::Wait { event: *event, stream: slot(*stream) }
+                }
+                Action::StreamWait { from, to } => {
+                    Effect::StreamWait { from: slot(*from), to: slot(*to) }
+                }
+                Action::Read(value) => Effect::Read(*value),
+                Action::Touch { tensors, stream } => {
+                    let stream = self.stream(*stream, steps);
+                    Effect::Touch { tensors: tensors.clone(), stream }
+                }
+                Action::Barrier => Effect::Barrier { global: false },
+                Action::GlobalSync => Effect::Barrier { global: true },
+                Action::Synchronize(stream) => Effect::Synchronize(slot(*stream)),
+                Action::CriticalSection { tensors, body } => {
+                    steps.push(span, Effect::BeginSection(tensors.clone()));
+                    steps.sections += 1;
+                    self.statements(body, steps)?;
+                    steps.sections -= 1;
+                    Effect::EndSection
+                }
+                Action::Job { job, stream } => {
+                    Effect::Launch { job: *job, stream: stream.map(slot) }
+                }
+            };
+            steps.push(span, effect);
+        }
+        Ok(())
+    }
+
+    fn call(
+        &self,
+        call: &millstream_trace::Call,
+        steps: &mut Steps,
+    ) -> Result<LoweredCall, RunError> {
+        let op = self.ops.id(&call.op);
+        let op = op.map_err(|e| RunError::at(self.program, call.op_span, &e))?;
+        let (results, out) = match &call.results {
+            Results::New(values) => (values.clone(), None),
+            Results::Into(targets) => (Vec::new(), Some(targets.clone())),
+        };
+        Ok(LoweredCall {
+            op,
+            name: call.op.clone(),
+            is_collective: collective::is(&call.op) && out.is_none() && steps.sections == 0,
+            inputs: call.inputs.clone(),
+            results,
+            out,
+            attrs: Arc::new(call.attrs.clone()),
+            priority: call.priority,
+            stream: self.stream(call.stream, steps),
+        })
+    }
+}
+
+impl Steps {
+    fn push(&mut self, span: Span, effect: Effect) {
+        self.steps.push(Step { span, action: StepAction::Effect(effect) });
+    }
+}
+
+const fn slot(stream: StreamRef) -> StreamSlot {
+    StreamSlot(stream.0)
+}
