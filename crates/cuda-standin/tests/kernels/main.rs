@@ -1,14 +1,14 @@
-//! Every kernel's own code, compiled for the host, against the host's kernel of the same op: the cases
-//! of `cargo xtask gpu-check`, with fewer dtypes.
+//! Compares every kernel's own code, compiled for the host, with the host's kernel of the same op,
+//! in the cases of `cargo xtask gpu-check` with fewer dtypes.
 
-mod planted;
+mod planted_defects;
 
 use millstream_cuda_standin::StandIn;
 
 #[path = "../../../../xtask/src/gpu_check/ops/mod.rs"]
 mod ops;
 
-/// What the comparison gives.
+/// The results of the comparison.
 #[derive(Default)]
 pub(crate) struct Section {
     pub(crate) passed: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Section {
 }
 
 #[test]
-fn the_hosts_results() {
+fn compiled_kernels_agree_with_the_host() {
     if !millstream_cuda_standin::compiles() {
         return println!("skipped: no C++ compiler");
     }

@@ -1,4 +1,7 @@
-//! Machines on the stand-in's device, whose backend or whose driver fails as planned.
+//! The fixture of the faults: a machine on the stand-in's device, with a planned fault in the
+//! backend or the driver.
+//!
+//! The modules `case`, `check` and `oracle` of `tests/faults` use its names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,32 +15,32 @@ use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::{Failure, Turn};
 
 use super::case::{Case, Held};
-use crate::{no_violations, nothing_is_left, stand_in};
+use crate::{no_violations, nothing_is_open, stand_in};
 
-/// The device beside the host.
+/// The accelerator of the programs.
 pub(crate) const DEVICE: DeviceId = DeviceId::cuda(0);
 
-/// What fails.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     None,
-    /// The backend, at one call.
+    /// The backend fails at one call.
     Once(Fault),
-    /// The backend, from one call on.
+    /// The backend fails at one call and all later ones.
     From(Fault),
-    /// The driver, at one call of this function, with this answer.
+    /// The driver fails at one call of this function, with this code.
     Call(&'static str, u32),
     /// As [`Kind::Call`], and the device is lost.
     Lost(&'static str),
 }
 
 impl Kind {
-    /// The kind of a run that counts positions and meets nothing wrong.
+    /// Returns the kind of a run without faults, which counts positions.
     pub(crate) fn quiet(self) -> Kind {
         Kind::None
     }
 
-    /// The driver's function that fails.
+    /// Returns the driver's function that fails.
     pub(crate) fn call(self) -> Option<&'static str> {
         match self {
             Kind::Call(call, _) | Kind::Lost(call) => Some(call),
@@ -45,23 +48,23 @@ impl Kind {
         }
     }
 
-    /// Whether the device is lost by it.
+    /// Returns whether the fault loses the device.
     pub(crate) fn loses_device(self) -> bool {
         matches!(self, Kind::Lost(_))
     }
 
-    /// Whether a call may be refused in the device's name: it may not open.
+    /// Returns whether a call may fail with an error of the device, which may not open.
     pub(crate) fn refuses(self) -> bool {
         self.call().is_some()
     }
 
-    /// Whether nothing is lost by it, and somebody is told all the same.
+    /// Returns whether the fault is reported although no result is lost.
     pub(crate) fn is_told_late(self) -> bool {
         matches!(self, Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate))
     }
 }
 
-/// A machine, and what is known of its device from outside.
+/// A machine with a planned fault.
 pub(crate) struct Rig {
     machine: Option<Machine>,
     plan: FaultPlan,
@@ -71,7 +74,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// A machine for `case`, on which `kind` strikes at position `at`.
+    /// Creates a machine for `case`, with the fault `kind` at position `at`.
     pub(crate) fn new(
         case: &Case,
         driver: (DriverKind, u64),
@@ -92,7 +95,7 @@ impl Rig {
         }
         let devices = Registry::new();
         devices.register(Arc::new(CpuBackend::new()));
-        // What cannot be destroyed on a device that is lost has a test of its own.
+        // `failures` tests the reports of resources that cannot be destroyed on a lost device.
         let quiet = CudaConfig { report_drop_error: Arc::new(|_| ()), ..CudaConfig::default() };
         let cuda = CudaBackend::new(quiet);
         devices.register(Arc::new(cuda.pinned()));
@@ -123,7 +126,7 @@ impl Rig {
         held
     }
 
-    /// How many positions there were so far.
+    /// Returns the number of positions so far.
     pub(crate) fn positions(&self, kind: Kind) -> u64 {
         match kind {
             Kind::None => 0,
@@ -139,17 +142,17 @@ impl Rig {
         }
     }
 
-    /// Nothing more fails; what has failed stays so.
+    /// Cancels the fault. A lost device stays lost.
     pub(crate) fn disarm(&self) {
         self.plan.disarm();
-        self.turn.heal();
+        self.turn.cancel_failures();
     }
 
     pub(crate) fn machine(&self) -> &Machine {
         self.machine.as_ref().unwrap()
     }
 
-    /// Ends a machine whose tensors are gone. Everything has come back.
+    /// Ends a machine whose tensors were dropped, and checks that nothing is open.
     pub(crate) fn end(mut self, what: &str) {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
@@ -157,13 +160,13 @@ impl Rig {
         assert_eq!(report, Report::default(), "{what}");
         drop(machine);
         no_violations();
-        // On a device that is lost nothing can be given back.
+        // On a lost device, nothing can be destroyed.
         if !self.kind.loses_device() || !self.has_struck() {
-            nothing_is_left();
+            nothing_is_open();
         }
     }
 
-    /// Lets go of a machine that left something behind, and waits until that has come to its end.
+    /// Drops a machine that has leaked resources, and waits until they are destroyed.
     pub(crate) fn left_behind(mut self) {
         drop(self.machine.take());
         let start = std::time::Instant::now();
@@ -171,11 +174,11 @@ impl Rig {
             .iter()
             .any(|w| self.turn.open(w) > 0)
         {
-            assert!(start.elapsed() < LONG, "what was left behind never ends");
+            assert!(start.elapsed() < LONG, "the leaked resources are never destroyed");
             std::thread::yield_now();
         }
     }
 }
 
-/// Longer than anything here takes.
+/// Longer than any of the tests takes.
 pub(crate) const LONG: std::time::Duration = std::time::Duration::from_secs(60);

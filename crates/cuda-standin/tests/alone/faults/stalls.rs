@@ -1,5 +1,5 @@
-//! Each stream in turn stalls: what does not wait for it goes on, waits with a limit end, and nothing is
-//! lost when it comes back.
+//! Stalls of each stream in turn: independent work continues, waits with a timeout end, and no
+//! result is lost when the stream continues.
 
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -27,8 +27,8 @@ fn each(check: impl Fn(&Case, u64, &str)) {
     }
 }
 
-/// Waits until the stream that stalls has been opened, which is when something is put on it. A program
-/// may end without it: which number a stream gets depends on who comes first.
+/// Waits until the stalled stream has been opened, by its first command. A program may end without
+/// it, because the numbers of streams depend on the order of their first commands.
 fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>) -> bool {
     while turn.count(OPENED) <= stream {
         if running.is_finished() {
@@ -40,10 +40,10 @@ fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>)
 }
 
 #[test]
-fn a_stream_stalls_and_comes_back() {
+fn a_stream_stalls_and_continues() {
     each(|case, stream, what| {
         let rig = Rig::new(case, DRIVER, Kind::None, "cuda", 1);
-        let hold = rig.turn.stall(&format!("s{stream}"));
+        let hold = rig.turn.hold_stream(&format!("s{stream}"));
         let expected = reference(case, &vec![true; case.steps.len()]);
         let held = std::thread::scope(|scope| {
             let (machine, outputs) = (rig.machine(), &case.outputs);
@@ -74,10 +74,10 @@ fn a_stream_stalls_and_comes_back() {
 }
 
 #[test]
-fn a_stream_stalls_and_is_left_behind() {
+fn a_stream_stalls_and_is_leaked() {
     each(|case, stream, what| {
         let rig = Rig::new(case, DRIVER, Kind::None, "cuda", 1);
-        let hold = rig.turn.stall(&format!("s{stream}"));
+        let hold = rig.turn.hold_stream(&format!("s{stream}"));
         std::thread::scope(|scope| {
             let machine: Machine = rig.machine().clone();
             let running = scope.spawn(move || {
