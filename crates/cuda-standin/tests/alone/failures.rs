@@ -1,9 +1,12 @@
 //! The driver fails: at every call of a small program, in the middle, for good.
 
+use std::any::Any;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use millstream::ep::cuda::CudaConfig;
+use millstream::ep::cuda::{Completion, CudaBackend, CudaConfig};
+use millstream::ep::{Backend, Work, WorkResult};
 use millstream::{DeviceId, DriverKind, Error, Machine, Result, Tensor};
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::Failure;
@@ -193,4 +196,67 @@ fn the_end_of_the_process_is_not_reported() {
     turn.fail(Failure::lost("cuMemFree_v2", 0, code::DEINITIALIZED));
     drop(m);
     assert_eq!(*heard.lock().unwrap(), Vec::<String>::new());
+}
+
+/// Work of the host's that runs until it is told to end.
+struct Slow {
+    started: Sender<()>,
+    may_end: Receiver<()>,
+}
+
+/// Hands over its content when it is detached.
+struct OnHost(Option<Slow>);
+
+impl Work for OnHost {
+    fn run(&mut self, _: &dyn Any) -> WorkResult {
+        let Some(Slow { started, may_end }) = &self.0 else { return Ok(()) };
+        started.send(())?;
+        Ok(may_end.recv()?)
+    }
+
+    fn runs_on_host(&self) -> bool {
+        true
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(OnHost(self.0.take()))
+    }
+}
+
+/// The layers above free memory when they know of a loss. So a stream does not report it while the host
+/// still runs a function of the stream's, and has no other called afterwards.
+#[test]
+fn a_loss_is_reported_after_the_functions_of_the_host() {
+    for completion in [Completion::Asked, Completion::Called] {
+        let turn = stand_in().turn();
+        let backend = CudaBackend::new(CudaConfig { completion, ..listening().0 });
+        let device = backend.open(0).unwrap();
+        let (notify, notified) = channel();
+        let notify = Arc::new(move || notify.send(()).unwrap());
+        let mut stream = device.create_stream(notify).unwrap();
+        let ((started, has_started), (end, may_end)) = (channel(), channel());
+        stream.submit(&mut OnHost(Some(Slow { started, may_end }))).unwrap();
+        let ((started, is_called), (_end, may_end)) = (channel(), channel());
+        stream.submit(&mut OnHost(Some(Slow { started, may_end }))).unwrap();
+        has_started.recv().unwrap();
+        turn.lose(0, code::LAUNCH_FAILED, true);
+        let mut poll = || stream.poll(&mut |ticket, _| panic!("{ticket} has completed"));
+        for _ in 0..3 {
+            assert_eq!(poll(), Ok(()), "a function of the host's runs");
+            if completion == Completion::Called {
+                notified.recv().unwrap();
+            }
+        }
+        end.send(()).unwrap();
+        let start = Instant::now();
+        let lost = loop {
+            match poll() {
+                Err(error) => break error,
+                Ok(()) => assert!(start.elapsed() < LONG),
+            }
+            std::thread::yield_now();
+        };
+        assert!(lost.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{lost}");
+        assert!(is_called.recv().is_err(), "the other function was dropped");
+    }
 }

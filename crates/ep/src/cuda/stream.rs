@@ -37,6 +37,8 @@ pub(super) struct CudaStream {
     abroad: Abroad,
     /// Whether nobody calls when the newest marker has completed.
     unannounced: bool,
+    /// Why nothing runs on the stream any more.
+    lost: Option<Error>,
 }
 
 impl CudaStream {
@@ -54,6 +56,7 @@ impl CudaStream {
             commands: VecDeque::new(),
             abroad: Abroad::default(),
             unannounced: false,
+            lost: None,
         })
     }
 
@@ -126,6 +129,19 @@ impl CudaStream {
         Ok(())
     }
 
+    /// Reports what has completed. Returns why the stream is lost, if it is.
+    fn look_for_loss(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Option<Error> {
+        if let Err(error) = self.look(done) {
+            // Those of other devices that wait for this one look here.
+            let _ = self.native.opened().lost.set(error.clone());
+            return Some(error);
+        }
+        let stuck = self.abroad.stuck(self.native.device())?;
+        // To free something the driver would wait for this stream.
+        self.native.raw().context().give_up();
+        Some(stuck)
+    }
+
     /// Reports all commands up to `ticket`.
     fn report(&mut self, ticket: Ticket, done: &mut dyn FnMut(Ticket, WorkResult)) {
         let mut next = self.last - self.commands.len() as Ticket + 1;
@@ -191,14 +207,19 @@ impl Stream for CudaStream {
         if self.commands.is_empty() {
             return Ok(());
         }
-        self.look(done).inspect_err(|error| {
-            // Those of other devices that wait for this one look here.
-            let _ = self.native.opened().lost.set(error.clone());
-        })?;
-        let Some(stuck) = self.abroad.stuck(self.native.device()) else { return Ok(()) };
-        // To free something the driver would wait for this stream.
-        self.native.raw().context().give_up();
-        Err(stuck)
+        if self.lost.is_none() {
+            self.lost = self.look_for_loss(done);
+        }
+        let Some(error) = &self.lost else { return Ok(()) };
+        if self.native.raw().withdraw() {
+            return Err(error.clone());
+        }
+        // The layers above free what the host's function still uses once they know of the loss. The
+        // driver calls nobody when the function ends.
+        if self.completion == Completion::Called {
+            (self.notify)();
+        }
+        Ok(())
     }
 }
 

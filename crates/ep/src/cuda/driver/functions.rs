@@ -3,6 +3,10 @@
 //! The driver is given a number and not the function, which stays in a table of this process: should
 //! the device be lost, the driver never calls, and the function can still be dropped, with all that it
 //! holds. A call with a number that is no longer in the table does nothing.
+//!
+//! A function that the driver is calling when the device is lost runs to its end all the same. The
+//! table names the streams of such functions, so that a stream reports its loss after them:
+//! see [`Functions::withdraw`].
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -18,6 +22,8 @@ struct Table {
     last: usize,
     /// Functions that were not called, by number, with that of their stream.
     waiting: HashMap<usize, (usize, Function)>,
+    /// The streams of the functions that are being called.
+    running: Vec<usize>,
 }
 
 fn table() -> MutexGuard<'static, Table> {
@@ -53,21 +59,34 @@ impl Functions {
         drop(function);
     }
 
-    /// Drops all functions that the driver will not call any more.
-    pub(super) fn clear(&self) {
+    /// Drops all functions that the driver has not called, which do nothing from now on. Returns
+    /// whether none is being called.
+    pub(super) fn withdraw(&self) -> bool {
         let own = |_: &usize, (stream, _): &mut (usize, Function)| *stream == self.stream;
-        let functions: Vec<_> = table().waiting.extract_if(own).collect();
+        let mut table = table();
+        let functions: Vec<_> = table.waiting.extract_if(own).collect();
+        let is_idle = !table.running.contains(&self.stream);
+        // The lock is let go of before the functions are.
+        drop(table);
         drop(functions);
+        is_idle
     }
 }
 
 /// Calls the function of a number, once.
 pub(super) extern "C" fn call(number: *mut c_void) {
-    let waiting = table().waiting.remove(&number.addr());
-    if let Some((_, function)) = waiting {
-        // A panic must not get into the driver. Functions report their own.
-        let _ = catch_unwind(AssertUnwindSafe(function));
-    }
+    let taken = {
+        let mut table = table();
+        let taken = table.waiting.remove(&number.addr());
+        table.running.extend(taken.iter().map(|(stream, _)| stream));
+        taken
+    };
+    let Some((stream, function)) = taken else { return };
+    // A panic must not get into the driver. Functions report their own.
+    let _ = catch_unwind(AssertUnwindSafe(function));
+    let mut table = table();
+    let at = table.running.iter().position(|running| *running == stream);
+    at.map(|at| table.running.swap_remove(at));
 }
 
 #[cfg(test)]
@@ -89,12 +108,26 @@ mod tests {
         call(called);
         call(called);
         one.take_back(refused);
-        one.clear();
+        assert!(one.withdraw());
         assert_eq!(Arc::strong_count(&calls), 2, "the other stream's is left");
         for number in [refused, lost, kept] {
             call(number);
         }
         assert_eq!(*calls.lock().unwrap(), ["called", "kept"]);
         assert_eq!(Arc::strong_count(&calls), 1);
+    }
+
+    #[test]
+    fn a_function_that_runs_is_known() {
+        let functions = Arc::new(Functions::new());
+        let seen = Arc::new(Mutex::new(None));
+        let (within, to) = (functions.clone(), seen.clone());
+        let number =
+            functions.keep(Box::new(move || *to.lock().unwrap() = Some(within.withdraw())));
+        call(number);
+        assert_eq!(*seen.lock().unwrap(), Some(false), "it runs");
+        assert!(functions.withdraw());
+        call(functions.keep(Box::new(|| std::panic::resume_unwind(Box::new(())))));
+        assert!(functions.withdraw(), "a panic ends it as well");
     }
 }

@@ -128,6 +128,12 @@ impl RawStream {
         let code = unsafe { sys::cuLaunchHostFunc(self.raw, Some(functions::call), number) };
         check("cuLaunchHostFunc", code).inspect_err(|_| self.functions.take_back(number))
     }
+
+    /// Drops the functions of [`RawStream::host`] that the driver has not called, which do nothing from
+    /// now on. Returns whether none is being called.
+    pub(in crate::cuda) fn withdraw(&self) -> bool {
+        self.functions.withdraw()
+    }
 }
 
 impl Drop for RawStream {
@@ -141,7 +147,7 @@ impl Drop for RawStream {
         self.context.destroy(destroy);
         if !is_destroyed {
             // The device is lost.
-            self.functions.clear();
+            self.functions.withdraw();
         }
     }
 }
