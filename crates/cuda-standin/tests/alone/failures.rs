@@ -1,9 +1,12 @@
 //! Tests of the driver's failures: once or for good, at every call of a small program.
 
+use std::any::Any;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use millstream::ep::cuda::CudaConfig;
+use millstream::ep::cuda::{CompletionMode, CudaBackend, CudaConfig};
+use millstream::ep::{Backend, Work, WorkResult};
 use millstream::{DeviceId, DriverKind, Error, Machine, Result, Tensor};
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::Failure;
@@ -193,4 +196,67 @@ fn the_end_of_the_process_is_not_reported() {
     turn.fail(Failure::lost("cuMemFree_v2", 0, code::DEINITIALIZED));
     drop(m);
     assert_eq!(*errors.lock().unwrap(), Vec::<String>::new());
+}
+
+/// The channels of work that runs until it receives a message.
+struct Blocking {
+    started: Sender<()>,
+    release: Receiver<()>,
+}
+
+/// Work of the host that blocks. Detaching it moves its content.
+struct BlockingHostWork(Option<Blocking>);
+
+impl Work for BlockingHostWork {
+    fn run(&mut self, _: &dyn Any) -> WorkResult {
+        let Some(Blocking { started, release }) = &self.0 else { return Ok(()) };
+        started.send(())?;
+        Ok(release.recv()?)
+    }
+
+    fn runs_on_host(&self) -> bool {
+        true
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(BlockingHostWork(self.0.take()))
+    }
+}
+
+/// The layers above free memory when a loss is reported. A stream therefore reports its loss only
+/// when no host function of the stream is running, and no other one is called afterwards.
+#[test]
+fn a_loss_is_reported_after_the_running_host_function() {
+    for completion in [CompletionMode::Polled, CompletionMode::Callback] {
+        let turn = stand_in().turn();
+        let backend = CudaBackend::new(CudaConfig { completion, ..recording().0 });
+        let device = backend.open(0).unwrap();
+        let (notify, notified) = channel();
+        let notify = Arc::new(move || notify.send(()).unwrap());
+        let mut stream = device.create_stream(notify).unwrap();
+        let ((started, has_started), (end, release)) = (channel(), channel());
+        stream.submit(&mut BlockingHostWork(Some(Blocking { started, release }))).unwrap();
+        let ((started, is_called), (_end, release)) = (channel(), channel());
+        stream.submit(&mut BlockingHostWork(Some(Blocking { started, release }))).unwrap();
+        has_started.recv().unwrap();
+        turn.lose(0, code::LAUNCH_FAILED, true);
+        let mut poll = || stream.poll(&mut |ticket, _| panic!("{ticket} has completed"));
+        for _ in 0..3 {
+            assert_eq!(poll(), Ok(()), "a host function is running");
+            if completion == CompletionMode::Callback {
+                notified.recv().unwrap();
+            }
+        }
+        end.send(()).unwrap();
+        let start = Instant::now();
+        let lost = loop {
+            match poll() {
+                Err(error) => break error,
+                Ok(()) => assert!(start.elapsed() < TIMEOUT),
+            }
+            std::thread::yield_now();
+        };
+        assert!(lost.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{lost}");
+        assert!(is_called.recv().is_err(), "the other function was dropped");
+    }
 }
