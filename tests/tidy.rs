@@ -51,7 +51,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
     ("tests/allocations.rs", "an allocator that counts"),
     ("tests/machine/memory_checks.rs", "goes without waits, to see that checked memory shows it"),
-    ("tests/faults/rig.rs", "a kernel that copies half of its operand"),
+    ("tests/faults/fixture.rs", "a kernel that copies half of its operand"),
     ("tests/machine/on_complete.rs", "a kernel that writes its result"),
     ("tests/machine/pool_order.rs", "kernels that read their operands"),
     ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),

@@ -1,15 +1,15 @@
 //! Every fault at every position of small programs: nothing hangs, nothing wrong passes as right,
 //! nothing leaks, and the machine then runs a healthy program.
 
-mod rig;
+mod fixture;
 mod stuck;
 
 use millstream::DriverKind;
 use millstream::ep::faults::Fault;
 
+use fixture::{Kind, Machines};
 use millstream_testing::faults::case;
 use millstream_testing::faults::check::{positions, try_one};
-use rig::{Kind, Machines};
 
 const DRIVERS: [(DriverKind, u64); 4] = [
     (DriverKind::Threaded, 0),
@@ -21,7 +21,7 @@ const DRIVERS: [(DriverKind, u64); 4] = [
 /// Every position of every case, under every driver, on either device. Returns how many there were.
 fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
-    for case in case::all(&rig::DEVICE, true) {
+    for case in case::all(&fixture::DEVICE, true) {
         for driver in DRIVERS {
             // What is cancelled is no device's.
             let devices = if kind == Kind::Cancel { &["sim"][..] } else { &["sim", "cpu"] };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use millstream::ep::faults::Fault;
 use millstream::*;
 
-use crate::rig::{DEVICE, Kind, LONG, Machines};
+use crate::fixture::{DEVICE, Kind, LONG, Machines};
 use millstream_testing::faults::Fixture;
 use millstream_testing::faults::case::{self, Case, Held};
 use millstream_testing::faults::check::{check_outputs, healthy, positions, reference};
@@ -24,8 +24,8 @@ fn a_stream_never_completes_simulated() {
             let driver = (DriverKind::Simulated, seed);
             for at in 1..=positions::<Machines>(&case, driver, KIND, "sim") {
                 let what = format!("{}, {driver:?}, at {at}", case.name);
-                let rig = Machines::new(&case, driver, KIND, "sim", at);
-                let held = rig.submit(&case);
+                let fixture = Machines::new(&case, driver, KIND, "sim", at);
+                let held = fixture.submit(&case);
                 for (&output, expected) in case.outputs.iter().zip(&expected) {
                     match case.read(&held, output) {
                         Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
@@ -44,7 +44,7 @@ fn a_stream_never_completes_simulated() {
                         }
                     }
                 }
-                let report = rig.machine().clone().shutdown(Duration::ZERO);
+                let report = fixture.machine().clone().shutdown(Duration::ZERO);
                 assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
                 drop(held);
             }
@@ -63,27 +63,27 @@ fn a_stream_never_completes_threaded() {
         for device in ["sim", "cpu"] {
             for at in 1..=positions::<Machines>(&case, driver, KIND, device) {
                 let what = format!("{}, {device}, at {at}", case.name);
-                let rig = Machines::new(&case, driver, KIND, device, at);
+                let fixture = Machines::new(&case, driver, KIND, device, at);
                 std::thread::scope(|scope| {
                     let waiting = scope.spawn(|| {
-                        let held = rig.submit(&case);
+                        let held = fixture.submit(&case);
                         // A limit that is over at once; what it says depends on the moment.
-                        let _ = rig.machine().synchronize_for(Duration::from_millis(1));
+                        let _ = fixture.machine().synchronize_for(Duration::from_millis(1));
                         let read = |&o: &usize| case.read(&held, o);
                         let read: Vec<_> = case.outputs.iter().map(read).collect();
-                        (read, rig.machine().synchronize(), held)
+                        (read, fixture.machine().synchronize(), held)
                     });
                     // Until the fault is there, nothing hangs. A run may have fewer commands than
                     // the one that was counted: a wait is left out if its point has passed.
-                    while rig.plan.triggered() == 0 && !waiting.is_finished() {
+                    while fixture.plan.triggered() == 0 && !waiting.is_finished() {
                         std::thread::yield_now();
                     }
-                    if rig.plan.triggered() == 0 {
+                    if fixture.plan.triggered() == 0 {
                         // Nor is it to strike what the tensors' release still does.
-                        rig.plan.disarm();
+                        fixture.plan.disarm();
                         return;
                     }
-                    let report = rig.machine().clone().shutdown(Duration::from_millis(10));
+                    let report = fixture.machine().clone().shutdown(Duration::from_millis(10));
                     assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
                     let (read, without_limit, _held) = waiting.join().unwrap();
                     let closed = without_limit.unwrap_err();
@@ -98,7 +98,7 @@ fn a_stream_never_completes_threaded() {
                         }
                     }
                 });
-                rig.plan.release_stuck();
+                fixture.plan.release_stuck();
             }
         }
     }
@@ -112,25 +112,30 @@ fn a_submitting_thread_dies() {
             for at in 0..case.steps.len() {
                 let what = format!("{}, {driver:?}, a thread dies before step {at}", case.name);
                 let plenty = Case { memory: None, ..case.clone() };
-                let rig = Machines::new(&plenty, (driver, 0), Kind::None, "sim", 0);
+                let fixture = Machines::new(&plenty, (driver, 0), Kind::None, "sim", 0);
                 let mut held = Held::default();
                 std::thread::scope(|scope| {
                     let dying = scope.spawn(|| {
                         let dies = AssertUnwindSafe(|| {
                             let mut held = Held::default();
-                            plenty.submit(rig.machine(), &mut held, |_| true, |k| assert!(k < at));
+                            plenty.submit(
+                                fixture.machine(),
+                                &mut held,
+                                |_| true,
+                                |k| assert!(k < at),
+                            );
                         });
                         // Its tensors go while it unwinds.
                         catch_unwind(dies).is_err()
                     });
-                    plenty.submit(rig.machine(), &mut held, |_| true, |_| ());
+                    plenty.submit(fixture.machine(), &mut held, |_| true, |_| ());
                     assert!(dying.join().unwrap(), "{what}");
                 });
-                check_outputs(&plenty, &rig, &held, Kind::None, &what);
+                check_outputs(&plenty, &fixture, &held, Kind::None, &what);
                 drop(held);
-                healthy(rig.machine(), Some(&DEVICE), &what);
-                rig.machine().synchronize_for(LONG).unwrap();
-                rig.end(&what);
+                healthy(fixture.machine(), Some(&DEVICE), &what);
+                fixture.machine().synchronize_for(LONG).unwrap();
+                fixture.end(&what);
             }
         }
     }

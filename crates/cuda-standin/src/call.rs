@@ -1,7 +1,7 @@
-//! How a call of one of Millstream's host kernels is written into a kernel's arguments, so that a
-//! launch carries all that the kernel needs.
+//! The encoding of a call of a host kernel as the arguments of a CUDA kernel, so that a launch
+//! carries everything that the host kernel needs.
 //!
-//! The kernel has two arguments: how many bytes there are, and the bytes.
+//! The CUDA kernel has two arguments: the number of bytes, and the bytes.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -9,7 +9,7 @@ use millstream_kernels::KernelCtx;
 use millstream_types::layout::numel;
 use millstream_types::{AttrValue, Attrs, DType};
 
-/// An operand by its address.
+/// An operand, by its address.
 pub(crate) struct Operand {
     pub(crate) address: u64,
     pub(crate) dtype: DType,
@@ -17,7 +17,7 @@ pub(crate) struct Operand {
     pub(crate) strides: Vec<usize>,
 }
 
-/// A call as it was read back.
+/// A decoded call.
 pub(crate) struct Call {
     pub(crate) operands: Vec<Operand>,
     pub(crate) attrs: Attrs,
@@ -25,7 +25,7 @@ pub(crate) struct Call {
 }
 
 impl Operand {
-    /// The bytes from the first element to the end of the last.
+    /// Returns the bytes from the first element to the end of the last.
     pub(crate) fn span(&self) -> u64 {
         if numel(&self.shape) == 0 {
             return 0;
@@ -35,11 +35,11 @@ impl Operand {
     }
 }
 
-/// Writes a call down.
+/// Encodes a call.
 ///
 /// # Errors
-/// Schema and kernel disagree.
-pub fn write(ctx: &KernelCtx<'_>) -> Result<Vec<u8>> {
+/// The call has fewer operands than its schema says.
+pub fn encode(ctx: &KernelCtx<'_>) -> Result<Vec<u8>> {
     let mut to = Vec::new();
     number(&mut to, ctx.operands() as u64);
     for k in 0..ctx.operands() {
@@ -88,11 +88,11 @@ fn attr(to: &mut Vec<u8>, value: &AttrValue) {
     }
 }
 
-/// Reads a call back.
+/// Decodes a call.
 ///
 /// # Errors
-/// These are not the bytes of one.
-pub(crate) fn read(bytes: &[u8]) -> Result<Call> {
+/// The bytes are not an encoded call.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Call> {
     let mut from = Reader(bytes);
     let mut operands = Vec::new();
     for _ in 0..from.number()? {
@@ -143,7 +143,7 @@ impl Reader<'_> {
             4 => AttrValue::Ints(self.numbers()?.into_iter().map(|v| v as i64).collect()),
             5 => AttrValue::Floats(self.numbers()?.into_iter().map(f64::from_bits).collect()),
             6 => AttrValue::DType(self.text()?.parse()?),
-            other => bail!("{other} is no kind of argument"),
+            other => bail!("{other} is not a tag of an argument"),
         })
     }
 }

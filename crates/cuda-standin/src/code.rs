@@ -1,19 +1,19 @@
-//! The driver's errors, by the numbers and names of `cuda.h`.
+//! The driver's errors, with the numbers and names of `cuda.h`.
 
 macro_rules! codes {
-    ($($name:ident = $number:literal, $words:literal;)*) => {
+    ($($name:ident = $number:literal, $meaning:literal;)*) => {
         $(
-            #[doc = $words]
+            #[doc = $meaning]
             pub const $name: u32 = $number;
         )*
 
-        /// The name in `cuda.h`, with the zero that ends it, and what it means.
-        pub(crate) fn words(code: u32) -> Option<(&'static str, &'static str)> {
+        /// Returns the name in `cuda.h` and the description, each with a final zero.
+        pub(crate) fn name_and_meaning(code: u32) -> Option<(&'static str, &'static str)> {
             match code {
                 0 => Some(("CUDA_SUCCESS\0", "no error\0")),
                 $($number => Some((
                     concat!("CUDA_ERROR_", stringify!($name), "\0"),
-                    concat!($words, "\0"),
+                    concat!($meaning, "\0"),
                 )),)*
                 _ => None,
             }
@@ -46,5 +46,5 @@ codes! {
     UNKNOWN = 999, "unknown error";
 }
 
-/// What a call answers that did what it was asked.
+/// The code of a successful call.
 pub const SUCCESS: u32 = 0;

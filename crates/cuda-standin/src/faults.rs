@@ -1,63 +1,62 @@
-//! Calls that are to fail.
+//! Planned failures of calls, and lost devices.
 
 use std::collections::BTreeMap;
 
-/// A failure that is planned.
+/// A planned failure.
 pub(crate) struct Fault {
     /// The driver's function.
     pub(crate) call: String,
-    /// How many calls of it still go well before.
+    /// The number of calls that still succeed before.
     pub(crate) after: u64,
-    /// What it answers then.
+    /// The error code.
     pub(crate) code: u32,
-    /// How often; `u64::MAX` for ever.
+    /// The number of failing calls; `u64::MAX` for all later ones.
     pub(crate) times: u64,
-    /// Whether every later call of any function answers the same: the device is lost.
-    pub(crate) keeps: bool,
+    /// Whether every later call of any function fails with the same code: the device is lost.
+    pub(crate) loses_device: bool,
 }
 
-/// The failures that are planned, and the one that is kept.
+/// The planned failures, and the lost devices.
 #[derive(Default)]
 pub(crate) struct Faults {
     pub(crate) planned: Vec<Fault>,
-    /// What every call answers from now on.
+    /// The code with which every call fails, if all devices are lost.
     pub(crate) lost: Option<u32>,
-    /// What every call answers from now on that a thread with the context of one of these devices
-    /// makes.
+    /// By device: the code with which every call fails from a thread with the device's context.
     pub(crate) lost_devices: BTreeMap<u32, u32>,
 }
 
 impl Faults {
-    /// Whether nothing runs on a device any more.
+    /// Returns whether a device is lost.
     pub(crate) fn has_lost(&self, device: u32) -> bool {
         self.lost.is_some() || self.lost_devices.contains_key(&device)
     }
 
-    /// Whether some device is lost.
+    /// Returns whether any device is lost.
     pub(crate) fn has_lost_any(&self) -> bool {
         self.lost.is_some() || !self.lost_devices.is_empty()
     }
 
-    /// What a call of `name` is to answer in place of doing what it is asked.
-    pub(crate) fn strike(&mut self, name: &str) -> Option<u32> {
+    /// Counts a call of `name`, and returns the code with which it must fail.
+    pub(crate) fn next_failure(&mut self, name: &str) -> Option<u32> {
         if self.lost.is_some() {
             return self.lost;
         }
-        let mut struck = None;
+        let mut failure = None;
         self.planned.retain_mut(|fault| {
-            if fault.call != name || struck.is_some() {
+            if fault.call != name || failure.is_some() {
                 return true;
             }
             if fault.after > 0 {
                 fault.after -= 1;
                 return true;
             }
-            struck = Some((fault.code, fault.keeps));
+            failure = Some((fault.code, fault.loses_device));
             fault.times = fault.times.saturating_sub(u64::from(fault.times != u64::MAX));
             fault.times > 0
         });
-        let (code, keeps) = struck?;
-        if keeps {
+        let (code, loses_device) = failure?;
+        if loses_device {
             self.lost = Some(code);
         }
         Some(code)

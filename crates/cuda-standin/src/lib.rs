@@ -1,42 +1,42 @@
-//! A stand-in for the CUDA driver, so that the CUDA backend is tested where there is no GPU.
+//! A stand-in for the CUDA driver, for tests of the CUDA backend on computers without a GPU.
 //!
-//! **This is no GPU and no emulation of one.** It is a library of the driver's name with those of the
-//! driver's functions that Millstream calls. What they are to do they do on the host: a stream is a
-//! thread, device memory is host memory under addresses that no host has, and a kernel's source is
-//! compiled for the host, by a C++ compiler if one is there (`MILLSTREAM_CXX` names it). Ops that have
-//! no kernel for the device are run by the host's, found by name; so are all without a C++ compiler.
-//! The device calls itself [`DEVICE_NAME`]. Nothing is ever measured on it.
+//! **This is neither a GPU nor an emulation of one.** It is a library under the driver's name with
+//! the functions that Millstream calls. They work on the host: a stream is a thread, device memory
+//! is host memory under addresses that no host has, and a C++ compiler (`MILLSTREAM_CXX`) compiles
+//! the source of kernels for the host. An op without a kernel for the device runs the host's kernel
+//! of the same name. Without a C++ compiler, all ops do. The device's name is [`DEVICE_NAME`].
+//! Nothing is ever measured on it.
 //!
-//! # What it is strict about
-//! What a real driver leaves undefined is refused and written down as a *violation*, which a test
-//! looks at when it ends: a wait for a record that was never made, memory that is freed while a
-//! stream still uses it, copies and kernels that reach past an allocation, a call from a thread
-//! without a context, a handle that is not one, a copy of memory that would block the caller.
+//! # Violations
+//! The stand-in refuses calls whose behaviour a real driver leaves undefined, and records a
+//! *violation*, which the test checks at its end: a wait for an event without a record, freed
+//! memory that a stream still uses, a copy or a kernel outside its allocation, a call from a thread
+//! without a context, an invalid handle, a copy that would block the caller.
 //!
-//! # What tests can do
-//! [`StandIn`] reads the list of calls and the violations, holds and steps streams, and makes a
-//! call fail: see [`control`]. A call can fail with any of the driver's errors at any time; an
-//! error that a real driver keeps (a lost device) is kept.
+//! # Control by tests
+//! [`StandIn`] returns the list of calls and the violations, holds and steps streams, and makes
+//! calls fail: see [`control`]. A call can fail with any error of the driver at any time. An error
+//! that a real driver repeats (a lost device) is repeated.
 //!
-//! # How it is found
-//! `cargo test` puts the folder with `libcuda.so.1` into the loader's search path, because this
-//! crate's build script names it as a folder of libraries. Nothing but tests sees it there.
+//! # Loading
+//! `cargo test` adds the folder with `libcuda.so.1` to the loader's search path, because this
+//! crate's build script declares it as a folder of libraries. Only tests find it there.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `api` | the driver's functions, the compiler's, and those of cuBLAS |
-//! | `state` | all that the driver knows, behind one lock |
+//! | `api` | the functions of the driver, of NVRTC and of cuBLAS |
+//! | `state` | the driver's state, behind one lock |
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
-//! | `faults` | calls that are to fail |
+//! | `faults` | planned failures of calls |
 //! | `compiled` | kernels compiled for the host |
-//! | `kernels` | the host's kernels by name |
-//! | `launcher` | the kernels that tests register, which launch those |
-//! | [`call`] | how a call of a host kernel is written into a kernel's arguments |
-//! | [`control`] | what tests see and steer |
-//! | `product` | matrix products |
-//! | [`code`], [`status`] | the driver's errors, and those of cuBLAS |
+//! | `host_kernels` | the host's kernels by name |
+//! | `registration` | the kernels that tests register |
+//! | [`call`] | the encoding of a host kernel's call as a kernel's arguments |
+//! | [`control`] | observation and control by tests |
+//! | `matrix_product` | the matrix products of cuBLAS |
+//! | [`code`], [`status`] | the errors of the driver, and of cuBLAS |
 #![deny(missing_docs)]
 
 mod api;
@@ -45,10 +45,10 @@ pub mod code;
 mod compiled;
 pub mod control;
 mod faults;
-mod kernels;
-mod launcher;
+mod host_kernels;
+mod matrix_product;
 mod memory;
-mod product;
+mod registration;
 mod state;
 pub mod status;
 mod stream;
@@ -56,26 +56,25 @@ mod stream;
 use std::ffi::CStr;
 
 pub use control::StandIn;
-pub use launcher::register;
+pub use registration::register;
 
-/// What the devices are called.
+/// The name of every device.
 pub const DEVICE_NAME: &str = "Millstream stand-in (no GPU)";
 
-/// How many devices there are.
+/// The number of devices.
 pub const DEVICES: u32 = 4;
 
-/// The memory of each in bytes.
+/// The memory of each device in bytes.
 pub const DEVICE_BYTES: u64 = 1 << 30;
 
-/// What the stand-in's compiler gives starts with, before the place of what it compiled. No real driver
-/// loads it.
+/// The prefix of the images that the stand-in's compiler returns; the path of the compiled library
+/// follows. No real driver loads such an image.
 pub const COMPILED: &str = "millstream stand-in: compiled for the host: ";
 
-/// What the image of a module starts with whose kernels are Millstream's own for the host. No real
-/// driver loads it.
+/// The image of the module of Millstream's host kernels. No real driver loads it.
 pub const HOST_KERNELS: &CStr = c"millstream stand-in: kernels of the host";
 
-/// Whether there is a C++ compiler, without which no kernel's own code runs.
+/// Returns whether there is a C++ compiler. Without one, no kernel's own code runs.
 pub fn compiles() -> bool {
-    compiled::compiler::is_there()
+    compiled::compiler::is_available()
 }

@@ -4,40 +4,40 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The first address of device memory. A host that follows it faults at once: processors of today
-/// have at most 57 bits of addresses.
+/// The first address of device memory. A host that dereferences it faults at once: today's
+/// processors have at most 57 address bits.
 const FIRST: u64 = 1 << 60;
 
-/// How allocations are aligned, as a real driver's usually are.
+/// The alignment of allocations, as usual for a real driver.
 const ALIGN: u64 = 512;
 
-/// Between two allocations lies memory that nobody has.
+/// The unallocated bytes between two allocations.
 const GAP: u64 = 1 << 16;
 
-/// What a piece of memory is to the driver.
+/// The kind of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A device's.
+pub(crate) enum MemoryKind {
+    /// Memory of a device.
     Device(u32),
-    /// The host's, known to the driver.
+    /// Pinned memory of the host.
     Pinned,
 }
 
 /// One allocation.
 pub(crate) struct Block {
-    pub(crate) kind: Kind,
-    /// As it is called in the list of calls.
+    pub(crate) kind: MemoryKind,
+    /// The name in the list of calls.
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// The pool that it came from.
+    /// The memory pool. None for a plain allocation.
     pub(crate) pool: Option<u64>,
-    /// Whether the stream has got to its allocation.
-    pub(crate) is_there: bool,
+    /// Whether the stream has reached the allocation.
+    pub(crate) is_available: bool,
     host: Arc<HostBlock>,
 }
 
 impl Block {
-    /// Returns how many commands use the block and have not completed.
+    /// Returns the number of uncompleted commands that use the block.
     pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.host) - 1
     }
@@ -46,9 +46,9 @@ impl Block {
 /// The bytes of an allocation, on the host.
 struct HostBlock(*mut u8, Layout);
 
-// SAFETY: the block is owned by this value alone, which frees it once and never looks into it.
+// SAFETY: this value alone owns the block, frees it once, and never accesses its bytes.
 unsafe impl Send for HostBlock {}
-// SAFETY: as above; a shared reference gives the address alone.
+// SAFETY: as above; a shared reference exposes only the address.
 unsafe impl Sync for HostBlock {}
 
 impl HostBlock {
@@ -57,7 +57,7 @@ impl HostBlock {
         let layout = Layout::from_size_align(size, ALIGN as usize).ok()?;
         // SAFETY: the size is not zero.
         let block = unsafe { alloc_zeroed(layout) };
-        // Not `then_some`: that would make the value, and free what was never given.
+        // Not `then_some`: it would construct the value, whose drop would free a null block.
         (!block.is_null()).then(|| HostBlock(block, layout))
     }
 }
@@ -71,23 +71,24 @@ impl Drop for HostBlock {
 
 /// All allocations.
 pub(crate) struct Memory {
-    /// By first address, as the driver's caller knows it.
+    /// By the first address that the caller of the driver sees.
     blocks: BTreeMap<u64, Block>,
     next: u64,
-    made: [u64; 2],
+    /// The number of names given to device memory and to pinned memory.
+    named: [u64; 2],
 }
 
-/// A range of bytes that a command uses. The bytes stay allocated until the range is dropped, even if
-/// [`Memory`] is dropped before.
+/// A range of bytes that a command uses. The bytes stay allocated until the range is dropped, even
+/// if [`Memory`] is dropped before.
 pub(crate) struct Range {
     /// The address of the first byte on the host.
     pub(crate) host: usize,
-    /// The allocation; none for a range without bytes.
+    /// The allocation. None for a range without bytes.
     _allocation: Option<Arc<HostBlock>>,
 }
 
 impl Range {
-    /// A range at `host` whose bytes belong to no allocation of the driver's.
+    /// Creates a range at `host` whose bytes belong to no allocation of the driver.
     pub(crate) const fn unowned(host: usize) -> Range {
         Range { host, _allocation: None }
     }
@@ -95,37 +96,38 @@ impl Range {
 
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory { blocks: BTreeMap::new(), next: FIRST, made: [0; 2] }
+        Memory { blocks: BTreeMap::new(), next: FIRST, named: [0; 2] }
     }
 
-    /// Allocates; none if there is no memory.
-    pub(crate) fn allocate(&mut self, kind: Kind, bytes: u64, limit: u64) -> Option<u64> {
+    /// Allocates a block and returns its first address. None if the limit would be exceeded, or the
+    /// host is out of memory.
+    pub(crate) fn allocate(&mut self, kind: MemoryKind, bytes: u64, limit: u64) -> Option<u64> {
         let room = limit.checked_sub(self.in_use(kind))?;
         let host = HostBlock::new(bytes).filter(|_| bytes <= room)?;
         let (base, count, letter) = match kind {
-            Kind::Device(_) => {
+            MemoryKind::Device(_) => {
                 let base = self.next;
                 self.next = (base + bytes + GAP).next_multiple_of(ALIGN);
-                (base, &mut self.made[0], 'm')
+                (base, &mut self.named[0], 'm')
             }
-            Kind::Pinned => (host.0 as u64, &mut self.made[1], 'h'),
+            MemoryKind::Pinned => (host.0 as u64, &mut self.named[1], 'h'),
         };
         let (name, host) = (format!("{letter}{count}"), Arc::new(host));
         *count += 1;
-        self.blocks.insert(base, Block { kind, name, bytes, pool: None, is_there: true, host });
+        self.blocks.insert(base, Block { kind, name, bytes, pool: None, is_available: true, host });
         Some(base)
     }
 
-    /// Counts names from zero again.
-    pub(crate) fn rename(&mut self) {
-        self.made = [0; 2];
+    /// Restarts names at zero.
+    pub(crate) fn reset_names(&mut self) {
+        self.named = [0; 2];
     }
 
-    pub(crate) fn in_use(&self, kind: Kind) -> u64 {
+    pub(crate) fn in_use(&self, kind: MemoryKind) -> u64 {
         self.blocks.values().filter(|b| b.kind == kind).map(|b| b.bytes).sum()
     }
 
-    /// How many came from a pool.
+    /// Returns the number of allocations from a memory pool.
     pub(crate) fn of_pool(&self, pool: u64) -> usize {
         self.blocks.values().filter(|b| b.pool == Some(pool)).count()
     }
@@ -142,43 +144,41 @@ impl Memory {
         self.blocks.remove(&base)
     }
 
-    /// The allocation that an address lies in, with its first address.
-    pub(crate) fn around(&self, address: u64) -> Option<(u64, &Block)> {
+    /// Returns the allocation of an address, with its first address.
+    pub(crate) fn find(&self, address: u64) -> Option<(u64, &Block)> {
         let (&base, block) = self.blocks.range(..=address).next_back()?;
         (address - base < block.bytes.max(1)).then_some((base, block))
     }
 
-    /// Whether an address is of the kind that devices have.
+    /// Returns whether an address has the form of a device address.
     pub(crate) fn is_device_address(address: u64) -> bool {
         address >= FIRST
     }
 
-    /// A range that lies within one allocation.
+    /// Returns the range of `bytes` bytes from `address` on.
     ///
     /// # Errors
-    /// It does not, and how.
+    /// The range is not within one available allocation. The error says how.
     pub(crate) fn range(&self, address: u64, bytes: u64) -> Result<Range, String> {
-        let Some((base, block)) = self.around(address) else {
-            return Err(format!("{address:#x} lies in no allocation"));
+        let Some((base, block)) = self.find(address) else {
+            return Err(format!("{address:#x} is in no allocation"));
         };
-        if !block.is_there {
-            return Err(format!(
-                "{} is used before its stream has got to its allocation",
-                block.name
-            ));
+        if !block.is_available {
+            let name = &block.name;
+            return Err(format!("{name} is used before its stream has reached its allocation"));
         }
-        let within = address - base;
-        if within.checked_add(bytes).is_none_or(|end| end > block.bytes) {
+        let offset = address - base;
+        if offset.checked_add(bytes).is_none_or(|end| end > block.bytes) {
             let (name, all) = (&block.name, block.bytes);
-            return Err(format!("{bytes} bytes from {name}+{within} on pass its end at {all}"));
+            return Err(format!("{bytes} bytes from {name}+{offset} on exceed its {all} bytes"));
         }
-        let host = block.host.0 as usize + within as usize;
+        let host = block.host.0 as usize + offset as usize;
         Ok(Range { host, _allocation: Some(block.host.clone()) })
     }
 
-    /// How an address is written in the list of calls.
+    /// Returns the name of an address in the list of calls.
     pub(crate) fn name(&self, address: u64) -> String {
-        match self.around(address) {
+        match self.find(address) {
             Some((base, block)) if address == base => block.name.clone(),
             Some((base, block)) => format!("{}+{}", block.name, address - base),
             None if address == 0 => "0".to_owned(),
@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn ranges_end_with_their_allocation() {
         let mut memory = Memory::new();
-        let a = memory.allocate(Kind::Device(0), 100, 1 << 20).unwrap();
-        let b = memory.allocate(Kind::Device(0), 0, 1 << 20).unwrap();
+        let a = memory.allocate(MemoryKind::Device(0), 100, 1 << 20).unwrap();
+        let b = memory.allocate(MemoryKind::Device(0), 0, 1 << 20).unwrap();
         assert!(b > a + 100 && a.is_multiple_of(ALIGN) && b.is_multiple_of(ALIGN));
         assert!(memory.range(a, 100).is_ok() && memory.range(a + 99, 1).is_ok());
         assert!(memory.range(a, 101).is_err() && memory.range(a + 100, 1).is_err());
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn the_limit_holds_for_each_kind() {
         let mut memory = Memory::new();
-        assert!(memory.allocate(Kind::Device(0), 60, 100).is_some());
-        assert!(memory.allocate(Kind::Device(0), 41, 100).is_none());
-        assert!(memory.allocate(Kind::Device(1), 41, 100).is_some());
-        assert!(memory.allocate(Kind::Pinned, 100, 100).is_some());
+        assert!(memory.allocate(MemoryKind::Device(0), 60, 100).is_some());
+        assert!(memory.allocate(MemoryKind::Device(0), 41, 100).is_none());
+        assert!(memory.allocate(MemoryKind::Device(1), 41, 100).is_some());
+        assert!(memory.allocate(MemoryKind::Pinned, 100, 100).is_some());
     }
 }

@@ -1,12 +1,12 @@
-//! All that the driver knows, behind one lock.
+//! The driver's state, behind one lock.
 //!
 //! # Rules
 //! 1. The lock is never held while a command runs: copies, kernels and host functions run on their
 //!    stream's thread without it.
-//! 2. A command counts as a user of the allocations that it names from when it is handed over until
-//!    it has run. Memory that has users is not freed.
-//! 3. `moved` is signalled after every change that somebody may wait for: a command more or less, a
-//!    hold that ends, a step that is allowed, a device that is lost.
+//! 2. A command is a user of the allocations that it names, from its submission until it has run.
+//!    Memory with users is not freed.
+//! 3. `changed` is signalled after every change for which a thread may wait: a new or completed
+//!    command, the end of a hold, a permitted step, a lost device.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,64 +19,65 @@ use crate::memory::Memory;
 use crate::stream::StreamState;
 use crate::{DEVICES, code};
 
-/// Calls that are remembered; older ones are forgotten.
+/// The length of the list of calls. Older ones are removed.
 const CALLS: usize = 1 << 16;
 
-/// What a call is answered with if it fails: a number of [`code`].
-pub(crate) type Answer<T> = Result<T, u32>;
+/// The result of a call; the error is a number of [`code`].
+pub(crate) type DriverResult<T> = Result<T, u32>;
 
-/// The driver, of which a process has one.
+/// The driver of the process.
 pub(crate) struct Driver {
     state: Mutex<State>,
-    pub(crate) moved: Condvar,
+    pub(crate) changed: Condvar,
 }
 
 pub(crate) struct EventState {
     pub(crate) name: String,
     pub(crate) device: u32,
-    /// How often it was recorded.
+    /// The number of records.
     pub(crate) records: u64,
-    /// Records that have not completed.
+    /// The records that have not completed.
     pub(crate) outstanding: BTreeSet<u64>,
-    /// Whether it was destroyed, and is kept for its records alone.
-    pub(crate) gone: bool,
+    /// Whether the event was destroyed and is kept only for its outstanding records.
+    pub(crate) destroyed: bool,
 }
 
-/// A module: what its kernels are is decided by its image.
+/// A module. Its image decides which kernels it has.
 pub(crate) struct Module {
     pub(crate) name: String,
-    /// The kernels of a source; none if the module's are the host's.
+    /// The compiled kernels. None for the module of the host kernels.
     pub(crate) compiled: Option<Arc<Library>>,
 }
 
 /// A handle of cuBLAS.
-pub(crate) struct Products {
+pub(crate) struct CublasHandle {
     pub(crate) name: String,
     pub(crate) device: u32,
-    /// The stream, if it was given one.
+    /// The stream, if it was set.
     pub(crate) stream: Option<u64>,
-    /// The workspace's address and bytes, if it was given one since the stream.
+    /// The workspace's address and bytes, if it was set after the stream.
     pub(crate) workspace: Option<(u64, u64)>,
 }
 
+/// The streams that tests hold.
 #[derive(Default)]
-pub(crate) struct Held {
-    /// All streams, also those to come.
+pub(crate) struct Holds {
+    /// Whether all streams are held, including later ones.
     pub(crate) all: bool,
-    /// Streams by name, also those to come.
+    /// The names of held streams, which may not exist yet.
     pub(crate) streams: BTreeSet<String>,
-    /// Commands that a held stream may run all the same.
+    /// The number of commands that a held stream may still run.
     pub(crate) permits: BTreeMap<u64, u64>,
 }
 
 pub(crate) struct State {
     pub(crate) initialised: bool,
-    /// How often each device's context was retained.
+    /// The number of references to each device's context.
     pub(crate) retained: [u64; DEVICES as usize],
-    /// Who may use whose memory.
+    /// The enabled peer accesses: a device, and the device whose memory it accesses.
     pub(crate) peers: BTreeSet<(u32, u32)>,
-    /// Who cannot use whose.
-    pub(crate) blind: BTreeSet<(u32, u32)>,
+    /// The pairs of devices whose peer access is not supported.
+    pub(crate) denied_peer_access: BTreeSet<(u32, u32)>,
     pub(crate) memory: Memory,
     pub(crate) streams: BTreeMap<u64, StreamState>,
     pub(crate) events: BTreeMap<u64, EventState>,
@@ -84,40 +85,40 @@ pub(crate) struct State {
     /// The devices of memory pools.
     pub(crate) pools: BTreeMap<u64, u32>,
     /// Handles of cuBLAS.
-    pub(crate) products: BTreeMap<u64, Products>,
-    /// Kernels by handle, with the module that they are from.
+    pub(crate) products: BTreeMap<u64, CublasHandle>,
+    /// Kernels by handle: module and name.
     pub(crate) functions: BTreeMap<u64, (u64, String)>,
     pub(crate) faults: Faults,
-    pub(crate) held: Held,
-    /// How many queries still answer "not ready", whatever is true.
+    pub(crate) holds: Holds,
+    /// The number of queries that still return "not ready", regardless of the state.
     pub(crate) not_ready: u64,
-    /// What sources are compiled with in place of what.
-    pub(crate) planted: Option<(String, String)>,
+    /// A text in the source of kernels, and its replacement.
+    pub(crate) source_mutation: Option<(String, String)>,
     pub(crate) calls: VecDeque<String>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) violations: Vec<String>,
-    /// Whether a call has changed what streams wait for. Most calls are questions.
-    pub(crate) stirred: bool,
+    /// Whether the current call must signal `changed`. Most calls only query.
+    pub(crate) needs_notify: bool,
     handles: u64,
-    /// How many streams, events, modules and handles were named.
+    /// The number of names given to streams, events, modules and cuBLAS handles.
     named: [u64; 4],
 }
 
-/// The driver of this process.
+/// Returns the driver of this process.
 pub(crate) fn driver() -> &'static Driver {
     static DRIVER: LazyLock<Driver> =
-        LazyLock::new(|| Driver { state: Mutex::new(State::new()), moved: Condvar::new() });
+        LazyLock::new(|| Driver { state: Mutex::new(State::new()), changed: Condvar::new() });
     &DRIVER
 }
 
 impl Driver {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panics under the lock has changed one entry at most.
+        // A panic under the lock leaves at most one changed entry, so the state is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,19 +127,22 @@ thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The device whose context is the thread's.
+/// Returns the device of the thread's current context.
 pub(crate) fn current() -> Option<u32> {
     CURRENT.get().checked_sub(1)
 }
 
-/// Sets the thread's context.
+/// Sets the thread's current context.
 pub(crate) fn set_current(device: Option<u32>) {
     CURRENT.set(device.map_or(0, |d| d + 1));
 }
 
-/// Answers a call of the driver. `body` gives what the call was, for the list.
-pub(crate) fn answer(name: &'static str, body: impl FnOnce(&mut State) -> Answer<String>) -> u32 {
-    answer_by(name, code::words, |state| match state.faults.strike(name) {
+/// Executes a call of the driver. `body` returns the call's text for the list of calls.
+pub(crate) fn driver_call(
+    name: &'static str,
+    body: impl FnOnce(&mut State) -> DriverResult<String>,
+) -> u32 {
+    library_call(name, code::name_and_meaning, |state| match state.faults.next_failure(name) {
         Some(code) => Err(code),
         None if !state.initialised && name != "cuInit" && name != "cuDriverGetVersion" => {
             Err(code::NOT_INITIALIZED)
@@ -147,42 +151,42 @@ pub(crate) fn answer(name: &'static str, body: impl FnOnce(&mut State) -> Answer
     })
 }
 
-/// Answers a call of a library whose numbers have these words.
-pub(crate) fn answer_by(
+/// Executes a call of a library. `name_and_meaning` returns the names of its error codes.
+pub(crate) fn library_call(
     name: &'static str,
-    words: fn(u32) -> Option<(&'static str, &'static str)>,
-    body: impl FnOnce(&mut State) -> Answer<String>,
+    name_and_meaning: fn(u32) -> Option<(&'static str, &'static str)>,
+    body: impl FnOnce(&mut State) -> DriverResult<String>,
 ) -> u32 {
-    let mut stirred = true;
+    let mut notify = true;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut state = driver().lock();
         *state.counts.entry(name).or_default() += 1;
-        let (line, answer) = match body(&mut state) {
+        let (line, code) = match body(&mut state) {
             Ok(line) => (format!("{name}{line}"), code::SUCCESS),
             Err(code) => {
-                let words = words(code).map_or("?", |w| w.0.trim_end_matches('\0'));
-                (format!("{name}: {words}"), code)
+                let error = name_and_meaning(code).map_or("?", |w| w.0.trim_end_matches('\0'));
+                (format!("{name}: {error}"), code)
             }
         };
         if state.calls.len() == CALLS {
             state.calls.pop_front();
         }
         state.calls.push_back(line);
-        stirred = std::mem::take(&mut state.stirred) || state.faults.lost.is_some();
-        answer
+        notify = std::mem::take(&mut state.needs_notify) || state.faults.lost.is_some();
+        code
     }));
-    if stirred {
-        driver().moved.notify_all();
+    if notify {
+        driver().changed.notify_all();
     }
     outcome.unwrap_or(code::UNKNOWN)
 }
 
-/// Answers a call that needs the thread to have a context; `body` is given its device.
-pub(crate) fn answer_in_context(
+/// Executes a call that requires a current context. `body` gets its device.
+pub(crate) fn driver_call_in_context(
     name: &'static str,
-    body: impl FnOnce(&mut State, u32) -> Answer<String>,
+    body: impl FnOnce(&mut State, u32) -> DriverResult<String>,
 ) -> u32 {
-    answer(name, |state| match current() {
+    driver_call(name, |state| match current() {
         Some(device) if state.retained[device as usize] > 0 => {
             match state.faults.lost_devices.get(&device) {
                 Some(code) => Err(*code),
@@ -190,7 +194,7 @@ pub(crate) fn answer_in_context(
             }
         }
         Some(device) => {
-            Err(state.violation(name, &format!("device {device}'s context is gone"), 201))
+            Err(state.violation(name, &format!("device {device}'s context was released"), 201))
         }
         None => Err(state.violation(name, "the thread has no context", code::INVALID_CONTEXT)),
     })
@@ -202,7 +206,7 @@ impl State {
             initialised: false,
             retained: [0; DEVICES as usize],
             peers: BTreeSet::new(),
-            blind: BTreeSet::new(),
+            denied_peer_access: BTreeSet::new(),
             memory: Memory::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -211,41 +215,41 @@ impl State {
             products: BTreeMap::new(),
             functions: BTreeMap::new(),
             faults: Faults::default(),
-            held: Held::default(),
+            holds: Holds::default(),
             not_ready: 0,
-            planted: None,
+            source_mutation: None,
             calls: VecDeque::new(),
             counts: BTreeMap::new(),
             violations: Vec::new(),
-            stirred: false,
+            needs_notify: false,
             handles: 0,
             named: [0; 4],
         }
     }
 
-    /// A handle that no other object has.
+    /// Returns a new handle, which no other object has.
     pub(crate) fn handle(&mut self) -> u64 {
         self.handles += 1;
-        // Of a form that no address of the host's has.
+        // No address of the host has this form.
         (1 << 61) + self.handles * 16
     }
 
-    /// A new name: `s0`, `e0`, `k0`, `b0`.
+    /// Returns a new name for an object: `s0`, `e0`, `k0`, `b0`.
     pub(crate) fn name(&mut self, letter: char) -> String {
         let count = &mut self.named["sekb".find(letter).unwrap_or(0)];
         *count += 1;
         format!("{letter}{}", *count - 1)
     }
 
-    /// Writes down what a real driver would have left undefined. Returns what it is answered with.
+    /// Records a violation: a call whose behaviour a real driver leaves undefined. Returns `code`.
     pub(crate) fn violation(&mut self, call: &str, what: &str, code: u32) -> u32 {
         self.violations.push(format!("{call}: {what}"));
         code
     }
 
-    /// Forgets calls, violations, faults and holds, and counts names from zero again. What is open
-    /// stays open; but what was left on a device that is lost could not be closed, and goes.
-    pub(crate) fn forget(&mut self) {
+    /// Clears calls, violations, faults and holds, and restarts names at zero. Open objects stay
+    /// open, unless a device was lost: its objects could not be closed and are removed.
+    pub(crate) fn reset(&mut self) {
         if self.faults.has_lost_any() {
             self.retained = [0; DEVICES as usize];
             self.peers.clear();
@@ -258,14 +262,14 @@ impl State {
             self.functions.clear();
         }
         self.faults = Faults::default();
-        self.held = Held::default();
-        self.blind.clear();
+        self.holds = Holds::default();
+        self.denied_peer_access.clear();
         self.not_ready = 0;
-        self.planted = None;
+        self.source_mutation = None;
         self.calls.clear();
         self.counts.clear();
         self.violations.clear();
         self.named = [0; 4];
-        self.memory.rename();
+        self.memory.reset_names();
     }
 }

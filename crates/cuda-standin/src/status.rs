@@ -1,19 +1,19 @@
-//! The answers of cuBLAS, by the numbers and names of `cublas_api.h`.
+//! The errors of cuBLAS, with the numbers and names of `cublas_api.h`.
 
 macro_rules! statuses {
-    ($($name:ident = $number:literal, $words:literal;)*) => {
+    ($($name:ident = $number:literal, $meaning:literal;)*) => {
         $(
-            #[doc = $words]
+            #[doc = $meaning]
             pub const $name: u32 = $number;
         )*
 
-        /// The name in `cublas_api.h`, with the zero that ends it, and what it means.
-        pub(crate) fn words(status: u32) -> Option<(&'static str, &'static str)> {
+        /// Returns the name in `cublas_api.h` and the description, each with a final zero.
+        pub(crate) fn name_and_meaning(status: u32) -> Option<(&'static str, &'static str)> {
             match status {
                 0 => Some(("CUBLAS_STATUS_SUCCESS\0", "no error\0")),
                 $($number => Some((
                     concat!("CUBLAS_STATUS_", stringify!($name), "\0"),
-                    concat!($words, "\0"),
+                    concat!($meaning, "\0"),
                 )),)*
                 _ => None,
             }

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::code;
 use crate::memory::Range;
-use crate::state::{Answer, Driver, State, driver};
+use crate::state::{Driver, DriverResult, State, driver};
 
-/// What a stream runs.
+/// A command of a stream.
 pub(crate) enum Command {
     Copy {
         to: usize,
@@ -36,8 +36,8 @@ pub(crate) enum Command {
         event: u64,
         record: u64,
     },
-    /// Memory that is there from here on.
-    Arrive {
+    /// Makes an allocation available.
+    MakeAvailable {
         block: u64,
     },
 }
@@ -45,13 +45,13 @@ pub(crate) enum Command {
 pub(crate) struct StreamState {
     pub(crate) name: String,
     pub(crate) device: u32,
-    /// Commands with the ranges that they use.
+    /// The pending commands, with the ranges that they use.
     queue: VecDeque<(Command, Vec<Range>)>,
-    /// Whether a command runs now.
+    /// Whether a command is running.
     running: bool,
-    /// How many commands have run.
+    /// The number of commands that have run.
     pub(crate) completed: u64,
-    /// Whether the thread ends with the queue.
+    /// Whether the thread ends when the queue is empty.
     pub(crate) closed: bool,
 }
 
@@ -62,7 +62,7 @@ impl StreamState {
 }
 
 /// Opens a stream of a device.
-pub(crate) fn open(state: &mut State, device: u32) -> Answer<u64> {
+pub(crate) fn open(state: &mut State, device: u32) -> DriverResult<u64> {
     let (handle, name) = (state.handle(), state.name('s'));
     let thread = std::thread::Builder::new().name(format!("stand-in-{name}"));
     let stream = StreamState {
@@ -81,34 +81,34 @@ pub(crate) fn open(state: &mut State, device: u32) -> Answer<u64> {
     Ok(handle)
 }
 
-/// Hands a command over, which keeps the allocations of `ranges` until it has run.
-pub(crate) fn hand_over(state: &mut State, stream: u64, command: Command, ranges: Vec<Range>) {
-    state.stirred = true;
+/// Enqueues a command, which keeps the allocations of `ranges` until it has run.
+pub(crate) fn enqueue(state: &mut State, stream: u64, command: Command, ranges: Vec<Range>) {
+    state.needs_notify = true;
     if let Some(stream) = state.streams.get_mut(&stream) {
         stream.queue.push_back((command, ranges));
     }
 }
 
-/// Whether a stream's next command can run.
+/// Returns whether a stream's next command can run.
 pub(crate) fn is_runnable(state: &State, handle: u64) -> bool {
     let Some(stream) = state.streams.get(&handle) else { return false };
     match stream.queue.front() {
         None => false,
         Some(_) if stream.running => false,
         Some((Command::Wait { event, record }, _)) => {
-            // An event that is gone had no record outstanding that anybody waits for.
+            // An event is removed only when it has no outstanding record.
             state.events.get(event).is_none_or(|e| !e.outstanding.contains(record))
         }
         Some(_) => true,
     }
 }
 
-fn is_allowed(state: &mut State, handle: u64) -> bool {
-    let named = |stream: &StreamState| state.held.streams.contains(&stream.name);
-    if !state.held.all && !state.streams.get(&handle).is_some_and(named) {
+fn is_permitted(state: &mut State, handle: u64) -> bool {
+    let named = |stream: &StreamState| state.holds.streams.contains(&stream.name);
+    if !state.holds.all && !state.streams.get(&handle).is_some_and(named) {
         return true;
     }
-    match state.held.permits.get_mut(&handle) {
+    match state.holds.permits.get_mut(&handle) {
         Some(permits) if *permits > 0 => {
             *permits -= 1;
             true
@@ -124,14 +124,14 @@ fn run(driver: &'static Driver, handle: u64) {
         let lost = state.faults.has_lost(device);
         let Some(stream) = state.streams.get_mut(&handle) else { return };
         if lost {
-            // Nothing of a lost device runs any more. Its records stay outstanding.
+            // No command of a lost device runs any more. Its records stay outstanding.
             stream.queue.clear();
         } else if stream.queue.is_empty() && stream.closed {
             state.streams.remove(&handle);
-            driver.moved.notify_all();
+            driver.changed.notify_all();
             return;
         }
-        if !is_runnable(&state, handle) || !is_allowed(&mut state, handle) {
+        if !is_runnable(&state, handle) || !is_permitted(&mut state, handle) {
             state = driver.wait(state);
             continue;
         }
@@ -140,9 +140,9 @@ fn run(driver: &'static Driver, handle: u64) {
         stream.running = true;
         let record = match command {
             Command::Record { event, record } => Some((event, record)),
-            Command::Arrive { block } => {
+            Command::MakeAvailable { block } => {
                 if let Some(block) = state.memory.get_mut(block) {
-                    block.is_there = true;
+                    block.is_available = true;
                 }
                 None
             }
@@ -151,7 +151,7 @@ fn run(driver: &'static Driver, handle: u64) {
                 let failed = execute(command);
                 state = driver.lock();
                 if !state.streams.contains_key(&handle) {
-                    // The driver has forgotten the stream, and with it what the command came to.
+                    // `State::reset` has removed the stream, so the result is dropped.
                     return;
                 }
                 if let Err(error) = failed {
@@ -165,7 +165,7 @@ fn run(driver: &'static Driver, handle: u64) {
             && let Some(event) = state.events.get_mut(&handle)
         {
             event.outstanding.remove(&record);
-            if event.gone && event.outstanding.is_empty() {
+            if event.destroyed && event.outstanding.is_empty() {
                 state.events.remove(&handle);
             }
         }
@@ -174,23 +174,23 @@ fn run(driver: &'static Driver, handle: u64) {
             stream.running = false;
             stream.completed += 1;
         }
-        driver.moved.notify_all();
+        driver.changed.notify_all();
     }
 }
 
 fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Copy { to, from, bytes } => {
-            // SAFETY: both ranges were found to lie in allocations when the copy was handed over,
-            // and those are not freed while a command uses them. They may overlap.
+            // SAFETY: the submission checked that both ranges are within allocations, which are
+            // not freed while a command uses them. The ranges may overlap.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
         }
         Command::Fill { to, value, times } => {
             for k in 0..times {
-                // SAFETY: as above; the range is `times` times the value's length.
+                // SAFETY: as above; the range has `times` times the value's length.
                 unsafe {
-                    let at = (to as *mut u8).add(k * value.len());
-                    std::ptr::copy_nonoverlapping(value.as_ptr(), at, value.len());
+                    let target = (to as *mut u8).add(k * value.len());
+                    std::ptr::copy_nonoverlapping(value.as_ptr(), target, value.len());
                 }
             }
         }
@@ -203,11 +203,11 @@ fn execute(command: Command) -> anyhow::Result<()> {
             };
         }
         Command::Host { function, data } => {
-            // SAFETY: who handed the function over promised that it can be called with its data,
-            // once, on any thread.
+            // SAFETY: the caller of `cuLaunchHostFunc` guarantees that the function can be called
+            // with its data, once, on any thread.
             unsafe { function(data as *mut c_void) };
         }
-        Command::Record { .. } | Command::Wait { .. } | Command::Arrive { .. } => {}
+        Command::Record { .. } | Command::Wait { .. } | Command::MakeAvailable { .. } => {}
     }
     Ok(())
 }
@@ -217,19 +217,19 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::memory::Kind;
+    use crate::memory::MemoryKind;
 
     const BYTES: usize = 4096;
     const LIMIT: u64 = 1 << 20;
 
     #[test]
-    fn a_running_command_keeps_its_memory_when_a_lost_device_is_forgotten() {
+    fn a_running_command_keeps_its_memory_when_a_lost_device_is_reset() {
         let (started, has_started) = channel();
         let (release, is_released) = channel::<()>();
         let (finished, has_finished) = channel();
         let mut state = driver().lock();
         let stream = open(&mut state, 0).unwrap();
-        let block = state.memory.allocate(Kind::Device(0), BYTES as u64, LIMIT).unwrap();
+        let block = state.memory.allocate(MemoryKind::Device(0), BYTES as u64, LIMIT).unwrap();
         let range = state.memory.range(block, BYTES as u64).unwrap();
         let written = range.host;
         let run = Box::new(move || {
@@ -240,24 +240,24 @@ mod tests {
             Ok(finished.send(())?)
         });
         let command = Command::Kernel { name: "slow".to_owned(), run };
-        hand_over(&mut state, stream, command, vec![range]);
+        enqueue(&mut state, stream, command, vec![range]);
         drop(state);
-        driver().moved.notify_all();
+        driver().changed.notify_all();
         has_started.recv().unwrap();
         // The device is lost while the command runs, and the next test takes its turn.
         let mut state = driver().lock();
         state.faults.lost = Some(code::LAUNCH_FAILED);
-        state.forget();
+        state.reset();
         let mut others = Vec::new();
         for _ in 0..64 {
-            let other = state.memory.allocate(Kind::Device(0), BYTES as u64, LIMIT).unwrap();
+            let other = state.memory.allocate(MemoryKind::Device(0), BYTES as u64, LIMIT).unwrap();
             others.push(state.memory.range(other, BYTES as u64).unwrap());
         }
         drop(state);
         release.send(()).unwrap();
         has_finished.recv().unwrap();
         for Range { host, .. } in others {
-            // SAFETY: the block is the test's alone, and no command names it.
+            // SAFETY: only the test has the block, and no command uses it.
             let bytes = unsafe { std::slice::from_raw_parts(host as *const u8, BYTES) };
             assert!(bytes.iter().all(|&byte| byte == 0), "the command wrote into another block");
         }

@@ -7,29 +7,29 @@ use std::sync::Arc;
 use millstream_kernels::cuda::call::Place;
 
 use super::memory::range;
-use super::streams::known;
-use super::{put, text};
+use super::stream::stream_name;
+use super::{text, write_result};
 use crate::compiled::{Argument, Grid, Library};
-use crate::kernels::Launch;
-use crate::state::{Answer, Module, State, answer_in_context};
-use crate::stream::{Command, hand_over};
-use crate::{COMPILED, HOST_KERNELS, call, code, kernels};
+use crate::host_kernels::Launch;
+use crate::state::{DriverResult, Module, State, driver_call_in_context};
+use crate::stream::{Command, enqueue};
+use crate::{COMPILED, HOST_KERNELS, call, code, host_kernels};
 
-/// The most bytes that a kernel's arguments may have; enough for any call.
-const MOST: u64 = 1 << 20;
+/// The maximum size of a host kernel's encoded call: enough for any call.
+const MAX_ARGUMENT_BYTES: u64 = 1 << 20;
 
-/// Whether memory begins with an image of the host's kernels.
+/// Returns whether an image is [`HOST_KERNELS`].
 ///
 /// # Safety
-/// `image` is null or points to an image: text that ends with a zero, or longer than what is looked
-/// for.
-unsafe fn is_ours(image: *const u8) -> bool {
-    let mut ours = HOST_KERNELS.to_bytes_with_nul().iter().enumerate();
-    // SAFETY: the caller's promise; what follows the first byte that differs is not looked at.
-    !image.is_null() && ours.all(|(k, byte)| unsafe { *image.add(k) } == *byte)
+/// `image` is null or points to an image: a text that ends with a zero, or is longer than
+/// [`HOST_KERNELS`].
+unsafe fn is_host_kernels(image: *const u8) -> bool {
+    let mut expected = HOST_KERNELS.to_bytes_with_nul().iter().enumerate();
+    // SAFETY: guaranteed by the caller; bytes after the first difference are not read.
+    !image.is_null() && expected.all(|(k, byte)| unsafe { *image.add(k) } == *byte)
 }
 
-/// The library that the compiler made: its file and, each in a line, its kernels.
+/// Loads a compiled library from the text of its image: the file, then one kernel per line.
 fn library(compiled: &str) -> Option<Arc<Library>> {
     let (file, names) = compiled.split_once('\n')?;
     Library::load(Path::new(file), names.lines()).ok()
@@ -37,11 +37,11 @@ fn library(compiled: &str) -> Option<Arc<Library>> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) -> u32 {
-    answer_in_context("cuModuleLoadData", |state, _| {
-        // SAFETY: the caller's promise, see the module above.
-        let compiled = match unsafe { is_ours(image.cast()) } {
+    driver_call_in_context("cuModuleLoadData", |state, _| {
+        // SAFETY: guaranteed by the caller, see the module above.
+        let compiled = match unsafe { is_host_kernels(image.cast()) } {
             true => None,
-            // SAFETY: as above: what is no image of the host's kernels is text.
+            // SAFETY: as above: every other image is a text.
             false => match unsafe { text(image.cast())? }.strip_prefix(COMPILED) {
                 Some(compiled) => Some(library(compiled).ok_or(code::INVALID_IMAGE)?),
                 None => return Err(code::INVALID_IMAGE),
@@ -51,7 +51,7 @@ unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) ->
         let text = format!("() = {name}");
         state.modules.insert(handle, Module { name, compiled });
         // SAFETY: as above.
-        unsafe { put(module, handle)? };
+        unsafe { write_result(module, handle)? };
         Ok(text)
     })
 }
@@ -59,10 +59,10 @@ unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) ->
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleUnload(module: u64) -> u32 {
     const CALL: &str = "cuModuleUnload";
-    answer_in_context(CALL, |state, _| match state.modules.remove(&module) {
-        Some(gone) => {
+    driver_call_in_context(CALL, |state, _| match state.modules.remove(&module) {
+        Some(unloaded) => {
             state.functions.retain(|_, function| function.0 != module);
-            Ok(format!("({})", gone.name))
+            Ok(format!("({})", unloaded.name))
         }
         None => Err(state.violation(CALL, "there is no such module", code::INVALID_HANDLE)),
     })
@@ -75,43 +75,43 @@ unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> u32 {
     const CALL: &str = "cuModuleGetFunction";
-    answer_in_context(CALL, |state, _| {
+    driver_call_in_context(CALL, |state, _| {
         // SAFETY: as above.
         let name = unsafe { text(name)? };
         let Some(found) = state.modules.get(&module) else {
             return Err(state.violation(CALL, "there is no such module", code::INVALID_HANDLE));
         };
         let module_name = found.name.clone();
-        let there = match &found.compiled {
+        let exists = match &found.compiled {
             Some(library) => library.kernel(&name).is_some(),
-            None => kernels::is_there(&name),
+            None => host_kernels::exists(&name),
         };
-        if !there {
+        if !exists {
             return Err(code::NOT_FOUND);
         }
         let handle = state.handle();
         let text = format!("({module_name}, {name})");
         state.functions.insert(handle, (module, name));
         // SAFETY: as above.
-        unsafe { put(function, handle)? };
+        unsafe { write_result(function, handle)? };
         Ok(text)
     })
 }
 
-/// A kernel's arguments: a number of bytes, and the bytes.
+/// Copies the encoded call from a host kernel's arguments: the number of bytes, and the bytes.
 ///
 /// # Safety
-/// `arguments` holds the addresses of both.
+/// `arguments` holds the addresses of both arguments.
 unsafe fn bytes_of(arguments: *const *const c_void) -> Option<Vec<u8>> {
     if arguments.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (length, bytes) = unsafe { (**arguments.cast::<*const u64>(), *arguments.add(1)) };
-    if length > MOST || bytes.is_null() {
+    if length > MAX_ARGUMENT_BYTES || bytes.is_null() {
         return None;
     }
-    // SAFETY: as above: so many bytes lie there.
+    // SAFETY: as above: `length` bytes are valid there.
     Some(unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length as usize) }.to_vec())
 }
 
@@ -130,14 +130,14 @@ unsafe extern "C" fn cuLaunchKernel(
     _extra: *const *const c_void,
 ) -> u32 {
     const CALL: &str = "cuLaunchKernel";
-    answer_in_context(CALL, |state: &mut State, _| {
-        let stream_name = known(CALL, state, stream)?;
+    driver_call_in_context(CALL, |state: &mut State, _| {
+        let stream_name = stream_name(CALL, state, stream)?;
         let Some((module, name)) = state.functions.get(&function).cloned() else {
             return Err(state.violation(CALL, "there is no such kernel", code::INVALID_HANDLE));
         };
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
         if grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024 {
-            return Err(state.violation(CALL, "a grid of no threads, or too many", 1));
+            return Err(state.violation(CALL, "a grid with no threads, or with too many", 1));
         }
         let library = state.modules.get(&module).and_then(|module| module.compiled.clone());
         let launch = if let Some(library) = library {
@@ -146,18 +146,18 @@ unsafe extern "C" fn cuLaunchKernel(
             // SAFETY: as above.
             unsafe { compiled(state, &library, &name, arguments, grid)? }
         } else {
-            // SAFETY: as above; the kernels of the host have these arguments.
+            // SAFETY: as above; the host kernels have these arguments.
             let bytes = unsafe { bytes_of(arguments) }.ok_or(code::INVALID_VALUE)?;
-            let call = call::read(&bytes).map_err(|_| code::INVALID_VALUE)?;
-            kernels::launch(state, &name, call, |s, a, n| range(CALL, s, a, n))?
+            let call = call::decode(&bytes).map_err(|_| code::INVALID_VALUE)?;
+            host_kernels::launch(state, &name, call, |s, a, n| range(CALL, s, a, n))?
         };
         let command = Command::Kernel { name: name.clone(), run: launch.run };
-        hand_over(state, stream, command, launch.ranges);
+        enqueue(state, stream, command, launch.ranges);
         Ok(format!("({name}, {stream_name})"))
     })
 }
 
-/// A kernel that was compiled for the host, with its argument.
+/// Prepares the launch of a kernel that was compiled for the host.
 ///
 /// # Safety
 /// `arguments` holds the address of the kernel's argument, if it has one.
@@ -167,26 +167,26 @@ unsafe fn compiled(
     name: &str,
     arguments: *const *const c_void,
     grid: Grid,
-) -> Answer<Launch> {
+) -> DriverResult<Launch> {
     const CALL: &str = "cuLaunchKernel";
     let kernel = library.kernel(name).ok_or(code::NOT_FOUND)?;
     let from = match kernel.size {
         0 => std::ptr::null(),
         _ if arguments.is_null() => return Err(code::INVALID_VALUE),
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         _ => unsafe { *arguments },
     };
     let found = |place: Place| range(CALL, state, place.data, place.bytes);
-    // SAFETY: the kernel says how large its argument is.
+    // SAFETY: the compiled kernel declares the size of its argument.
     let (argument, ranges) = match unsafe { Argument::read(from, kernel.size, found)? } {
         Ok(read) => read,
         Err(what) => return Err(state.violation(CALL, &what, code::INVALID_VALUE)),
     };
     let library = library.clone();
     let run = move || {
-        // SAFETY: every operand was found to lie within one allocation when the kernel was launched,
-        // allocations with users are not freed, and who launched the kernel has ordered it against all
-        // other uses of its operands.
+        // SAFETY: the launch checked that every operand is within one allocation; allocations with
+        // users are not freed; and the caller of the launch guarantees that it is ordered against
+        // all other uses of the operands.
         unsafe { library.run(kernel, &argument, grid) }
     };
     Ok(Launch { run: Box::new(run), ranges })

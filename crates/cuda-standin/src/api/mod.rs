@@ -1,37 +1,38 @@
-//! The driver's functions, under their names in `libcuda`, those of the compiler, in `libnvrtc`, and
-//! those of `libcublas`.
+//! The functions of the driver under their names in `libcuda`, of NVRTC in `libnvrtc`, and of
+//! cuBLAS in `libcublas`.
 //!
-//! Only those that Millstream calls. Each answers with a number of [`crate::code`].
+//! Only the functions that Millstream calls. Each function of the driver returns a number of
+//! [`crate::code`].
 //!
 //! # Safety
-//! All of them ask the same of their callers as the real ones: pointers for results are valid for
-//! writes, texts end with a zero, and memory named by address stays what it is until the command has
+//! They require the same of their callers as the real functions: pointers for results are valid for
+//! writes, texts end with a zero, and memory that a command uses stays valid until the command has
 //! run.
 #![allow(non_snake_case, clippy::missing_safety_doc, missing_docs)]
 
 mod cublas;
 mod device;
-mod events;
+mod event;
 mod launch;
 mod memory;
+mod memory_pool;
 mod nvrtc;
-mod pools;
-mod streams;
+mod stream;
 
 use std::ffi::{CStr, c_char};
 
 use crate::code;
-use crate::state::Answer;
+use crate::state::DriverResult;
 
 /// Writes a result.
 ///
 /// # Safety
 /// `to` is null or valid for a write.
-unsafe fn put<T>(to: *mut T, value: T) -> Answer<()> {
+unsafe fn write_result<T>(to: *mut T, value: T) -> DriverResult<()> {
     if to.is_null() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.write(value) };
     Ok(())
 }
@@ -40,10 +41,10 @@ unsafe fn put<T>(to: *mut T, value: T) -> Answer<()> {
 ///
 /// # Safety
 /// `text` is null or ends with a zero.
-unsafe fn text(text: *const c_char) -> Answer<String> {
+unsafe fn text(text: *const c_char) -> DriverResult<String> {
     if text.is_null() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }

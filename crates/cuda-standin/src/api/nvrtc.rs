@@ -1,6 +1,6 @@
-//! The compiler of kernels, which compiles for the host: what it gives is a mark and the name of a
-//! library, which the driver here loads. It does not say its version (`nvrtcVersion` is not there), so
-//! that nobody keeps what it gives on disk.
+//! NVRTC, the compiler of kernels. It compiles for the host: its output is [`COMPILED`] and the
+//! name of a library, which the stand-in's driver loads. It has no version (`nvrtcVersion` is
+//! missing), so that no cache on disk keeps its output.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
@@ -17,7 +17,7 @@ const INVALID_PROGRAM: c_int = 4;
 const INVALID_OPTION: c_int = 5;
 const COMPILATION: c_int = 6;
 
-/// A program: its source, and what came of it once it was compiled.
+/// A program: its source, and the output of its compilation.
 struct Program {
     source: String,
     code: Option<String>,
@@ -40,7 +40,7 @@ unsafe extern "C" fn nvrtcCreateProgram(
     _: *const *const c_char,
     _: *const *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's promise, see the module above.
+    // SAFETY: guaranteed by the caller, see the module above.
     let Ok(source) = (unsafe { text(source) }) else { return INVALID_INPUT };
     if program.is_null() || headers != 0 {
         return INVALID_INPUT;
@@ -61,7 +61,7 @@ unsafe extern "C" fn nvrtcCompileProgram(
 ) -> c_int {
     let mut architecture = false;
     for k in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: the caller's promise: there are so many options.
+        // SAFETY: the caller guarantees `count` options.
         let Ok(option) = (unsafe { text(*options.add(k)) }) else { return INVALID_INPUT };
         architecture |= option.starts_with("--gpu-architecture=compute_");
     }
@@ -71,15 +71,15 @@ unsafe extern "C" fn nvrtcCompileProgram(
     if !architecture {
         return INVALID_OPTION;
     }
-    let planted = driver().lock().planted.clone();
-    let source = planted.map_or(source.clone(), |(from, to)| source.replace(&from, &to));
-    // Without the lock: others compile meanwhile.
+    let source_mutation = driver().lock().source_mutation.clone();
+    let source = source_mutation.map_or(source.clone(), |(from, to)| source.replace(&from, &to));
+    // Not under the lock: other threads compile meanwhile.
     let compiled = compiler::compile(&source);
     let mut programs = programs();
     let Some(program) = programs.get_mut(&program) else { return INVALID_PROGRAM };
     match compiled {
         Ok(file) => {
-            // The driver takes the kernels' names from what follows the file's.
+            // The names of the kernels follow the name of the file: see `launch::library`.
             let names: Vec<&str> = compiler::kernels(&source).collect();
             program.code = Some(format!("{COMPILED}{}\n{}", file.display(), names.join("\n")));
             SUCCESS
@@ -91,30 +91,34 @@ unsafe extern "C" fn nvrtcCompileProgram(
     }
 }
 
-/// What the compiler gives for a program.
+/// Returns the code of a program.
 fn code(program: usize) -> Option<String> {
     programs().get(&program)?.code.clone()
 }
 
-/// What it had to say.
+/// Returns the log of a program.
 fn log(program: usize) -> Option<String> {
     programs().get(&program).map(|program| program.log.clone())
 }
 
+/// Writes the size of a text with its final zero.
+///
 /// # Safety
 /// `size` is null or valid for a write.
-unsafe fn tell_size(text: Option<String>, size: *mut usize) -> c_int {
+unsafe fn write_size(text: Option<String>, size: *mut usize) -> c_int {
     let (Some(text), false) = (text, size.is_null()) else { return INVALID_PROGRAM };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { size.write(text.len() + 1) };
     SUCCESS
 }
 
+/// Writes a text with its final zero.
+///
 /// # Safety
-/// `to` is null or has room for the text and the zero that ends it.
-unsafe fn tell(text: Option<String>, to: *mut c_char) -> c_int {
+/// `to` is null or valid for writes of the text and its final zero.
+unsafe fn write_text(text: Option<String>, to: *mut c_char) -> c_int {
     let (Some(text), false) = (text, to.is_null()) else { return INVALID_PROGRAM };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         to.copy_from_nonoverlapping(text.as_ptr().cast(), text.len());
         to.add(text.len()).write(0);
@@ -124,26 +128,26 @@ unsafe fn tell(text: Option<String>, to: *mut c_char) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetPTXSize(program: usize, size: *mut usize) -> c_int {
-    // SAFETY: the caller's promise, see the module above.
-    unsafe { tell_size(code(program), size) }
+    // SAFETY: guaranteed by the caller, see the module above.
+    unsafe { write_size(code(program), size) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetPTX(program: usize, to: *mut c_char) -> c_int {
     // SAFETY: as above.
-    unsafe { tell(code(program), to) }
+    unsafe { write_text(code(program), to) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetProgramLogSize(program: usize, size: *mut usize) -> c_int {
     // SAFETY: as above.
-    unsafe { tell_size(log(program), size) }
+    unsafe { write_size(log(program), size) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetProgramLog(program: usize, to: *mut c_char) -> c_int {
     // SAFETY: as above.
-    unsafe { tell(log(program), to) }
+    unsafe { write_text(log(program), to) }
 }
 
 #[unsafe(no_mangle)]
@@ -160,7 +164,7 @@ unsafe extern "C" fn nvrtcDestroyProgram(program: *mut usize) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetErrorString(code: c_int) -> *const c_char {
-    let words = match code {
+    let text = match code {
         SUCCESS => c"NVRTC_SUCCESS",
         INVALID_INPUT => c"NVRTC_ERROR_INVALID_INPUT",
         INVALID_PROGRAM => c"NVRTC_ERROR_INVALID_PROGRAM",
@@ -168,5 +172,5 @@ unsafe extern "C" fn nvrtcGetErrorString(code: c_int) -> *const c_char {
         COMPILATION => c"NVRTC_ERROR_COMPILATION",
         _ => c"NVRTC_ERROR unknown",
     };
-    words.as_ptr()
+    text.as_ptr()
 }

@@ -1,38 +1,39 @@
-//! A kernel's argument with the operands that it names.
+//! A kernel's argument and the operands in it.
 
 use std::ffi::c_void;
 
 use millstream_kernels::cuda::call::{Head, Place};
 
 use crate::memory::Range;
-use crate::state::Answer;
+use crate::state::DriverResult;
 
-/// A copy of the bytes, in words so that it is aligned, with the operands' addresses on the host.
+/// A copy of an argument's bytes, with the operands' addresses on the host. Stored as words, which
+/// aligns it.
 pub(crate) struct Argument {
     pub(super) words: Vec<u64>,
-    /// Where the operands lie on the host, from and to.
+    /// The ranges of the operands on the host: first address and end.
     pub(super) operands: Vec<[u64; 2]>,
 }
 
 impl Argument {
-    /// Copies an argument of `size` bytes. `range` says where an operand lies on the host.
+    /// Copies an argument of `size` bytes. `range` resolves an operand's address range on the host.
     ///
     /// # Errors
-    /// What is wrong with it, or the error of `range`.
+    /// The argument is malformed, or the error of `range`.
     ///
     /// # Safety
-    /// So many bytes lie at `from`.
+    /// `from` is valid for reads of `size` bytes.
     pub(crate) unsafe fn read(
         from: *const c_void,
         size: u32,
-        mut range: impl FnMut(Place) -> Answer<Range>,
-    ) -> Answer<Result<(Argument, Vec<Range>), String>> {
+        mut range: impl FnMut(Place) -> DriverResult<Range>,
+    ) -> DriverResult<Result<(Argument, Vec<Range>), String>> {
         let size = size as usize;
         let mut words = vec![0u64; size.div_ceil(8)];
         if size == 0 {
             return Ok(Ok((Argument { words, operands: Vec::new() }, Vec::new())));
         }
-        // SAFETY: the caller's promise; the words have room.
+        // SAFETY: guaranteed by the caller; the words have room.
         unsafe { words.as_mut_ptr().cast::<u8>().copy_from(from.cast(), size) };
         let half = |k: usize| [words[k / 2] as u32, (words[k / 2] >> 32) as u32][k % 2];
         if size < size_of::<Head>() {
@@ -49,7 +50,7 @@ impl Argument {
         for k in 0..head.operands as usize {
             let at = (head.at as usize + k * head.step as usize) / 8;
             let place = Place { data: words[at], bytes: words[at + 1] };
-            // An operand without elements may lie anywhere.
+            // An operand without elements may have any address.
             if place.bytes > 0 {
                 let found = range(place)?;
                 words[at] = found.host as u64;

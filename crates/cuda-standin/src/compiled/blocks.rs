@@ -1,5 +1,5 @@
-//! A launch: blocks one after another, and of a block the threads one after another. A thread that
-//! waits for others is left where it is, on a stack of its own, and goes on once they are there.
+//! A launch: the blocks run one after another, and so do the threads of a block. A thread that
+//! waits for others is suspended on its own stack, and continues when they have arrived.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -13,10 +13,10 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::argument::Argument;
 use super::library::{Kernel, Library};
 
-/// The bytes of a thread's stack.
+/// The size of a thread's stack in bytes.
 const STACK: usize = 128 << 10;
 
-/// Threads of a warp.
+/// The number of threads of a warp.
 const WARP: usize = 32;
 
 /// The blocks of a launch, and the threads of each.
@@ -26,9 +26,9 @@ pub(crate) struct Grid {
     pub(crate) threads: [u32; 3],
 }
 
-/// What a kernel's thread knows, and what it asks for: the same lies in `prelude.hpp`.
+/// The interface of a kernel's running thread. `ms_machine` in `prelude.hpp` has the same layout.
 #[repr(C)]
-pub(super) struct Machine {
+pub(super) struct LaunchState {
     thread: [u32; 3],
     block: [u32; 3],
     block_dim: [u32; 3],
@@ -40,24 +40,25 @@ pub(super) struct Machine {
     fail: unsafe extern "C" fn(*const c_char, u64, u64),
 }
 
-/// Why a thread does not go on.
+/// The reason why a thread is suspended.
 #[derive(Clone, Copy, PartialEq)]
 enum Wait {
-    /// For all threads of the block.
+    /// It waits for all threads of the block.
     Block,
-    /// For all threads of its warp.
+    /// It waits for all threads of its warp.
     Warp,
-    /// It never will.
+    /// It has failed and never continues.
     Failed,
 }
 
-/// The thread that runs.
+/// The block that runs, and its running thread.
 struct Running {
     yielder: *const Yielder<(), Wait>,
     thread: usize,
-    /// What each thread gives at an exchange, by turns in two places: nobody begins with a third before
-    /// all have read the first.
-    given: Vec<[u64; 2]>,
+    /// The values that each thread offers at exchanges, alternating between two slots: no thread
+    /// begins a third exchange before all threads have read the first.
+    offered: Vec<[u64; 2]>,
+    /// The number of exchanges that each thread has begun.
     exchanges: Vec<usize>,
     failure: Option<String>,
 }
@@ -68,19 +69,19 @@ thread_local! {
 
 type Fiber = Coroutine<(), Wait, (), DefaultStack>;
 
-/// The block that runs on this thread of the host.
+/// Returns the state of the block that runs on this thread of the host.
 ///
 /// # Safety
-/// A kernel is running, and nobody else looks at its state now.
+/// A kernel is running, and no other reference to its state is in use.
 unsafe fn running<'a>() -> &'a mut Running {
-    // SAFETY: it is set as long as a kernel runs.
+    // SAFETY: the pointer is set while a kernel runs.
     unsafe { &mut *RUNNING.get() }
 }
 
-/// Leaves the thread that runs until it may go on.
+/// Suspends the running thread of the kernel.
 fn wait(why: Wait) {
-    // SAFETY: kernels alone call this, and a thread that runs has set its way out, which lies on its own
-    // stack. Others run meanwhile, and set theirs.
+    // SAFETY: only kernels call this. A running thread has set its yielder, which is on its own
+    // stack. Other threads run meanwhile and set theirs, so the thread sets its own again.
     unsafe {
         let yielder = running().yielder;
         (*yielder).suspend(why);
@@ -93,19 +94,19 @@ extern "C" fn barrier() {
 }
 
 extern "C" fn exchange(value: u64, from: u32) -> u64 {
-    // SAFETY: kernels alone call this, and only one thread runs at a time.
-    let all = unsafe { running() };
-    let (me, turn) = (all.thread, all.exchanges[all.thread] % 2);
-    all.exchanges[me] += 1;
-    all.given[me][turn] = value;
+    // SAFETY: only kernels call this, and one thread runs at a time.
+    let state = unsafe { running() };
+    let (own, slot) = (state.thread, state.exchanges[state.thread] % 2);
+    state.exchanges[own] += 1;
+    state.offered[own][slot] = value;
     wait(Wait::Warp);
     // SAFETY: as above.
-    let all = unsafe { running() };
-    all.given.get(me / WARP * WARP + from as usize % WARP).map_or(0, |given| given[turn])
+    let state = unsafe { running() };
+    state.offered.get(own / WARP * WARP + from as usize % WARP).map_or(0, |offered| offered[slot])
 }
 
 unsafe extern "C" fn fail(what: *const c_char, address: u64, bytes: u64) {
-    // SAFETY: kernels alone call this, with a text of the prelude's; only one thread runs at a time.
+    // SAFETY: only kernels call this, with a text of the prelude, and one thread runs at a time.
     unsafe {
         let what = CStr::from_ptr(what).to_string_lossy();
         running().failure = Some(format!("{what}: {bytes} bytes at {address:#x}"));
@@ -113,8 +114,8 @@ unsafe extern "C" fn fail(what: *const c_char, address: u64, bytes: u64) {
     wait(Wait::Failed);
 }
 
-/// A number's place in three dimensions.
-fn place(number: usize, [x, y, _]: [u32; 3]) -> [u32; 3] {
+/// Returns the position of a number in three dimensions.
+fn position(number: usize, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (x as usize, y as usize);
     [number % x, number / x % y, number / x / y].map(|k| k as u32)
 }
@@ -124,19 +125,19 @@ fn count(of: [u32; 3]) -> usize {
 }
 
 impl Library {
-    /// Runs a kernel on an argument that was made for it.
+    /// Runs a kernel on its argument.
     ///
     /// # Errors
-    /// A thread failed, or threads wait for others that never come.
+    /// A thread failed, or threads wait for others that never arrive.
     ///
     /// # Safety
-    /// The argument's operands are valid, and used by nobody else, until this returns.
+    /// The argument's operands are valid, and no other code uses them, until this returns.
     pub(crate) unsafe fn run(&self, kernel: Kernel, argument: &Argument, grid: Grid) -> Result<()> {
         let at = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the variable is the library's, and ours under the lock. Kernels look at it while they
-        // run, through an address of their own, which is why it is only written by address below.
+        // SAFETY: the variable belongs to the library, and the lock makes this launch its only
+        // user. Running kernels read it through their own address, so it is written by address.
         let machine = at.0;
-        let first = Machine {
+        let first = LaunchState {
             thread: [0; 3],
             block: [0; 3],
             block_dim: grid.threads,
@@ -151,10 +152,10 @@ impl Library {
         unsafe { machine.write(first) };
         let mut stacks = Vec::new();
         for number in 0..count(grid.blocks) {
-            let block = place(number, grid.blocks);
+            let block = position(number, grid.blocks);
             // SAFETY: as above.
             unsafe { (*machine).block = block };
-            // Every second block runs its threads in the other order.
+            // Every second block runs its threads in reverse order.
             let backwards = number % 2 == 1;
             let run = Block { kernel, argument, machine, threads: grid.threads, backwards };
             run.run(&mut stacks).with_context(|| format!("block {block:?}"))?;
@@ -163,11 +164,11 @@ impl Library {
     }
 }
 
-/// One block.
+/// One block of a launch.
 struct Block<'a> {
     kernel: Kernel,
     argument: &'a Argument,
-    machine: *mut Machine,
+    machine: *mut LaunchState,
     threads: [u32; 3],
     backwards: bool,
 }
@@ -178,40 +179,40 @@ impl Block<'_> {
         let mut state = Running {
             yielder: std::ptr::null(),
             thread: 0,
-            given: vec![[0; 2]; count],
+            offered: vec![[0; 2]; count],
             exchanges: vec![0; count],
             failure: None,
         };
         RUNNING.set(&raw mut state);
-        // The threads that wait.
+        // The suspended threads.
         let mut waiting: Vec<Option<(Fiber, Wait)>> = (0..count).map(|_| None).collect();
         let outcome =
             self.start(&mut waiting, stacks).and_then(|()| self.finish(&mut waiting, stacks));
         RUNNING.set(null_mut());
         for (mut fiber, _) in waiting.into_iter().flatten() {
-            // SAFETY: what is left on the stack is a kernel's, which owns nothing, and our functions
-            // that it called, which hold nothing while they wait.
+            // SAFETY: the stack holds frames of a kernel, which owns nothing, and of the functions
+            // above, which own nothing while they wait.
             unsafe { fiber.force_reset() };
             stacks.push(fiber.into_stack());
         }
         match state.failure {
-            Some(what) => bail!("thread {:?}: {what}", place(state.thread, self.threads)),
+            Some(what) => bail!("thread {:?}: {what}", position(state.thread, self.threads)),
             None => outcome,
         }
     }
 
-    /// Lets a thread go on until it waits or ends.
-    fn go_on(
+    /// Runs a thread until it waits or ends.
+    fn resume(
         &self,
         thread: usize,
         mut fiber: Fiber,
         waiting: &mut [Option<(Fiber, Wait)>],
         stacks: &mut Vec<DefaultStack>,
     ) -> Result<()> {
-        // SAFETY: no thread runs now.
+        // SAFETY: no thread of the kernel is running.
         unsafe {
             running().thread = thread;
-            (*self.machine).thread = place(thread, self.threads);
+            (*self.machine).thread = position(thread, self.threads);
         }
         match fiber.resume(()) {
             CoroutineResult::Return(()) => stacks.push(fiber.into_stack()),
@@ -223,7 +224,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// The threads in the order in which they run.
+    /// Returns the threads in the order in which they run.
     fn order(&self, threads: std::ops::Range<usize>) -> impl Iterator<Item = usize> + use<> {
         let (first, count, backwards) = (threads.start, threads.len(), self.backwards);
         (0..count).map(move |k| first + if backwards { count - 1 - k } else { k })
@@ -242,20 +243,20 @@ impl Block<'_> {
             };
             let (entry, argument) = (self.kernel.entry, self.argument.words.as_ptr());
             let fiber = Fiber::with_stack(stack, move |yielder, ()| {
-                // SAFETY: a thread that runs has the state to itself; the kernel was compiled for this
-                // argument, whose operands the caller of the launch answers for.
+                // SAFETY: the running thread is the only user of the state. The kernel was compiled
+                // for this argument, whose operands the caller of the launch guarantees.
                 unsafe {
                     running().yielder = yielder;
                     entry(argument.cast());
                 }
             });
-            self.go_on(thread, fiber, waiting, stacks)?;
+            self.resume(thread, fiber, waiting, stacks)?;
         }
         Ok(())
     }
 
-    /// Lets threads go on until all have ended: those of a warp when all of it have come to an
-    /// exchange, and those of the block when all of it have come to a barrier.
+    /// Continues threads until all have ended: the threads of a warp when all of them wait at an
+    /// exchange, and the threads of the block when all of them wait at a barrier.
     fn finish(
         &self,
         waiting: &mut [Option<(Fiber, Wait)>],
@@ -266,7 +267,7 @@ impl Block<'_> {
             waiting.iter().all(|one| one.as_ref().is_some_and(|(_, wait)| *wait == why))
         };
         while waiting.iter().any(Option::is_some) {
-            let mut moved = false;
+            let mut progressed = false;
             let mut together: Vec<_> =
                 (0..count).step_by(WARP).map(|first| first..count.min(first + WARP)).collect();
             together.retain(|warp| all(&waiting[warp.clone()], Wait::Warp));
@@ -276,13 +277,13 @@ impl Block<'_> {
             for threads in together {
                 for thread in self.order(threads) {
                     if let Some((fiber, _)) = waiting[thread].take() {
-                        self.go_on(thread, fiber, waiting, stacks)?;
+                        self.resume(thread, fiber, waiting, stacks)?;
                     }
                 }
-                moved = true;
+                progressed = true;
             }
-            let there = waiting.iter().flatten().count();
-            ensure!(moved, "{there} of {count} threads wait for others, which never come");
+            let stuck = waiting.iter().flatten().count();
+            ensure!(progressed, "{stuck} of {count} threads wait for others that never arrive");
         }
         Ok(())
     }

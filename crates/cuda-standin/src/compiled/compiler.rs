@@ -1,5 +1,5 @@
-//! The C++ compiler: `MILLSTREAM_CXX`, a command that may have arguments, or the first of `c++`, `g++`
-//! and `clang++` in `PATH`.
+//! The C++ compiler: `MILLSTREAM_CXX`, a command with optional arguments, or the first of `c++`,
+//! `g++` and `clang++` in `PATH`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-/// Names the compiler.
+/// The environment variable with the compiler's command.
 pub(crate) const COMPILER: &str = "MILLSTREAM_CXX";
 
-/// What it is told. Products and sums are not joined, since the host's kernels do not join them.
+/// The compiler's options. They forbid contraction of products and sums, as in the host's kernels.
 const OPTIONS: &[&str] = &[
     "-x",
     "c++",
@@ -30,7 +30,7 @@ const OPTIONS: &[&str] = &[
 
 const PRELUDE: &str = include_str!("prelude.hpp");
 
-/// The command of the compiler of this process, with its version's words.
+/// The compiler's command, and the text of its version.
 struct Compiler {
     command: Vec<OsString>,
     version: Vec<u8>,
@@ -39,13 +39,13 @@ struct Compiler {
 impl Compiler {
     fn new(command: Vec<OsString>) -> Option<Compiler> {
         let (program, arguments) = command.split_first()?;
-        let mut asked = Command::new(program);
-        let asked = asked.args(arguments).arg("--version").stdin(Stdio::null()).output().ok()?;
-        asked.status.success().then_some(Compiler { command, version: asked.stdout })
+        let mut query = Command::new(program);
+        let output = query.args(arguments).arg("--version").stdin(Stdio::null()).output().ok()?;
+        output.status.success().then_some(Compiler { command, version: output.stdout })
     }
 }
 
-/// The compiler of this process, looked for once.
+/// Returns the compiler of this process. The first call searches for it.
 fn compiler() -> Option<&'static Compiler> {
     static COMPILERS: OnceLock<Option<Compiler>> = OnceLock::new();
     let found = COMPILERS.get_or_init(|| match std::env::var(COMPILER) {
@@ -57,12 +57,13 @@ fn compiler() -> Option<&'static Compiler> {
     found.as_ref()
 }
 
-/// Whether there is one.
-pub(crate) fn is_there() -> bool {
+/// Returns whether there is a compiler.
+pub(crate) fn is_available() -> bool {
     compiler().is_some()
 }
 
-/// Where compiled sources are kept: beside what cargo builds, or with the system's temporary files.
+/// Returns the cache folder of compiled sources: in cargo's target folder, or in the system's
+/// folder of temporary files.
 fn folder() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let built = program.ancestors().find(|folder| folder.join(".fingerprint").exists());
@@ -70,19 +71,19 @@ fn folder() -> PathBuf {
     target.map_or_else(std::env::temp_dir, Path::to_owned).join("cuda-standin")
 }
 
-/// The names of a source's kernels; a word before one may say how it is compiled.
+/// Returns the names of a source's kernels. An attribute may precede a name.
 pub(crate) fn kernels(source: &str) -> impl Iterator<Item = &str> {
     let after = source.split("extern \"C\" __global__ void ").skip(1);
     after.filter_map(|rest| rest.split_once('(')?.0.split_whitespace().last())
 }
 
-/// The library of a source, compiled unless it is there.
+/// Returns the library of a source, from the cache or compiled now.
 ///
 /// # Errors
-/// There is no compiler, or the compiler's words.
+/// There is no compiler, or the compiler's messages.
 pub(crate) fn compile(source: &str) -> Result<PathBuf> {
     let Some(compiler) = compiler() else {
-        bail!("there is no C++ compiler: name one in {COMPILER}, or put c++ into PATH")
+        bail!("there is no C++ compiler: set {COMPILER} to one, or add c++ to PATH")
     };
     let entries = kernels(source).map(|name| format!("MS_ENTRY({name})\n"));
     let entries: String = entries.collect();
@@ -98,16 +99,17 @@ pub(crate) fn compile(source: &str) -> Result<PathBuf> {
         return Ok(file);
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    // Each compilation has files of its own, and what is done is moved to its place at once.
-    let beside = tempfile::Builder::new().prefix("part-").tempdir_in(&folder)?;
-    let (text, library) = (beside.path().join("millstream.cpp"), beside.path().join("library"));
+    // Each compilation has its own folder; the finished library is moved into the cache atomically.
+    let temporary = tempfile::Builder::new().prefix("part-").tempdir_in(&folder)?;
+    let folder = temporary.path();
+    let (text, library) = (folder.join("millstream.cpp"), folder.join("library"));
     fs::write(&text, whole)?;
     let (program, arguments) = compiler.command.split_first().context("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments).args(OPTIONS).arg(&text).arg("-o").arg(&library).arg("-lm");
-    let told = command.stdin(Stdio::null()).output().context("the C++ compiler")?;
-    if !told.status.success() {
-        bail!("{}", String::from_utf8_lossy(&told.stderr));
+    let output = command.stdin(Stdio::null()).output().context("the C++ compiler")?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr));
     }
     fs::rename(&library, &file)?;
     Ok(file)

@@ -1,4 +1,4 @@
-//! A compiled source: its kernels by name, and the one place by which they are told who they are.
+//! A compiled source: its kernels by name, and the variable with the state of the running thread.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result};
 
-use super::blocks::Machine;
+use super::blocks::LaunchState;
 
 /// Runs one thread of a kernel.
 pub(super) type Entry = unsafe extern "C" fn(*const c_void);
@@ -19,27 +19,28 @@ pub(crate) struct Kernel {
     pub(crate) size: u32,
 }
 
-/// A library that is loaded.
+/// A loaded library.
 pub(crate) struct Library {
     kernels: BTreeMap<String, Kernel>,
-    /// The library's variable. A launch has it for itself, as it has what blocks share.
-    pub(super) machine: Mutex<At>,
+    /// The library's variable `ms_host`. A launch holds the lock, which also gives it exclusive use
+    /// of the library's shared memory.
+    pub(super) machine: Mutex<MachineAddress>,
     _library: libloading::Library,
 }
 
-/// Where the library's variable lies.
-pub(super) struct At(pub(super) *mut Machine);
+/// The address of the library's variable `ms_host`.
+pub(super) struct MachineAddress(pub(super) *mut LaunchState);
 
-// SAFETY: the variable is the library's, which stays loaded as long as this is there, and is only used
-// under the lock around this.
-unsafe impl Send for At {}
+// SAFETY: the `Library` that holds this address keeps the variable loaded, and the variable is used
+// only under the lock around the address.
+unsafe impl Send for MachineAddress {}
 
 impl Library {
-    /// Loads a library that the compiler made. A file that is loaded already is the same library, as it
-    /// is to the loader: else two launches would each think that they have its variable for themselves.
+    /// Loads a compiled library. A file that is already loaded gives the same `Library`, because
+    /// the loader maps it once: two values would have two locks for one variable.
     ///
     /// # Errors
-    /// It is none.
+    /// The file is not a compiled library.
     pub(crate) fn load<'a>(
         file: &Path,
         names: impl Iterator<Item = &'a str>,
@@ -55,11 +56,11 @@ impl Library {
     }
 
     fn open<'a>(file: &Path, names: impl Iterator<Item = &'a str>) -> Result<Library> {
-        // SAFETY: the library was compiled from a kernel's source; nothing in it runs at loading.
+        // SAFETY: the library was compiled from the source of kernels; loading it runs no code.
         let library = unsafe { libloading::Library::new(file) }?;
         let mut kernels = BTreeMap::new();
         for name in names {
-            // SAFETY: the prelude gives every kernel these two functions, of these types.
+            // SAFETY: the prelude defines these two functions, of these types, for every kernel.
             let (entry, size) = unsafe {
                 let entry = library.get::<Entry>(format!("ms_run_{name}").as_bytes())?;
                 let size = library
@@ -68,13 +69,13 @@ impl Library {
             };
             kernels.insert(name.to_owned(), Kernel { entry, size });
         }
-        // SAFETY: the prelude has the variable, of the type that `Machine` repeats.
-        let machine = unsafe { library.get::<*mut Machine>(b"ms_host") };
-        let machine = At(*machine.context("the prelude's variable")?);
+        // SAFETY: the prelude defines the variable; `LaunchState` has the layout of its type.
+        let machine = unsafe { library.get::<*mut LaunchState>(b"ms_host") };
+        let machine = MachineAddress(*machine.context("the prelude's variable")?);
         Ok(Library { kernels, machine: Mutex::new(machine), _library: library })
     }
 
-    /// The kernel of a name.
+    /// Returns the kernel of this name.
     pub(crate) fn kernel(&self, name: &str) -> Option<Kernel> {
         self.kernels.get(name).copied()
     }

@@ -1,20 +1,21 @@
-//! Kernels in CUDA C, compiled for the host by a C++ compiler and run there: a block's threads one
-//! after another, each until it ends or waits for the others.
+//! Kernels in CUDA C, compiled for the host by a C++ compiler. The threads of a block run one after
+//! another, each until it ends or waits for the others.
 //!
-//! # What this shows
-//! That a kernel's own code computes what it should from what it is given: its arithmetic, its indices,
-//! which threads exchange what, and that all threads of a block reach its barriers. Every element that
-//! is read or written must lie in an operand of the argument and be aligned.
+//! # What this tests
+//! The code of the kernels: arithmetic, indices, exchanges between threads, and that all threads of
+//! a block reach its barriers. Every element that a kernel reads or writes must be aligned, and
+//! within an operand of the argument.
 //!
-//! # What it does not show
-//! Races between threads, beyond those that one of two orders of them brings out; the memory model; how
-//! a GPU's compiler rounds (it joins products and sums, and has functions of its own); speed.
+//! # What this does not test
+//! Races between threads, except those that one of two orders of the threads reveals; the memory
+//! model; the rounding of a GPU's compiler, which contracts products and sums and has its own math
+//! functions; speed.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `compiler` | the C++ compiler, and what it compiled before |
-//! | `prelude.hpp` | CUDA C's words as C++ |
+//! | `compiler` | the C++ compiler, and the cache of compiled sources |
+//! | `prelude.hpp` | the language of CUDA C in C++ |
 //! | `library` | a compiled source |
 //! | `argument` | the operands in a kernel's argument |
 //! | `blocks` | the blocks and threads of a launch |

@@ -1,11 +1,11 @@
-// CUDA C's words as C++, for kernels that run on the host. No header is needed, so that a source
-// compiles in a moment. A source follows, within the namespace, and then its kernels' entries.
+// The language of CUDA C in C++, for kernels that run on the host. It includes no header, so that a
+// source compiles quickly. The source follows, inside the namespace, and then its kernels' entries.
 #define MS_HOST 1
 
 struct ms_dim { unsigned x, y, z; };
 struct ms_range { unsigned long long from, to; };
 
-// What a thread knows, and what it asks of whoever runs it. The same lies in blocks.rs.
+// The interface of a running thread. `LaunchState` in blocks.rs has the same layout.
 struct ms_machine {
     ms_dim thread, block, block_dim, grid_dim;
     const ms_range* ranges;
@@ -42,12 +42,12 @@ inline unsigned ms_size(void (*)()) { return 0; }
 #define gridDim ms_host.grid_dim
 #define warpSize 32
 
-// Memory of the device's that is about to be read or written: fails unless it lies in an operand.
+// Checks device memory before an access: fails unless it is aligned and within an operand.
 #define MS_TOUCH(at, size) ms_touch((unsigned long long)(at), (size))
 inline void ms_touch(unsigned long long at, unsigned long long size) {
     for (unsigned long long k = 0; k < ms_host.range_count; ++k)
         if (at >= ms_host.ranges[k].from && at + size <= ms_host.ranges[k].to && at % size == 0) return;
-    ms_host.fail("an access outside of the operands, or not aligned", at, size);
+    ms_host.fail("an access outside the operands, or not aligned", at, size);
 }
 
 namespace ms {
@@ -61,7 +61,7 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __trap() { ms_host.fail("a trap", 0, 0); }
 
-// What lane `from` of the warp gives; all of a warp's threads must ask.
+// Returns the value of lane `from` of the warp. All threads of the warp must call it.
 template <class T> inline T ms_exchange(T value, unsigned from) {
     static_assert(sizeof(T) <= 8, "exchanged by words");
     unsigned long long word = 0;

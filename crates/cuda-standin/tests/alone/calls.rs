@@ -1,15 +1,15 @@
-//! The driver's calls of the standard cases, exactly.
+//! The exact calls of the driver for the standard cases.
 //!
-//! All streams are held while a program is submitted, so that nothing completes meanwhile: what has
-//! completed needs no wait. Left out of the lists are questions (what a device is, what has
-//! completed) and the events by which streams learn of completion, whose number depends on time.
+//! All streams are held while a program is submitted, so that no command completes: a completed
+//! command needs no wait. The lists leave out queries, and the markers of streams, whose number
+//! depends on time.
 
 use std::collections::{BTreeSet, HashMap};
 
 use millstream::ep::cuda::CudaConfig;
 use millstream::{DeviceId, DriverKind, Machine, Stream, StreamKey, StreamType};
 
-use crate::{call, machine, no_violations, nothing_is_left, read, stand_in, upload};
+use crate::{call, machine, no_violations, nothing_is_open, read, stand_in, upload};
 
 const CUDA: DeviceId = DeviceId::cuda(0);
 
@@ -17,8 +17,8 @@ fn streams<const N: usize>(m: &Machine) -> [Stream; N] {
     std::array::from_fn(|k| m.compute(&CUDA, k as u32).unwrap())
 }
 
-/// The calls that `program` makes. `program` submits, and gives what checks the results. None without
-/// a C++ compiler, where other kernels are launched.
+/// Returns the calls of `program`, which submits its work and returns a check of the results. None
+/// without a C++ compiler, because other kernels are then launched.
 #[track_caller]
 fn calls<C: FnOnce()>(program: impl FnOnce(&Machine) -> C) -> Option<String> {
     if !millstream_cuda_standin::compiles() {
@@ -29,19 +29,19 @@ fn calls<C: FnOnce()>(program: impl FnOnce(&Machine) -> C) -> Option<String> {
     let m = machine(DriverKind::Inline, CudaConfig::default());
     let hold = turn.hold();
     let check = program(&m);
-    let made = turn.calls();
+    let calls = turn.calls();
     drop(hold);
     check();
     m.synchronize().unwrap();
     drop(m);
     no_violations();
-    nothing_is_left();
-    Some(shown(&made))
+    nothing_is_open();
+    Some(shown(&calls))
 }
 
-/// The calls without questions and markers, with the events numbered anew.
+/// Returns the calls without queries and markers, with the events renumbered.
 pub(crate) fn shown(calls: &[String]) -> String {
-    let told = [
+    let prefixes = [
         "cuCtxEnable",
         "cuStreamCreate",
         "cuMem",
@@ -50,8 +50,9 @@ pub(crate) fn shown(calls: &[String]) -> String {
         "cuLaunch",
         "cuModule",
     ];
-    let told = |call: &&String| {
-        told.iter().any(|t| call.starts_with(t)) && !call.starts_with("cuMemGetInfo")
+    let is_shown = |call: &&String| {
+        let matches = prefixes.iter().any(|prefix| call.starts_with(prefix));
+        matches && !call.starts_with("cuMemGetInfo")
     };
     // Events that a stream waits for: `cuStreamWaitEvent(s1, e4#1)`.
     let waited = calls.iter().filter_map(|call| {
@@ -61,7 +62,7 @@ pub(crate) fn shown(calls: &[String]) -> String {
     let waited: BTreeSet<String> = waited.collect();
     let mut names = HashMap::new();
     let mut lines = String::new();
-    for call in calls.iter().filter(told) {
+    for call in calls.iter().filter(is_shown) {
         let Some(at) = call.find(['(', ' ']).filter(|_| call.contains('#')) else {
             lines += &format!("{call}\n");
             continue;

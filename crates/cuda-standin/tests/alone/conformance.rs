@@ -7,7 +7,7 @@ use millstream_ep::conformance::{self, Harness, HostHarness};
 use millstream_ep::cuda::{CompletionMode, CudaBackend, CudaConfig};
 use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend};
 
-use crate::{no_violations, nothing_is_left, stand_in};
+use crate::{no_violations, nothing_is_open, stand_in};
 
 const COMPLETIONS: [CompletionMode; 2] = [CompletionMode::Polled, CompletionMode::Callback];
 
@@ -15,14 +15,12 @@ fn backend(completion: CompletionMode) -> Arc<CudaBackend> {
     Arc::new(CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }))
 }
 
-/// What a device without memory for the host skips, and what it does beside others.
-fn skips(completion: CompletionMode, by_hand: bool) -> Vec<&'static str> {
-    let mut skips = vec![
-        "host memory keeps what is written",
-        "without asynchrony every command is done at once",
-    ];
-    if !by_hand {
-        skips.push("nothing runs inside submit");
+/// Returns the checks that the backend skips.
+fn skips(completion: CompletionMode, is_stepped: bool) -> Vec<&'static str> {
+    let mut skips =
+        vec!["host memory keeps its content", "a synchronous device completes commands at once"];
+    if !is_stepped {
+        skips.push("a stepped device runs nothing inside submit");
     }
     if completion == CompletionMode::Polled {
         skips.push("completions are notified");
@@ -40,10 +38,10 @@ fn streams_run_by_themselves() {
         report.into_result().unwrap();
     }
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
 }
 
-/// Steps the newest stream first, so that nothing but waits orders an older stream before it.
+/// Steps the newest stream first, so that only waits order an older stream before it.
 struct NewestFirst<'a>(&'a Turn<'static>);
 
 impl Harness for NewestFirst<'_> {
@@ -51,7 +49,7 @@ impl Harness for NewestFirst<'_> {
         self.0.step();
     }
 
-    fn by_hand(&self) -> bool {
+    fn is_stepped(&self) -> bool {
         true
     }
 }
@@ -68,12 +66,12 @@ fn streams_are_stepped_newest_first() {
         drop(hold);
     }
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
 }
 
-/// What the device answers "not ready" to is asked again, and is no error.
+/// A query that returns "not ready" is repeated, and is not an error.
 #[test]
-fn not_ready_is_no_error() {
+fn not_ready_is_not_an_error() {
     let turn = stand_in().turn();
     turn.not_ready(500);
     let report = conformance::run(backend(CompletionMode::Polled), &HostHarness);
@@ -81,9 +79,9 @@ fn not_ready_is_no_error() {
     no_violations();
 }
 
-/// The suite notices every fault.
+/// The suite detects every fault.
 #[test]
-fn every_fault_is_noticed() {
+fn every_fault_is_detected() {
     let _turn = stand_in().turn();
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
         let plan = FaultPlan::starting_at(fault, 1);

@@ -1,10 +1,10 @@
-//! The CUDA backend on the stand-in, in tests that have it for themselves.
+//! The CUDA backend on the stand-in, in tests with exclusive use of it.
 
-mod abroad;
 mod calls;
 mod conformance;
 mod failures;
 mod faults;
+mod peer_waits;
 mod peers;
 mod pools;
 mod products;
@@ -20,29 +20,29 @@ use millstream::kernels::KernelRegistry;
 use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, Tensor, TensorSpec};
 use millstream_cuda_standin::StandIn;
 
-/// The stand-in, which must be what the loader finds.
+/// Returns the stand-in. Panics if the loader finds another library.
 pub(crate) fn stand_in() -> &'static StandIn {
     static STAND_IN: LazyLock<StandIn> =
         LazyLock::new(|| StandIn::load().unwrap_or_else(|error| panic!("{error:#}")));
     &STAND_IN
 }
 
-/// Fails if something was done that a real driver leaves undefined.
+/// Fails if there are violations: calls whose behaviour a real driver leaves undefined.
 #[track_caller]
 pub(crate) fn no_violations() {
     let violations = stand_in().violations();
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// Whatever was made has been destroyed.
+/// Fails unless every object of the driver was destroyed.
 #[track_caller]
-pub(crate) fn nothing_is_left() {
+pub(crate) fn nothing_is_open() {
     const KINDS: [&str; 8] = [
         "streams",
         "events",
         "modules",
-        "pools",
-        "products",
+        "memory pools",
+        "cublas handles",
         "device bytes",
         "pinned bytes",
         "contexts",
@@ -52,14 +52,14 @@ pub(crate) fn nothing_is_left() {
     }
 }
 
-/// A machine with little memory on two devices, whose kernels are the stand-in's.
+/// Creates a machine with little memory on two devices, with the stand-in's kernels.
 pub(crate) fn machine(driver: DriverKind, cuda: CudaConfig) -> Machine {
     let mut kernels = millstream::kernels::standard();
     millstream_cuda_standin::register(&mut kernels);
     machine_with(driver, cuda, kernels)
 }
 
-/// As [`machine`], with these kernels.
+/// Does as [`machine`], with these kernels.
 pub(crate) fn machine_with(
     driver: DriverKind,
     cuda: CudaConfig,
@@ -91,7 +91,7 @@ pub(crate) fn call(machine: &Machine, op: &str, inputs: &[&Tensor], on: &Stream)
     machine.call(op, inputs).on(on).unwrap().remove(0)
 }
 
-/// The elements, or why there are none.
+/// Reads the elements of a tensor.
 pub(crate) fn read(tensor: &Tensor) -> millstream::Result<Vec<f32>> {
     let bytes = tensor.read()?;
     Ok(bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect())

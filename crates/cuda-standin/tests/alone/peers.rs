@@ -1,4 +1,4 @@
-//! Copies from one device to another: where it lies if they reach one another, else by way of the host.
+//! Tests of copies between devices: direct with peer access, through the host without.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,50 +10,50 @@ use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::{Failure, Turn};
 
 use crate::calls::shown;
-use crate::{machine, machine_with, no_violations, nothing_is_left, read, stand_in, upload};
+use crate::{machine, machine_with, no_violations, nothing_is_open, read, stand_in, upload};
 
 const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
 
-/// A machine, and a stream on each of two devices.
-fn rig(driver: DriverKind) -> (Machine, [Stream; 2]) {
+/// Creates a machine, and a stream on each of two devices.
+fn machine_with_streams(driver: DriverKind) -> (Machine, [Stream; 2]) {
     let m = machine(driver, CudaConfig::default());
-    let homes = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
-    (m, homes)
+    let streams = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
+    (m, streams)
 }
 
-/// Runs `program` on each driver. Nothing undefined is done, and nothing stays.
+/// Runs `program` on each driver. Checks that there are no violations and no open objects.
 #[track_caller]
 fn each(program: impl Fn(&Turn<'_>, &Machine, &[Stream; 2])) {
     for driver in DRIVERS {
         let turn = stand_in().turn();
-        let (m, homes) = rig(driver);
-        program(&turn, &m, &homes);
-        drop((m, homes));
+        let (m, streams) = machine_with_streams(driver);
+        program(&turn, &m, &streams);
+        drop((m, streams));
         no_violations();
-        nothing_is_left();
+        nothing_is_open();
     }
 }
 
 #[test]
 fn the_calls_of_a_direct_copy() {
     let turn = stand_in().turn();
-    let (m, [zero, one]) = rig(DriverKind::Inline);
+    let (m, [zero, one]) = machine_with_streams(DriverKind::Inline);
     let x = upload(&m, &zero, &[1.0, -2.0]);
     m.synchronize().unwrap();
     let before = turn.calls().len();
     let hold = turn.hold();
     let copies = [x.copy_to(&one).unwrap(), x.copy_to(&one).unwrap()];
     let back = copies[0].copy_to(&zero).unwrap();
-    let made = turn.calls().split_off(before);
+    let calls = turn.calls().split_off(before);
     drop(hold);
     for y in copies.iter().chain([&back]) {
         assert_eq!(read(y).unwrap(), [1.0, -2.0]);
     }
     drop((m, zero, one, x, copies, back));
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
     // The copy back is launched at once: it waits on the device.
-    insta::assert_snapshot!(shown(&made), @r"
+    insta::assert_snapshot!(shown(&calls), @r"
     cuMemAlloc_v2(512) = m1
     cuStreamCreateWithPriority(-5) = s2
     cuCtxEnablePeerAccess(0 by 1)
@@ -68,7 +68,7 @@ fn the_calls_of_a_direct_copy() {
     ");
 }
 
-/// Access is enabled once for each pair and direction, however many copies there are.
+/// Access is enabled once for each pair and direction, for any number of copies.
 #[test]
 fn access_is_enabled_once() {
     each(|turn, m, [zero, one]| {
@@ -83,9 +83,9 @@ fn access_is_enabled_once() {
     });
 }
 
-/// Tensors with gaps, on either side, and large ones.
+/// Copies tensors with gaps, as source and as target, and large ones.
 #[test]
-fn every_layout_gets_there() {
+fn every_layout_is_copied() {
     each(|turn, m, [zero, one]| {
         let values: Vec<f32> = (0..60_000).map(|k| k as f32).collect();
         let x = upload(m, zero, &values);
@@ -93,8 +93,8 @@ fn every_layout_gets_there() {
             let layout = Layout::strided(shape, strides, 0).unwrap();
             x.view(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
         };
-        let turned = part(&x, &[300, 200], &[1, 300]);
-        let y = turned.copy_to(one).unwrap();
+        let transposed = part(&x, &[300, 200], &[1, 300]);
+        let y = transposed.copy_to(one).unwrap();
         let expected: Vec<f32> =
             (0..300).flat_map(|r| (0..200).map(move |c| (c * 300 + r) as f32)).collect();
         assert_eq!(read(&y).unwrap(), expected);
@@ -105,11 +105,11 @@ fn every_layout_gets_there() {
     });
 }
 
-/// A pair that cannot see each other, or can one way only.
+/// One device cannot access the other's memory; the opposite direction is direct.
 #[test]
-fn by_way_of_the_host_where_there_is_no_other() {
+fn without_peer_access_copies_go_through_the_host() {
     each(|turn, m, [zero, one]| {
-        turn.blind(1, 0);
+        turn.deny_peer_access(1, 0);
         let x = upload(m, zero, &[1.0, -2.0]);
         let y = x.copy_to(one).unwrap();
         assert_eq!(read(&y).unwrap(), [1.0, -2.0]);
@@ -119,7 +119,7 @@ fn by_way_of_the_host_where_there_is_no_other() {
     });
 }
 
-/// The source is let go of while the other device reads it, and its memory wanted again.
+/// The source is released while the other device reads it, and its memory is allocated again.
 #[test]
 fn the_source_is_released_right_after() {
     each(|turn, m, [zero, one]| {
@@ -127,7 +127,7 @@ fn the_source_is_released_right_after() {
         let values = |k: usize| vec![k as f32; BYTES / 4];
         let mut copies = Vec::new();
         for k in 0..8 {
-            // Two of them do not fit: each waits until the one before has been read.
+            // The memory holds only one of them, so each waits until the one before has been read.
             let x = upload(m, zero, &values(k));
             let y = x.copy_to(one).unwrap();
             drop(x);
@@ -138,9 +138,9 @@ fn the_source_is_released_right_after() {
         }
         assert_eq!(turn.count("cuMemcpyPeerAsync"), 8);
     });
-    // While the copy stands still, another tensor of the device lies elsewhere.
+    // While the copy is held, another tensor of the device gets other memory.
     let turn = stand_in().turn();
-    let (m, [zero, one]) = rig(DriverKind::Inline);
+    let (m, [zero, one]) = machine_with_streams(DriverKind::Inline);
     let x = upload(&m, &zero, &[1.0, -2.0]);
     m.synchronize().unwrap();
     let hold = turn.hold();
@@ -151,7 +151,7 @@ fn the_source_is_released_right_after() {
     assert_eq!((read(&y).unwrap(), read(&z).unwrap()), (vec![1.0, -2.0], vec![5.0, 6.0]));
     drop((m, zero, one, y, z));
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
 }
 
 fn copied(x: &Tensor, to: &Stream) -> Result<Vec<f32>> {
@@ -193,9 +193,9 @@ fn a_device_is_lost_at_a_copy() {
     }
 }
 
-/// Somebody else has enabled access, or no more peers are served and the driver copies by the host.
+/// Other code has enabled access; or the driver supports no more peers and copies through the host.
 #[test]
-fn answers_that_are_no_errors() {
+fn codes_that_are_not_errors() {
     for code in [code::PEER_ACCESS_ALREADY_ENABLED, code::TOO_MANY_PEERS] {
         each(|turn, m, [zero, one]| {
             let x = upload(m, zero, &[1.0, -2.0]);
@@ -206,9 +206,9 @@ fn answers_that_are_no_errors() {
     }
 }
 
-/// Where the driver does not say whether a device reaches the other, it is taken not to.
+/// If the query of peer access fails, copies go through the host.
 #[test]
-fn a_question_without_an_answer() {
+fn a_failed_query_of_peer_access() {
     each(|turn, m, [zero, one]| {
         let all =
             Failure { times: u64::MAX, ..Failure::once("cuDeviceCanAccessPeer", 0, code::UNKNOWN) };
@@ -219,11 +219,11 @@ fn a_question_without_an_answer() {
     });
 }
 
-/// Only copies reach another device; no kernel is launched on its memory.
+/// Only copies access another device's memory; no kernel is launched on it.
 #[test]
-fn kernels_stay_with_their_device() {
+fn kernels_use_only_memory_of_their_device() {
     let turn = stand_in().turn();
-    // Not the stand-in's, which launch the host's kernels where the device's do not serve.
+    // Not the stand-in's kernels, which fall back to the host's.
     let kernels = millstream::kernels::standard();
     let m = machine_with(DriverKind::Inline, CudaConfig::default(), kernels);
     let zero = m.compute(&DeviceId::cuda(0), 0).unwrap();
@@ -239,5 +239,5 @@ fn kernels_stay_with_their_device() {
     assert_eq!(turn.count("cuLaunchKernel"), 0);
     drop((m, zero, to, x, gaps, y));
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
 }

@@ -1,4 +1,4 @@
-//! Arenas in a memory pool of the device's.
+//! Tests of arenas in a memory pool of the device.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use millstream_cuda_standin::control::Failure;
 use millstream_ep::conformance::{self, HostHarness};
 
 use crate::calls::shown;
-use crate::{machine, no_violations, nothing_is_left, read, stand_in, upload};
+use crate::{machine, no_violations, nothing_is_open, read, stand_in, upload};
 
 fn pooled() -> CudaConfig {
     CudaConfig { stream_ordered: true, ..CudaConfig::default() }
@@ -19,13 +19,13 @@ fn pooled() -> CudaConfig {
 #[test]
 fn the_calls_of_an_arena() {
     let turn = stand_in().turn();
-    turn.blind(3, 0);
+    turn.deny_peer_access(3, 0);
     let device = CudaBackend::new(pooled()).open(0).unwrap();
     let block = device.allocate(1024).unwrap();
     assert_eq!(block.bytes(), 1024);
     drop((block, device));
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
     insta::assert_snapshot!(shown(&turn.calls()), @r"
     cuStreamCreateWithPriority(0) = s0
     cuMemPoolCreate(device 0)
@@ -35,14 +35,14 @@ fn the_calls_of_an_arena() {
     cuMemFreeAsync(m0, s0)
     cuMemPoolDestroy(device 0)
     ");
-    // The memory is there before anybody hears of it.
+    // The memory is available before the allocation returns.
     assert_eq!(turn.count("cuStreamSynchronize"), 1);
 }
 
-/// A program that fills the memory, gives pieces of it back for a larger one, and copies to another
-/// device, whose arenas lie in a pool, too.
+/// A program that fills the memory, frees small tensors for a large one, and copies to another
+/// device, whose arenas are in a memory pool, too.
 #[test]
-fn a_program_in_pools() {
+fn a_program_in_memory_pools() {
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         let turn = stand_in().turn();
         let m = machine(driver, pooled());
@@ -58,7 +58,7 @@ fn a_program_in_pools() {
         drop((large, zero, one, m));
         assert_eq!(turn.count("cuMemAllocFromPoolAsync"), turn.count("cuMemFreeAsync"));
         no_violations();
-        nothing_is_left();
+        nothing_is_open();
     }
 }
 
@@ -69,10 +69,10 @@ fn the_conformance_suite() {
     println!("{report}");
     report.into_result().unwrap();
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
 }
 
-/// A value that went to the device and back, or why it did not.
+/// Copies a value to the device and back.
 fn round_trip(m: &Machine) -> millstream::Result<Vec<f32>> {
     let zero = m.compute(&DeviceId::cuda(0), 0)?;
     let spec = TensorSpec::contiguous(DType::F32, &[1])?;
@@ -80,7 +80,7 @@ fn round_trip(m: &Machine) -> millstream::Result<Vec<f32>> {
 }
 
 #[test]
-fn every_call_of_it_fails_once() {
+fn every_call_of_a_memory_pool_fails_once() {
     const CALLS: [(&str, u32, &str); 5] = [
         ("cuMemPoolCreate", code::OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"),
         ("cuMemPoolSetAttribute", code::INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"),
@@ -88,17 +88,17 @@ fn every_call_of_it_fails_once() {
         ("cuMemAllocFromPoolAsync", code::OUT_OF_MEMORY, "out of memory on cuda:0"),
         ("cuStreamSynchronize", code::LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"),
     ];
-    for (call, code, words) in CALLS {
+    for (call, code, text) in CALLS {
         let turn = stand_in().turn();
         let m = machine(DriverKind::Inline, pooled());
         turn.fail(Failure { times: 3, ..Failure::once(call, 0, code) });
         let error = round_trip(&m).unwrap_err().to_string();
-        assert!(error.contains(words), "{call}: {error}");
-        turn.heal();
+        assert!(error.contains(text), "{call}: {error}");
+        turn.cancel_failures();
         m.clear_failures();
         assert_eq!(round_trip(&m).unwrap(), [5.0], "{call}");
         drop(m);
         no_violations();
-        nothing_is_left();
+        nothing_is_open();
     }
 }

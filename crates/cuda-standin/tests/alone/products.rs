@@ -1,4 +1,4 @@
-//! Matrix products: the exact calls, a failure at each of them, and what the stand-in refuses.
+//! Tests of matrix products: the exact calls, a failure of each, and refused products.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use millstream::{DType, DeviceId, DriverKind, Machine, Result, Stream, Tensor, T
 use millstream_cuda_standin::control::Failure;
 use millstream_cuda_standin::{code, status};
 
-use crate::{machine, no_violations, nothing_is_left, read, stand_in};
+use crate::{machine, no_violations, nothing_is_open, read, stand_in};
 
 const CUDA: DeviceId = DeviceId::cuda(0);
 
@@ -41,7 +41,7 @@ fn is_right(outputs: &[Result<Vec<f32>>]) -> bool {
     outputs.len() == 3 && outputs.iter().zip(EXPECTED).all(|(o, e)| *o == Ok(e.to_vec()))
 }
 
-/// The calls of the library, one handle and one workspace for each stream.
+/// Checks the calls of the library: one handle and one workspace for each stream.
 #[test]
 fn the_calls() {
     let turn = stand_in().turn();
@@ -49,10 +49,10 @@ fn the_calls() {
     assert!(is_right(&program(&m)));
     drop(m);
     no_violations();
-    nothing_is_left();
-    let told = |call: &&String| call.starts_with("cublas") || call.contains("4194304) = m");
-    let mut calls: Vec<String> = turn.calls().iter().filter(told).cloned().collect();
-    // What else has memory depends on which kernels were loaded before: workspaces are named in order.
+    nothing_is_open();
+    let is_shown = |call: &&String| call.starts_with("cublas") || call.contains("4194304) = m");
+    let mut calls: Vec<String> = turn.calls().iter().filter(is_shown).cloned().collect();
+    // Other allocations depend on the kernels loaded before, so workspaces are renumbered.
     let workspace = |call: &String| call.split_once("(4194304) = ").map(|(_, m)| m.to_owned());
     let workspaces: Vec<String> = calls.iter().filter_map(workspace).collect();
     for (k, block) in workspaces.iter().enumerate() {
@@ -81,7 +81,7 @@ fn the_calls() {
 }
 
 #[test]
-fn tf32_is_asked_for() {
+fn tf32_is_configurable() {
     for (tf32, by) in [(false, 0), (true, 3)] {
         let turn = stand_in().turn();
         let m = machine(DriverKind::Inline, CudaConfig { tf32, ..CudaConfig::default() });
@@ -91,7 +91,7 @@ fn tf32_is_asked_for() {
     }
 }
 
-/// Each call fails once at each of its places: the error names it, and the machine goes on.
+/// Each call fails once at each of its positions: the error names it, and the machine continues.
 #[test]
 fn every_call_fails_once() {
     for (call, code, name) in [
@@ -118,12 +118,12 @@ fn every_call_fails_once() {
             assert!(is_right(&program(&m)), "{call} {after}");
             drop(m);
             no_violations();
-            nothing_is_left();
+            nothing_is_open();
         }
     }
 }
 
-/// A lost device: the library says no more than that the product failed, and nothing hangs.
+/// The device is lost: the library reports only that the product failed, and nothing hangs.
 #[test]
 fn the_device_is_lost() {
     for call in ["cublasCreate_v2", "cublasSetWorkspace_v2", "cublasGemmEx_64"] {
@@ -137,8 +137,8 @@ fn the_device_is_lost() {
     }
 }
 
-/// Without the library a product fails, with where that was looked for; all else runs. In a process of
-/// its own, since the library is looked for once.
+/// Without the library, a product fails with the places that were searched; other ops run. In a
+/// process of its own, because a process searches for the library once.
 #[test]
 fn without_the_library() {
     const ALONE: &str = "MILLSTREAM_TEST_WITHOUT_CUBLAS";
@@ -153,11 +153,11 @@ fn without_the_library() {
     let _turn = stand_in().turn();
     let m = machine(DriverKind::Inline, CudaConfig::default());
     let error = program(&m).remove(0).unwrap_err().to_string();
-    for words in [
+    for text in [
         "the library of matrix products, libcublas.so.12, was not found",
         "/nowhere/libcublas.so.12",
     ] {
-        assert!(error.contains(words), "{error}");
+        assert!(error.contains(text), "{error}");
     }
     m.clear_failures();
     let s = m.compute(&CUDA, 0).unwrap();
@@ -231,7 +231,8 @@ impl Blas {
         set(self.handle, at, bytes)
     }
 
-    /// A product of a 2 by 3 with a 3 by 2 matrix by columns, all of them somewhere in the memory.
+    /// Computes the product of a 2 by 3 and a 3 by 2 matrix, column-major, at these offsets in the
+    /// memory.
     fn gemm(&self, [a, b, c]: [u64; 3], leading: i64) -> i32 {
         let [one, zero] = [1.0f32, 0.0];
         let gemm = self.call::<Gemm>("cublasGemmEx_64");
@@ -272,11 +273,11 @@ impl Drop for Blas {
     }
 }
 
-/// What is done wrong, what is answered, and the words of the violation, if it is one.
+/// A wrong call, its status, and a part of the violation's text; empty for an error of the library.
 type Wrong = (fn(&Blas) -> i32, u32, &'static str);
 
 #[test]
-fn what_is_undefined_is_refused() {
+fn undefined_calls_are_refused() {
     let wrong: [Wrong; 9] = [
         (|b| b.gemm([1024, 2048, 4096], 2), status::NOT_INITIALIZED, "no stream"),
         (
@@ -289,25 +290,25 @@ fn what_is_undefined_is_refused() {
         ),
         (|b| b.workspace(b.memory + 8, 1 << 16), status::INVALID_VALUE, ""),
         (|b| b.workspace(b.memory, 1 << 10), status::INVALID_VALUE, "too few"),
-        (|b| b.workspace(b.memory, 2 << 20), status::INVALID_VALUE, "pass its end"),
+        (|b| b.workspace(b.memory, 2 << 20), status::INVALID_VALUE, "exceed its"),
         (|b| ready(b).gemm([1024, 2048, 4096], 1), status::INVALID_VALUE, ""),
-        (|b| ready(b).gemm([1024, 2048, 2052], 2), status::INVALID_VALUE, "lies over matrix 1"),
-        (|b| ready(b).gemm([(1 << 20) - 8, 0, 4096], 2), status::EXECUTION_FAILED, "pass its end"),
+        (|b| ready(b).gemm([1024, 2048, 2052], 2), status::INVALID_VALUE, "overlaps matrix 1"),
+        (|b| ready(b).gemm([(1 << 20) - 8, 0, 4096], 2), status::EXECUTION_FAILED, "exceed its"),
         (|b| ready(b).gemm([1026, 2048, 4096], 2), status::INVALID_VALUE, "not aligned"),
     ];
-    for (wrong, answer, words) in wrong {
+    for (wrong, status, text) in wrong {
         let turn = stand_in().turn();
         let blas = Blas::open();
-        assert_eq!(wrong(&blas), answer as i32, "{words}");
+        assert_eq!(wrong(&blas), status as i32, "{text}");
         let violations = turn.violations();
-        match words {
+        match text {
             "" => assert!(violations.is_empty(), "{violations:?}"),
-            _ => assert!(violations.len() == 1 && violations[0].contains(words), "{violations:?}"),
+            _ => assert!(violations.len() == 1 && violations[0].contains(text), "{violations:?}"),
         }
     }
 }
 
-/// A handle with a stream and a workspace.
+/// Sets the handle's stream and workspace.
 fn ready(blas: &Blas) -> &Blas {
     blas.stream();
     assert_eq!(blas.workspace(blas.memory + (1 << 18), 1 << 18), 0);
@@ -315,7 +316,7 @@ fn ready(blas: &Blas) -> &Blas {
 }
 
 #[test]
-fn a_handle_that_is_gone_and_one_workspace_for_two_streams() {
+fn a_destroyed_handle_and_one_workspace_for_two_streams() {
     let turn = stand_in().turn();
     let mut blas = Blas::open();
     ready(&blas);

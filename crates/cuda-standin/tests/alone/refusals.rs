@@ -1,4 +1,4 @@
-//! What the stand-in refuses: calls of the driver's functions as no backend should make them.
+//! Tests of the stand-in's violations: wrong calls that no backend should make.
 
 use libloading::{Library, Symbol};
 
@@ -12,7 +12,7 @@ const SUCCESS: u32 = 0;
 struct Driver(Library);
 
 impl Driver {
-    /// A context on this thread, and the functions.
+    /// Loads the functions and makes the context of device 0 current.
     fn open() -> Driver {
         // SAFETY: the stand-in is a library without constructors.
         let driver = Driver(unsafe { Library::new("libcuda.so.1") }.unwrap());
@@ -71,15 +71,15 @@ impl Drop for Driver {
     }
 }
 
-/// The one violation so far is of these words.
+/// Checks that there is exactly one violation, with this text.
 #[track_caller]
-fn violated(words: &str) {
+fn violated(text: &str) {
     let violations = stand_in().violations();
-    assert!(violations.len() == 1 && violations[0].contains(words), "{violations:?}");
+    assert!(violations.len() == 1 && violations[0].contains(text), "{violations:?}");
 }
 
 #[test]
-fn a_wait_for_what_was_never_recorded() {
+fn a_wait_for_an_event_without_a_record() {
     let turn = stand_in().turn();
     let driver = Driver::open();
     let (stream, event) = (driver.stream(), driver.event());
@@ -98,7 +98,7 @@ fn a_wait_for_what_was_never_recorded() {
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
 }
 
-/// Any stream of the process may wait for an event; only those of its own context record it.
+/// Any stream of the process may wait for an event; only streams of its context may record it.
 #[test]
 fn an_event_of_another_context() {
     let turn = stand_in().turn();
@@ -108,22 +108,22 @@ fn an_event_of_another_context() {
     let retain = driver.call::<extern "C" fn(*mut u64, i32) -> u32>("cuDevicePrimaryCtxRetain");
     assert_eq!(retain(&raw mut other, 1), SUCCESS);
     assert_eq!(driver.one("cuCtxSetCurrent", other), SUCCESS);
-    let abroad = driver.stream();
+    let remote = driver.stream();
     type Pair = extern "C" fn(u64, u64) -> u32;
-    assert_eq!(driver.call::<Pair>("cuEventRecord")(event, abroad), code::INVALID_HANDLE);
+    assert_eq!(driver.call::<Pair>("cuEventRecord")(event, remote), code::INVALID_HANDLE);
     violated("an event of device 0 on a stream of device 1");
-    // The stream of the other device does not go on before the record.
+    // The stream of the other device does not continue before the record.
     let hold = turn.hold();
     assert_eq!(driver.call::<Pair>("cuEventRecord")(event, stream), SUCCESS);
     type Wait = extern "C" fn(u64, u64, u32) -> u32;
-    assert_eq!(driver.call::<Wait>("cuStreamWaitEvent")(abroad, event, 0), SUCCESS);
+    assert_eq!(driver.call::<Wait>("cuStreamWaitEvent")(remote, event, 0), SUCCESS);
     assert!(turn.step());
     assert_eq!(driver.one("cuStreamQuery", stream), SUCCESS, "the older stream went first");
-    assert_eq!(driver.one("cuStreamQuery", abroad), code::NOT_READY);
+    assert_eq!(driver.one("cuStreamQuery", remote), code::NOT_READY);
     assert!(turn.step());
-    assert_eq!(driver.one("cuStreamQuery", abroad), SUCCESS);
+    assert_eq!(driver.one("cuStreamQuery", remote), SUCCESS);
     drop(hold);
-    assert_eq!(driver.one("cuStreamDestroy_v2", abroad), SUCCESS);
+    assert_eq!(driver.one("cuStreamDestroy_v2", remote), SUCCESS);
     assert_eq!(driver.one("cuEventDestroy_v2", event), SUCCESS);
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
     let release = driver.call::<extern "C" fn(i32) -> u32>("cuDevicePrimaryCtxRelease_v2");
@@ -149,13 +149,13 @@ fn a_free_of_memory_that_a_stream_uses() {
 }
 
 #[test]
-fn bytes_beyond_an_allocation() {
+fn bytes_outside_an_allocation() {
     let _turn = stand_in().turn();
     let driver = Driver::open();
     let (stream, memory) = (driver.stream(), driver.memory(64));
     let fill = driver.call::<extern "C" fn(u64, u8, usize, u64) -> u32>("cuMemsetD8Async");
     assert_ne!(fill(memory + 1, 1, 64, stream), SUCCESS);
-    violated("64 bytes from m0+1 on pass its end at 64");
+    violated("64 bytes from m0+1 on exceed its 64 bytes");
     assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
 }
@@ -172,7 +172,7 @@ fn memory_that_is_not_pinned() {
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
 }
 
-/// A copy between devices names the contexts that its memory belongs to.
+/// A copy between devices must name the contexts of its memory.
 #[test]
 fn memory_of_another_context() {
     let _turn = stand_in().turn();
@@ -185,7 +185,7 @@ fn memory_of_another_context() {
     let copy = driver.call::<Copy>("cuMemcpyPeerAsync");
     assert_eq!(copy(memory, own, memory + 64, own, 64, stream), SUCCESS);
     assert_ne!(copy(memory, own, memory + 64, other, 64, stream), SUCCESS);
-    violated("m0+64 is no memory of device 1");
+    violated("m0+64 is not memory of device 1");
     let release = driver.call::<extern "C" fn(i32) -> u32>("cuDevicePrimaryCtxRelease_v2");
     assert_eq!((release(0), release(1)), (SUCCESS, SUCCESS));
     assert_ne!(copy(memory, own, memory + 64, other, 64, stream), SUCCESS);
@@ -195,14 +195,15 @@ fn memory_of_another_context() {
     assert_eq!(driver.one("cuStreamDestroy_v2", stream), SUCCESS);
 }
 
-/// What a pool gives is there when the stream has got to it, and goes back to a pool.
+/// Memory of a memory pool is available when the stream has reached its allocation, and is freed
+/// only to a memory pool.
 #[test]
-fn memory_of_a_pool_before_it_is_there() {
+fn memory_of_a_pool_before_its_allocation() {
     let turn = stand_in().turn();
     let driver = Driver::open();
     let (own, other) = (driver.stream(), driver.stream());
     let (mut pool, mut memory) = (0u64, 0u64);
-    // Pinned to a device, no handles, on a device, of number 0; all else zero.
+    // Allocation type pinned, no handle types, location type device, index 0; all else zero.
     let wanted = [1u32, 0, 1, 0].into_iter().chain([0; 20]).collect::<Vec<u32>>();
     let create = driver.call::<extern "C" fn(*mut u64, *const u32) -> u32>("cuMemPoolCreate");
     assert_eq!(create(&raw mut pool, wanted.as_ptr()), SUCCESS);
@@ -212,7 +213,7 @@ fn memory_of_a_pool_before_it_is_there() {
     assert_eq!(allocate(&raw mut memory, 64, pool, own), SUCCESS);
     let fill = driver.call::<extern "C" fn(u64, u8, usize, u64) -> u32>("cuMemsetD8Async");
     assert_ne!(fill(memory, 1, 64, other), SUCCESS);
-    violated("m0 is used before its stream has got to its allocation");
+    violated("m0 is used before its stream has reached its allocation");
     drop(hold);
     assert_eq!(driver.one("cuStreamSynchronize", own), SUCCESS);
     assert_eq!(fill(memory, 1, 64, other), SUCCESS);
@@ -242,7 +243,7 @@ fn a_thread_without_a_context() {
 }
 
 #[test]
-fn handles_that_are_none_and_contexts_that_leave_something() {
+fn invalid_handles_and_contexts_that_leak() {
     let turn = stand_in().turn();
     let driver = Driver::open();
     let memory = driver.memory(64);
@@ -255,14 +256,14 @@ fn handles_that_are_none_and_contexts_that_leave_something() {
     assert_eq!(driver.one("cuMemFree_v2", memory), SUCCESS);
 }
 
-/// No real driver takes the module, and nobody who asks takes the device for a GPU.
+/// The device's name says that it is not a GPU.
 #[test]
-fn it_says_what_it_is() {
+fn the_device_name_names_the_stand_in() {
     let _turn = stand_in().turn();
     let driver = Driver::open();
     let mut name = [0u8; 100];
-    let ask = driver.call::<extern "C" fn(*mut u8, i32, i32) -> u32>("cuDeviceGetName");
-    assert_eq!(ask(name.as_mut_ptr(), 100, 0), SUCCESS);
+    let get_name = driver.call::<extern "C" fn(*mut u8, i32, i32) -> u32>("cuDeviceGetName");
+    assert_eq!(get_name(name.as_mut_ptr(), 100, 0), SUCCESS);
     let end = name.iter().position(|&b| b == 0).unwrap();
     assert_eq!(std::str::from_utf8(&name[..end]).unwrap(), millstream_cuda_standin::DEVICE_NAME);
     assert!(millstream_cuda_standin::DEVICE_NAME.contains("no GPU"));

@@ -1,13 +1,13 @@
-//! Every kernel's own code, compiled for the host, against the host's kernel of the same op: the cases
-//! of `millstream gpu-check`, with fewer dtypes.
+//! Compares every kernel's own code, compiled for the host, with the host's kernel of the same op,
+//! in the cases of `millstream gpu-check` with fewer dtypes.
 
-mod planted;
+mod planted_defects;
 
 use millstream_cuda_standin::StandIn;
 use millstream_gpu_check::ops;
 
 #[test]
-fn the_hosts_results() {
+fn compiled_kernels_agree_with_the_host() {
     if !millstream_cuda_standin::compiles() {
         return println!("skipped: no C++ compiler");
     }

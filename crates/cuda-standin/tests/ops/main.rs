@@ -1,5 +1,5 @@
-//! Every op that has a kernel for NVIDIA devices, with that kernel's own code compiled for the host,
-//! against the values made with PyTorch that the host's kernels are checked against.
+//! Compares the kernels for NVIDIA devices, compiled for the host, with PyTorch's values: the same
+//! reference values as for the host's kernels.
 
 #[path = "../../../kernels/tests/ops/reference.rs"]
 mod reference;
@@ -10,5 +10,5 @@ mod support;
 
 use rig::run;
 
-/// Where the values made with PyTorch lie.
+/// The folder of the reference values, which were computed with PyTorch.
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/tests/reference");

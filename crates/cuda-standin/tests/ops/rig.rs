@@ -1,17 +1,18 @@
-//! A kernel of a device called on operands in the host's memory: they are copied there, and back.
+//! Runs a kernel of the device on operands in host memory: copies them to the device, and back.
 
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use millstream::ep::cuda::{CudaBackend, CudaConfig, Native};
+use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
 use millstream::ep::{Backend, Device, Memory, Progress, Stream, Work, WorkResult};
 use millstream_cuda_standin::compiles;
 use millstream_kernels::cuda::Unsupported;
 use millstream_kernels::{KernelCtx, KernelRegistry, Operands, RawTensor};
 
-/// Runs an op's kernel for the device, or the host's where that does not serve, and says so.
+/// Runs an op's kernel for the device. If there is none, or it does not support the call, runs the
+/// host's kernel and prints that.
 pub(crate) fn run(kernels: &KernelRegistry, op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
     let host = kernels.get("cpu", op).expect("a kernel");
     let Some(kernel) = kernels.get("cuda", op).filter(|_| compiles()) else {
@@ -29,7 +30,7 @@ pub(crate) fn run(kernels: &KernelRegistry, op: &str, ctx: &KernelCtx<'_>) -> Re
     }
 }
 
-/// A stretch of the host's memory, and its copy on the device.
+/// A range of host memory, and its copy on the device.
 struct Block {
     host: Range<usize>,
     device: Box<dyn Memory>,
@@ -52,7 +53,7 @@ impl Rig {
         Ok(Rig { device, stream })
     }
 
-    /// Copies what the operands lie in, runs the kernel, and copies all back.
+    /// Copies the memory of the operands, runs the kernel, and copies the memory back.
     fn call(
         &mut self,
         ctx: &KernelCtx<'_>,
@@ -61,31 +62,31 @@ impl Rig {
         let operands: Vec<RawTensor<'_>> =
             (0..ctx.operands()).map(|k| ctx.operand(k)).collect::<Result<_>>()?;
         let mut blocks: Vec<Block> = Vec::new();
-        for host in stretches(&operands) {
+        for host in merged_ranges(&operands) {
             blocks.push(Block { device: self.device.allocate(host.len())?, host });
         }
         let (_, bytes) = ctx.workspace();
         let workspace = self.device.allocate(bytes.max(1))?;
-        let there = |x: &RawTensor<'_>| {
-            let at = x.data.addr();
-            let block = blocks.iter().find(|block| block.host.contains(&at));
-            let base = block.map(|b| b.device.base().as_ptr().wrapping_add(at - b.host.start));
+        let device_address = |x: &RawTensor<'_>| {
+            let address = x.data.addr();
+            let block = blocks.iter().find(|block| block.host.contains(&address));
+            let base = block.map(|b| b.device.base().as_ptr().wrapping_add(address - b.host.start));
             base.unwrap_or(std::ptr::null_mut())
         };
-        let moved: Vec<RawTensor<'_>> =
-            operands.iter().map(|x| RawTensor { data: there(x), ..*x }).collect();
+        let copies: Vec<RawTensor<'_>> =
+            operands.iter().map(|x| RawTensor { data: device_address(x), ..*x }).collect();
         let mut outcome = Ok(());
         let mut run = |native: &dyn Any| {
-            let stream: &Native = native.downcast_ref().context("no stream of the device's")?;
+            let stream: &NativeStream = native.downcast_ref().context("no stream of the device")?;
             for block in &blocks {
                 let (host, device) = (block.host.start as *const u8, block.device.base().as_ptr());
-                // SAFETY: both are so many bytes long; the call ends when the stream has run all.
+                // SAFETY: both have the length; the call returns when the stream has run the copy.
                 unsafe { stream.copy(device, host, block.host.len()) }?;
             }
-            let moved: &All<'_> = &All(&moved);
+            let copies: &DeviceOperands<'_> = &DeviceOperands(&copies);
             let scratch = (workspace.base().as_ptr(), bytes);
-            // SAFETY: the operands are copies of valid ones, used by this call alone.
-            let ctx = unsafe { KernelCtx::new(moved, ctx.attrs(), scratch, None, native) };
+            // SAFETY: the operands are copies of valid ones, and only this call uses them.
+            let ctx = unsafe { KernelCtx::new(copies, ctx.attrs(), scratch, None, native) };
             outcome = kernel(&ctx);
             for block in &blocks {
                 let (host, device) = (block.host.start as *mut u8, block.device.base().as_ptr());
@@ -94,7 +95,7 @@ impl Rig {
             }
             Ok(())
         };
-        let mut result = match self.stream.submit(&mut Once(&mut run))? {
+        let mut result = match self.stream.submit(&mut BorrowedWork(&mut run))? {
             Progress::Done(result) => Some(result),
             Progress::Pending(_) => None,
         };
@@ -106,8 +107,8 @@ impl Rig {
     }
 }
 
-/// The stretches of memory that operands lie in; those that overlap are one.
-fn stretches(operands: &[RawTensor<'_>]) -> Vec<Range<usize>> {
+/// Returns the memory ranges of the operands, with overlapping ones merged.
+fn merged_ranges(operands: &[RawTensor<'_>]) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = operands.iter().filter(|x| x.numel() > 0).map(bytes).collect();
     all.sort_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -120,16 +121,16 @@ fn stretches(operands: &[RawTensor<'_>]) -> Vec<Range<usize>> {
     joined
 }
 
-/// The bytes from the first to the end of the last element; the start is aligned as any element is.
+/// Returns the bytes from the first to the end of the last element, with the start aligned to 8.
 fn bytes(x: &RawTensor<'_>) -> Range<usize> {
     let last: usize = x.shape.iter().zip(x.strides).map(|(&d, &s)| (d - 1) * s).sum();
     let start = x.data.addr();
     start / 8 * 8..start + (last + 1) * x.dtype.size()
 }
 
-struct All<'a>(&'a [RawTensor<'a>]);
+struct DeviceOperands<'a>(&'a [RawTensor<'a>]);
 
-impl Operands for All<'_> {
+impl Operands for DeviceOperands<'_> {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -139,18 +140,18 @@ impl Operands for All<'_> {
     }
 }
 
-/// Work that is handed over as it is submitted.
-struct Once<'a>(&'a mut dyn FnMut(&dyn Any) -> Result<()>);
+/// Work that runs inside `submit`.
+struct BorrowedWork<'a>(&'a mut dyn FnMut(&dyn Any) -> Result<()>);
 
-// SAFETY: the device runs it on the thread that submits it.
-unsafe impl Send for Once<'_> {}
+// SAFETY: the device runs the work on the thread that submits it.
+unsafe impl Send for BorrowedWork<'_> {}
 
-impl Work for Once<'_> {
+impl Work for BorrowedWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         (self.0)(native)
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
-        panic!("the device launches as it is told")
+        panic!("the CUDA backend launches inside submit")
     }
 }

@@ -1,4 +1,4 @@
-//! What the cases share, with the stand-in's device in place of the simulated one.
+//! The fixture of the shared cases, with the stand-in's device instead of the simulated one.
 
 use std::sync::{Arc, Once};
 
@@ -11,7 +11,7 @@ use millstream_cuda_standin::StandIn;
 
 pub(crate) use millstream_testing::machine::{call, failure, read, upload};
 
-/// The device: hides that of the cases' helpers.
+/// The device. Shadows the constant of the cases' own helpers.
 pub(crate) const SIM: DeviceId = DeviceId::cuda(0);
 
 /// Fails unless the loader finds the stand-in.
@@ -21,14 +21,14 @@ pub(crate) fn must_be_there() {
     LOOK.call_once(|| drop(StandIn::load().unwrap_or_else(|error| panic!("{error:#}"))));
 }
 
-/// The standard kernels, and those of the host for the stand-in.
+/// Returns the standard kernels, with the stand-in's kernels for devices of kind `cuda`.
 pub(crate) fn kernels() -> KernelRegistry {
     let mut kernels = millstream::kernels::standard();
     millstream_cuda_standin::register(&mut kernels);
     kernels
 }
 
-/// Two workers for the host, and `cuda:0`.
+/// Returns the configuration of a machine with two host workers and `cuda:0`.
 pub(crate) fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     must_be_there();
     let devices = Registry::new();

@@ -1,7 +1,7 @@
-//! Machines on the CUDA backend and the stand-in, in tests that run beside one another: the memory
-//! cases, and every recorded program.
+//! Machines on the CUDA backend and the stand-in, in tests that run concurrently: the memory cases,
+//! and every recorded program.
 
 mod common;
 mod memory;
+mod device_errors;
 mod programs;
-mod verdicts;

@@ -1,5 +1,5 @@
-//! Every recorded program: PyTorch's numbers, and the same bytes however it is run. One of several ranks
-//! has a device for each.
+//! Every recorded program: PyTorch's values, and the same bytes with every driver and number of
+//! streams. A program of several ranks has one device per rank.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use millstream_trace::{Entry, LoadOptions, Program, expand, load};
 
 use crate::common::{SIM, kernels, must_be_there};
 
-/// A program's name, and its ranks.
+/// A program's name, and the program of each rank.
 type Recorded = (String, Vec<Arc<Program>>);
 
-/// The repository's programs.
+/// Loads the repository's programs.
 fn programs() -> Vec<Recorded> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["tests/traces", "examples/pytorch"].map(|folder| root.join(folder));
@@ -75,9 +75,9 @@ fn every_recorded_program() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// What completes when it will cannot be simulated.
+/// The simulated driver refuses a device whose completions no seed can choose.
 #[test]
-fn no_seed_can_choose() {
+fn the_simulated_driver_refuses_the_device() {
     must_be_there();
     let program = programs().remove(0).1.remove(0);
     let driver = DriverKind::Simulated;

@@ -1,5 +1,5 @@
-//! Errors that a kernel reports from the device: it sets a flag that the host reads after the kernel
-//! has completed.
+//! Errors that a kernel reports from the device: it sets a flag that the host reads after the
+//! kernel has completed.
 //!
 //! # Rules
 //! 1. A flag is zero when it is assigned to a launch. It becomes free again after the host has read
@@ -81,8 +81,9 @@ impl DeviceErrors {
     pub(super) fn check(&mut self, errors: Vec<DeviceError>) -> anyhow::Result<()> {
         let mut result = Ok(());
         for DeviceError { flag, error } in errors {
-            // SAFETY: the flag is in a block of this value. All work launched with it has completed,
-            // so no device writes it any more. The read is volatile because a device has written.
+            // SAFETY: the flag is in a block of this value. All work launched with it has
+            // completed, so no device writes it any more. The read is volatile because a device
+            // has written.
             let is_set = unsafe { flag.0.read_volatile() } != 0;
             if is_set {
                 // SAFETY: as above.

@@ -5,8 +5,8 @@
 //!    cover them and fewer than [`MAX_OUTSTANDING`] markers are outstanding.
 //! 2. A stream runs in order, so a completed marker means that every command before it has
 //!    completed.
-//! 3. A marker that the driver refuses is recorded by the next poll instead. The stream is not lost:
-//!    a lost stream's memory would be freed while the stream still uses it.
+//! 3. A marker that the driver refuses is recorded by the next poll instead. The stream is not
+//!    lost: a lost stream's memory would be freed while the stream still uses it.
 //! 4. A stream's events are created with it and reused, so a poll never creates an event.
 
 use std::collections::VecDeque;

@@ -1,10 +1,10 @@
 //! The waits of a stream for other devices.
 //!
-//! The driver does not specify the behaviour of a stream that waits on the device for a lost device.
-//! The stream may continue: then its work reads memory that was never written, and the layers above
-//! know that it did. Or the stream may stall for good, together with all streams that wait for it.
-//! A stream that is still waiting [`STALL_TIMEOUT`] after the loss of the other device is therefore
-//! lost as well.
+//! The driver does not specify the behaviour of a stream that waits on the device for a lost
+//! device. The stream may continue: then its work reads memory that was never written, and the
+//! layers above know that it did. Or the stream may stall for good, together with all streams that
+//! wait for it. A stream that is still waiting [`STALL_TIMEOUT`] after the loss of the other device
+//! is therefore lost as well.
 //!
 //! A stream that waits only within its own device, as most do, has no entries here.
 

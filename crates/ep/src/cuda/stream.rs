@@ -37,6 +37,8 @@ pub(super) struct CudaStream {
     peer_waits: PeerWaits,
     /// Whether the driver has refused the callback after the newest marker.
     callback_missing: bool,
+    /// The error that lost the stream, once a poll has found it.
+    lost: Option<Error>,
 }
 
 impl CudaStream {
@@ -54,6 +56,7 @@ impl CudaStream {
             commands: VecDeque::new(),
             peer_waits: PeerWaits::default(),
             callback_missing: false,
+            lost: None,
         })
     }
 
@@ -126,6 +129,19 @@ impl CudaStream {
         Ok(())
     }
 
+    /// Reports completed commands. Returns the error that lost the stream, if it is lost.
+    fn poll_for_loss(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Option<Error> {
+        if let Err(error) = self.poll_markers(done) {
+            // Read by `PeerWaits::stall_error` of the streams that wait for this device.
+            let _ = self.native.device_state().lost.set(error.clone());
+            return Some(error);
+        }
+        let stalled = self.peer_waits.stall_error(self.native.device())?;
+        // To free memory, the driver would wait for this stream.
+        self.native.raw().context().disable_teardown();
+        Some(stalled)
+    }
+
     /// Reports all commands up to `ticket`.
     fn report(&mut self, ticket: Ticket, done: &mut dyn FnMut(Ticket, WorkResult)) {
         let mut next = self.last - self.commands.len() as Ticket + 1;
@@ -191,14 +207,20 @@ impl Stream for CudaStream {
         if self.commands.is_empty() {
             return Ok(());
         }
-        self.poll_markers(done).inspect_err(|error| {
-            // Read by `PeerWaits::stall_error` of the streams that wait for this device.
-            let _ = self.native.device_state().lost.set(error.clone());
-        })?;
-        let Some(error) = self.peer_waits.stall_error(self.native.device()) else { return Ok(()) };
-        // To free memory, the driver would wait for this stream.
-        self.native.raw().context().disable_teardown();
-        Err(error)
+        if self.lost.is_none() {
+            self.lost = self.poll_for_loss(done);
+        }
+        let Some(error) = &self.lost else { return Ok(()) };
+        if self.native.raw().drop_host_functions() {
+            return Err(error.clone());
+        }
+        // The loss is reported only after the running host function has returned: the layers above
+        // then free the memory that the function uses. The driver does not call the notify function
+        // when it returns, so the worker is notified now and polls again.
+        if self.completion == CompletionMode::Callback {
+            (self.notify)();
+        }
+        Ok(())
     }
 }
 

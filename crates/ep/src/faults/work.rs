@@ -33,7 +33,7 @@ fn run(
     let Some(_running) = device.begin_work() else { bail!("{}", device.error("is lost")) };
     match fault {
         Some(Fault::WorkError) => bail!("the work fails (a planned fault)"),
-        // Raised without the panic hook, which would print a message that looks like a defect.
+        // `resume_unwind` does not call the panic hook, so a planned panic prints nothing.
         Some(Fault::WorkPanic) => {
             std::panic::resume_unwind(Box::new("the work panics (a planned fault)"))
         }
@@ -72,5 +72,47 @@ impl Work for DetachedFaultyWork {
     fn detach(&mut self) -> Box<dyn Work> {
         let (fault, device) = (self.fault, self.device.clone());
         Box::new(DetachedFaultyWork { work: self.work.detach(), fault, device })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use millstream_types::DeviceId;
+
+    use super::*;
+    use crate::faults::FaultPlan;
+    use crate::panics::catch_panic;
+
+    struct Nothing;
+
+    impl Work for Nothing {
+        fn run(&mut self, _: &dyn Any) -> WorkResult {
+            Ok(())
+        }
+
+        fn detach(&mut self) -> Box<dyn Work> {
+            Box::new(Nothing)
+        }
+    }
+
+    #[test]
+    fn work_panics_as_planned() {
+        let device = FaultState::new(DeviceId::cpu(0), FaultPlan::new(), false);
+        let panicked = catch_panic(|| run(&device, Some(Fault::WorkPanic), &mut Nothing, &()));
+        assert!(panicked.unwrap_err().to_string().contains("a planned fault"));
+    }
+
+    #[test]
+    fn a_planned_panic_prints_nothing() {
+        let tests = std::env::current_exe().unwrap();
+        let planned = "faults::work::tests::work_panics_as_planned";
+        let mut command = Command::new(tests);
+        let command = command.args(["--exact", planned, "--nocapture"]).env("RUST_BACKTRACE", "1");
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     }
 }

@@ -1,7 +1,7 @@
-//! Every fault at every position of the small programs of `tests/faults`, on `ep::cuda`: of the backend
-//! by its wrapper, of the driver at its calls, and streams that stall.
+//! Every fault at every position of the small programs of `tests/faults`, on `ep::cuda`: injected
+//! into the backend by its wrapper, or into the driver at its calls, and stalled streams.
 
-mod rig;
+mod fixture;
 mod stalls;
 
 use millstream::DriverKind;
@@ -10,24 +10,24 @@ use millstream_cuda_standin::code;
 
 use millstream_testing::faults::case;
 use millstream_testing::faults::check::{positions, try_one};
-use rig::{DEVICE, Kind, Machines};
+use fixture::{DEVICE, Kind, Machines};
 
 const DRIVERS: [(DriverKind, u64); 2] = [(DriverKind::Threaded, 0), (DriverKind::Inline, 0)];
 
-/// Questions and markers: how many there are depends on time. The first ones are always there.
-const TIMED: [&str; 2] = ["cuEventQuery", "cuEventRecord"];
+/// Queries and markers, whose number depends on time.
+const TIME_DEPENDENT: [&str; 2] = ["cuEventQuery", "cuEventRecord"];
 
-/// As many positions of those are tried.
-const FIRST: u64 = 6;
+/// The number of positions of those that are tried: they always occur.
+const TIME_DEPENDENT_POSITIONS: u64 = 6;
 
-/// Every position of every case, under both drivers. Returns how many there were.
+/// Tries every position of every case, under both drivers. Returns the number of positions.
 fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
     for case in case::all(&DEVICE, false) {
         for driver in DRIVERS {
             let mut most = positions::<Machines>(&case, driver, kind, "cuda");
-            if kind.call().is_some_and(|call| TIMED.contains(&call)) {
-                most = most.min(FIRST);
+            if kind.call().is_some_and(|call| TIME_DEPENDENT.contains(&call)) {
+                most = most.min(TIME_DEPENDENT_POSITIONS);
             }
             for at in 1..=most {
                 try_one::<Machines>(&case, driver, kind, "cuda", at);
@@ -51,12 +51,12 @@ macro_rules! exhaustive {
     )*};
 }
 
-// A loss, or a stream that stops, beneath a wrapper that only pretends would leave the device at
-// work on memory that was given back: those are the driver's own.
+// Device losses and stalled streams are injected into the driver. A wrapper would only simulate
+// them, while the device below continued to use freed memory.
 exhaustive! {
-    the_backend_allocates_nothing: Kind::Once(Fault::Allocation), Kind::From(Fault::Allocation);
-    the_backend_makes_nothing: Kind::Once(Fault::EventCreation), Kind::From(Fault::EventCreation),
-        Kind::Once(Fault::StreamCreation);
+    the_backend_refuses_an_allocation: Kind::Once(Fault::Allocation), Kind::From(Fault::Allocation);
+    the_backend_refuses_an_event_or_a_stream: Kind::Once(Fault::EventCreation),
+        Kind::From(Fault::EventCreation), Kind::Once(Fault::StreamCreation);
     the_backend_refuses_a_launch: Kind::Once(Fault::LaunchRefused);
     a_launch_fails: Kind::Once(Fault::WorkError), Kind::Once(Fault::WorkPanic),
         Kind::Once(Fault::WorkErrorAfterRun);
@@ -66,25 +66,26 @@ exhaustive! {
         Kind::Call("cuMemGetInfo_v2", code::UNKNOWN);
     the_driver_has_no_memory: Kind::Call("cuMemAlloc_v2", code::OUT_OF_MEMORY),
         Kind::Call("cuMemHostAlloc", code::OUT_OF_MEMORY);
-    the_driver_makes_nothing: Kind::Call("cuStreamCreateWithPriority", code::OUT_OF_MEMORY),
+    the_driver_refuses_a_stream_or_an_event:
+        Kind::Call("cuStreamCreateWithPriority", code::OUT_OF_MEMORY),
         Kind::Call("cuEventCreate", code::OUT_OF_MEMORY);
-    the_driver_takes_no_kernel: Kind::Call("cuModuleLoadData", code::INVALID_IMAGE),
+    the_driver_refuses_a_kernel: Kind::Call("cuModuleLoadData", code::INVALID_IMAGE),
         Kind::Call("cuModuleGetFunction", code::NOT_FOUND),
         Kind::Call("cuLaunchKernel", code::LAUNCH_OUT_OF_RESOURCES);
-    the_driver_copies_nothing: Kind::Call("cuMemcpyAsync", code::INVALID_VALUE),
+    the_driver_refuses_a_copy: Kind::Call("cuMemcpyAsync", code::INVALID_VALUE),
         Kind::Call("cuMemcpyPeerAsync", code::INVALID_VALUE),
         Kind::Call("cuCtxEnablePeerAccess", code::INVALID_VALUE),
         Kind::Call("cuPointerGetAttributes", code::UNKNOWN);
-    the_driver_calls_nobody: Kind::Call("cuLaunchHostFunc", code::OUT_OF_MEMORY);
-    the_driver_records_nothing: Kind::Call("cuEventRecord", code::INVALID_VALUE);
-    the_driver_waits_for_nothing: Kind::Call("cuStreamWaitEvent", code::INVALID_VALUE);
-    the_device_is_lost_as_it_is_opened: Kind::Lost("cuDevicePrimaryCtxRetain"),
+    the_driver_refuses_a_host_function: Kind::Call("cuLaunchHostFunc", code::OUT_OF_MEMORY);
+    the_driver_refuses_a_record: Kind::Call("cuEventRecord", code::INVALID_VALUE);
+    the_driver_refuses_a_wait: Kind::Call("cuStreamWaitEvent", code::INVALID_VALUE);
+    the_device_is_lost_at_a_creation: Kind::Lost("cuDevicePrimaryCtxRetain"),
         Kind::Lost("cuMemAlloc_v2"), Kind::Lost("cuMemHostAlloc"),
         Kind::Lost("cuStreamCreateWithPriority"), Kind::Lost("cuEventCreate"),
         Kind::Lost("cuModuleLoadData"), Kind::Lost("cuModuleGetFunction");
-    the_device_is_lost_at_work: Kind::Lost("cuMemcpyAsync"), Kind::Lost("cuLaunchKernel"),
+    the_device_is_lost_at_a_command: Kind::Lost("cuMemcpyAsync"), Kind::Lost("cuLaunchKernel"),
         Kind::Lost("cuMemcpyPeerAsync"),
         Kind::Lost("cuLaunchHostFunc"), Kind::Lost("cuPointerGetAttributes");
-    the_device_is_lost_in_between: Kind::Lost("cuEventRecord"), Kind::Lost("cuEventQuery"),
-        Kind::Lost("cuStreamWaitEvent");
+    the_device_is_lost_at_a_record_wait_or_query: Kind::Lost("cuEventRecord"),
+        Kind::Lost("cuEventQuery"), Kind::Lost("cuStreamWaitEvent");
 }

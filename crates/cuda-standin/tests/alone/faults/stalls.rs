@@ -1,5 +1,5 @@
-//! Each stream in turn stalls: what does not wait for it goes on, waits with a limit end, and nothing is
-//! lost when it comes back.
+//! Stalls of each stream in turn: independent work continues, waits with a timeout end, and no
+//! result is lost when the stream continues.
 
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream::{DriverKind, Error, Machine};
 use millstream_cuda_standin::control::Turn;
 
-use super::rig::{DEVICE, Kind, Machines};
+use super::fixture::{DEVICE, Kind, Machines};
 use crate::no_violations;
 use millstream_testing::faults::Fixture;
 use millstream_testing::faults::case::{self, Case};
@@ -28,8 +28,8 @@ fn each(check: impl Fn(&Case, u64, &str)) {
     }
 }
 
-/// Waits until the stream that stalls has been opened, which is when something is put on it. A program
-/// may end without it: which number a stream gets depends on who comes first.
+/// Waits until the stalled stream has been opened, by its first command. A program may end without
+/// it, because the numbers of streams depend on the order of their first commands.
 fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>) -> bool {
     while turn.count(OPENED) <= stream {
         if running.is_finished() {
@@ -41,21 +41,21 @@ fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>)
 }
 
 #[test]
-fn a_stream_stalls_and_comes_back() {
+fn a_stream_stalls_and_continues() {
     each(|case, stream, what| {
-        let rig = Machines::new(case, DRIVER, Kind::None, "cuda", 1);
-        let hold = rig.turn.stall(&format!("s{stream}"));
+        let fixture = Machines::new(case, DRIVER, Kind::None, "cuda", 1);
+        let hold = fixture.turn.hold_stream(&format!("s{stream}"));
         let expected = reference(case, &vec![true; case.steps.len()]);
         let held = std::thread::scope(|scope| {
-            let (machine, outputs) = (rig.machine(), &case.outputs);
+            let (machine, outputs) = (fixture.machine(), &case.outputs);
             let running = scope.spawn(move || {
                 let mut held = case::Held::default();
                 case.submit(machine, &mut held, |_| true, |_| ());
                 let read: Vec<_> = outputs.iter().map(|&o| case.read(&held, o)).collect();
                 (held, read)
             });
-            if is_opened(&rig.turn, stream, &running) {
-                let waited = rig.machine().synchronize_for(Duration::from_millis(1)).unwrap_err();
+            if is_opened(&fixture.turn, stream, &running) {
+                let waited = fixture.machine().synchronize_for(Duration::from_millis(1)).unwrap_err();
                 assert!(
                     matches!(waited.without_place(), Error::Timeout { .. }),
                     "{what}: {waited}"
@@ -69,33 +69,33 @@ fn a_stream_stalls_and_comes_back() {
             held
         });
         drop(held);
-        healthy(rig.machine(), Some(&DEVICE), what);
-        rig.end(what);
+        healthy(fixture.machine(), Some(&DEVICE), what);
+        fixture.end(what);
     });
 }
 
 #[test]
-fn a_stream_stalls_and_is_left_behind() {
+fn a_stream_stalls_and_is_leaked() {
     each(|case, stream, what| {
-        let rig = Machines::new(case, DRIVER, Kind::None, "cuda", 1);
-        let hold = rig.turn.stall(&format!("s{stream}"));
+        let fixture = Machines::new(case, DRIVER, Kind::None, "cuda", 1);
+        let hold = fixture.turn.hold_stream(&format!("s{stream}"));
         std::thread::scope(|scope| {
-            let machine: Machine = rig.machine().clone();
+            let machine: Machine = fixture.machine().clone();
             let running = scope.spawn(move || {
                 let mut held = case::Held::default();
                 case.submit(&machine, &mut held, |_| true, |_| ());
                 machine.synchronize()
             });
-            if !is_opened(&rig.turn, stream, &running) {
+            if !is_opened(&fixture.turn, stream, &running) {
                 return;
             }
-            let report = rig.machine().clone().shutdown(Duration::from_millis(1));
+            let report = fixture.machine().clone().shutdown(Duration::from_millis(1));
             assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
             let closed = running.join().unwrap().unwrap_err();
             assert!(matches!(closed.without_place(), Error::Closed), "{what}: {closed}");
         });
         drop(hold);
-        rig.left_behind();
+        fixture.left_behind();
         no_violations();
     });
 }

@@ -35,8 +35,8 @@ pub struct Matrices {
     pub dtype: DType,
     /// Whether the elements of a column are adjacent. If false, the elements of a row are.
     pub column_major: bool,
-    /// The distance in elements from one column to the next (from one row to the next if row-major):
-    /// at least the length of one, and at least 1.
+    /// The distance in elements from one column to the next, or from one row to the next if
+    /// row-major: at least the length of one, and at least 1.
     pub leading_dimension: usize,
     /// The distance in elements from one matrix to the next. Zero repeats one matrix.
     pub batch_stride: usize,

@@ -3,6 +3,10 @@
 //! The driver gets a number instead of the function, which stays in a table of this process. If the
 //! device is lost and the driver never calls, the function can still be dropped, with everything
 //! that it owns. A call with a number that is no longer in the table does nothing.
+//!
+//! A function that is running when the device is lost runs to its end. The table contains the
+//! streams of running functions, so that a stream reports its loss only afterwards: see
+//! [`HostFunctions::drop_pending`].
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -18,6 +22,8 @@ struct Table {
     last: usize,
     /// Functions that were not called, by number, each with the number of its stream.
     pending: HashMap<usize, (usize, HostFunction)>,
+    /// The streams of the functions that are running.
+    running: Vec<usize>,
 }
 
 fn table() -> MutexGuard<'static, Table> {
@@ -53,21 +59,34 @@ impl HostFunctions {
         drop(function);
     }
 
-    /// Drops all pending functions of the stream: the driver will not call them any more.
-    pub(super) fn clear(&self) {
+    /// Drops all pending functions of the stream: later calls of them do nothing. Returns whether
+    /// no function of the stream is running.
+    pub(super) fn drop_pending(&self) -> bool {
         let own = |_: &usize, (stream, _): &mut (usize, HostFunction)| *stream == self.stream;
-        let functions: Vec<_> = table().pending.extract_if(own).collect();
+        let mut table = table();
+        let functions: Vec<_> = table.pending.extract_if(own).collect();
+        let is_idle = !table.running.contains(&self.stream);
+        // The table's lock is released before the functions are dropped.
+        drop(table);
         drop(functions);
+        is_idle
     }
 }
 
 /// Calls the function of a number, once.
 pub(super) extern "C" fn call(number: *mut c_void) {
-    let pending = table().pending.remove(&number.addr());
-    if let Some((_, function)) = pending {
-        // A panic must not unwind into the driver. The functions report their own panics.
-        let _ = catch_unwind(AssertUnwindSafe(function));
-    }
+    let taken = {
+        let mut table = table();
+        let taken = table.pending.remove(&number.addr());
+        table.running.extend(taken.iter().map(|(stream, _)| stream));
+        taken
+    };
+    let Some((stream, function)) = taken else { return };
+    // A panic must not unwind into the driver. The functions report their own panics.
+    let _ = catch_unwind(AssertUnwindSafe(function));
+    let mut table = table();
+    let index = table.running.iter().position(|running| *running == stream);
+    index.map(|index| table.running.swap_remove(index));
 }
 
 #[cfg(test)]
@@ -89,12 +108,25 @@ mod tests {
         call(called);
         call(called);
         one.remove(refused);
-        one.clear();
+        assert!(one.drop_pending());
         assert_eq!(Arc::strong_count(&calls), 2, "the other stream's function remains");
         for number in [refused, lost, kept] {
             call(number);
         }
         assert_eq!(*calls.lock().unwrap(), ["called", "kept"]);
         assert_eq!(Arc::strong_count(&calls), 1);
+    }
+
+    #[test]
+    fn a_stream_with_a_running_function_is_not_idle() {
+        let functions = Arc::new(HostFunctions::new());
+        let seen = Arc::new(Mutex::new(None));
+        let (inner, to) = (functions.clone(), seen.clone());
+        let function = move || *to.lock().unwrap() = Some(inner.drop_pending());
+        call(functions.insert(Box::new(function)));
+        assert_eq!(*seen.lock().unwrap(), Some(false), "the function is running");
+        assert!(functions.drop_pending());
+        call(functions.insert(Box::new(|| std::panic::resume_unwind(Box::new(())))));
+        assert!(functions.drop_pending(), "a panic ends the function as well");
     }
 }

@@ -135,6 +135,14 @@ impl RawStream {
     }
 }
 
+impl RawStream {
+    /// Drops the pending functions of [`RawStream::call_host`]: the driver's later calls of them do
+    /// nothing. Returns whether none of them is running.
+    pub(in crate::cuda) fn drop_host_functions(&self) -> bool {
+        self.functions.drop_pending()
+    }
+}
+
 impl Drop for RawStream {
     fn drop(&mut self) {
         let mut is_destroyed = false;
@@ -146,7 +154,7 @@ impl Drop for RawStream {
         self.context.destroy(destroy);
         if !is_destroyed {
             // The device is lost, so the driver calls none of them any more.
-            self.functions.clear();
+            self.functions.drop_pending();
         }
     }
 }

@@ -2,13 +2,17 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::put;
+use super::write_result;
 use crate::code;
-use crate::state::{Answer, State, answer_in_context, driver};
-use crate::stream::{Command, hand_over, open};
+use crate::state::{DriverResult, State, driver, driver_call_in_context};
+use crate::stream::{Command, enqueue, open};
 
-/// The name of an open stream.
-pub(super) fn known(call: &'static str, state: &mut State, stream: u64) -> Answer<String> {
+/// Returns the name of an open stream.
+pub(super) fn stream_name(
+    call: &'static str,
+    state: &mut State,
+    stream: u64,
+) -> DriverResult<String> {
     match state.streams.get(&stream) {
         Some(open) if !open.closed => Ok(open.name.clone()),
         _ => Err(state.violation(call, "there is no such stream", code::INVALID_HANDLE)),
@@ -22,14 +26,14 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
     priority: c_int,
 ) -> u32 {
     const CALL: &str = "cuStreamCreateWithPriority";
-    answer_in_context(CALL, |state, device| {
+    driver_call_in_context(CALL, |state, device| {
         if flags != 1 {
-            // A stream that waits for the default stream is none that this project opens.
-            return Err(state.violation(CALL, "the stream is a blocking one", code::INVALID_VALUE));
+            // This project opens no stream that synchronizes with the default stream.
+            return Err(state.violation(CALL, "the stream is blocking", code::INVALID_VALUE));
         }
         let handle = open(state, device)?;
-        // SAFETY: the caller's promise, see the module above.
-        unsafe { put(stream, handle)? };
+        // SAFETY: guaranteed by the caller, see the module above.
+        unsafe { write_result(stream, handle)? };
         Ok(format!("({priority}) = {}", state.streams[&handle].name))
     })
 }
@@ -37,12 +41,12 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
     const CALL: &str = "cuStreamDestroy_v2";
-    answer_in_context(CALL, |state, _| {
-        let name = known(CALL, state, stream)?;
+    driver_call_in_context(CALL, |state, _| {
+        let name = stream_name(CALL, state, stream)?;
         if let Some(open) = state.streams.get_mut(&stream) {
             open.closed = true;
         }
-        state.stirred = true;
+        state.needs_notify = true;
         Ok(format!("({name})"))
     })
 }
@@ -50,8 +54,8 @@ unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
     const CALL: &str = "cuStreamQuery";
-    answer_in_context(CALL, |state, _| {
-        let name = known(CALL, state, stream)?;
+    driver_call_in_context(CALL, |state, _| {
+        let name = stream_name(CALL, state, stream)?;
         if state.not_ready > 0 {
             state.not_ready -= 1;
             return Err(code::NOT_READY);
@@ -66,33 +70,34 @@ unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
     const CALL: &str = "cuStreamSynchronize";
-    let asked =
-        answer_in_context(CALL, |state, _| Ok(format!("({})", known(CALL, state, stream)?)));
+    let code = driver_call_in_context(CALL, |state, _| {
+        Ok(format!("({})", stream_name(CALL, state, stream)?))
+    });
     let mut state = driver().lock();
-    while asked == code::SUCCESS && state.streams.get(&stream).is_some_and(|s| !s.is_idle()) {
+    while code == code::SUCCESS && state.streams.get(&stream).is_some_and(|s| !s.is_idle()) {
         if let Some(lost) = state.faults.lost {
             return lost;
         }
         state = driver().wait(state);
     }
-    asked
+    code
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -> u32 {
     const CALL: &str = "cuStreamWaitEvent";
-    answer_in_context(CALL, |state, _| {
-        let name = known(CALL, state, stream)?;
+    driver_call_in_context(CALL, |state, _| {
+        let name = stream_name(CALL, state, stream)?;
         let Some((records, event_name)) =
-            state.events.get(&event).filter(|e| !e.gone).map(|e| (e.records, e.name.clone()))
+            state.events.get(&event).filter(|e| !e.destroyed).map(|e| (e.records, e.name.clone()))
         else {
             return Err(state.violation(CALL, "there is no such event", code::INVALID_HANDLE));
         };
         if records == 0 || flags != 0 {
-            let what = format!("{event_name} was never recorded: this would be no wait at all");
+            let what = format!("{event_name} was never recorded: the wait would have no effect");
             return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
         }
-        hand_over(state, stream, Command::Wait { event, record: records }, Vec::new());
+        enqueue(state, stream, Command::Wait { event, record: records }, Vec::new());
         Ok(format!("({name}, {event_name}#{records})"))
     })
 }
@@ -104,10 +109,10 @@ unsafe extern "C" fn cuLaunchHostFunc(
     data: *mut c_void,
 ) -> u32 {
     const CALL: &str = "cuLaunchHostFunc";
-    answer_in_context(CALL, |state, _| {
-        let name = known(CALL, state, stream)?;
+    driver_call_in_context(CALL, |state, _| {
+        let name = stream_name(CALL, state, stream)?;
         let function = function.ok_or(code::INVALID_VALUE)?;
-        hand_over(state, stream, Command::Host { function, data: data as usize }, Vec::new());
+        enqueue(state, stream, Command::Host { function, data: data as usize }, Vec::new());
         Ok(format!("({name})"))
     })
 }

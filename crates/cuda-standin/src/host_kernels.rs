@@ -1,4 +1,4 @@
-//! The host's kernels by name, in place of the device's.
+//! The host's kernels by name, for ops without a kernel for the device.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,9 +9,9 @@ use millstream_kernels::{Kernel, KernelCtx, KernelRegistry, Operands, RawTensor}
 use crate::call::Call;
 use crate::code;
 use crate::memory::Range;
-use crate::state::{Answer, State};
+use crate::state::{DriverResult, State};
 
-/// A kernel with its arguments: what it is to run, and the memory that it uses.
+/// A kernel's launch: the function to run, and the memory that it uses.
 pub(crate) struct Launch {
     pub(crate) run: Box<dyn FnOnce() -> Result<()> + Send>,
     pub(crate) ranges: Vec<Range>,
@@ -22,24 +22,24 @@ pub(crate) fn registry() -> &'static KernelRegistry {
     &KERNELS
 }
 
-/// Whether the host has a kernel of this name.
-pub(crate) fn is_there(name: &str) -> bool {
+/// Returns whether the host has a kernel of this name.
+pub(crate) fn exists(name: &str) -> bool {
     registry().get("cpu", name).is_some()
 }
 
-/// The host's kernel `name` with a call.
+/// Prepares the launch of the host's kernel `name`. `range` checks and resolves an address range.
 pub(crate) fn launch(
     state: &mut State,
     name: &str,
     call: Call,
-    mut range: impl FnMut(&mut State, u64, u64) -> Answer<Range>,
-) -> Answer<Launch> {
+    mut range: impl FnMut(&mut State, u64, u64) -> DriverResult<Range>,
+) -> DriverResult<Launch> {
     let kernel = registry().get("cpu", name).cloned().ok_or(code::NOT_FOUND)?;
     let mut ranges = Vec::new();
     let mut addresses = Vec::new();
     for operand in &call.operands {
         let span = operand.span();
-        // An operand without elements may lie anywhere.
+        // An operand without elements may have any address.
         let found = match span {
             0 => Range::unowned(operand.dtype.size()),
             bytes => range(state, operand.address, bytes)?,
@@ -60,12 +60,13 @@ pub(crate) fn launch(
     Ok(Launch { run, ranges })
 }
 
-struct Host<'a> {
+/// The operands of a call, by their addresses on the host.
+struct HostOperands<'a> {
     call: &'a Call,
     addresses: &'a [usize],
 }
 
-impl Operands for Host<'_> {
+impl Operands for HostOperands<'_> {
     fn len(&self) -> usize {
         self.call.operands.len()
     }
@@ -87,11 +88,11 @@ pub(crate) fn run(
     addresses: &[usize],
     workspace: (usize, usize),
 ) -> Result<()> {
-    let operands = Host { call, addresses };
+    let operands = HostOperands { call, addresses };
     let workspace = (workspace.0 as *mut u8, workspace.1);
-    // SAFETY: every operand and the workspace were found to lie within one allocation when the
-    // kernel was launched, allocations with users are not freed, and who launched the kernel has
-    // ordered it against all other uses of its operands.
+    // SAFETY: the launch checked that every operand and the workspace are within one allocation;
+    // allocations with users are not freed; and the caller of the launch guarantees that it is
+    // ordered against all other uses of the operands.
     let ctx = unsafe { KernelCtx::new(&operands, &call.attrs, workspace, None, &()) };
-    kernel.run(&ctx).context("a kernel of the host's")
+    kernel.run(&ctx).context("a kernel of the host")
 }

@@ -3,17 +3,17 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::device::device;
-use super::memory::taken;
-use super::put;
-use super::streams::known;
-use crate::memory::Kind;
-use crate::state::{Answer, State, answer_in_context};
-use crate::stream::{Command, hand_over};
+use super::memory::take_block;
+use super::stream::stream_name;
+use super::write_result;
+use crate::memory::MemoryKind;
+use crate::state::{DriverResult, State, driver_call_in_context};
+use crate::stream::{Command, enqueue};
 use crate::{DEVICE_BYTES, code};
 
-/// The first fields of `CUmemPoolProps`, as far as they are looked at.
+/// The first fields of `CUmemPoolProps`. The stand-in reads no others.
 #[repr(C)]
-struct Wanted {
+struct PoolProperties {
     allocation: c_uint,
     handles: c_uint,
     location: Location,
@@ -33,13 +33,13 @@ struct Access {
     flags: c_uint,
 }
 
-/// A location of the kind "a device".
-fn place(location: &Location) -> Answer<u32> {
+/// Returns the device of a location.
+fn device_at(location: &Location) -> DriverResult<u32> {
     if location.kind == 1 { device(location.device) } else { Err(code::INVALID_VALUE) }
 }
 
-/// The device of a pool.
-fn device_of(call: &'static str, state: &mut State, pool: u64) -> Answer<u32> {
+/// Returns the device of a memory pool.
+fn device_of(call: &'static str, state: &mut State, pool: u64) -> DriverResult<u32> {
     match state.pools.get(&pool) {
         Some(&device) => Ok(device),
         None => Err(state.violation(call, "there is no such pool", code::INVALID_VALUE)),
@@ -47,18 +47,18 @@ fn device_of(call: &'static str, state: &mut State, pool: u64) -> Answer<u32> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemPoolCreate(pool: *mut u64, wanted: *const Wanted) -> u32 {
-    answer_in_context("cuMemPoolCreate", |state, _| {
-        // SAFETY: the caller's promise, see the module above.
-        let wanted = unsafe { wanted.as_ref() }.ok_or(code::INVALID_VALUE)?;
-        if wanted.allocation != 1 || wanted.handles != 0 {
+unsafe extern "C" fn cuMemPoolCreate(pool: *mut u64, properties: *const PoolProperties) -> u32 {
+    driver_call_in_context("cuMemPoolCreate", |state, _| {
+        // SAFETY: guaranteed by the caller, see the module above.
+        let properties = unsafe { properties.as_ref() }.ok_or(code::INVALID_VALUE)?;
+        if properties.allocation != 1 || properties.handles != 0 {
             return Err(code::INVALID_VALUE);
         }
-        let device = place(&wanted.location)?;
+        let device = device_at(&properties.location)?;
         let handle = state.handle();
         state.pools.insert(handle, device);
         // SAFETY: as above.
-        unsafe { put(pool, handle)? };
+        unsafe { write_result(pool, handle)? };
         Ok(format!("(device {device})"))
     })
 }
@@ -66,11 +66,11 @@ unsafe extern "C" fn cuMemPoolCreate(pool: *mut u64, wanted: *const Wanted) -> u
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemPoolDestroy(pool: u64) -> u32 {
     const CALL: &str = "cuMemPoolDestroy";
-    answer_in_context(CALL, |state, _| {
+    driver_call_in_context(CALL, |state, _| {
         let device = device_of(CALL, state, pool)?;
         let left = state.memory.of_pool(pool);
         if left > 0 {
-            // A real one would keep the pool for them.
+            // A real driver would keep the pool for them.
             state.violation(CALL, &format!("{left} allocations are left"), code::SUCCESS);
         }
         state.pools.remove(&pool);
@@ -82,7 +82,7 @@ unsafe extern "C" fn cuMemPoolDestroy(pool: u64) -> u32 {
 unsafe extern "C" fn cuMemPoolSetAttribute(pool: u64, which: c_uint, value: *mut c_void) -> u32 {
     const CALL: &str = "cuMemPoolSetAttribute";
     const RELEASE_THRESHOLD: c_uint = 4;
-    answer_in_context(CALL, |state, _| {
+    driver_call_in_context(CALL, |state, _| {
         if which != RELEASE_THRESHOLD || value.is_null() {
             return Err(code::INVALID_VALUE);
         }
@@ -96,19 +96,19 @@ unsafe extern "C" fn cuMemPoolSetAttribute(pool: u64, which: c_uint, value: *mut
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemPoolSetAccess(pool: u64, list: *const Access, count: usize) -> u32 {
     const CALL: &str = "cuMemPoolSetAccess";
-    answer_in_context(CALL, |state, _| {
+    driver_call_in_context(CALL, |state, _| {
         let of = device_of(CALL, state, pool)?;
-        let mut with = Vec::new();
+        let mut peers = Vec::new();
         for k in 0..count {
-            // SAFETY: the caller gives as many as it says.
+            // SAFETY: the caller guarantees `count` entries.
             let access = unsafe { &*list.add(k) };
-            let by = place(&access.location)?;
-            if access.flags != 3 || by == of || state.blind.contains(&(by, of)) {
+            let by = device_at(&access.location)?;
+            if access.flags != 3 || by == of || state.denied_peer_access.contains(&(by, of)) {
                 return Err(code::INVALID_DEVICE);
             }
-            with.push(by.to_string());
+            peers.push(by.to_string());
         }
-        Ok(format!("(device {of}, for {})", with.join(", ")))
+        Ok(format!("(device {of}, for {})", peers.join(", ")))
     })
 }
 
@@ -120,31 +120,31 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
     stream: u64,
 ) -> u32 {
     const CALL: &str = "cuMemAllocFromPoolAsync";
-    answer_in_context(CALL, |state, _| {
-        let name = known(CALL, state, stream)?;
+    driver_call_in_context(CALL, |state, _| {
+        let name = stream_name(CALL, state, stream)?;
         let device = device_of(CALL, state, pool)?;
         if bytes == 0 || state.streams[&stream].device != device {
             return Err(code::INVALID_VALUE);
         }
-        let made = state.memory.allocate(Kind::Device(device), bytes as u64, DEVICE_BYTES);
+        let made = state.memory.allocate(MemoryKind::Device(device), bytes as u64, DEVICE_BYTES);
         let made = made.ok_or(code::OUT_OF_MEMORY)?;
         if let Some(block) = state.memory.get_mut(made) {
-            (block.pool, block.is_there) = (Some(pool), false);
+            (block.pool, block.is_available) = (Some(pool), false);
         }
-        hand_over(state, stream, Command::Arrive { block: made }, Vec::new());
+        enqueue(state, stream, Command::MakeAvailable { block: made }, Vec::new());
         // SAFETY: as above.
-        unsafe { put(address, made)? };
+        unsafe { write_result(address, made)? };
         Ok(format!("({bytes}, {name}) = {}", state.memory.name(made)))
     })
 }
 
-/// The memory is gone at once: whoever frees it here has seen to it that nobody uses it any more.
+/// Frees the memory at once: the caller guarantees that no command uses it any more.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
     const CALL: &str = "cuMemFreeAsync";
-    answer_in_context(CALL, |state, _| {
-        let stream = known(CALL, state, stream)?;
-        let name = taken(CALL, state, address, |block| block.pool.is_some())?;
+    driver_call_in_context(CALL, |state, _| {
+        let stream = stream_name(CALL, state, stream)?;
+        let name = take_block(CALL, state, address, |block| block.pool.is_some())?;
         Ok(format!("({name}, {stream})"))
     })
 }

@@ -1,12 +1,12 @@
-//! What a kernel finds wrong with its data while it runs is its instruction's failure, known when that
-//! completes.
+//! Tests of device errors: an error that a kernel detects in its data fails the kernel's
+//! instruction, when the instruction completes.
 
 use millstream::*;
 use millstream_cuda_standin::{StandIn, compiles};
 
 use crate::common::*;
 
-/// Indices of i64 in a tensor on the device.
+/// Uploads indices of i64.
 fn indices(machine: &Machine, on: &Stream, values: &[i64]) -> Tensor {
     let spec = TensorSpec::contiguous(DType::I64, &[values.len()]).unwrap();
     let bytes = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
@@ -14,7 +14,7 @@ fn indices(machine: &Machine, on: &Stream, values: &[i64]) -> Tensor {
 }
 
 #[test]
-fn an_index_out_of_range_fails_and_spoils_what_reads_it() {
+fn an_index_out_of_range_fails_and_poisons_its_readers() {
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         let machine = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let on = machine.compute(&SIM, 0).unwrap();
@@ -23,7 +23,7 @@ fn an_index_out_of_range_fails_and_spoils_what_reads_it() {
             let call = machine.call("index_select", &[&x, index]).attr("dim", 0);
             call.on(&on).unwrap().remove(0)
         };
-        // A word that has been set comes back, and is zero again.
+        // Error flags that were set are reset and reused.
         for _ in 0..5 {
             let good = select(&indices(&machine, &on, &[2, 0]));
             let bad = select(&indices(&machine, &on, &[0, 3]));
@@ -34,20 +34,20 @@ fn an_index_out_of_range_fails_and_spoils_what_reads_it() {
             assert_eq!(read(&good), [3.0, 1.0]);
         }
         if compiles() {
-            // The words of a stream are pinned memory that it keeps.
+            // A stream keeps its error flags in pinned memory.
             assert!(StandIn::load().unwrap().open("pinned bytes") >= 4096);
         }
     }
 }
 
-/// A tensor of this dtype on the device.
+/// Uploads numbers as a tensor of this dtype.
 fn numbers(machine: &Machine, on: &Stream, dtype: DType, values: &[i64]) -> Tensor {
     let wide = indices(machine, on, values);
     machine.call("cast", &[&wide]).attr("dtype", dtype).on(on).unwrap().remove(0)
 }
 
 #[test]
-fn an_integer_divided_by_zero_fails_in_the_hosts_words() {
+fn an_integer_division_by_zero_fails_with_the_hosts_message() {
     if !compiles() {
         return println!("skipped: no C++ compiler");
     }
@@ -60,7 +60,7 @@ fn an_integer_divided_by_zero_fails_in_the_hosts_words() {
         assert!(failed.message.contains(&format!("{dtype} divided by zero")), "{failed:?}");
     };
     let home = machine.compute(&DeviceId::cpu(0), 0).unwrap();
-    // As many as are moved 16 bytes at a time, and some more; the zero is among either.
+    // Long enough for accesses of 16 bytes with a tail. The zero is in either part.
     let x: Vec<i64> = (1..=75).collect();
     for (dtype, op, mode) in [
         (DType::I64, "div", Some("floor")),
@@ -81,7 +81,7 @@ fn an_integer_divided_by_zero_fails_in_the_hosts_words() {
                 .unwrap()
             };
             fails(&of(op, &x, &bad).remove(0), op, dtype);
-            // Each its own way: with gaps, and one divisor for all.
+            // Other kernels: operands with gaps, and one broadcast divisor.
             let half = |x: &Tensor| {
                 let call = machine.call("slice", &[x]).attr("dim", 0).attr("start", 0);
                 call.attr("end", 75).attr("step", 2).on(&on).unwrap().remove(0)
@@ -89,7 +89,7 @@ fn an_integer_divided_by_zero_fails_in_the_hosts_words() {
             fails(&of(op, &half(&x), &half(&bad)).remove(0), op, dtype);
             let one = machine.call("select", &[&bad]).attr("dim", 0).attr("index", at as i64);
             fails(&of(op, &x, &one.on(&on).unwrap()[0]).remove(0), op, dtype);
-            // What is right stays so, and what is changed in place is spoiled.
+            // Other results stay right, and a tensor that is changed in place is poisoned.
             let quotient = of(op, &x, &good).remove(0);
             let expected = if op == "div" { 1 } else { 0 };
             let wide = machine.call("cast", &[&quotient]).attr("dtype", DType::I64);
@@ -100,14 +100,14 @@ fn an_integer_divided_by_zero_fails_in_the_hosts_words() {
             fails(&x, &in_place, dtype);
         }
     }
-    // 256 is zero in eight bits; zero itself the schema refuses.
+    // 256 is zero in eight bits. The schema refuses zero itself.
     let x = numbers(&machine, &on, DType::U8, &[1, 2, 3]);
     let call = machine.call("remainder", &[&x]).attr("other", 256);
     fails(&call.on(&on).unwrap().remove(0), "remainder", DType::U8);
 }
 
 #[test]
-fn floats_are_divided_by_zero() {
+fn a_float_division_by_zero_succeeds() {
     let machine = Machine::new(config(DriverKind::Threaded, SyncPolicy::Frontier)).unwrap();
     let on = machine.compute(&SIM, 0).unwrap();
     let (x, zero) = (upload(&on, &machine, &[1.0, -2.0]), upload(&on, &machine, &[0.0, 0.0]));
@@ -115,7 +115,7 @@ fn floats_are_divided_by_zero() {
         (call(&machine, "div", &[&x, &zero], &on), call(&machine, "remainder", &[&x, &zero], &on));
     assert_eq!(read(&quotient), [f32::INFINITY, f32::NEG_INFINITY]);
     assert!(read(&rest).iter().all(|v| v.is_nan()));
-    // So are integers whose quotient is one of floats.
+    // So does an integer division with a result of floats.
     let [one, none] = [[1], [0]].map(|v| numbers(&machine, &on, DType::I32, &v));
     assert_eq!(read(&call(&machine, "div", &[&one, &none], &on)), [f32::INFINITY]);
 }

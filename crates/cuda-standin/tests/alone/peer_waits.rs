@@ -1,4 +1,4 @@
-//! Waits of one device for another on the device.
+//! Tests of waits of one device for another, on the device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use millstream::{DType, DeviceId, DriverKind, Machine, Stream, TensorSpec};
 use millstream_cuda_standin::code;
 
 use crate::calls::shown;
-use crate::{call, machine, no_violations, nothing_is_left, read, stand_in, upload};
+use crate::{call, machine, no_violations, nothing_is_open, read, stand_in, upload};
 
 const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
 
-/// A machine, and a stream on each of two devices.
-fn rig(driver: DriverKind) -> (Machine, [Stream; 2]) {
-    // What cannot be destroyed on a device that is lost has a test of its own.
+/// Creates a machine, and a stream on each of two devices.
+fn machine_with_streams(driver: DriverKind) -> (Machine, [Stream; 2]) {
+    // `failures` tests the reports of resources that cannot be destroyed on a lost device.
     let quiet = CudaConfig { report_drop_error: Arc::new(|_| ()), ..CudaConfig::default() };
     let m = machine(driver, quiet);
-    let homes = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
-    (m, homes)
+    let streams = [0, 1].map(|k| m.compute(&DeviceId::cuda(k), 0).unwrap());
+    (m, streams)
 }
 
-/// A copy to the other device and back waits on the device throughout: all of it is handed over while
-/// nothing runs.
+/// A copy to the other device and back waits only on the devices: all its commands are submitted
+/// while none runs.
 #[test]
 fn the_calls_of_a_copy_there_and_back() {
     if !millstream_cuda_standin::compiles() {
@@ -30,7 +30,7 @@ fn the_calls_of_a_copy_there_and_back() {
         return;
     }
     let turn = stand_in().turn();
-    let (m, [zero, one]) = rig(DriverKind::Inline);
+    let (m, [zero, one]) = machine_with_streams(DriverKind::Inline);
     let x = upload(&m, &zero, &[1.0, -2.0]);
     m.synchronize().unwrap();
     let before = turn.calls().len();
@@ -39,13 +39,13 @@ fn the_calls_of_a_copy_there_and_back() {
     let there = y.copy_to(&one).unwrap();
     let z = call(&m, "relu", &[&there], &one);
     let back = z.copy_to(&zero).unwrap();
-    let made = turn.calls().split_off(before);
+    let calls = turn.calls().split_off(before);
     drop(hold);
     assert_eq!(read(&back).unwrap(), [2.0, 0.0]);
     drop((m, zero, one, x, y, there, z, back));
     no_violations();
-    nothing_is_left();
-    insta::assert_snapshot!(shown(&made), @r"
+    nothing_is_open();
+    insta::assert_snapshot!(shown(&calls), @r"
     cuMemAlloc_v2(512) = m1
     cuStreamCreateWithPriority(0) = s2
     cuModuleLoadData() = k0
@@ -72,48 +72,46 @@ fn the_calls_of_a_copy_there_and_back() {
     ");
 }
 
-/// Copies there and back again and again, in both directions at once: the values are right, the driver
-/// sees no wait before its record, and in the steady state makes no event.
+/// Repeated copies to the other device and back, in both directions at once: the values are right,
+/// no wait precedes its record, and the steady state creates no event.
 #[test]
-fn to_and_fro() {
+fn repeated_copies_in_both_directions() {
     for driver in DRIVERS {
         let turn = stand_in().turn();
-        let (m, homes) = rig(driver);
+        let (m, streams) = machine_with_streams(driver);
         let round = |k: usize| {
             let value = k as f32;
             for (from, to) in [(0, 1), (1, 0)] {
-                let x = upload(&m, &homes[from], &[value, -value]);
-                let there = call(&m, "add", &[&x, &x], &homes[from]).copy_to(&homes[to]).unwrap();
-                let back = call(&m, "add", &[&there, &there], &homes[to]).copy_to(&homes[from]);
-                let sum = call(&m, "add", &[&back.unwrap(), &x], &homes[from]);
+                let x = upload(&m, &streams[from], &[value, -value]);
+                let y = call(&m, "add", &[&x, &x], &streams[from]);
+                let there = y.copy_to(&streams[to]).unwrap();
+                let back = call(&m, "add", &[&there, &there], &streams[to]).copy_to(&streams[from]);
+                let sum = call(&m, "add", &[&back.unwrap(), &x], &streams[from]);
                 assert_eq!(read(&sum).unwrap(), [5.0 * value, -5.0 * value]);
             }
         };
         (0..20).for_each(round);
-        let made = turn.count("cuEventCreate");
+        let before = turn.count("cuEventCreate");
         (20..100).for_each(round);
-        assert!(
-            turn.count("cuEventCreate") <= made + 2,
-            "{} after {made}",
-            turn.count("cuEventCreate")
-        );
-        drop((m, homes));
+        let after = turn.count("cuEventCreate");
+        assert!(after <= before + 2, "{after} events after {before}");
+        drop((m, streams));
         no_violations();
-        nothing_is_left();
+        nothing_is_open();
     }
 }
 
-/// What a kernel finds in its data is known when its device has completed it, when the other device
-/// has everything already.
+/// A kernel reports an error of its data when it has completed. The other device then already has
+/// all its commands, and their results must fail too.
 #[test]
-fn a_verdict_reaches_the_other_device() {
+fn a_device_error_fails_the_work_of_the_other_device() {
     if !millstream_cuda_standin::compiles() {
         println!("skipped: no C++ compiler");
         return;
     }
     for driver in DRIVERS {
         let turn = stand_in().turn();
-        let (m, [zero, one]) = rig(driver);
+        let (m, [zero, one]) = machine_with_streams(driver);
         let x = upload(&m, &zero, &[1.0, 2.0, 3.0]);
         let spec = TensorSpec::contiguous(DType::I64, &[1]).unwrap();
         let index = m.upload(&zero, spec, 3i64.to_ne_bytes().to_vec()).unwrap();
@@ -122,7 +120,7 @@ fn a_verdict_reaches_the_other_device() {
         let bad = m.call("index_select", &[&x, &index]).attr("dim", 0).on(&zero).unwrap().remove(0);
         let there = bad.copy_to(&one).unwrap();
         let reader = call(&m, "relu", &[&there], &one);
-        // The last of it is launched before the first has run.
+        // The last command is launched before the first has run.
         let launches = || turn.calls().iter().filter(|c| c.contains("ms_relu__f32, ")).count();
         while launches() == 0 {
             std::thread::yield_now();
@@ -135,17 +133,18 @@ fn a_verdict_reaches_the_other_device() {
         assert_eq!(m.failures().1, 1);
         drop((m, zero, one, x, index, bad, there, reader));
         no_violations();
-        nothing_is_left();
+        nothing_is_open();
     }
 }
 
-/// A device is lost while another waits for it. A real driver may let the other go on, or not: what came
-/// from the lost device has failed either way, and what does not wait for it goes on.
+/// A device is lost while another waits for it. A real driver may let the other device continue or
+/// not. In both cases the results that depend on the lost device fail, and independent work
+/// continues.
 #[test]
-fn what_is_waited_for_is_lost() {
-    for (driver, lets_go) in DRIVERS.into_iter().flat_map(|d| [(d, false), (d, true)]) {
+fn the_awaited_device_is_lost() {
+    for (driver, releases_waiters) in DRIVERS.into_iter().flat_map(|d| [(d, false), (d, true)]) {
         let turn = stand_in().turn();
-        let (m, [zero, one]) = rig(driver);
+        let (m, [zero, one]) = machine_with_streams(driver);
         let x = upload(&m, &one, &[1.0, -2.0]);
         let own = upload(&m, &zero, &[3.0]);
         m.synchronize().unwrap();
@@ -153,25 +152,25 @@ fn what_is_waited_for_is_lost() {
         let y = call(&m, "add", &[&x, &x], &one);
         let here = y.copy_to(&zero).unwrap();
         let z = call(&m, "add", &[&here, &here], &zero);
-        // Behind the stream that waits, and beside it.
+        // One stream depends on the waiting stream, the other is independent of it.
         let streams = [1, 2].map(|k| m.compute(&DeviceId::cuda(0), k).unwrap());
-        let behind = call(&m, "add", &[&z, &z], &streams[0]);
-        let beside = call(&m, "add", &[&own, &own], &streams[1]);
+        let dependent = call(&m, "add", &[&z, &z], &streams[0]);
+        let independent = call(&m, "add", &[&own, &own], &streams[1]);
         while turn.count("cuLaunchKernel") < 4 {
             std::thread::yield_now();
         }
-        turn.lose(1, code::LAUNCH_FAILED, lets_go);
+        turn.lose(1, code::LAUNCH_FAILED, releases_waiters);
         drop(hold);
-        assert_eq!(read(&beside).unwrap(), [6.0]);
-        for tensor in [&y, &here, &z, &behind] {
+        assert_eq!(read(&independent).unwrap(), [6.0]);
+        for tensor in [&y, &here, &z, &dependent] {
             let error = read(tensor).unwrap_err().to_string();
             assert!(error.contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
         }
-        // Where it goes on, what comes later is as good as ever.
+        // If the device continues, later work succeeds.
         let later = call(&m, "add", &[&own, &own], &zero);
         let read = read(&later);
-        assert_eq!(read.is_ok(), lets_go, "{read:?}");
-        drop((zero, one, streams, x, own, y, here, z, behind, beside, later));
+        assert_eq!(read.is_ok(), releases_waiters, "{read:?}");
+        drop((zero, one, streams, x, own, y, here, z, dependent, independent, later));
         let report = m.shutdown(Duration::from_secs(60));
         assert!(!report.leaked && report.hanging.is_empty(), "{report:?}");
         no_violations();

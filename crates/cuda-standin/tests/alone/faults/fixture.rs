@@ -1,4 +1,7 @@
-//! Machines on the stand-in's device, whose backend or whose driver fails as planned.
+//! The fixture of the faults: a machine on the stand-in's device, with a planned fault in the
+//! backend or the driver.
+//!
+//! The modules `case`, `check` and `oracle` of `tests/faults` use its names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,29 +14,29 @@ use millstream::*;
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::{Failure, Turn};
 
-use crate::{no_violations, nothing_is_left, stand_in};
+use crate::{no_violations, nothing_is_open, stand_in};
 use millstream_testing::faults::case::{Case, Held};
 use millstream_testing::faults::{FaultKind, Fixture};
 
-/// The device beside the host.
+/// The accelerator of the programs.
 pub(crate) const DEVICE: DeviceId = DeviceId::cuda(0);
 
-/// What fails.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     None,
-    /// The backend, at one call.
+    /// The backend fails at one call.
     Once(Fault),
-    /// The backend, from one call on.
+    /// The backend fails at one call and all later ones.
     From(Fault),
-    /// The driver, at one call of this function, with this answer.
+    /// The driver fails at one call of this function, with this code.
     Call(&'static str, u32),
     /// As [`Kind::Call`], and the device is lost.
     Lost(&'static str),
 }
 
 impl Kind {
-    /// The driver's function that fails.
+    /// Returns the driver's function that fails.
     pub(crate) fn call(self) -> Option<&'static str> {
         match self {
             Kind::Call(call, _) | Kind::Lost(call) => Some(call),
@@ -45,28 +48,25 @@ impl Kind {
 impl FaultKind for Kind {
     const NONE: Kind = Kind::None;
 
-    /// The kind of a run that counts positions and meets nothing wrong.
     fn quiet(self) -> Kind {
         Kind::None
     }
 
-    /// Whether the device is lost by it.
     fn loses_device(self) -> bool {
         matches!(self, Kind::Lost(_))
     }
 
-    /// Whether a call may be refused in the device's name: it may not open.
+    // A device that fails may not open.
     fn refuses(self) -> bool {
         self.call().is_some()
     }
 
-    /// Whether nothing is lost by it, and somebody is told all the same.
     fn is_reported_late(self) -> bool {
         matches!(self, Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate))
     }
 }
 
-/// A machine, and what is known of its device from outside.
+/// A machine with a planned fault.
 pub(crate) struct Machines {
     machine: Option<Machine>,
     plan: FaultPlan,
@@ -78,7 +78,6 @@ pub(crate) struct Machines {
 impl Fixture for Machines {
     type Kind = Kind;
 
-    /// A machine for `case`, on which `kind` strikes at position `at`.
     fn new(case: &Case, driver: (DriverKind, u64), kind: Kind, _device: &str, at: u64) -> Machines {
         let turn = stand_in().turn();
         let plan = match kind {
@@ -93,7 +92,7 @@ impl Fixture for Machines {
         }
         let devices = Registry::new();
         devices.register(Arc::new(CpuBackend::new()));
-        // What cannot be destroyed on a device that is lost has a test of its own.
+        // `failures` tests the reports of resources that cannot be destroyed on a lost device.
         let quiet = CudaConfig { report_drop_error: Arc::new(|_| ()), ..CudaConfig::default() };
         let cuda = CudaBackend::new(quiet);
         devices.register(Arc::new(cuda.pinned()));
@@ -124,7 +123,6 @@ impl Fixture for Machines {
         held
     }
 
-    /// How many positions there were so far.
     fn positions(&self, kind: Kind) -> u64 {
         match kind {
             Kind::None => 0,
@@ -140,17 +138,16 @@ impl Fixture for Machines {
         }
     }
 
-    /// Nothing more fails; what has failed stays so.
+    // A lost device stays lost.
     fn disarm(&self) {
         self.plan.disarm();
-        self.turn.heal();
+        self.turn.cancel_failures();
     }
 
     fn machine(&self) -> &Machine {
         self.machine.as_ref().unwrap()
     }
 
-    /// Ends a machine whose tensors are gone. Everything has come back.
     fn end(mut self, what: &str) {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
@@ -158,15 +155,15 @@ impl Fixture for Machines {
         assert_eq!(report, Report::default(), "{what}");
         drop(machine);
         no_violations();
-        // On a device that is lost nothing can be given back.
+        // On a lost device, nothing can be destroyed.
         if !self.kind.loses_device() || !self.has_struck() {
-            nothing_is_left();
+            nothing_is_open();
         }
     }
 }
 
 impl Machines {
-    /// Lets go of a machine that left something behind, and waits until that has come to its end.
+    /// Drops a machine that has leaked resources, and waits until they are destroyed.
     pub(crate) fn left_behind(mut self) {
         drop(self.machine.take());
         let start = std::time::Instant::now();
@@ -174,11 +171,11 @@ impl Machines {
             .iter()
             .any(|w| self.turn.open(w) > 0)
         {
-            assert!(start.elapsed() < LONG, "what was left behind never ends");
+            assert!(start.elapsed() < LONG, "the leaked resources are never destroyed");
             std::thread::yield_now();
         }
     }
 }
 
-/// Longer than anything here takes.
+/// Longer than any of the tests takes.
 pub(crate) const LONG: std::time::Duration = std::time::Duration::from_secs(60);

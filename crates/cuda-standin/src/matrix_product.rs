@@ -1,7 +1,7 @@
-//! Matrix products as cuBLAS counts them, by columns, computed by the host's own kernels.
+//! The matrix products of cuBLAS, on column-major matrices, computed by the host's kernels.
 //!
 //! `c = alpha · op(a) op(b) + beta · c`: `op(a)` is m by k, `op(b)` k by n, and element (i, j) of a
-//! matrix lies at `i + j · leading`.
+//! matrix has the index `i + j · leading_dimension`.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -11,20 +11,20 @@ use anyhow::{Context, Result};
 use millstream_types::{Attrs, DType};
 
 use crate::call::{Call, Operand};
-use crate::state::Answer;
-use crate::{kernels, status};
+use crate::state::DriverResult;
+use crate::{host_kernels, status};
 
 /// A batch of matrices.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix {
     address: u64,
     data_type: c_int,
-    leading: i64,
-    step: i64,
-    turn: c_int,
+    leading_dimension: i64,
+    batch_stride: i64,
+    transpose: c_int,
 }
 
-/// A batch of products.
+/// A batch of matrix products.
 pub(crate) struct Product {
     m: usize,
     n: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Product {
     a: Matrix,
     b: Matrix,
     c: Matrix,
-    /// Of `a` and `b`, and of `c`.
+    /// The dtype of `a` and `b`, and the dtype of `c`.
     dtypes: [DType; 2],
     alpha: f64,
     beta: f64,
@@ -44,15 +44,15 @@ impl Matrix {
     pub(crate) fn new(
         address: u64,
         data_type: c_int,
-        leading: i64,
-        step: i64,
-        turn: c_int,
+        leading_dimension: i64,
+        batch_stride: i64,
+        transpose: c_int,
     ) -> Matrix {
-        Matrix { address, data_type, leading, step, turn }
+        Matrix { address, data_type, leading_dimension, batch_stride, transpose }
     }
 }
 
-fn dtype(data_type: c_int) -> Answer<DType> {
+fn dtype(data_type: c_int) -> DriverResult<DType> {
     match data_type {
         0 => Ok(DType::F32),
         1 => Ok(DType::F64),
@@ -63,21 +63,24 @@ fn dtype(data_type: c_int) -> Answer<DType> {
 }
 
 impl Product {
-    /// Checks what the library checks.
+    /// Creates a product after the checks of the library.
     ///
     /// # Errors
-    /// The status that the library answers.
+    /// The status that the library returns.
     ///
     /// # Safety
-    /// The factors are null or of the type that is computed in.
+    /// The factors are null or point to a value of the type of the computation.
     pub(crate) unsafe fn new(
         dimensions: [i64; 4],
         [a, b, c]: [Matrix; 3],
         [alpha, beta]: [*const c_void; 2],
         compute: c_int,
-    ) -> Answer<Product> {
-        let turned = |of: &Matrix| of.turn == 1;
-        if alpha.is_null() || beta.is_null() || [a, b].iter().any(|of| ![0, 1].contains(&of.turn)) {
+    ) -> DriverResult<Product> {
+        let is_transposed = |of: &Matrix| of.transpose == 1;
+        if alpha.is_null()
+            || beta.is_null()
+            || [a, b].iter().any(|of| ![0, 1].contains(&of.transpose))
+        {
             return Err(status::INVALID_VALUE);
         }
         let mut lengths = [0; 4];
@@ -85,9 +88,10 @@ impl Product {
             *to = usize::try_from(from).map_err(|_| status::INVALID_VALUE)?;
         }
         let [m, n, k, batch] = lengths;
-        let rows = [if turned(&a) { k } else { m }, if turned(&b) { n } else { k }, m];
+        let rows =
+            [if is_transposed(&a) { k } else { m }, if is_transposed(&b) { n } else { k }, m];
         for (of, rows) in [a, b, c].iter().zip(rows) {
-            if of.leading < rows.max(1) as i64 || of.step < 0 {
+            if of.leading_dimension < rows.max(1) as i64 || of.batch_stride < 0 {
                 return Err(status::INVALID_VALUE);
             }
         }
@@ -103,7 +107,7 @@ impl Product {
             return Err(status::NOT_SUPPORTED);
         }
         let factor = |at: *const c_void| match given {
-            // SAFETY: the caller's promise; it is not null.
+            // SAFETY: guaranteed by the caller; the pointer is not null.
             DType::F64 => unsafe { *at.cast::<f64>() },
             // SAFETY: as above.
             _ => unsafe { *at.cast::<f32>() }.into(),
@@ -116,87 +120,88 @@ impl Product {
         self.m == 0 || self.n == 0 || self.batch == 0
     }
 
-    /// The matrices, as [`Product::span`] takes them: a, b, c.
+    /// Returns the indices of the matrices for [`Product::span`]: a, b, c.
     pub(crate) fn matrices(&self) -> [usize; 3] {
         [0, 1, 2]
     }
 
-    /// Rows and columns of a matrix as they lie, and its dtype.
-    fn lying(&self, which: usize) -> (&Matrix, usize, usize, DType) {
-        let swap =
-            |turn: c_int, rows, columns| if turn == 1 { (columns, rows) } else { (rows, columns) };
+    /// Returns a matrix, its rows and columns in memory, and its dtype.
+    fn stored(&self, which: usize) -> (&Matrix, usize, usize, DType) {
+        let swap = |transpose: c_int, rows, columns| {
+            if transpose == 1 { (columns, rows) } else { (rows, columns) }
+        };
         let (of, (rows, columns), dtype) = match which {
-            0 => (&self.a, swap(self.a.turn, self.m, self.k), self.dtypes[0]),
-            1 => (&self.b, swap(self.b.turn, self.k, self.n), self.dtypes[0]),
+            0 => (&self.a, swap(self.a.transpose, self.m, self.k), self.dtypes[0]),
+            1 => (&self.b, swap(self.b.transpose, self.k, self.n), self.dtypes[0]),
             _ => (&self.c, (self.m, self.n), self.dtypes[1]),
         };
         (of, rows, columns, dtype)
     }
 
-    /// The address of a matrix, and the bytes up to the end of its last element.
+    /// Returns the address of a matrix, and the bytes up to the end of its last element.
     pub(crate) fn span(&self, which: usize) -> (u64, u64) {
-        let (of, rows, columns, dtype) = self.lying(which);
+        let (of, rows, columns, dtype) = self.stored(which);
         if rows == 0 || columns == 0 {
             return (of.address, 0);
         }
-        let last = (self.batch as u64 - 1) * of.step as u64
-            + (columns as u64 - 1) * of.leading as u64
+        let last = (self.batch as u64 - 1) * of.batch_stride as u64
+            + (columns as u64 - 1) * of.leading_dimension as u64
             + rows as u64;
         (of.address, last * dtype.size() as u64)
     }
 
-    /// What the real one leaves undefined.
+    /// Returns why the real library leaves the product undefined. None if it is defined.
     pub(crate) fn undefined(&self) -> Option<String> {
         for which in self.matrices() {
-            let (of, .., dtype) = self.lying(which);
+            let (of, .., dtype) = self.stored(which);
             if !of.address.is_multiple_of(dtype.size() as u64) {
                 return Some(format!("matrix {which} is not aligned"));
             }
         }
-        // One behind the other, or side by side within their common rows.
-        let (m, step, leading) = (self.m as i64, self.c.step, self.c.leading);
-        let behind = step >= (self.n as i64 - 1) * leading + m;
-        let beside = step >= m && (self.batch as i64 - 1) * step + m <= leading;
-        if self.batch > 1 && !behind && !beside {
-            return Some("results that lie over one another".to_owned());
+        // Consecutive results, or results side by side within common columns.
+        let (m, stride, leading) = (self.m as i64, self.c.batch_stride, self.c.leading_dimension);
+        let consecutive = stride >= (self.n as i64 - 1) * leading + m;
+        let side_by_side = stride >= m && (self.batch as i64 - 1) * stride + m <= leading;
+        if self.batch > 1 && !consecutive && !side_by_side {
+            return Some("the results overlap one another".to_owned());
         }
         let (to, bytes) = self.span(2);
-        let over = [0, 1].into_iter().find(|&which| {
+        let overlapped = [0, 1].into_iter().find(|&which| {
             let (from, length) = self.span(which);
             length > 0 && from < to + bytes && to < from + length
         });
-        over.map(|which| format!("the result lies over matrix {which}"))
+        overlapped.map(|which| format!("the result overlaps matrix {which}"))
     }
 
-    /// A matrix as rows and columns of cᵀ = op(b)ᵀ op(a)ᵀ, on the host.
+    /// Returns a matrix as an operand of cᵀ = op(b)ᵀ op(a)ᵀ, on the host.
     fn operand(&self, which: usize, address: usize) -> Operand {
-        let (of, _, _, dtype) = self.lying(which);
-        let (rows, columns, turn) = match which {
-            0 => (self.k, self.m, of.turn),
-            1 => (self.n, self.k, of.turn),
+        let (of, _, _, dtype) = self.stored(which);
+        let (rows, columns, transpose) = match which {
+            0 => (self.k, self.m, of.transpose),
+            1 => (self.n, self.k, of.transpose),
             _ => (self.n, self.m, 0),
         };
-        let leading = of.leading as usize;
-        let strides = if turn == 1 { [1, leading] } else { [leading, 1] };
+        let leading_dimension = of.leading_dimension as usize;
+        let strides = if transpose == 1 { [1, leading_dimension] } else { [leading_dimension, 1] };
         Operand {
             address: address as u64,
             dtype,
             shape: vec![self.batch, rows, columns],
-            strides: vec![of.step as usize, strides[0], strides[1]],
+            strides: vec![of.batch_stride as usize, strides[0], strides[1]],
         }
     }
 
-    /// Computes the product. `addresses` says where the matrices lie on the host.
+    /// Computes the product. `addresses` are the matrices' addresses on the host.
     ///
     /// # Errors
-    /// The host's kernels'.
+    /// The error of a host kernel.
     pub(crate) fn run(&self, addresses: [usize; 3]) -> Result<()> {
         let [a, b, c] = [0, 1, 2].map(|which| self.operand(which, addresses[which]));
         let wide = match self.dtypes[0] {
             DType::F64 => DType::F64,
             _ => DType::F32,
         };
-        // Halves are multiplied in f32, and rounded once.
+        // f16 and bf16 are multiplied in f32, and rounded once.
         let mut memory = Vec::new();
         let [x, y] = [b, a].map(|of| widened(&mut memory, of, wide));
         let (x, y) = (x?, y?);
@@ -208,9 +213,9 @@ impl Product {
         attrs.set("alpha", self.alpha);
         attrs.set("beta", self.beta);
         let all = vec![sums.copied(), x, y, sums.copied()];
-        host("baddbmm", all, attrs)?;
+        run_host_kernel("baddbmm", all, attrs)?;
         if sums.dtype != c.dtype {
-            host("cast", vec![sums, c], Attrs::new())?;
+            run_host_kernel("cast", vec![sums, c], Attrs::new())?;
         }
         Ok(())
     }
@@ -223,7 +228,7 @@ impl Operand {
     }
 }
 
-/// The operand in a wider type, in memory of its own.
+/// Returns the operand in a wider type, in memory appended to `memory`.
 fn widened(memory: &mut Vec<Vec<u64>>, of: Operand, wide: DType) -> Result<Operand> {
     if of.dtype == wide {
         return Ok(of);
@@ -237,23 +242,23 @@ fn widened(memory: &mut Vec<Vec<u64>>, of: Operand, wide: DType) -> Result<Opera
         strides: vec![rows * columns, columns, 1],
     };
     memory.push(words);
-    host("cast", vec![of, to.copied()], Attrs::new())?;
+    run_host_kernel("cast", vec![of, to.copied()], Attrs::new())?;
     Ok(to)
 }
 
-/// Runs a kernel of the host's on operands of the host's.
-fn host(op: &str, operands: Vec<Operand>, attrs: Attrs) -> Result<()> {
+/// Runs a host kernel on operands in host memory.
+fn run_host_kernel(op: &str, operands: Vec<Operand>, attrs: Attrs) -> Result<()> {
     let addresses: Vec<usize> = operands.iter().map(|of| of.address as usize).collect();
     let call = Call { operands, attrs, workspace: (0, 0) };
-    let kernel = kernels::registry().get("cpu", op).context("the host has no such kernel")?;
-    kernels::run(kernel, &call, &addresses, (0, 0))
+    let kernel = host_kernels::registry().get("cpu", op).context("the host has no such kernel")?;
+    host_kernels::run(kernel, &call, &addresses, (0, 0))
 }
 
 impl fmt::Display for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let turn = |of: &Matrix| if of.turn == 1 { "T" } else { "N" };
+        let transpose = |of: &Matrix| if of.transpose == 1 { "T" } else { "N" };
         let Product { m, n, k, batch, dtypes: [given, result], compute, .. } = self;
-        write!(f, "{}{} {m}x{n}x{k}", turn(&self.a), turn(&self.b))?;
+        write!(f, "{}{} {m}x{n}x{k}", transpose(&self.a), transpose(&self.b))?;
         if *batch != 1 {
             write!(f, " {batch} times")?;
         }

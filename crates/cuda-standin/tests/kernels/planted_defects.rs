@@ -1,47 +1,47 @@
-//! The comparison can fail: each mistake here, planted in a kernel's text, is found by the comparison of
-//! an op that the kernel computes, and without it nothing is found.
+//! Tests of the comparison itself: it detects each defect that is planted in a kernel's source, and
+//! passes without the defect.
 
 use millstream_cuda_standin::StandIn;
 
 use millstream_gpu_check::ops::{Which, check};
 
-/// Of each kind of kernel: the op, what its text has, and what a mistake would have there.
-const MISTAKES: &[(&str, &str, &str)] = &[
-    // Elements: the tail after what is moved 16 bytes at a time, a wrong operator, a dimension left out.
+/// The defects: an op, a text in the source of its kernel, and the replacement.
+const DEFECTS: &[(&str, &str, &str)] = &[
+    // Elementwise kernels: the tail after accesses of 16 bytes, an operator, a missing dimension.
     ("add", "index < count; index += step", "index + 1 < count; index += step"),
     ("sub", "plus(x, times(negative(a), y))", "plus(x, times(a, y))"),
     ("mul", "int dim = (int)call.rank - 1; dim >= 0", "int dim = (int)call.rank - 1; dim > 0"),
-    // What only the data tell: a divisor.
+    // Errors of the data: a divisor of zero.
     ("fmod", "wrong || y == 0", "wrong || false"),
-    // Rows: what the last part of a sum holds, the last step of joining, a bias.
+    // Row reductions: the last partial sum, the last step of a tree, a bias.
     ("sum", "together(join(total, some), s", "together(total, s"),
     ("_softmax", "half > 0; half /= 2", "half > 1; half /= 2"),
     ("native_layer_norm", "* rstd * w + b", "* rstd * w"),
-    // Several elements at once: each of them, the last that a thread holds, what stands for all.
+    // Packs of elements: every element, the last one of a thread, a broadcast element.
     ("mean", "read<T, Via>(xs.at[k])", "read<T, Via>(xs.at[0])"),
     ("_log_softmax", "if (index < end) f(", "if (index + step < end) f("),
     ("native_batch_norm", "all.at[k] = one.at[0]", "all.at[k] = Pack<E, 1>().at[0]"),
-    // Parts of rows: the last one.
+    // Partitioned rows: the last part.
     (
         "native_layer_norm_backward",
         "part < call.parts; part += s.places",
         "part + 1 < call.parts; part += s.places",
     ),
-    // Running sums: the end of a line. Sorting: the last comparisons.
+    // Scans: the end of a line. Sorting: the last comparisons.
     ("cumsum", "at < length; ++at", "at + 1 < length; ++at"),
     ("sort", "apart > 0; apart /= 2", "apart > 1; apart /= 2"),
     // Indices: a stride, and a factor.
     ("index_select", "(u64)at * (u64)of[2]", "(u64)at"),
     ("index_add", "a + (float)walk.numbers[0] * b", "a + b"),
-    // A mask: values that are added.
+    // Masks: accumulated values.
     ("index_put", "added((T)load(to), (T)load(from))", "(T)load(from)"),
-    // Places: the diagonal itself, and which end is first.
+    // Positions: the diagonal itself, the direction.
     ("tril", "across <= walk.integers[2]", "across < walk.integers[2]"),
     ("flip", "at = length - 1 - at", "at = at"),
-    // Windows: the last column, and what a mean divides by.
+    // Pooling windows: the last column, the divisor of a mean.
     ("max_pool2d_with_indices", "column < across.to", "column + 1 < across.to"),
     ("avg_pool2d", "(down.length * across.length)", "(down.length)"),
-    // Attention: a query's own key. Losses: a sign.
+    // Attention: the key of the query's own position. Losses: a sign.
     ("_scaled_dot_product_flash_attention_for_cpu", "key > row.query", "key >= row.query"),
     (
         "nll_loss_forward",
@@ -51,17 +51,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn mistakes_are_found() {
+fn planted_defects_are_detected() {
     if !millstream_cuda_standin::compiles() {
         return println!("skipped: no C++ compiler");
     }
     let stand_in = StandIn::load().unwrap_or_else(|error| panic!("{error:#}"));
     let mut missed = Vec::new();
-    for &(op, from, to) in MISTAKES {
+    for &(op, from, to) in DEFECTS {
         let failures = |planted: bool| {
             let turn = stand_in.turn();
             if planted {
-                turn.plant(from, to);
+                turn.mutate_source(from, to);
             }
             check(0, 7, &Which { thorough: false, only: &[op] }).unwrap().failed
         };
@@ -72,5 +72,5 @@ fn mistakes_are_found() {
             None => missed.push(format!("{op}: '{to}' in place of '{from}'")),
         }
     }
-    assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+    assert!(missed.is_empty(), "not detected:\n{}", missed.join("\n"));
 }
