@@ -1,9 +1,7 @@
 //! The verifier on recorded cases: what the builder makes of every example on four streams, and what
 //! runs log. Each needed wait taken out is missed, each needless one is not.
 
-#[path = "../crates/verify/tests/oracle/mod.rs"]
-mod oracle;
-
+use millstream_testing::list_oracle;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +44,7 @@ fn is_order(violation: &Violation) -> bool {
 fn mutate(list: &InstructionList, what: &str) -> (usize, usize) {
     let verdict = verify(list);
     assert!(verdict.proven(), "{what}: {}", verdict.violations[0]);
-    assert!(oracle::is_sound(list, true), "{what}");
+    assert!(list_oracle::is_sound(list, true), "{what}");
     for wait in &verdict.waits {
         let mut fewer = list.clone();
         fewer.instructions.remove(wait.index);
@@ -54,7 +52,7 @@ fn mutate(list: &InstructionList, what: &str) -> (usize, usize) {
         let said = || format!("{what}: [{}] {}\n{}", wait.index, wait.reason, print_list(list));
         assert_eq!(found.proven(), !wait.needed, "{}", said());
         if found.violations.iter().all(is_order) {
-            assert_eq!(oracle::is_sound(&fewer, true), !wait.needed, "{}", said());
+            assert_eq!(list_oracle::is_sound(&fewer, true), !wait.needed, "{}", said());
         }
     }
     let needless = verdict.not_needed();

@@ -64,7 +64,10 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-terminal", &[]),
-    ("millstream-testing", &["millstream", "millstream-verify"]),
+    (
+        "millstream-testing",
+        &["millstream-types", "millstream-instructions", "millstream-verify", "millstream"],
+    ),
     // Its tests run machines on it.
     (
         "millstream-cuda-standin",
@@ -120,13 +123,16 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that the tests of a crate may use beyond its layer. Tests of the public API run traces.
-pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[(
-    "millstream",
-    &[
-        "millstream-verify",
-        "millstream-trace",
-        "millstream-runner",
-        "millstream-explore",
-        "millstream-testing",
-    ],
-)];
+pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
+    (
+        "millstream",
+        &[
+            "millstream-verify",
+            "millstream-trace",
+            "millstream-runner",
+            "millstream-explore",
+            "millstream-testing",
+        ],
+    ),
+    ("millstream-verify", &["millstream-testing"]),
+];

@@ -2,8 +2,8 @@
 //! taken out.
 
 mod common;
-mod oracle;
 
+use millstream_testing::list_oracle;
 use std::cell::Cell;
 
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn is_order(violation: &Violation) -> bool {
 /// Asserts that checker and oracle agree, and returns their verdict.
 fn agree(list: &InstructionList) -> Result<bool, TestCaseError> {
     let found = violations(list);
-    let sound = oracle::is_sound(list, false);
+    let sound = list_oracle::is_sound(list, false);
     let other = found.iter().find(|v| !is_order(v));
     prop_assert!(other.is_none(), "{}\n{}", print_list(list), other.unwrap());
     let said: Vec<String> = found.iter().map(|v| v.to_string()).collect();
@@ -44,7 +44,7 @@ fn agree(list: &InstructionList) -> Result<bool, TestCaseError> {
 /// Asserts that verifier and oracle agree where bytes are told apart, and returns their verdict.
 fn agree_by_bytes(list: &InstructionList) -> Result<bool, TestCaseError> {
     let verdict = verify(list);
-    let sound = oracle::is_sound(list, true);
+    let sound = list_oracle::is_sound(list, true);
     let said: Vec<String> = verdict.violations.iter().map(|v| v.to_string()).collect();
     prop_assert_eq!(verdict.proven(), sound, "{}{}", print_list(list), said.join("\n"));
     Ok(sound)

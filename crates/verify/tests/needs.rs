@@ -1,8 +1,8 @@
 //! Which waits are needed: what one walk says of all, against a walk over the list without each.
 
 mod common;
-mod oracle;
 
+use millstream_testing::list_oracle;
 use std::cell::Cell;
 
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn each_wait_is_judged_right() {
                     count.set(count.get() + 1);
                     // The oracle judges order alone; a place or record that is gone is no order.
                     if found.violations.iter().all(is_order) {
-                        let sound = oracle::is_sound(&fewer, true);
+                        let sound = list_oracle::is_sound(&fewer, true);
                         prop_assert_eq!(sound, !wait.needed, "{}", print_list(&fewer));
                     }
                 }

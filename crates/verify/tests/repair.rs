@@ -2,8 +2,8 @@
 //! bring every list to where it is proven.
 
 mod common;
-mod oracle;
 
+use millstream_testing::list_oracle;
 use std::cell::Cell;
 
 use proptest::prelude::*;
@@ -61,7 +61,11 @@ fn suggested_waits_repair() {
                 list = more;
             }
             let left = verify(&list).violations;
-            prop_assert!(left.is_empty() && oracle::is_sound(&list, true), "{}", print_list(&list));
+            prop_assert!(
+                left.is_empty() && list_oracle::is_sound(&list, true),
+                "{}",
+                print_list(&list)
+            );
             Ok(())
         })
         .unwrap();

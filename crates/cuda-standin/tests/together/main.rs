@@ -2,6 +2,6 @@
 //! and every recorded program.
 
 mod common;
-mod memory;
 mod device_errors;
+mod memory;
 mod programs;

@@ -8,9 +8,9 @@ use millstream::DriverKind;
 use millstream::ep::faults::Fault;
 use millstream_cuda_standin::code;
 
+use fixture::{DEVICE, Kind, Machines};
 use millstream_testing::faults::case;
 use millstream_testing::faults::check::{positions, try_one};
-use fixture::{DEVICE, Kind, Machines};
 
 const DRIVERS: [(DriverKind, u64); 2] = [(DriverKind::Threaded, 0), (DriverKind::Inline, 0)];
 

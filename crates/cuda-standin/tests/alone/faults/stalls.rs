@@ -55,7 +55,8 @@ fn a_stream_stalls_and_continues() {
                 (held, read)
             });
             if is_opened(&fixture.turn, stream, &running) {
-                let waited = fixture.machine().synchronize_for(Duration::from_millis(1)).unwrap_err();
+                let waited =
+                    fixture.machine().synchronize_for(Duration::from_millis(1)).unwrap_err();
                 assert!(
                     matches!(waited.without_place(), Error::Timeout { .. }),
                     "{what}: {waited}"

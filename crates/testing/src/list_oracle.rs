@@ -1,5 +1,5 @@
-//! The same question, answered by brute force: every constraint an edge, reachability over all
-//! pairs, every pair of uses compared. Slow, and simple enough to be believed.
+//! Decides by brute force whether a list is sound: every constraint is an edge, reachability is
+//! computed for all pairs, every pair of uses is compared. Slow, and simple enough to be believed.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -116,9 +116,9 @@ struct Oracle<'a> {
     sound: bool,
 }
 
-/// Whether all conflicting uses are ordered and memory is given out in time. Uses conflict that have
-/// a byte in common, or if bytes are not told apart, the storage.
-pub(crate) fn is_sound(list: &InstructionList, by_bytes: bool) -> bool {
+/// Returns whether all conflicting uses are ordered and no memory is placed again before its last
+/// use. Two uses conflict if they share a byte; without `by_bytes`, if they share a storage.
+pub fn is_sound(list: &InstructionList, by_bytes: bool) -> bool {
     let streams = list
         .streams
         .iter()
