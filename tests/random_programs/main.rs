@@ -9,9 +9,16 @@ fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     MachineConfig { driver, sync, host_workers: 3, threads: 1, ..Default::default() }
 }
 
+/// How many programs are run: as many as `MILLSTREAM_CASES` says, or few enough for every run of the
+/// tests.
+fn cases() -> u32 {
+    let asked = std::env::var("MILLSTREAM_CASES").ok();
+    asked.and_then(|count| count.parse().ok()).unwrap_or(3000)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 10_000,
+        cases: cases(),
         max_shrink_iters: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -1,5 +1,5 @@
-//! `ci`: every check of the project, in one list. The quick part is what a change is tried with;
-//! all of it is what `.ci/run` runs.
+//! `ci`: every check of the project, in one list. The quick part tries a change, the full part is
+//! what `.ci/run` runs, and the long part explores for an hour before a landing.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,36 +8,42 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-/// Which part.
+/// The arguments of `cargo xtask ci`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// All checks, not only the quick ones.
+    /// Run all checks, not only the quick ones.
     #[arg(long)]
     full: bool,
-    /// Leaves out `cargo test --workspace`, for who has run it.
+    /// Run the long explorations instead: more seeds, schedules and programs, and the traps.
+    #[arg(long, conflicts_with = "full")]
+    long: bool,
+    /// Leave out `cargo test --workspace`, which has run.
     #[arg(long)]
     tested: bool,
-    /// Prints the commands and runs none.
+    /// Print the commands and run none.
     #[arg(long)]
     list: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Of the quick part and of the whole.
+    /// In the quick and in the full part.
     Both,
-    /// Of the quick part alone: the whole has more of the same.
+    /// In the quick part alone: the full one has more of the same.
     Quick,
-    /// Of the whole alone.
+    /// In the full part alone.
     Full,
+    /// In the long part alone.
+    Long,
 }
-use Part::{Both, Full, Quick};
+use Part::{Both, Full, Long, Quick};
 
 /// The tests, as the README says.
 const TESTS: &str = "cargo test --workspace";
 
-/// What is run, in this order. The first that fails ends it. A command that begins with `xtask` is
-/// one of this program's, one that begins with `millstream` the product's.
+/// The checks, in order. The first that fails ends the run. A command that begins with `xtask` is one
+/// of this program's, one that begins with `millstream` is the binary's. `NAME=VALUE` before a
+/// command sets a variable.
 const STEPS: &[(Part, &str, &str)] = &[
     (Both, "formatting", "cargo fmt --all --check"),
     (Both, "lints", "cargo clippy --workspace --all-targets -- -D warnings"),
@@ -58,11 +64,22 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Both, "generated pages", "xtask docs --check"),
     (Both, "example traces", "millstream run examples/traces"),
     (Both, "example traces, proven", "millstream verify examples/traces"),
-    (Quick, "random programs under many schedules", "millstream simulate --random --seeds 10000"),
-    (Full, "random programs under many schedules", "millstream simulate --random --seeds 100000"),
-    (Quick, "and with faults", "millstream simulate --random --seeds 2000 --faults"),
-    (Full, "and with faults", "millstream simulate --random --seeds 20000 --faults"),
+    (Both, "random programs under many schedules", "millstream simulate --random --seeds 10000"),
+    (Both, "and with faults", "millstream simulate --random --seeds 2000 --faults"),
     (Full, "recorded programs", "millstream run examples/pytorch tests/traces"),
+    (Long, "random programs, 200,000 seeds", "millstream simulate --random --seeds 200000"),
+    (Long, "and with faults, 40,000 seeds", "millstream simulate --random --seeds 40000 --faults"),
+    (
+        Long,
+        "50,000 schedules of each program by shuttle",
+        "MILLSTREAM_SCHEDULES=50000 cargo test --workspace --test shuttle",
+    ),
+    (
+        Long,
+        "100,000 random programs on worker threads and inline",
+        "MILLSTREAM_CASES=100000 cargo test --workspace --test random_programs",
+    ),
+    (Long, "known mistakes, put back in", "xtask traps"),
 ];
 
 /// Runs the checks.
@@ -71,7 +88,12 @@ const STEPS: &[(Part, &str, &str)] = &[
 /// One of them fails; those after it are not run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
-    let wanted = |part: Part| part == Both || (part == Full) == arguments.full;
+    let wanted = |part: Part| match part {
+        Both => !arguments.long,
+        Quick => !arguments.long && !arguments.full,
+        Full => arguments.full,
+        Long => arguments.long,
+    };
     let start = Instant::now();
     let steps = STEPS.iter().filter(|(part, ..)| wanted(*part));
     for (_, what, command) in steps.filter(|step| !(arguments.tested && step.2 == TESTS)) {
@@ -80,14 +102,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         }
         let begun = Instant::now();
-        let (program, rest) = command.split_once(' ').context("a command without arguments")?;
+        let words = || command.split_whitespace();
+        let variables: Vec<(&str, &str)> = words().map_while(|word| word.split_once('=')).collect();
+        let mut words = words().skip(variables.len());
+        let program = words.next().context("a command without a program")?;
+        let rest: Vec<&str> = words.collect();
         let mut step = match program {
             "xtask" => Command::new(std::env::current_exe()?),
             "millstream" => Command::new(crate::forward::binary("cuda")?),
             other => Command::new(other),
         };
-        step.args(rest.split_whitespace()).current_dir(root);
-        if rest.starts_with("doc ") {
+        step.args(&rest).envs(variables).current_dir(root);
+        if rest.first() == Some(&"doc") {
             step.env("RUSTDOCFLAGS", "-D warnings");
         }
         let status = step.status().with_context(|| format!("{program} cannot be run"))?;
