@@ -38,7 +38,7 @@ impl Operand {
 /// Encodes a call.
 ///
 /// # Errors
-/// The call has fewer operands than its schema says.
+/// The schema and the kernel disagree about the operands.
 pub fn encode(ctx: &KernelCtx<'_>) -> Result<Vec<u8>> {
     let mut to = Vec::new();
     number(&mut to, ctx.operands() as u64);

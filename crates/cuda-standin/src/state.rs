@@ -85,7 +85,7 @@ pub(crate) struct State {
     /// The devices of memory pools.
     pub(crate) pools: BTreeMap<u64, u32>,
     /// Handles of cuBLAS.
-    pub(crate) products: BTreeMap<u64, CublasHandle>,
+    pub(crate) cublas_handles: BTreeMap<u64, CublasHandle>,
     /// Kernels by handle: module and name.
     pub(crate) functions: BTreeMap<u64, (u64, String)>,
     pub(crate) faults: Faults,
@@ -212,7 +212,7 @@ impl State {
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
             pools: BTreeMap::new(),
-            products: BTreeMap::new(),
+            cublas_handles: BTreeMap::new(),
             functions: BTreeMap::new(),
             faults: Faults::default(),
             holds: Holds::default(),
@@ -258,7 +258,7 @@ impl State {
             self.events.clear();
             self.modules.clear();
             self.pools.clear();
-            self.products.clear();
+            self.cublas_handles.clear();
             self.functions.clear();
         }
         self.faults = Faults::default();

@@ -17,7 +17,7 @@ use crate::device::{MEMORY_ALIGN, Memory};
 /// The alignment requested from the system's allocator: the largest that it supports at no cost.
 const SYSTEM_ALIGN: usize = 16;
 
-/// Device memory that lies on the host.
+/// Device memory in host memory.
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     block: Block,
@@ -113,7 +113,7 @@ mod tests {
             let memory = Block::new(bytes).unwrap();
             assert_eq!(memory.base.as_ptr() as usize % MEMORY_ALIGN, 0);
             assert_eq!(memory.bytes, bytes);
-            // SAFETY: the block is `bytes` long, initialised, and used by nobody else.
+            // SAFETY: the block is `bytes` long, initialised, and no other code uses it.
             let slice = unsafe { std::slice::from_raw_parts(memory.base.as_ptr(), bytes) };
             assert!(slice.iter().all(|&b| b == 0));
         }

@@ -25,7 +25,7 @@ fn cublas_call(
     name: &'static str,
     body: impl FnOnce(&mut State, u32) -> DriverResult<String>,
 ) -> c_int {
-    let status = library_call(name, status::text, |state| {
+    let status = library_call(name, status::name_and_meaning, |state| {
         if let Some(code) = state.faults.next_failure(name) {
             // The library has one error for every cause of a lost device.
             let lost = state.faults.lost.is_some();
@@ -243,12 +243,13 @@ unsafe extern "C" fn cublasGemmStridedBatchedEx_64(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasGetStatusName(code: c_int) -> *const c_char {
-    let text = status::text(code as u32).map_or("CUBLAS_STATUS_UNKNOWN\0", |text| text.0);
+    let text =
+        status::name_and_meaning(code as u32).map_or("CUBLAS_STATUS_UNKNOWN\0", |text| text.0);
     text.as_ptr().cast()
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasGetStatusString(code: c_int) -> *const c_char {
-    let text = status::text(code as u32).map_or("unknown\0", |text| text.1);
+    let text = status::name_and_meaning(code as u32).map_or("unknown\0", |text| text.1);
     text.as_ptr().cast()
 }

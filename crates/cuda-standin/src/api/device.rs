@@ -135,7 +135,11 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
     driver_call("cuDevicePrimaryCtxRelease_v2", |state| {
         let device = device(number)?;
         let Some(left) = state.retained[device as usize].checked_sub(1) else {
-            return Err(state.violation("cuDevicePrimaryCtxRelease_v2", "nobody has it", 201));
+            return Err(state.violation(
+                "cuDevicePrimaryCtxRelease_v2",
+                "the context is not retained",
+                201,
+            ));
         };
         state.retained[device as usize] = left;
         if left == 0 {
