@@ -299,7 +299,7 @@ impl Run<'_> {
         };
         let done = match signature {
             Some(signature) => lower::node(&mut self.import, &signature, &inputs, &results),
-            None => Err(Refusal::Wrong(format!("'{schema}' is no schema of an op"))),
+            None => Err(Refusal::Wrong(format!("'{schema}' is not the schema of an op"))),
         };
         match done {
             Ok(()) => {
