@@ -114,7 +114,9 @@ def parts(types):
 
 def restrided(tensor, shape, strides):
     """Returns a copy with these strides."""
-    return torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+    return torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(
+        tensor
+    )
 
 
 class Plan:
@@ -155,7 +157,9 @@ class Plan:
                 raise Refused(f"node {node['id']}, {node['name']}: {why}") from None
             except Exception as why:
                 first = (str(why).splitlines() or [""])[0]
-                raise Refused(f"node {node['id']}, {node['name']}: {type(why).__name__}: {first}") from None
+                raise Refused(
+                    f"node {node['id']}, {node['name']}: {type(why).__name__}: {first}"
+                ) from None
         self.function = self.compiled()
         self.values, self.file = {}, {}
 
@@ -233,7 +237,9 @@ class Plan:
         if base is not None and strides is not None and self.values[base].dtype == dtype:
             view = torch.as_strided(self.values[base], shape, strides, offset)
             slot = self.slot(view)
-            self.line(slot, torch.as_strided, [base, repr(shape), repr(strides), repr(offset)], [base])
+            self.line(
+                slot, torch.as_strided, [base, repr(shape), repr(strides), repr(offset)], [base]
+            )
             self.views += 1
         else:
             slot = self.given(dtype, shape, strides, offset, data)
@@ -268,7 +274,9 @@ class Plan:
         self.keep.add(slot)
         if name in self.file:
             got, expected = self.values[slot].cpu(), self.file[name]
-            close = torch.allclose(got.double(), expected.double(), self.rtol, self.atol, equal_nan=True)
+            close = torch.allclose(
+                got.double(), expected.double(), self.rtol, self.atol, equal_nan=True
+            )
             far = (got.double() - expected.double()).abs().max().item() if got.numel() else 0
             self.outputs[name] = None if close else f"off by up to {far:.1e}"
 
@@ -278,7 +286,11 @@ class Plan:
             of = ty.removeprefix("Tensor(").removesuffix(")")
             if of.startswith("nullptr"):
                 return "None", None
-            scalar = shape == [] and str(value[5]).startswith("cpu") and of in ("double", "long", "long int", "bool")
+            scalar = (
+                shape == []
+                and str(value[5]).startswith("cpu")
+                and of in ("double", "long", "long int", "bool")
+            )
             const = self.consts.get((node["id"], at))
             if scalar and (value[0] not in self.tensors if const is None else "scalar" in const):
                 if const is None:
@@ -294,7 +306,9 @@ class Plan:
                 types = parts(ty.removeprefix(word + "[").removesuffix("]"))
                 nth = lambda of, k: None if not isinstance(of, list) or k >= len(of) else of[k]
                 each = [
-                    self.argument(node, None, v, t, nth(shape, k), nth(strides, k), schema_type, used)
+                    self.argument(
+                        node, None, v, t, nth(shape, k), nth(strides, k), schema_type, used
+                    )
                     for k, (v, t) in enumerate(zip(value, types))
                 ]
                 return "[" + ", ".join(e[0] for e in each) + "]", [e[1] for e in each]
@@ -319,7 +333,9 @@ class Plan:
         return self.literal(value), value
 
     def literal(self, value):
-        plain = isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
+        plain = isinstance(value, (bool, int, str)) or (
+            isinstance(value, float) and math.isfinite(value)
+        )
         return repr(value) if plain else self.name(value)
 
     def name(self, thing):
@@ -353,7 +369,9 @@ class Plan:
             text, thing = self.argument(node, at, value, ty, shape, stride, declared, used)
             named[param.name] = (text, thing)
             if param.kwarg_only:
-                if not (thing is None or (param.has_default_value() and thing is param.default_value)):
+                if not (
+                    thing is None or (param.has_default_value() and thing is param.default_value)
+                ):
                     kwargs[param.name] = (text, thing)
             else:
                 args.append((text, thing))
@@ -368,7 +386,10 @@ class Plan:
             slots = [self.slot(each) for each in result]
             names = [SYNONYMS.get(r.name, r.name) for r in op._schema.returns]
             given = {name: (slot, each) for name, slot, each in zip(names, slots, result)}
-            self.saved[recorded[1][0][0]] = bare, {**given, "attn_mask": named.get("attn_mask", ("None", None))}
+            self.saved[recorded[1][0][0]] = (
+                bare,
+                {**given, "attn_mask": named.get("attn_mask", ("None", None))},
+            )
             target, extra, slots = "[" + ", ".join(slots) + "]", slots[1:], slots[:1]
             used += extra
         else:
@@ -381,13 +402,18 @@ class Plan:
         self.line(target, function, text, used + slots)
         for (value, of, shape, strides), slot in zip(recorded, slots):
             tensor = self.values[slot]
-            if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(torch, DTYPES.get(of, ""), None):
+            if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(
+                torch, DTYPES.get(of, ""), None
+            ):
                 raise Refused(f"a result is {tensor.dtype}{list(tensor.shape)}, not {of}{shape}")
             if elsewhere and strides is not None:
                 # Attention on CUDA returns other strides. A program that takes a view then copies
                 # the result, by a call that did nothing on the CPU and was not recorded.
                 if any(n > 1 and a != b for n, a, b in zip(shape, tensor.stride(), strides)):
-                    args, lies = [slot, repr(tuple(shape)), repr(tuple(strides))], restrided(tensor, shape, strides)
+                    args, lies = (
+                        [slot, repr(tuple(shape)), repr(tuple(strides))],
+                        restrided(tensor, shape, strides),
+                    )
                     slot = self.slot(lies)
                     self.line(slot, restrided, args, [args[0], slot])
             self.know(slot, value, strides)
@@ -425,10 +451,14 @@ class Plan:
         """Returns the op that PyTorch chooses on the device if gradients are required."""
         with torch.inference_mode(False), torch.enable_grad():
             like = [
-                torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device, requires_grad=True)
+                torch.empty_strided(
+                    t.shape, t.stride(), dtype=t.dtype, device=t.device, requires_grad=True
+                )
                 for t in (query, key, value)
             ]
-            choice = torch._fused_sdp_choice(*like, mask, dropout or 0.0, bool(is_causal), scale=scale)
+            choice = torch._fused_sdp_choice(
+                *like, mask, dropout or 0.0, bool(is_causal), scale=scale
+            )
         if choice not in CUDA_ATTENTION:
             raise Refused("PyTorch computes this attention with several ops on this device")
         if CUDA_ATTENTION[choice] == CUDA_ATTENTION[1] and query.shape[-1] % 8:
@@ -564,7 +594,12 @@ def answer(request, state, device):
             torch.cuda.empty_cache()
         plan = state["plan"] = Plan(request["load"], request.get("executed"), device)
         gc.collect()
-        return {"calls": plan.calls, "outputs": plan.outputs, "views": plan.views, "made_up": plan.made_up}
+        return {
+            "calls": plan.calls,
+            "outputs": plan.outputs,
+            "views": plan.views,
+            "made_up": plan.made_up,
+        }
     if state.get("plan") is None:
         raise Refused("no program is loaded")
     return state["plan"].run(request["run"])

@@ -55,7 +55,9 @@ def prepare():
         i16 = torch.zeros(4, 6, dtype=torch.int16)
         i16.copy_(i)
         i16.masked_fill_(mask, 1234)
-        out.update(f64=f64, f16=f16, bf16=bf16, i32=i32, u8=u8, i8=i8, flags=flags, i64=i64, i16=i16)
+        out.update(
+            f64=f64, f16=f16, bf16=bf16, i32=i32, u8=u8, i8=i8, flags=flags, i64=i64, i16=i16
+        )
 
         # Clones keep the elements from before the next write; in the chain each clone is the next
         # input.

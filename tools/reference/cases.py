@@ -145,7 +145,11 @@ class Family:
         self.data += bytes(-len(self.data) % 8)
         header = {
             "__metadata__": {"family": self.name},
-            "cases": {"dtype": "U8", "shape": [len(cases)], "data_offsets": [len(self.data), len(self.data) + len(cases)]},
+            "cases": {
+                "dtype": "U8",
+                "shape": [len(cases)],
+                "data_offsets": [len(self.data), len(self.data) + len(cases)],
+            },
             "data": {"dtype": "U8", "shape": [len(self.data)], "data_offsets": [0, len(self.data)]},
         }
         header = json.dumps(header, separators=(",", ":")).encode()

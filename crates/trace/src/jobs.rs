@@ -42,7 +42,7 @@ impl<'a> Table<'_, 'a> {
             let raw = raw.cast::<JobForm<'a>>();
             let form = self.reader.object(raw, "a job")?;
             self.reader.check_note(form.note)?;
-            let program = self.reader.need(form.program, raw, "program", "a job")?;
+            let program = self.reader.require(form.program, raw, "program", "a job")?;
             let symbols = SymbolTable::new(&tensors, &mut self.values, true);
             let mut statements = Statements::new(self.reader, self.streams, symbols, None);
             let block = statements.block(program)?;

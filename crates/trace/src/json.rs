@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a required field.
-    pub(crate) fn need<T, U>(
+    pub(crate) fn require<T, U>(
         &self,
         field: Option<Raw<'a, T>>,
         within: Raw<'a, U>,

@@ -6,7 +6,7 @@ use crate::json::{Key, Raw, Reader};
 use crate::program::{Output, ValueRef};
 use crate::raw_form::{OutputForm, ToleranceForm};
 use crate::sidecar::Sidecars;
-use crate::tensors::{Given, data, lengths};
+use crate::tensors::{ElementFields, data, lengths};
 
 /// Reads the tolerance of outputs without a tolerance of their own.
 pub(crate) fn default_tolerance<'a>(
@@ -49,12 +49,12 @@ pub(crate) fn output<'a>(
     if let Some((dims, raw)) = shape.as_ref().zip(form.shape) {
         millstream_types::Layout::contiguous(dims).map_err(|e| reader.wrap(raw, &e))?;
     }
-    let given = Given {
+    let given = ElementFields {
         fill: form.fill,
         values: form.values,
         file: form.file,
         key: form.key,
-        ..Given::default()
+        ..ElementFields::default()
     };
     let expected = data(reader, sidecars, &given, dtype, shape.as_deref())?;
     let tolerance = tolerance(reader, form.rtol, form.atol)?.or(default);

@@ -12,10 +12,10 @@
 //!   (Lemire, "Fast random integer generation in an interval", 2019, arXiv:1805.10941).
 //! - *Uniform, bool*: like integers from 0 to 1.
 //! - *Normal*: in pairs, by Box and Muller ("A note on the generation of random normal deviates",
-//!   1958, doi:10.1214/aoms/1177706645): with `u = ((x >> 11) + 1) · 2⁻⁵³` and `v = (x' >> 11) ·
-//!   2⁻⁵³`, first `√(-2 ln u) · cos 2πv`, then `√(-2 ln u) · sin 2πv`. The logarithm, sine and
-//!   cosine of the crate `libm` return the same bits on every computer; those of the system do not.
-//!   The element is `mean + std · z`.
+//!   1958, doi:10.1214/aoms/1177706645): with `u = ((x >> 11) + 1) · 2⁻⁵³` and
+//!   `v = (x' >> 11) · 2⁻⁵³`, first `√(-2 ln u) · cos 2πv`, then `√(-2 ln u) · sin 2πv`. The
+//!   logarithm, sine and cosine of the crate `libm` return the same bits on every computer; those
+//!   of the system do not. The element is `mean + std · z`.
 
 use millstream_types::DType;
 use rand_chacha::ChaCha8Rng;

@@ -216,7 +216,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         }
         let form = self.reader.object(raw, "a critical section")?;
         self.reader.check_note(form.note)?;
-        let body = self.reader.need(form.body, raw, "body", "a critical section")?;
+        let body = self.reader.require(form.body, raw, "body", "a critical section")?;
         let tensors =
             self.each(form.critical_section, |s, name, span| s.symbols.hold(name, span))?;
         let body = self.list(body, depth + 1)?;
@@ -257,7 +257,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         within: Raw<'a, T>,
         what: &str,
     ) -> Result<StreamRef> {
-        let raw = self.reader.need(raw, within, "stream", what)?;
+        let raw = self.reader.require(raw, within, "stream", what)?;
         self.streams.find(self.reader, raw)
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn streams<'a>(
         if let (Some(raw), Some(index)) = (form.index, index)
             && !taken.insert((device.clone(), ty, index))
         {
-            let message = format!("another stream is number {index} of {ty} on this device");
+            let message = format!("another stream has index {index} of {ty} on this device");
             return Err(reader.error(raw, message));
         }
         names.insert(key.name.to_string(), StreamRef(streams.len() as u32));

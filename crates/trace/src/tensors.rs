@@ -18,7 +18,7 @@ const SOURCES: &str = "'fill', 'values', 'random', 'normal', or 'file' with 'key
 
 /// The fields of a form that can be the source of elements. At most one source may be set.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct ElementFields<'a> {
     pub(crate) fill: Option<Raw<'a, Scalar>>,
     pub(crate) values: Option<Raw<'a, Values>>,
     pub(crate) random: Option<Raw<'a, RandomForm<'a>>>,
@@ -41,7 +41,7 @@ pub(crate) fn tensor<'a>(
     let dtype: Option<DType> = form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?;
     let shape = form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?;
     let TensorForm { fill, values, random, normal, file, key, .. } = form;
-    let given = Given { fill, values, random, normal, file, key };
+    let given = ElementFields { fill, values, random, normal, file, key };
     let Some(data) = data(reader, sidecars, &given, dtype, shape.as_deref())? else {
         let error = reader.error(raw, format!("the tensor '{name}' has no elements"));
         return Err(error.help(format!("give one of {SOURCES}")));
@@ -110,11 +110,11 @@ fn size(reader: &Reader<'_>, raw: Raw<'_, u64>, what: &str) -> Result<usize> {
 pub(crate) fn data<'a>(
     reader: &Reader<'a>,
     sidecars: &mut Sidecars,
-    given: &Given<'a>,
+    given: &ElementFields<'a>,
     dtype: Option<DType>,
     shape: Option<&[usize]>,
 ) -> Result<Option<Data>> {
-    let Given { fill, values, random, normal, file, key } = *given;
+    let ElementFields { fill, values, random, normal, file, key } = *given;
     let all: [Option<Raw<'a, ()>>; 5] = [
         fill.map(Raw::cast),
         values.map(Raw::cast),
@@ -184,7 +184,7 @@ pub(crate) fn data<'a>(
 }
 
 fn seed<'a, T>(reader: &Reader<'a>, seed: Option<Raw<'a, u64>>, within: Raw<'a, T>) -> Result<u64> {
-    let raw = reader.need(seed, within, "seed", "random elements")?;
+    let raw = reader.require(seed, within, "seed", "random elements")?;
     reader.number(raw, "a seed, a non-negative integer")
 }
 

@@ -247,7 +247,7 @@ fn duplicate_names() {
     tensor(r#"«""»: {}"#, &["cannot be empty"]);
     check(
         r#"{"millstream": 1, "streams": {"a": {"index": 1}, "b": {"index": «1»}}, "program": []}"#,
-        &["number 1"],
+        &["index 1"],
     );
 }
 

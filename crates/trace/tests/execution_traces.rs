@@ -211,7 +211,7 @@ fn invalid_nodes() {
         (result(&sized("6"), "[2,3]", "[99999999999999999,1]"), &[here, "impossible strides"]),
         (result(&sized("6"), "[2,3]", "[1]"), &[here, "strides"]),
         (result("[7,8,-4,6,4,\"cpu\"]", "[2,3]", "[3,1]"), &[here, "impossible offset -4"]),
-        (result("[7,8]", "[2,3]", "[3,1]"), &[here, "is no tensor"]),
+        (result("[7,8]", "[2,3]", "[3,1]"), &[here, "is not a tensor"]),
         (input(r#"{"values":[1],"shapes":[],"types":[],"strides":[]}"#), &[here, "1 values"]),
         (input(r#"{"values":7}"#), &[here, "inputs"]),
         (input(&tensor(5, 6).replace("float", "c10::complex<float>")), &[here, "not supported"]),
@@ -221,7 +221,7 @@ fn invalid_nodes() {
         ),
         (op("my::op", "my::op(Tensor self) -> Tensor"), &["node 3 (my::op)", "custom kernel"]),
         (op("aten::bernoulli", "aten::bernoulli(Tensor self) -> Tensor"), &["node 3", "random"]),
-        (op("aten::relu", "aten::relu(Tensor"), &["node 3", "no schema of an op"]),
+        (op("aten::relu", "aten::relu(Tensor"), &["node 3", "not the schema of an op"]),
         (node(2, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)), &["node 2", "two nodes"]),
     ] {
         refuses(&with(2, node), parts);
@@ -243,7 +243,7 @@ fn sidecar_notes_that_are_missing_or_broken() {
     );
     refuses(folder().with("bindings.json", other.as_bytes()), &["node 2", "of shape [3, 2]"]);
     let twice = BINDINGS.replace("\"node\":4", "\"node\":2");
-    refuses(folder().with("bindings.json", twice.as_bytes()), &["two names for node 2"]);
+    refuses(folder().with("bindings.json", twice.as_bytes()), &["node 2 has two names"]);
     refuses(folder().with("consts.json", b"[{}]"), &["consts.json"]);
     let empty = br#"[{"node":3,"arg":0}]"#;
     refuses(folder().with("consts.json", empty), &["entry 0, node 3", "either 'scalar' or"]);

@@ -60,8 +60,13 @@ for op in OPS:
                 if op == "pow" and whole and value < 0 and not dtype.is_floating_point:
                     continue
                 number(op, x, value, mode, name=name, **mode)
-        for a, b in [(torch.int8, torch.uint8), (torch.uint8, torch.float16), (torch.int64, torch.bool),
-                     (torch.float16, torch.bfloat16), (torch.int32, torch.float64)][::3 if mode else 1]:
+        for a, b in [
+            (torch.int8, torch.uint8),
+            (torch.uint8, torch.float16),
+            (torch.int64, torch.bool),
+            (torch.float16, torch.bfloat16),
+            (torch.int32, torch.float64),
+        ][:: 3 if mode else 1]:
             if torch.bool in (a, b) and op == "sub":
                 continue
             x, y = numbers((4,), a, 3, 1), numbers((2, 4), b, 4, 1)
@@ -71,8 +76,8 @@ for op in OPS:
         for dtype in FLOATS:
             s = torch.tensor(SPECIAL, dtype=dtype)
             if op == "pow" and dtype == torch.float16:
-                # PyTorch computes the power 0.5 as a square root for all dtypes except f16. There the
-                # result for the last value, -inf, differs.
+                # PyTorch computes the power 0.5 as a square root for all dtypes except f16. There
+                # the result for the last value, -inf, differs.
                 s = s[:-1]
             for value in [2.0, 0.5, -0.5, -1.0, -2.0, 3.0, 0.0, 1.7] if op == "pow" else \
                     [0.0, -1.7] if op == "remainder" or mode else []:
@@ -97,11 +102,20 @@ f.case("mul_", [x, x], {}, lambda a, b: a.mul_(b))
 low = torch.tensor([-2**63, 2**63 - 1, 5, -5])
 for op in ["neg", "add", "mul"]:
     f.case(op, [low] if op == "neg" else [low, low], {}, getattr(A, op))
-f.case("div", [torch.tensor([7, -7, 7, -7]), torch.tensor([2, 2, -2, -2])], {"rounding_mode": "floor"},
-       lambda a, b: A.div(a, b, rounding_mode="floor"))
+f.case(
+    "div",
+    [torch.tensor([7, -7, 7, -7]), torch.tensor([2, 2, -2, -2])],
+    {"rounding_mode": "floor"},
+    lambda a, b: A.div(a, b, rounding_mode="floor"),
+)
 f.case("remainder", [torch.tensor([7, -7, 7, -7]), torch.tensor([2, 2, -2, -2])], {}, A.remainder)
 f.case("pow", [torch.tensor([0, 1, -1, 2, -1]), torch.tensor([0, -3, -3, -1, -2])], {}, A.pow)
-f.case("pow", [torch.tensor([3, 200], dtype=torch.uint8), torch.tensor([7, 3], dtype=torch.uint8)], {}, A.pow)
+f.case(
+    "pow",
+    [torch.tensor([3, 200], dtype=torch.uint8), torch.tensor([7, 3], dtype=torch.uint8)],
+    {},
+    A.pow,
+)
 
 for dtype in ALL:
     x = numbers((3, 4), dtype, 9)
@@ -127,7 +141,9 @@ f.refuses("sub", [b], {"other": 2}, lambda a: A.sub(a, 2))
 f.refuses("sub", [i], {"other": True}, lambda a: A.sub(a, True))
 f.refuses("neg", [b], {}, A.neg)
 f.refuses("pow", [i], {"exponent": -1}, lambda a: A.pow(a, -1))
-f.refuses("div", [i], {"other": 2, "rounding_mode": "up"}, lambda a: A.div(a, 2, rounding_mode="up"))
+f.refuses(
+    "div", [i], {"other": 2, "rounding_mode": "up"}, lambda a: A.div(a, 2, rounding_mode="up")
+)
 f.refuses("div_", [i.clone(), i], {}, A.div_)
 f.refuses("mul_", [i.clone()], {"other": 2.5}, lambda a: A.mul_(a, 2.5))
 f.refuses("mul_", [x.expand(2, 3)], {"other": 2.5}, lambda a: A.mul_(a, 2.5))

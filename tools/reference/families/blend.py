@@ -35,7 +35,12 @@ for dtype in ALL:
     z = rand((3, 5), dtype, 4, 1, 9)
     if dtype != torch.bool:
         for value in [1, 2, 2.5]:
-            f.case("addcmul", [x, y, z], {"value": value}, lambda a, b, c: A.addcmul(a, b, c, value=value))
+            f.case(
+                "addcmul",
+                [x, y, z],
+                {"value": value},
+                lambda a, b, c: A.addcmul(a, b, c, value=value),
+            )
             f.case("addcmul_", [x.clone(), y[0], z], {"value": value},
                    lambda a, b, c: A.addcmul_(a, b, c, value=value))
     if dtype.is_floating_point:
@@ -45,7 +50,9 @@ for dtype in ALL:
                lambda a, b, c: A.addcdiv_(a, b, c, value=2))
         for weight in [0.3, 0.75, 1, -2.0]:
             f.case("lerp", [x, y], {"weight": weight}, lambda a, b: A.lerp(a, b, weight))
-            f.case("lerp_", [x.clone(), y[0]], {"weight": weight}, lambda a, b: A.lerp_(a, b, weight))
+            f.case(
+                "lerp_", [x.clone(), y[0]], {"weight": weight}, lambda a, b: A.lerp_(a, b, weight)
+            )
         f.case("lerp", [x, y, z / 9], {}, A.lerp)
         f.case("lerp", [x, y[0], z[0, 0] / 9], {}, A.lerp)
         f.case("lerp_", [gapped(x), y, z / 9], {}, A.lerp_)
@@ -73,16 +80,35 @@ big = torch.tensor([2**62 + 1, -2**63, 2**63 - 1])
 f.case("where", [big > 0, big, big - 1], {}, A.where)
 f.case("where", [big[:0] > 0, big[:0], big[:1]], {}, A.where)
 f.case("where", [torch.tensor([0, 2, 1], dtype=torch.uint8), big, big - 1], {}, A.where)
-f.case("addcmul", [torch.ones(2, dtype=torch.int32), rand((2,)), rand((2,), torch.float16)], {}, A.addcmul)
+f.case(
+    "addcmul",
+    [torch.ones(2, dtype=torch.int32), rand((2,)), rand((2,), torch.float16)],
+    {},
+    A.addcmul,
+)
 f.case("masked_fill", [torch.tensor([1, 2], dtype=torch.uint8), torch.tensor([True, False])],
        {"value": -1}, lambda a, m: A.masked_fill(a, m, -1))
 m = mask[0]
 f.refuses("where", [rand((3,)), rand((3,)), rand((3,))], {}, A.where)
-f.refuses("masked_fill", [x, mask.to(torch.uint8)], {"value": 1}, lambda a, m: A.masked_fill(a, m, 1))
+f.refuses(
+    "masked_fill", [x, mask.to(torch.uint8)], {"value": 1}, lambda a, m: A.masked_fill(a, m, 1)
+)
 f.refuses("masked_fill", [x, mask, y[0]], {}, A.masked_fill)
-f.refuses("masked_fill", [ints((5,), 0, 3), m], {"value": NAN}, lambda a, m: A.masked_fill(a, m, NAN))
-f.refuses("masked_fill", [ints((5,), 0, 3, torch.uint8), m], {"value": 300}, lambda a, m: A.masked_fill(a, m, 300))
-f.refuses("masked_fill", [rand((5,), torch.float16), m], {"value": 1e9}, lambda a, m: A.masked_fill(a, m, 1e9))
+f.refuses(
+    "masked_fill", [ints((5,), 0, 3), m], {"value": NAN}, lambda a, m: A.masked_fill(a, m, NAN)
+)
+f.refuses(
+    "masked_fill",
+    [ints((5,), 0, 3, torch.uint8), m],
+    {"value": 300},
+    lambda a, m: A.masked_fill(a, m, 300),
+)
+f.refuses(
+    "masked_fill",
+    [rand((5,), torch.float16), m],
+    {"value": 1e9},
+    lambda a, m: A.masked_fill(a, m, 1e9),
+)
 f.refuses("masked_fill_", [x[0].clone(), mask], {"value": 1}, lambda a, m: A.masked_fill_(a, m, 1))
 f.refuses("clamp", [x], {}, lambda a: A.clamp(a))
 f.refuses("clamp_", [ints((5,), 0, 3)], {"min": 0.5}, lambda a: A.clamp_(a, 0.5))

@@ -40,7 +40,9 @@ for op in COMPARISONS + LOGIC + BITS + SHIFTS:
         if twin:
             pair(op + "_", gapped(x), y[0])
             if op in BITS:
-                f.case(op + "_", [x.clone()], {"other": True}, lambda a: getattr(A, op + "_")(a, True))
+                f.case(
+                    op + "_", [x.clone()], {"other": True}, lambda a: getattr(A, op + "_")(a, True)
+                )
         if dtype in (torch.int16, torch.float32):
             for left in layouts(x):
                 pair(op, left, transposed(y))
@@ -83,5 +85,7 @@ for dtype in ALL:
 f.case("logical_not", [torch.tensor(SPECIAL)], {}, A.logical_not)
 f.refuses("bitwise_not", [rand((3,))], {}, A.bitwise_not)
 f.refuses("eq", [rand((3,)), rand((2,))], {}, A.eq)
-f.refuses("bitwise_and_", [values((3,), torch.bool, 1), values((3,), torch.int8, 1)], {}, A.bitwise_and_)
+f.refuses(
+    "bitwise_and_", [values((3,), torch.bool, 1), values((3,), torch.int8, 1)], {}, A.bitwise_and_
+)
 f.save()

@@ -50,7 +50,9 @@ for dtype in (torch.float32, torch.float64):
     conv(x.to(dtype), last(weight), bias.to(dtype), padding=1)
     conv(last(x), last(rand((4, 3, 3, 3))), None, transposed=True)
     volume = rand((2, 2, 4, 5, 3), dtype, 4)
-    conv(volume, rand((3, 2, 2, 3, 2), dtype, 5), rand((3,), dtype), [1, 2, 1], [1, 0, 2], [2, 1, 1])
+    conv(
+        volume, rand((3, 2, 2, 3, 2), dtype, 5), rand((3,), dtype), [1, 2, 1], [1, 0, 2], [2, 1, 1]
+    )
     conv(volume.to(memory_format=torch.channels_last_3d), rand((3, 2, 2, 2, 2), dtype, 5))
     conv(volume, rand((2, 1, 2, 3, 2), dtype, 6), None, 2, 1, 1, True, 1, 2)
 conv(x, weight, bias, masks=MASKS)

@@ -26,8 +26,10 @@ for dtype in ALL:
         f.case("cast", [x], {"dtype": D(to)}, lambda x: x.to(to, copy=True))
 for to in FLOATS:
     for dtype in FLOATS:
-        x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-7, 65504.0, 1e30],
-                         dtype=torch.float64).to(dtype)
+        x = torch.tensor(
+            [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-7, 65504.0, 1e30],
+            dtype=torch.float64,
+        ).to(dtype)
         f.case("cast", [x], {"dtype": D(to)}, lambda x: x.to(to, copy=True))
 for to in INTS:
     f.case("cast", [torch.tensor([-129, 128, 255, 256, 70000, -(2**40), 2**62])], {"dtype": D(to)},
@@ -54,8 +56,16 @@ for dtype in ALL:
     for src in ALL:
         f.case("copy_", [rand((2, 3), dtype, 4), rand((3,), src, 5, low=0.0)], {}, copy_)
 for x in layouts(cube):
-    for src in [*layouts(rand((2, 3, 4), seed=6)), rand((4,)), rand((3, 1)), rand(()), rand((1, 1, 1, 1))[0]]:
-        f.case("copy_", [x.clone() if x.is_contiguous() else x, src], {"non_blocking": False}, copy_)
+    for src in [
+        *layouts(rand((2, 3, 4), seed=6)),
+        rand((4,)),
+        rand((3, 1)),
+        rand(()),
+        rand((1, 1, 1, 1))[0],
+    ]:
+        f.case(
+            "copy_", [x.clone() if x.is_contiguous() else x, src], {"non_blocking": False}, copy_
+        )
 f.case("copy_", [rand((0, 3)), rand((3,))], {}, copy_)
 f.case("copy_", [rand(()), rand((1,))[0]], {}, copy_)
 # A source that overlaps the target is read in full before the target is written.

@@ -36,8 +36,17 @@ for op in ["amax", "amin", "max", "min", "argmax", "argmin"]:
                     call(op, t, [2, 0], True)
                 call(op, t)
         if dtype.is_floating_point:
-            s = torch.tensor([[1, NAN, 2, NAN], [INF, 1, 2, INF], [-INF, 1, -INF, 2], [0.0, -0.0, 0, 0],
-                              [-INF, -INF, -INF, -INF], [INF, INF, INF, INF]], dtype=dtype)
+            s = torch.tensor(
+                [
+                    [1, NAN, 2, NAN],
+                    [INF, 1, 2, INF],
+                    [-INF, 1, -INF, 2],
+                    [0.0, -0.0, 0, 0],
+                    [-INF, -INF, -INF, -INF],
+                    [INF, INF, INF, INF],
+                ],
+                dtype=dtype,
+            )
             call(op, s, 0)
             call(op, s, 1)
             call(op, s[1:])

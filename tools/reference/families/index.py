@@ -57,17 +57,29 @@ for x in layouts(cube)[1:]:
         index = transposed(ints((2, 2, 3), 0, x.shape[dim], seed=6))
         src = gapped(rand((2, 3, 4), seed=7))
         f.case("scatter_add", [x, index, src], {"dim": dim}, scatter_add(dim))
-        f.case("scatter_add_", [x.clone(memory_format=torch.preserve_format), index, src], {"dim": dim},
-               scatter_add_(dim))
+        f.case(
+            "scatter_add_",
+            [x.clone(memory_format=torch.preserve_format), index, src],
+            {"dim": dim},
+            scatter_add_(dim),
+        )
         # Unique indices: PyTorch does not define which of two values for one index remains.
         index = torch.argsort(rand((2, 2, 3), seed=8), dim)[:x.shape[0], :x.shape[1]].clone()
         f.case("scatter", [x, index, src], {"dim": dim}, scatter(dim))
         f.case("scatter_", [x.clone(memory_format=torch.preserve_format), index, src], {"dim": dim},
                scatter_(dim))
 x = rand((2, 3), seed=9)
-f.case("gather", [x, ints((300, 3), 0, 2, torch.int32)], {"dim": 0, "sparse_grad": False}, gather(0))
-f.case("scatter_add", [x, ints((300, 3), 0, 2), rand((300, 3), seed=10)], {"dim": 0}, scatter_add(0),
-       rtol=1e-5, atol=1e-5)
+f.case(
+    "gather", [x, ints((300, 3), 0, 2, torch.int32)], {"dim": 0, "sparse_grad": False}, gather(0)
+)
+f.case(
+    "scatter_add",
+    [x, ints((300, 3), 0, 2), rand((300, 3), seed=10)],
+    {"dim": 0},
+    scatter_add(0),
+    rtol=1e-5,
+    atol=1e-5,
+)
 for i in [L([0, 0]), L(0), ints((0,), 0, 1), ints((0, 5), 0, 1), L([[0]]), ints((5, 1), 0, 1),
           ints((1, 5), 0, 1), L([[0.0]]), L([[True]])]:
     for y in [x, rand(())] if i.dim() > 1 else [x, rand(()), rand((1,))]:
@@ -86,7 +98,12 @@ for value in [1.5, 300, -1, True]:
 f.refuses("scatter", [x, L([[0]]), L([[1]])], {"dim": 0}, scatter(0))
 f.refuses("scatter", [x, L([[0, 1, 0]]), rand((1, 2))], {"dim": 0}, scatter(0))
 f.refuses("scatter_", [rand((1, 3)).expand(2, 3), L([[0]]), rand((1, 1))], {"dim": 0}, scatter_(0))
-f.case("scatter_", [gapped(rand((3, 3))), L([[2, 0, 1]]), rand((1, 3), seed=12)], {"dim": 0}, scatter_(0))
+f.case(
+    "scatter_",
+    [gapped(rand((3, 3))), L([[2, 0, 1]]), rand((1, 3), seed=12)],
+    {"dim": 0},
+    scatter_(0),
+)
 
 # One index per slice.
 for dtype in ALL:
@@ -147,11 +164,29 @@ def index_put_(x, indices, values, accumulate=None):
 
 
 x4 = rand((3, 2, 4, 3), seed=16)
-for x in [x4, transposed(x4), x4.contiguous(memory_format=torch.channels_last), x4.transpose(1, 2).contiguous().transpose(1, 2)]:
+for x in [
+    x4,
+    transposed(x4),
+    x4.contiguous(memory_format=torch.channels_last),
+    x4.transpose(1, 2).contiguous().transpose(1, 2),
+]:
     a, b, c = L([1, -1, 0]), L([[0], [1]]), L([0, 1, -2], dtype=torch.int32)
-    for indices in [[a], [None, b], [None, None, a], [a, b], [a, None, c], [None, b, a], [b, None, None, a],
-                    [None, a % 2, None, c], [b, b, b, b], [a, None], [L(1)], [L(1), None, a],
-                    [transposed(ints((2, 3), 0, 2))], [None, None, None, a[:0]]]:
+    for indices in [
+        [a],
+        [None, b],
+        [None, None, a],
+        [a, b],
+        [a, None, c],
+        [None, b, a],
+        [b, None, None, a],
+        [None, a % 2, None, c],
+        [b, b, b, b],
+        [a, None],
+        [L(1)],
+        [L(1), None, a],
+        [transposed(ints((2, 3), 0, 2))],
+        [None, None, None, a[:0]],
+    ]:
         index(x, indices)
         given, _ = lay(indices)
         shape = A.index(x, indices).shape
@@ -192,16 +227,29 @@ for dtype in FLOATS + INTS:
     f.case("select_backward", [rand((2,), dtype)], {"input_sizes": [2, 3], "dim": 1, "index": -1},
            lambda g: A.select_backward(g, [2, 3], 1, -1))
 for g in layouts(rand((2, 3), seed=29)):
-    for sizes, dim, at in [([2, 3, 4], -1, 2), ([5, 2, 3], 0, 0), ([2, 3], 0, 0), ([2, 3, 4], 2, 4)]:
+    for sizes, dim, at in [
+        ([2, 3, 4], -1, 2),
+        ([5, 2, 3], 0, 0),
+        ([2, 3], 0, 0),
+        ([2, 3, 4], 2, 4),
+    ]:
         attempt("select_backward", [g], {"input_sizes": sizes, "dim": dim, "index": at},
                 lambda g: A.select_backward(g, sizes, dim, at))
     for sizes, dim, start, end, step in [([5, 3], 0, 1, 5, 2), ([2, 9], 1, -3, 2**63 - 1, 1),
                                          ([2, 3], 0, None, None, 1), ([2, 9], -1, 0, 9, 3)]:
-        f.case("slice_backward", [g], {"input_sizes": sizes, "dim": dim, "start": start, "end": end,
-                                       "step": step},
-               lambda g: A.slice_backward(g, sizes, dim, start or 0, 2**63 - 1 if end is None else end,
-                                          step))
-    for sizes, offset, dim1, dim2 in [([2, 3, 3], 0, 1, 2), ([3, 2, 4], 1, 0, -1), ([4, 2, 3], -1, 0, 2)]:
+        f.case(
+            "slice_backward",
+            [g],
+            {"input_sizes": sizes, "dim": dim, "start": start, "end": end, "step": step},
+            lambda g: A.slice_backward(
+                g, sizes, dim, start or 0, 2**63 - 1 if end is None else end, step
+            ),
+        )
+    for sizes, offset, dim1, dim2 in [
+        ([2, 3, 3], 0, 1, 2),
+        ([3, 2, 4], 1, 0, -1),
+        ([4, 2, 3], -1, 0, 2),
+    ]:
         f.case("diagonal_backward", [g],
                {"input_sizes": sizes, "offset": offset, "dim1": dim1, "dim2": dim2},
                lambda g: A.diagonal_backward(g, sizes, offset, dim1, dim2))

@@ -45,8 +45,13 @@ f.case("cat", [volume, volume], {"dim": 1}, cat(1))
 f.case("stack", [volume, volume], {"dim": 1}, stack(1))
 f.case("stack", [rand(()), rand((), torch.int64)], {}, stack(0))
 f.case("stack", [rand((0, 2)), rand((0, 2))], {"dim": -1}, stack(-1))
-for tensors, dim in [([rand(()), rand((1,))], 0), ([rand((2, 3)), rand((2, 4))], 0),
-                     ([rand((2, 3)), rand((2,))], 0), ([cube], 3), ([rand((2, 0)), rand((2, 3))], 0)]:
+for tensors, dim in [
+    ([rand(()), rand((1,))], 0),
+    ([rand((2, 3)), rand((2, 4))], 0),
+    ([rand((2, 3)), rand((2,))], 0),
+    ([cube], 3),
+    ([rand((2, 0)), rand((2, 3))], 0),
+]:
     f.refuses("cat", tensors, {"dim": dim}, cat(dim))
 f.refuses("stack", [rand((2,)), rand((3,))], {}, stack(0))
 f.refuses("stack", [rand((2,)), rand((2,))], {"dim": 2}, stack(2))

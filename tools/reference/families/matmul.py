@@ -8,15 +8,20 @@ f = Family("matmul")
 
 def same_sum(dtype):
     """Returns tolerances for sums in another order, or with more roundings, than PyTorch's."""
-    return {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.float16: {"rtol": 4e-3, "atol": 4e-3},
-            torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2}}.get(dtype, {})
+    return {
+        torch.float32: {"rtol": 1e-5, "atol": 1e-5},
+        torch.float16: {"rtol": 4e-3, "atol": 4e-3},
+        torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2},
+    }.get(dtype, {})
 
 
 shapes = [((3,), (3,)), ((4, 3), (3,)), ((3,), (3, 5)), ((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5)),
           ((2, 1, 4, 3), (5, 3, 2)), ((2, 4, 3), (3,)), ((0, 3), (3, 2)), ((2, 0), (0, 3))]
 for dtype in FLOATS + INTS:
     for a, b in shapes:
-        f.case("matmul", [rand(a, dtype, 1), rand(b, dtype, 2)], {}, torch.matmul, **same_sum(dtype))
+        f.case(
+            "matmul", [rand(a, dtype, 1), rand(b, dtype, 2)], {}, torch.matmul, **same_sum(dtype)
+        )
 for x in layouts(rand((7, 5), seed=3)):
     for y in layouts(rand((5, 9), seed=4)):
         f.case("matmul", [x, y], {}, torch.matmul, **same_sum(torch.float32))

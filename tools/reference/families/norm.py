@@ -40,7 +40,9 @@ def layer(x, shape, weight, bias, grad=None, eps=1e-5, masks=ALL):
          lambda x, w, b: A.native_layer_norm(x, shape, w, b, eps))
     _, mean, rstd = A.native_layer_norm(x, shape, weight, bias, eps)
     grad = rand(x.shape, x.dtype, 9) if grad is None else grad
-    masks = [m for m in masks if (weight is not None or not m[1]) and (bias is not None or not m[2])]
+    masks = [
+        m for m in masks if (weight is not None or not m[1]) and (bias is not None or not m[2])
+    ]
     backward("native_layer_norm_backward", [grad, x, mean, rstd, weight, bias],
              dict(normalized_shape=shape),
              lambda g, x, m, r, w, b, mask:

@@ -49,7 +49,13 @@ for x in [*layouts(rand((2, 3, 4), seed=4)), rand((2, 3, 4))[:, ::2], rand((1, 3
         named = {} if dim is None else {"dim": dim}
         attempt("sort", x, named, lambda x: torch.sort(x, stable=True, **named))
         attempt("argsort", x, named, lambda x: torch.argsort(x, stable=True, **named))
-for x in [*layouts(distinct((4, 3, 5), seed=7)), rand((0, 3)), rand((3, 0)), distinct((700,), seed=8), rand(())]:
+for x in [
+    *layouts(distinct((4, 3, 5), seed=7)),
+    rand((0, 3)),
+    rand((3, 0)),
+    distinct((700,), seed=8),
+    rand(()),
+]:
     for dim in [None, 0, -2]:
         named = {} if dim is None else {"dim": dim}
         for k in [0, 1, 3, 4, -1, 400]:
@@ -60,7 +66,9 @@ for x in [*layouts(distinct((4, 3, 5), seed=7)), rand((0, 3)), rand((3, 0)), dis
 for length in [3, 4, 6, 17, 40, 130, 700]:
     for keys in [1, 2, 5]:
         x = ints((1 if length > 100 else 3, length), 0, keys, torch.int8, length + keys)
-        for k in sorted({1, 3, length // 64 + 1, length // 2 + 1} if length > 100 else {1, 3, length}):
+        for k in sorted(
+            {1, 3, length // 64 + 1, length // 2 + 1} if length > 100 else {1, 3, length}
+        ):
             for largest in [True, False]:
                 attempt("topk", x, {"k": k, "largest": largest},
                         lambda x: torch.topk(x, k, largest=largest))

@@ -10,8 +10,21 @@ A = torch.ops.aten
 SPECIAL = [0.0, -0.0, 0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.75, -20.25, 40.0, 88.5, -90.0, 1e-4,
            float("nan"), float("inf"), float("-inf")]
 NUMBERS = ["abs", "sign", "round", "trunc", "floor", "ceil", "relu", "hardtanh"]
-WIDENED = ["exp", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh",
-           "sigmoid", "erf"]
+WIDENED = [
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "erf",
+]
 OWN = ["gelu", "silu", "elu", "leaky_relu", "softplus"]
 NO_BOOL = set(NUMBERS) - {"sign"}
 

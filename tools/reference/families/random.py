@@ -7,7 +7,9 @@ f = Family("random")
 A = torch.ops.aten
 for dtype in FLOATS:
     for x in layouts(rand((3, 5), dtype, 1)):
-        f.case("native_dropout", [x], dict(p=0.0, train=True), lambda x: A.native_dropout(x, 0.0, True))
+        f.case(
+            "native_dropout", [x], dict(p=0.0, train=True), lambda x: A.native_dropout(x, 0.0, True)
+        )
         f.case("native_dropout", [x], dict(p=0.5, train=False),
                lambda x: A.native_dropout(x, 0.5, False))
         mask = rand((3, 5), torch.bool, 2)

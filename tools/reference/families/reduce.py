@@ -78,11 +78,30 @@ for op in ["sum", "prod", "mean", "any", "all", "count_nonzero", "std", "var", "
     f.refuses(op, [rand((3,))], {"dim": 1}, lambda t: getattr(A, op)(t, dim=1))
 # Blocks, vector widths, and parts of a long reduction.
 long = (rand((20011,), seed=4) * 0.1).half().float()
-for op in ["sum", "mean", "std", "var", "linalg_vector_norm", "logsumexp", "count_nonzero", "any", "all"]:
-    f.case(op, [long], {"dim": 0} if op == "logsumexp" else {},
-           (lambda t: A.logsumexp(t, 0)) if op == "logsumexp" else
-           (lambda t: A.var(t, None, correction=None)) if op == "var" else
-           (lambda t: A.std(t, None, correction=None)) if op == "std" else getattr(A, op), rtol=2e-5)
+for op in [
+    "sum",
+    "mean",
+    "std",
+    "var",
+    "linalg_vector_norm",
+    "logsumexp",
+    "count_nonzero",
+    "any",
+    "all",
+]:
+    f.case(
+        op,
+        [long],
+        {"dim": 0} if op == "logsumexp" else {},
+        (lambda t: A.logsumexp(t, 0))
+        if op == "logsumexp"
+        else (lambda t: A.var(t, None, correction=None))
+        if op == "var"
+        else (lambda t: A.std(t, None, correction=None))
+        if op == "std"
+        else getattr(A, op),
+        rtol=2e-5,
+    )
 x = rand((40, 300), seed=5)
 for op in ["sum", "mean", "var", "linalg_vector_norm", "logsumexp", "prod", "any"]:
     for dim in [0, 1]:
@@ -90,8 +109,14 @@ for op in ["sum", "mean", "var", "linalg_vector_norm", "logsumexp", "prod", "any
         call(op, x, dim, atol=2e-5)
 
 for op in ["sum", "prod"]:
-    for a, b in [(torch.int8, torch.int8), (torch.int8, torch.float32), (torch.float32, torch.float64),
-                 (torch.float16, torch.float32), (torch.bool, torch.int32), (torch.float32, torch.int64)]:
+    for a, b in [
+        (torch.int8, torch.int8),
+        (torch.int8, torch.float32),
+        (torch.float32, torch.float64),
+        (torch.float16, torch.float32),
+        (torch.bool, torch.int32),
+        (torch.float32, torch.int64),
+    ]:
         call(op, values((3, 4), a, 6), 1, dtype=Dtype(b))
 call("sum", torch.tensor([2**62, 2**62, 7]))
 call("prod", torch.tensor([2**62, 3, 7]))

@@ -34,5 +34,7 @@ for op in ["cumsum", "cumprod"]:
     f.case(op, [values((9,), torch.int8, 3)], {"dim": 0, "dtype": D(torch.int8)},
            lambda t: fn(t, 0, dtype=torch.int8))
     f.refuses(op, [rand((3,))], {"dim": 1}, lambda t: fn(t, 1))
-    f.refuses(op, [rand((3,))], {"dim": 0, "dtype": D(torch.bool)}, lambda t: fn(t, 0, dtype=torch.bool))
+    f.refuses(
+        op, [rand((3,))], {"dim": 0, "dtype": D(torch.bool)}, lambda t: fn(t, 0, dtype=torch.bool)
+    )
 f.save()

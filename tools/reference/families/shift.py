@@ -41,8 +41,19 @@ for x in some:
             if not op.endswith("_") or 0 not in x.stride():
                 y = x.clone(memory_format=torch.preserve_format) if op.endswith("_") else x
                 attempt(op, y, {"diagonal": diagonal}, lambda x: fn(x, diagonal))
-    for pad in [[1, 2], [0, 0], [-1, 1], [-1, 0], [1, 1, 2, 0], [0, -1, -1, 0], [], [1], [1, 0, 1, 0, 1, 0],
-                [-2, -1], [-9, 0]]:
+    for pad in [
+        [1, 2],
+        [0, 0],
+        [-1, 1],
+        [-1, 0],
+        [1, 1, 2, 0],
+        [0, -1, -1, 0],
+        [],
+        [1],
+        [1, 0, 1, 0, 1, 0],
+        [-2, -1],
+        [-9, 0],
+    ]:
         for value in [None, 2.5] if x is cube else [None]:
             attempt("constant_pad_nd", x, {"pad": pad, "value": value},
                     lambda x: torch.constant_pad_nd(x, pad, value or 0))

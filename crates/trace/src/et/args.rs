@@ -35,14 +35,14 @@ pub(crate) struct Converted {
 
 /// The arguments of a node with their signature. The value of a parameter is the input of the same
 /// number.
-pub(crate) struct Given<'a> {
+pub(crate) struct NodeArgs<'a> {
     pub(crate) signature: &'a Signature,
     pub(crate) args: Cow<'a, [Arg]>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> NodeArgs<'a> {
     /// Returns the arguments with rounded fractions replaced by those of `consts.json`.
-    pub(crate) fn with_exact_fractions(&self, import: &Import<'_>) -> Given<'a> {
+    pub(crate) fn with_exact_fractions(&self, import: &Import<'_>) -> NodeArgs<'a> {
         let exact = |(k, arg): (usize, &Arg)| match (arg, import.exact_fraction(k)) {
             (Arg::Float(_), Some(exact)) => Arg::Float(exact),
             _ => arg.clone(),
@@ -54,7 +54,7 @@ impl<'a> Given<'a> {
             true => Cow::Owned(self.args.iter().enumerate().map(exact).collect()),
             false => self.args.clone(),
         };
-        Given { signature: self.signature, args }
+        NodeArgs { signature: self.signature, args }
     }
 
     /// Returns the argument of this name; `None` if it is absent or the trace is older than the
@@ -135,7 +135,7 @@ fn convert_to_kind(number: Number, dtype: DType) -> Number {
 pub(crate) fn convert(
     import: &mut Import<'_>,
     op: &str,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     without: &[&str],
     results: &[Option<Recorded>],
 ) -> Lowered<Converted> {

@@ -3,7 +3,7 @@
 
 use millstream_types::{AttrValue, Attrs};
 
-use crate::et::args::Given;
+use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 use crate::program::StreamRef;
@@ -12,7 +12,7 @@ use crate::program::StreamRef;
 const CCL: StreamRef = StreamRef(0);
 
 /// Lowers an op of the namespace `c10d`; returns the tensors that the op changes as its results.
-pub(crate) fn lower(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Vec<Option<Val>>> {
+pub(crate) fn lower(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Option<Val>>> {
     if import.groups > 1 && !import.options.structural {
         return Err(unsupported(
             "the trace has several process groups and does not record which one this op uses",

@@ -3,7 +3,8 @@
 //! # Contract
 //! Every op that computed becomes calls exactly once, or the import reports the op and the reason.
 //! The schemas of Millstream's ops determine the results of a call. The recorded dtypes, shapes,
-//! strides and aliases are only compared with them. The import executes nothing.
+//! strides and aliases are only compared with them. A shape that depends on data is taken from the
+//! trace, and the run checks it. The import executes nothing.
 //!
 //! # Map
 //! | module | holds |
@@ -299,7 +300,7 @@ impl Run<'_> {
         };
         let done = match signature {
             Some(signature) => lower::node(&mut self.import, &signature, &inputs, &results),
-            None => Err(Refusal::Wrong(format!("'{schema}' is no schema of an op"))),
+            None => Err(Refusal::Wrong(format!("'{schema}' is not the schema of an op"))),
         };
         match done {
             Ok(()) => {

@@ -121,11 +121,11 @@ impl SidecarNotes {
         if let Some(bindings) = read::<BTreeMap<String, BindingForm>>(folder, BINDINGS)? {
             notes.bound = true;
             for (name, binding) in bindings {
-                let bound = (name, binding.et.0, binding.shape);
+                let bound = (name.clone(), binding.et.0, binding.shape);
                 if let Some(other) = notes.bindings.insert(binding.node, bound) {
                     let file = folder.join(BINDINGS).display().to_string();
                     let message =
-                        format!("two names for node {}, '{}' is one", binding.node, other.0);
+                        format!("node {} has two names: '{}' and '{name}'", binding.node, other.0);
                     return Err(TraceError::of_file(file, message));
                 }
             }
@@ -138,7 +138,7 @@ impl SidecarNotes {
             let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
             let value = match (&lost.scalar, &lost.tensor) {
                 (Some(value), None) => {
-                    Const::Number(number(value).ok_or_else(|| broken("no number"))?)
+                    Const::Number(number(value).ok_or_else(|| broken("'scalar' is not a number"))?)
                 }
                 (None, Some(key)) => {
                     Const::Tensor(notes.tensor(key).map_err(|e| broken(&e.message))?)
@@ -146,7 +146,7 @@ impl SidecarNotes {
                 _ => return Err(broken("expected either 'scalar' or 'tensor'")),
             };
             if notes.consts.insert((lost.node, lost.arg), value).is_some() {
-                return Err(broken("named twice"));
+                return Err(broken("duplicate entry"));
             }
         }
         let meta = read::<MetaForm>(folder, META)?.unwrap_or_default();

@@ -117,7 +117,8 @@ fn args(
     let strides = form.strides.as_ref().map_or(count, Vec::len);
     if form.types.len() != count || form.shapes.len() != count || strides != count {
         return Err(format!(
-            "its {what}: {count} values, {} shapes, {} types, {strides} strides",
+            "its {what}: expected equal numbers, got {count} values, {} shapes, {} types, \
+             {strides} strides",
             form.shapes.len(),
             form.types.len()
         ));
@@ -170,9 +171,9 @@ fn arg(
     let list = inside(ty, "GenericList", ('[', ']')).or_else(|| inside(ty, "Tuple", ('[', ']')));
     if let Some(types) = list {
         let types = parts(types);
-        let Value::Array(values) = value else { return Err(format!("{value} is no list")) };
+        let Value::Array(values) = value else { return Err(format!("{value} is not a list")) };
         if types.len() != values.len() {
-            return Err(format!("a list of {} with {} types", values.len(), types.len()));
+            return Err(format!("a list of {} values has {} types", values.len(), types.len()));
         }
         let at = |of: Option<&'_ Value>, k: usize| of.and_then(|v| v.get(k)).cloned();
         let one = |(k, (value, ty)): (usize, (&Value, &&str))| {
@@ -187,7 +188,7 @@ fn arg(
             .collect::<Result<_, _>>()
             .map(Arg::List);
     }
-    let wrong = || format!("{value} is no {ty}");
+    let wrong = || format!("{value} is not of type {ty}");
     Ok(match ty {
         "None" => Arg::None,
         "Int" | "SymInt" => Arg::Int(value.as_i64().ok_or_else(wrong)?),
@@ -224,7 +225,7 @@ fn tensor(
 ) -> Result<Recorded, ValueError> {
     let broken = || {
         format!(
-            "{value} is no tensor: expected [id, storage, offset, elements, bytes of one, device]"
+            "{value} is not a tensor: expected [id, storage, offset, elements, bytes of one, device]"
         )
     };
     let Value::Array(tuple) = value else { return Err(broken()) };
@@ -302,8 +303,8 @@ mod tests {
             (r#"[5,6,-1,6,4,"cpu"]"#, "Tensor(float)", "[6]", "impossible offset -1"),
             (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(float)", "[6]", "f32 has 4"),
             (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(c10::complex<float>)", "[6]", "not supported"),
-            (r#"[5,6]"#, "Tensor(float)", "[6]", "is no tensor"),
-            (r#""x""#, "Int", "[]", "is no Int"),
+            (r#"[5,6]"#, "Tensor(float)", "[6]", "is not a tensor"),
+            (r#""x""#, "Int", "[]", "is not of type Int"),
             ("[1]", "GenericList[Int,Int]", "[]", "2 types"),
         ] {
             let fault = read(value, ty, shape).unwrap_err();

@@ -4,7 +4,7 @@
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{AttrValue, Attrs, DType, Dims, TensorSpec};
 
-use super::{Import, Initial, Lowered, Refusal, StorageId, Tensor, Val, unsupported};
+use super::{Import, Initial, Lowered, Refusal, StorageIndex, TensorState, Val, unsupported};
 use crate::data::Data;
 use crate::et::sidecar_notes::Const;
 use crate::et::value::Recorded;
@@ -112,7 +112,7 @@ impl Import<'_> {
         }
         let offset = given.offset - storage.base;
         let seen = || {
-            let alike = |t: &&Tensor| {
+            let alike = |t: &&TensorState| {
                 t.storage == id
                     && t.spec.shape() == &*given.shape
                     && t.spec.layout.offset() == offset
@@ -142,12 +142,12 @@ impl Import<'_> {
         attrs.set("stride", ints(spec.layout.strides()));
         attrs.set("storage_offset", spec.layout.offset() as i64);
         let views = self.call("as_strided", &[of], attrs)?;
-        views.first().copied().ok_or_else(|| unsupported("as_strided gives no view"))
+        views.first().copied().ok_or_else(|| unsupported("as_strided returns no view"))
     }
 
     /// Grows a storage to the given size; returns whether it exists before the program. Storages
     /// that ops of the program return have a fixed size.
-    pub(super) fn grow(&mut self, storage: StorageId, bytes: usize) -> bool {
+    pub(super) fn grow(&mut self, storage: StorageIndex, bytes: usize) -> bool {
         let storage = &mut self.storages[storage.0];
         storage.bytes = storage.bytes.max(bytes);
         storage.initial.is_some()
@@ -178,7 +178,7 @@ impl Import<'_> {
         data: Data,
         constant: bool,
     ) -> Val {
-        let val = self.make_storage(name, spec, Some(self.initial.len()));
+        let val = self.define_storage(name, spec, Some(self.initial.len()));
         self.initial.push(Initial { val, data, constant });
         val
     }
@@ -233,7 +233,7 @@ impl Import<'_> {
             let mut attrs = Attrs::new();
             attrs.set("strides", strides.iter().map(|&s| s as i64).collect::<Vec<_>>());
             let copied = self.call("copy", &[val], attrs)?;
-            val = copied.first().copied().ok_or_else(|| unsupported("copy gives nothing"))?;
+            val = copied.first().copied().ok_or_else(|| unsupported("copy returns no tensor"))?;
             self.report.relaid += 1;
         }
         let storage = self.tensors[val.0].storage;

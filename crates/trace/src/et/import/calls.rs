@@ -65,7 +65,7 @@ impl Import<'_> {
     ) -> Lowered<Vec<Val>> {
         let signature = self.infer(op, inputs, &attrs)?;
         for &val in inputs.iter().chain(into.unwrap_or_default()) {
-            self.used(val);
+            self.record_use(val);
         }
         let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {
@@ -86,7 +86,7 @@ impl Import<'_> {
                 let name = format!("n{}.{}", self.node, self.tensors.len());
                 results.push(match output {
                     OutputSpec::Fresh(spec) => {
-                        let val = self.make_storage(name, spec.clone(), None);
+                        let val = self.define_storage(name, spec.clone(), None);
                         let storage = self.tensors[val.0].storage;
                         self.storages[storage.0].last_write = index;
                         val
@@ -102,7 +102,7 @@ impl Import<'_> {
                                 "{spec} reaches past a storage of {bytes} bytes"
                             )));
                         }
-                        self.make(name, storage, spec)
+                        self.define(name, storage, spec)
                     }
                     OutputSpec::Same(input) => inputs[*input],
                     OutputSpec::Bounded(bound) => self.bounded(name, bound, k)?,
@@ -149,14 +149,14 @@ impl Import<'_> {
             )));
         };
         let spec = TensorSpec::contiguous(bound.dtype, &shape).map_err(|e| e.to_string())?;
-        let val = self.make_storage(name, spec, None);
+        let val = self.define_storage(name, spec, None);
         self.tensors[val.0].recorded = true;
         Ok(val)
     }
 
     /// Appends a read, which makes the host wait for a tensor.
     pub(crate) fn read(&mut self, val: Val) {
-        self.used(val);
+        self.record_use(val);
         self.push(Action::Read(ValueRef(val.0 as u32)));
     }
 }

@@ -23,7 +23,7 @@ impl Import<'_> {
                 let spec =
                     TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(|e| e.to_string())?;
                 let name = format!("{} as it was", self.tensors[val.0].name);
-                let copy = self.make_storage(name, spec, None);
+                let copy = self.define_storage(name, spec, None);
                 self.bound[k].val = copy;
                 kept.push((after, val, copy));
             }
@@ -46,7 +46,7 @@ impl Import<'_> {
         // The tensors to release after each statement.
         let outputs: Vec<Val> = self.bound.iter().map(|b| b.val).collect();
         let mut releases: HashMap<usize, Vec<ValueRef>> = HashMap::new();
-        let made: HashMap<usize, usize> = made_by(&self.statements);
+        let made: HashMap<usize, usize> = defining_statements(&self.statements);
         for (k, tensor) in self.tensors.iter().enumerate() {
             let val = Val(k);
             let keeps = initial_of.get(&val).is_some_and(|&i| !self.initial[i].constant);
@@ -132,7 +132,7 @@ impl Import<'_> {
 }
 
 /// Returns the statement that defines each tensor.
-fn made_by(statements: &[Statement]) -> HashMap<usize, usize> {
+fn defining_statements(statements: &[Statement]) -> HashMap<usize, usize> {
     let mut made = HashMap::new();
     for (index, statement) in statements.iter().enumerate() {
         let Action::Call(call) = &statement.action else { continue };

@@ -50,11 +50,12 @@ pub(crate) struct Val(usize);
 
 /// A storage, numbered in the order of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct StorageId(usize);
+struct StorageIndex(usize);
 
-struct Tensor {
+/// The state of a tensor during the import.
+struct TensorState {
     name: String,
-    storage: StorageId,
+    storage: StorageIndex,
     spec: TensorSpec,
     span: Span,
     /// Whether the shape depends on data and is that of the trace. The run must find the same.
@@ -63,7 +64,8 @@ struct Tensor {
     last_use: Option<usize>,
 }
 
-struct Storage {
+/// The state of a storage during the import.
+struct StorageState {
     /// The first tensor of the storage, which further views refer to.
     root: Val,
     /// The recorded offset of the element that has offset 0 in the imported program.
@@ -106,10 +108,10 @@ pub(crate) struct Import<'a> {
     pub(crate) report: Imported,
     source: Arc<Source>,
     statements: Vec<Statement>,
-    tensors: Vec<Tensor>,
-    storages: Vec<Storage>,
+    tensors: Vec<TensorState>,
+    storages: Vec<StorageState>,
     by_tensor: HashMap<u64, Val>,
-    by_storage: HashMap<u64, StorageId>,
+    by_storage: HashMap<u64, StorageIndex>,
     initial: Vec<Initial>,
     bound: Vec<Bound>,
     /// The span of the current node.
@@ -179,22 +181,22 @@ impl<'a> Import<'a> {
         self.statements.push(Statement { span: self.span, action });
     }
 
-    fn used(&mut self, val: Val) {
+    fn record_use(&mut self, val: Val) {
         self.tensors[val.0].last_use = Some(self.statements.len());
     }
 
-    fn make(&mut self, name: String, storage: StorageId, spec: TensorSpec) -> Val {
+    fn define(&mut self, name: String, storage: StorageIndex, spec: TensorSpec) -> Val {
         let span = self.span;
-        let tensor = Tensor { name, storage, spec, span, recorded: false, last_use: None };
+        let tensor = TensorState { name, storage, spec, span, recorded: false, last_use: None };
         self.tensors.push(tensor);
         Val(self.tensors.len() - 1)
     }
 
-    fn make_storage(&mut self, name: String, spec: TensorSpec, initial: Option<usize>) -> Val {
-        let storage = StorageId(self.storages.len());
+    fn define_storage(&mut self, name: String, spec: TensorSpec, initial: Option<usize>) -> Val {
+        let storage = StorageIndex(self.storages.len());
         let (dtype, bytes) = (spec.dtype, spec.span_bytes());
-        let root = self.make(name, storage, spec);
-        self.storages.push(Storage { root, base: 0, dtype, bytes, initial, last_write: 0 });
+        let root = self.define(name, storage, spec);
+        self.storages.push(StorageState { root, base: 0, dtype, bytes, initial, last_write: 0 });
         root
     }
 }

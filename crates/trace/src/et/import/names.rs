@@ -62,7 +62,7 @@ impl Import<'_> {
                 // The node that returned the tensor was skipped.
                 return Ok(());
             }
-            return Err(Refusal::Wrong(format!("nothing made the output {}", given.brief())));
+            return Err(Refusal::Wrong(format!("no node returns the output {}", given.brief())));
         };
         let expected = match self.notes.tensor(name) {
             Ok(sidecar) => {
@@ -98,7 +98,7 @@ impl Import<'_> {
             return Ok(());
         }
         let kept = format!("{}{:?}", sidecar.dtype(), sidecar.shape());
-        Err(format!("the elements beside the trace are {kept}, the tensor is {}", given.brief()))
+        Err(format!("tensors.safetensors has {kept}, and the trace {}", given.brief()))
     }
 
     /// Returns synthetic elements for a tensor with unknown ones.

@@ -4,12 +4,12 @@ use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs, DType};
 
 use super::{Made, out_params};
-use crate::et::args::Given;
+use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::Recorded;
 
 /// Lowers a creation op to `full`.
-pub(super) fn create(import: &mut Import<'_>, base: &str, given: &Given<'_>) -> Lowered<Made> {
+pub(super) fn create(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>) -> Lowered<Made> {
     let like = base.ends_with("_like") || base.starts_with("new_");
     let of = match like {
         true => Some(given.tensor(import, "self")?),
@@ -65,7 +65,7 @@ pub(super) fn create(import: &mut Import<'_>, base: &str, given: &Given<'_>) -> 
 /// Lowers `arange`, with and without `out`.
 pub(super) fn arange(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let mut attrs = Attrs::new();

@@ -7,7 +7,7 @@ mod special;
 use millstream_ops::{OpRegistry, OutputSpec};
 use millstream_types::Attrs;
 
-use crate::et::args::{self, Converted, Given};
+use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::create::{arange, create};
@@ -88,16 +88,16 @@ pub(crate) fn node(
 ) -> Lowered<()> {
     if args.len() > signature.params.len() {
         return Err(Refusal::Wrong(format!(
-            "{} arguments, and its schema has {}",
+            "the node has {} arguments, and its schema {}",
             args.len(),
             signature.params.len()
         )));
     }
-    let given = Given { signature, args: args.into() }.with_exact_fractions(import);
+    let given = NodeArgs { signature, args: args.into() }.with_exact_fractions(import);
     let made = lower(import, &given, results)?;
     if made.len() != results.len() {
         return Err(Refusal::Wrong(format!(
-            "it gives {} tensor(s), and the trace has {}",
+            "the op returns {} tensor(s), and the trace has {}",
             made.len(),
             results.len()
         )));
@@ -107,7 +107,7 @@ pub(crate) fn node(
             (Some(recorded), Some(val)) => import.bind_result(k, recorded, val)?,
             (Some(recorded), None) => {
                 return Err(Refusal::Wrong(format!(
-                    "result {k} is nothing, and the trace has {}",
+                    "result {k} is absent, and the trace has {}",
                     recorded.brief()
                 )));
             }
@@ -121,7 +121,7 @@ type Made = Vec<Option<Val>>;
 
 fn lower(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let name = given.signature.name.as_str();
@@ -188,7 +188,7 @@ fn lower(
 fn same(
     import: &mut Import<'_>,
     op: &str,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let converted = args::convert(import, op, given, &[], results)?;
@@ -208,7 +208,7 @@ fn call(import: &mut Import<'_>, op: &str, converted: Converted) -> Lowered<Made
 }
 
 /// Returns the parameters that results are written to.
-fn out_params(given: &Given<'_>) -> Vec<String> {
+fn out_params(given: &NodeArgs<'_>) -> Vec<String> {
     let overload = given.signature.name.rsplit_once('.').map_or("", |(_, o)| o);
     if !(overload.ends_with("out") || overload == "grad_input") {
         return Vec::new();
@@ -221,7 +221,7 @@ fn out_params(given: &Given<'_>) -> Vec<String> {
 fn out_variant(
     import: &mut Import<'_>,
     op: &str,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     outs: &[String],
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
@@ -250,7 +250,7 @@ fn out_variant(
 }
 
 /// Lowers an op over lists of tensors to one call per tensor.
-fn foreach(import: &mut Import<'_>, name: &str, given: &Given<'_>) -> Lowered<Made> {
+fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -> Lowered<Made> {
     let renamed = [("norm", "linalg_vector_norm")];
     let op = renamed.iter().find(|(n, _)| *n == name).map_or(name, |(_, op)| *op);
     let lists: Vec<usize> = given
@@ -261,7 +261,7 @@ fn foreach(import: &mut Import<'_>, name: &str, given: &Given<'_>) -> Lowered<Ma
             _ => None,
         })
         .collect();
-    let Some(&count) = lists.first() else { return Err(unsupported("it has no list")) };
+    let Some(&count) = lists.first() else { return Err(unsupported("no argument is a list")) };
     if lists.iter().any(|length| *length != count) {
         return Err(Refusal::Wrong(format!("lists of different lengths: {lists:?}")));
     }
@@ -295,7 +295,7 @@ fn foreach(import: &mut Import<'_>, name: &str, given: &Given<'_>) -> Lowered<Ma
         };
         let one: Vec<Arg> = given.args.iter().map(of_one).collect();
         let signature = Signature { name: given.signature.name.clone(), params: params.clone() };
-        let of_one = Given { signature: &signature, args: one.into() };
+        let of_one = NodeArgs { signature: &signature, args: one.into() };
         made.extend(same(import, op, &of_one, &[])?);
     }
     // In-place variants return nothing.

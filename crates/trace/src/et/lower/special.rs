@@ -3,13 +3,13 @@
 use millstream_types::{AttrValue, Attrs};
 
 use super::{Made, call};
-use crate::et::args::{self, Converted, Given};
+use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
 
 /// Lowers `_to_copy` to `cast` or `clone`.
-pub(super) fn to_copy(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> {
+pub(super) fn to_copy(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let val = given.tensor(import, "self")?;
     let mut attrs = Attrs::new();
     if let Some(format) = given.memory_format("memory_format")? {
@@ -27,7 +27,7 @@ pub(super) fn to_copy(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Mad
 }
 
 /// Lowers `fill_` and `zero_`.
-pub(super) fn fill(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> {
+pub(super) fn fill(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let target = given.tensor(import, "self")?;
     let value = match given.get("value") {
         None => AttrValue::Int(0),
@@ -51,7 +51,7 @@ pub(super) fn fill(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> 
 /// indices varies.
 pub(super) fn index_put(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let base = given.signature.base();
@@ -65,7 +65,7 @@ pub(super) fn index_put(
 /// Lowers `index_fill_` to `index_put_`.
 pub(super) fn index_fill(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let (target, index) = (given.tensor(import, "self")?, given.tensor(import, "index")?);
@@ -87,7 +87,7 @@ pub(super) fn index_fill(
 /// Returns a number among the arguments as a tensor with the dtype of the result.
 fn scalar(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     name: &str,
     results: &[Option<Recorded>],
 ) -> Lowered<Val> {
@@ -104,7 +104,7 @@ fn scalar(
 /// Lowers `rsub`, which is `other - alpha * self`.
 pub(super) fn reversed_sub(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let other = match given.get("other") {
@@ -124,7 +124,7 @@ pub(super) fn reversed_sub(
 pub(super) fn floor_divide(
     import: &mut Import<'_>,
     base: &str,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let op = if base.ends_with('_') { "div_" } else { "div" };
@@ -134,7 +134,11 @@ pub(super) fn floor_divide(
 }
 
 /// Lowers an op whose first operand is a number.
-pub(super) fn scalar_first(import: &mut Import<'_>, op: &str, given: &Given<'_>) -> Lowered<Made> {
+pub(super) fn scalar_first(
+    import: &mut Import<'_>,
+    op: &str,
+    given: &NodeArgs<'_>,
+) -> Lowered<Made> {
     let first = scalar(import, given, "self", &[])?;
     let name = if op == "pow" { "exponent" } else { "other" };
     let second = given.tensor(import, name)?;
@@ -146,7 +150,7 @@ pub(super) fn scalar_first(import: &mut Import<'_>, op: &str, given: &Given<'_>)
 /// only cuDNN reads; it becomes a tensor of zeros.
 pub(super) fn cudnn_batch_norm(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let without = ["exponential_average_factor", "epsilon"];
@@ -172,7 +176,7 @@ pub(super) fn cudnn_batch_norm(
 /// Lowers the gradient of cuDNN's batch norm to `native_batch_norm_backward`.
 pub(super) fn cudnn_batch_norm_backward(
     import: &mut Import<'_>,
-    given: &Given<'_>,
+    given: &NodeArgs<'_>,
 ) -> Lowered<Made> {
     let mut converted = Converted::default();
     let mut absent = Vec::new();
@@ -196,7 +200,7 @@ pub(super) fn cudnn_batch_norm_backward(
 }
 
 /// Lowers a library's convolution to `convolution` with the attributes that the library's op lacks.
-pub(super) fn plain_convolution(import: &mut Import<'_>, given: &Given<'_>) -> Lowered<Made> {
+pub(super) fn plain_convolution(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let mut converted = args::convert(import, "convolution", given, &[], &[])?;
     converted.attrs.set("transposed", false);
     let dims =
