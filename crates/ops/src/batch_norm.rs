@@ -7,9 +7,10 @@
 //!
 //! The result is (x - mean) / √(variance + eps) · weight + bias for each channel; channels are
 //! dimension 1. With `training`, mean and variance are those of x, and the running statistics, if
-//! present, become (1 - momentum) · running + momentum · new, with the variance corrected by n/(n-1).
-//! Without `training`, the running statistics are used, and the second and third results have no
-//! elements. Beside f16 and bf16, the parameters may be f32; the statistics then are f32 too.
+//! present, become (1 - momentum) · running + momentum · new, with the variance corrected by
+//! n/(n-1). Without `training`, the running statistics are used, and the second and third results
+//! have no elements. Beside f16 and bf16, the parameters may be f32, and the statistics then are
+//! f32 too.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html>.
 

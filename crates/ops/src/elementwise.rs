@@ -103,7 +103,9 @@ macro_rules! elementwise {
     };
     ($table:ident = new, $in_place_table:ident = in place; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh, "", ""; $($rows)* }
-        $crate::elementwise::elementwise! { @ $in_place_table, in_place, "_", ", in place"; $($rows)* }
+        $crate::elementwise::elementwise! {
+            @ $in_place_table, in_place, "_", ", in place"; $($rows)*
+        }
     };
     (@ $table:ident, $signature:ident, $suffix:literal, $note:literal;
      $(($name:literal, $summary:literal, $inputs:expr, $attrs:expr, $arity:expr, $dtype:expr);)*

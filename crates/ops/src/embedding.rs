@@ -3,7 +3,7 @@
 //! | op | result |
 //! |---|---|
 //! | `embedding(weight, indices; …)` | the rows of weight at the indices |
-//! | `embedding_dense_backward(grad, indices; num_weights, …)` | the sum of the gradients of each row |
+//! | `embedding_dense_backward(grad, indices; num_weights, …)` | the sums of the gradients by row |
 //!
 //! Gradients are added in the order of the indices. Row `padding_idx` gets none. With
 //! `scale_grad_by_freq`, the gradient of a row is divided by the number of its uses. The kernel

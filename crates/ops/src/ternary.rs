@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `where(condition, x, y)` | x where the condition is true, else y |
 //! | `masked_fill(x, mask, value)` | the value where the mask is true, else x |
-//! | `clamp(x; min, max)`, `clamp_min`, `clamp_max` | x, at least min, then at most max; NaN stays |
+//! | `clamp(x; min, max)`, `clamp_min`, `clamp_max` | x, at least min, then at most max |
 //! | `lerp(x, end, weight)` | x + weight · (end - x) |
 //! | `addcmul(x, tensor1, tensor2; value=1)` | x + value · tensor1 · tensor2 |
 //! | `addcdiv(x, tensor1, tensor2; value=1)` | x + value · tensor1 / tensor2 |
 //!
 //! A number `self` or `other` may replace x or y of `where`; a number may replace the value of
 //! `masked_fill`, which else is a tensor without dimensions, and the weight of `lerp`. All ops but
-//! `where` have an in-place form whose name ends in `_`.
+//! `where` have an in-place form whose name ends in `_`. Clamping keeps NaN.
 //!
 //! Source: the ops of the same names in <https://docs.pytorch.org/docs/stable/torch.html>.
 

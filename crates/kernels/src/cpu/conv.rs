@@ -41,7 +41,8 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     reals!(x.dtype, T => {
         // SAFETY: operands of the call; only its output is written.
         let (weight, bias, x, out) = unsafe {
-            (load_weight::<T>(ctx, weight)?, load_all::<T>(bias), Sequence::new(x), Sequence::new(out))
+            let weight = load_weight::<T>(ctx, weight)?;
+            (weight, load_all::<T>(bias), Sequence::new(x), Sequence::new(out))
         };
         match conv.transposed {
             false => to_map(ctx, &conv, &x, weight, bias.as_deref(), &out),

@@ -13,8 +13,8 @@
 /// The length up to which insertion sort is used.
 const SHORT: usize = 16;
 
-/// Moves the first `count` elements of a row by `less` to its front, in order. If `sorted` is false,
-/// their order is unspecified.
+/// Moves the first `count` elements of a row by `less` to its front, in order. If `sorted` is
+/// false, their order is unspecified.
 pub(crate) fn partial_sort<T: Copy>(
     row: &mut [T],
     count: usize,
