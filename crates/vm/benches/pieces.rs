@@ -4,22 +4,20 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each bench uses a part of each file")]
 #![allow(unused_imports, reason = "as above")]
 
-#[path = "../src/barrier.rs"]
-mod barrier;
-#[path = "../src/pool/hand.rs"]
-mod hand;
-#[path = "../src/inbox.rs"]
+#[path = "../src/pool/claim_counter.rs"]
+mod claim_counter;
+#[path = "../src/worker/inbox.rs"]
 mod inbox;
-#[path = "../src/points.rs"]
-mod points;
 #[path = "../src/pool/ready.rs"]
 mod ready;
-#[path = "../src/ring.rs"]
-mod ring;
-#[path = "../src/slots.rs"]
+#[path = "../src/tables/slots.rs"]
 mod slots;
-#[path = "../src/sync.rs"]
+#[path = "../src/sync/mod.rs"]
 mod sync;
+
+mod worker {
+    pub(crate) use super::inbox;
+}
 
 use std::sync::Arc;
 
@@ -29,11 +27,12 @@ use millstream_ep::{Backend, EventPool};
 use millstream_instructions::{Frontier, Priority};
 use millstream_types::{Point, StreamId};
 
-use hand::Hand;
+use claim_counter::Hand;
 use inbox::Inbox;
-use points::{Mark, StreamState, Waiter};
 use ready::Ready;
 use slots::Slots;
+use sync::points::{Mark, StreamState, Waiter};
+use sync::spsc_queue;
 
 fn main() {
     divan::main();
@@ -45,7 +44,7 @@ type Line = [u64; 8];
 /// A task through a worker's queue, both ends on one core.
 #[divan::bench]
 fn queue_push_and_pop(bencher: Bencher<'_, '_>) {
-    let (mut producer, mut consumer) = ring::queue::<Line>();
+    let (mut producer, mut consumer) = spsc_queue::queue::<Line>();
     bencher.bench_local(|| {
         producer.push_with(|| black_box([1; 8]));
         consumer.pop()

@@ -12,65 +12,40 @@
 //!   for the inline driver, which runs the program under it.
 //! - After emission there is no lock that all instructions take, and no thread that all pass by.
 //! - No device, stream, memory or thread exists before the first instruction that needs it.
-//! - Unsafe code lives in `ring`, `slots`, `host` and `core/launch`, and where slots are looked up in
-//!   `router` and `engine`.
+//! - Unsafe code lives in the files that `tests/tidy.rs` lists.
 //!
 //! # Map
-//! | module | holds |
+//! Upper layers call lower ones; `sync` is the lowest.
+//!
+//! | folder | holds |
 //! |---|---|
-//! | [`machine`] | the machine: making one, calls, waits, shutdown |
-//! | [`handle`] | streams, tensors, events, sections as users hold them |
-//! | `emission`, `inside` | the critical section, and what it needs from outside |
-//! | `router` | from emitted instructions to workers' queues |
-//! | `driver` | worker threads, the caller's own in program order, or in an order chosen by seed |
-//! | `core` | one worker's engine |
-//! | `points` | progress of streams, and who waits for it |
-//! | `ring`, `inbox` | the ways to a worker |
-//! | `sync`, `barrier` | the primitives under those, which models replace |
-//! | `slots`, `poison` | tensors and stored calls as workers see them |
-//! | `host` | callbacks, reads, and their threads |
-//! | [`job`] | stored lists |
-//! | [`prepared`], [`batch`], `calls` | calls made many times, and many calls in a row |
-//! | `cancel` | giving up what was submitted |
-//! | `guard` | refuses a machine's own work to wait for it |
+//! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `jobs` | stored lists: recorded, checked, rewritten to a machine's ids |
+//! | `emission` | the critical section, the router behind it, cancellation, the refusal of reentrant calls |
+//! | `driver` | who runs the workers: threads, the caller in program order, or in an order chosen by seed |
+//! | `pool` | the graph of instructions of streams that run in any order, and its workers |
+//! | `worker` | the loop over the streams of one worker: queue entries, inbox, launch, retire |
+//! | `host` | callbacks, reads, and the threads that run them |
+//! | `tables` | the state that all workers of a machine share: slots, points, poison, backlog |
+//! | `sync` | primitives that models replace, the fence, the queue, progress of streams |
 #![deny(missing_docs)]
 
-mod barrier;
-pub mod batch;
-mod calls;
-mod cancel;
-mod core;
+mod api;
 mod driver;
 mod emission;
-mod engine;
-mod guard;
-pub mod handle;
 mod host;
-mod inbox;
-mod inside;
-pub mod job;
-pub mod machine;
-mod points;
-#[cfg(test)]
-mod points_tests;
-mod poison;
+mod jobs;
 mod pool;
-pub mod prepared;
-mod ring;
-#[cfg(test)]
-mod ring_tests;
-mod router;
-mod slots;
 mod sync;
-mod task;
-mod watch;
+mod tables;
+mod worker;
 
-pub use batch::Batch;
-pub use cancel::Cancellation;
+pub use api::batch::Batch;
+pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
+pub use api::prepared::{Prepared, TensorHandle};
 pub use driver::{Schedule, Simulation};
-pub use engine::{Alone, Rendezvous};
-pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+pub use emission::cancel::Cancellation;
 pub use host::Blob;
-pub use job::{Job, JobRecorder, JobTensor};
-pub use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
-pub use prepared::{Prepared, TensorHandle};
+pub use jobs::{Job, JobRecorder, JobTensor};
+pub use tables::{Alone, Rendezvous};

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::POLL;
-use crate::engine::Engine;
-use crate::inbox::Inbox;
-use crate::task::Task;
+use crate::tables::Engine;
+use crate::worker::Core;
+use crate::worker::POLL;
+use crate::worker::inbox::Inbox;
+use crate::worker::task::Task;
 
 /// The caller's thread.
 #[derive(Default)]

@@ -1,12 +1,13 @@
 //! Who runs the workers' cores: threads of their own, the caller in program order, or the caller
 //! in an order that a seed chooses.
 
-mod crews;
 mod inline;
 mod log;
 mod schedule;
 mod simulated;
 mod threaded;
+pub(crate) mod watchdog;
+mod worker_groups;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use std::time::Duration;
 use millstream_stream_policy::Crew;
 use millstream_types::Result;
 
-use crate::engine::Engine;
-use crate::guard;
+use crate::emission::reentrancy;
 use crate::sync::JoinHandle;
-use crate::task::Task;
+use crate::tables::Engine;
+use crate::worker::task::Task;
 
 use inline::Inline;
 use simulated::Simulated;
@@ -99,9 +100,9 @@ impl Driver {
     pub(crate) fn advance(&mut self, engine: &Arc<Engine>) -> bool {
         match self {
             Driver::Threaded(_) => false,
-            Driver::Inline(inline) => guard::within(engine.machine, || inline.advance(engine)),
+            Driver::Inline(inline) => reentrancy::within(engine.machine, || inline.advance(engine)),
             Driver::Simulated(simulated) => {
-                guard::within(engine.machine, || simulated.advance(engine));
+                reentrancy::within(engine.machine, || simulated.advance(engine));
                 false
             }
         }

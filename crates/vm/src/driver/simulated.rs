@@ -23,17 +23,17 @@ use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
 use millstream_stream_policy::Crew;
 use millstream_types::{Error, Origin, Point, Result};
 
-use crate::cancel::Cancellation;
-use crate::core::{Core, Progress};
-use crate::engine::Engine;
-use crate::inbox::Inbox;
-use crate::points::Mark;
+use crate::emission::cancel::Cancellation;
 use crate::pool::{Ledger, World};
-use crate::task::Task;
+use crate::sync::points::Mark;
+use crate::tables::Engine;
+use crate::worker::inbox::Inbox;
+use crate::worker::task::Task;
+use crate::worker::{Core, Progress};
 
-use super::crews::Crews;
 use super::log::{Log, Schedule};
 use super::schedule::{Chooser, Step};
+use super::worker_groups::Crews;
 
 /// What a simulated run is made of.
 #[derive(Clone, Debug, Default)]

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use millstream_stream_policy::Crew;
 use millstream_types::{Error, Result};
 
-use crate::core::{Core, POLL};
-use crate::engine::Engine;
-use crate::guard;
-use crate::inbox::{Inbox, News};
+use crate::emission::reentrancy;
 use crate::pool::Pool;
-use crate::ring::{Consumer, Producer, queue};
+use crate::sync::spsc_queue::{Consumer, Producer, queue};
 use crate::sync::{Builder, JoinHandle, current, sleep, spin_loop, spins};
-use crate::task::Task;
+use crate::tables::Engine;
+use crate::worker::inbox::{Inbox, News};
+use crate::worker::task::Task;
+use crate::worker::{Core, POLL};
 
-use super::crews::Crews;
+use super::worker_groups::Crews;
 
 /// A worker thread and the way to it.
 struct Worker {
@@ -67,7 +67,7 @@ impl Threaded {
         let worker = &mut self.workers[worker];
         worker.queue.push(task);
         if worker.inbox.wake() {
-            guard::roused();
+            reentrancy::roused();
         }
     }
 
@@ -77,7 +77,7 @@ impl Threaded {
         let worker = &mut self.workers[worker];
         worker.queue.push_with(make);
         if worker.inbox.wake() {
-            guard::roused();
+            reentrancy::roused();
         }
     }
 
@@ -103,7 +103,7 @@ fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>, name: &str) -> Result<
     let thread = Builder::new()
         .name(name)
         .spawn(move || {
-            guard::forever(machine);
+            reentrancy::forever(machine);
             own.owned_by(current());
             work(Core::new(engine, own.clone()), &own, tasks);
         })

@@ -19,9 +19,9 @@ use smallvec::SmallVec;
 use millstream_instructions::{Body, Priority};
 use millstream_types::{Point, StreamId, StreamKey};
 
-use crate::cancel::Within;
-use crate::points::Mark;
-use crate::task::{StoredCall, Task};
+use crate::emission::cancel::Within;
+use crate::sync::points::Mark;
+use crate::worker::task::{StoredCall, Task};
 
 use super::ready::Ready;
 use super::storages::{After, Noted, Storages};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use millstream_ep::WorkResult;
 use millstream_types::{Point, StreamId, StreamKey};
 
-use crate::core::{Core, Hosting};
-use crate::inbox::News;
-use crate::task::{StoredCall, Task};
+use crate::worker::inbox::News;
+use crate::worker::task::{StoredCall, Task};
+use crate::worker::{Core, Hosting};
 
 use super::World;
 use super::graph::{Graph, Job};

@@ -19,11 +19,11 @@
 //!    next of them to come to the end of a call tells what has completed and, if nothing is ready then,
 //!    gives back half of what it has not begun.
 
-mod crew;
+mod claim_counter;
 mod graph;
-mod hand;
 mod ledger;
 mod ready;
+mod sleepers;
 mod state;
 mod storages;
 mod worker;
@@ -33,12 +33,12 @@ use std::sync::PoisonError;
 use millstream_instructions::{Body, Priority};
 use millstream_types::{Point, Result, StreamId, TensorId};
 
-use crate::engine::Engine;
-use crate::inbox::Inbox;
-use crate::points::{Mark, Waiter};
-use crate::ring::{Producer, queue};
+use crate::sync::points::{Mark, Waiter};
+use crate::sync::spsc_queue::{Producer, queue};
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard};
-use crate::task::Task;
+use crate::tables::Engine;
+use crate::worker::inbox::Inbox;
+use crate::worker::task::Task;
 
 pub(crate) use graph::Job;
 use graph::{Around, Uses};

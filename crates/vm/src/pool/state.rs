@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use millstream_types::StreamId;
 
-use crate::core::Core;
-use crate::engine::Engine;
-use crate::inbox::{Inbox, News};
-use crate::ring::{Consumer, Watcher};
+use crate::sync::spsc_queue::{Consumer, Watcher};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, share, spin_loop, spins,
 };
-use crate::task::Task;
+use crate::tables::Engine;
+use crate::worker::Core;
+use crate::worker::inbox::{Inbox, News};
+use crate::worker::task::Task;
 
-use super::crew::Crew;
-use super::hand::Hand;
+use super::claim_counter::Hand;
 use super::ledger::Ledger;
+use super::sleepers::Crew;
 use super::{World, lock};
 
 /// How far ahead a crew looks for something that can run: so many instructions are in the graph, the

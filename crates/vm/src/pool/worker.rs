@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use millstream_types::{Error, Result};
 
-use crate::core::{Core, Hosting};
 use crate::driver::pause;
-use crate::guard;
+use crate::emission::reentrancy;
 use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current, spin_loop, spins};
-use crate::task::StoredCall;
+use crate::worker::task::StoredCall;
+use crate::worker::{Core, Hosting};
 
-use super::crew::Sleeper;
 use super::graph::Job;
+use super::sleepers::Sleeper;
 use super::state::{HANDED, MOST, Shared, State, TOLD};
 
 /// How often small calls are timed: every so many rounds.
@@ -38,7 +38,7 @@ pub(super) fn start(shared: &Arc<Shared>, number: usize) -> Result<JoinHandle<()
     Builder::new()
         .name(format!("millstream-pool-{number}"))
         .spawn(move || {
-            guard::forever(shared.engine.machine);
+            reentrancy::forever(shared.engine.machine);
             Worker {
                 core: Core::new(shared.engine.clone(), shared.inbox.clone()),
                 sleeper: Arc::new(Sleeper::new(current())),

@@ -2,14 +2,18 @@
 //! allows. The files under test are the crate's own, compiled on loom's primitives.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each model uses a part of each file")]
 
-#[path = "../../src/pool/hand.rs"]
-mod hand;
-#[path = "../../src/inbox.rs"]
+#[path = "../../src/pool/claim_counter.rs"]
+mod claim_counter;
+#[path = "../../src/worker/inbox.rs"]
 mod inbox;
-#[path = "../../src/points.rs"]
+#[path = "../../src/sync/points.rs"]
 mod points;
-#[path = "../../src/ring.rs"]
-mod ring;
+#[path = "../../src/sync/spsc_queue.rs"]
+mod spsc_queue;
+
+mod worker {
+    pub(crate) use super::inbox;
+}
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
@@ -18,7 +22,7 @@ mod sync {
     pub(crate) use loom::thread::{Thread, park};
 
     /// A model has no fence that acts on all threads: what holds with a full one on both sides
-    /// holds with the pair of `barrier.rs`.
+    /// holds with the pair of `asymmetric_fence.rs`.
     pub(crate) fn light_fence() {
         fence(Ordering::SeqCst);
     }
@@ -35,7 +39,7 @@ mod sync {
 use loom::thread;
 use millstream_types::StreamId;
 
-use hand::Hand;
+use claim_counter::Hand;
 use inbox::{Inbox, News};
 use points::{Mark, StreamState, Waiter};
 use sync::Arc;
@@ -44,7 +48,7 @@ use sync::Arc;
 #[test]
 fn a_queue_keeps_order() {
     loom::model(|| {
-        let (mut producer, mut consumer) = ring::queue();
+        let (mut producer, mut consumer) = spsc_queue::queue();
         let taker = thread::spawn(move || {
             let mut next = 0u64;
             while next < 3 {
@@ -68,7 +72,7 @@ fn a_queue_keeps_order() {
 #[test]
 fn a_gift_wakes_the_worker() {
     loom::model(|| {
-        let (mut producer, mut consumer) = ring::queue();
+        let (mut producer, mut consumer) = spsc_queue::queue();
         let inbox = Arc::new(Inbox::default());
         let own = inbox.clone();
         let worker = thread::spawn(move || {

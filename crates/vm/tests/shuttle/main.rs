@@ -20,52 +20,22 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
 #![allow(unused_imports, reason = "a library's sources, as a test")]
 
-#[path = "../../src/batch.rs"]
-mod batch;
-#[path = "../../src/calls.rs"]
-mod calls;
-#[path = "../../src/cancel.rs"]
-mod cancel;
-#[path = "../../src/core/mod.rs"]
-mod core;
+#[path = "../../src/api/mod.rs"]
+mod api;
 #[path = "../../src/driver/mod.rs"]
 mod driver;
-#[path = "../../src/emission.rs"]
+#[path = "../../src/emission/mod.rs"]
 mod emission;
-#[path = "../../src/engine.rs"]
-mod engine;
-#[path = "../../src/guard.rs"]
-mod guard;
-#[path = "../../src/handle/mod.rs"]
-mod handle;
-#[path = "../../src/host.rs"]
+#[path = "../../src/host/mod.rs"]
 mod host;
-#[path = "../../src/inbox.rs"]
-mod inbox;
-#[path = "../../src/inside.rs"]
-mod inside;
-#[path = "../../src/job/mod.rs"]
-mod job;
-#[path = "../../src/machine/mod.rs"]
-mod machine;
-#[path = "../../src/points.rs"]
-mod points;
-#[path = "../../src/poison.rs"]
-mod poison;
+#[path = "../../src/jobs/mod.rs"]
+mod jobs;
 #[path = "../../src/pool/mod.rs"]
 mod pool;
-#[path = "../../src/prepared.rs"]
-mod prepared;
-#[path = "../../src/ring.rs"]
-mod ring;
-#[path = "../../src/router/mod.rs"]
-mod router;
-#[path = "../../src/slots.rs"]
-mod slots;
-#[path = "../../src/task.rs"]
-mod task;
-#[path = "../../src/watch.rs"]
-mod watch;
+#[path = "../../src/tables/mod.rs"]
+mod tables;
+#[path = "../../src/worker/mod.rs"]
+mod worker;
 
 mod device;
 mod host_programs;
@@ -75,12 +45,12 @@ mod rig;
 mod sync;
 
 // The crate's root, as its modules know it.
-use batch::Batch;
-use cancel::Cancellation;
+use api::batch::Batch;
+use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
+use api::prepared::{Prepared, TensorHandle};
 use driver::{Schedule, Simulation};
-use engine::{Alone, Rendezvous};
-use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+use emission::cancel::Cancellation;
 use host::Blob;
-use job::{Job, JobRecorder, JobTensor};
-use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
-use prepared::{Prepared, TensorHandle};
+use jobs::{Job, JobRecorder, JobTensor};
+use tables::{Alone, Rendezvous};

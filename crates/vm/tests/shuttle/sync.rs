@@ -1,4 +1,9 @@
-//! Shuttle's primitives, by the names of `src/sync.rs`.
+//! Shuttle's primitives, by the names of `src/sync/mod.rs`.
+
+#[path = "../../src/sync/points.rs"]
+pub(crate) mod points;
+#[path = "../../src/sync/spsc_queue.rs"]
+pub(crate) mod spsc_queue;
 
 pub(crate) use shuttle::hint::spin_loop;
 pub(crate) use shuttle::sync::atomic::{

@@ -1,0 +1,177 @@
+//! Many calls in one critical section.
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_instructions::TensorRef;
+use millstream_types::{Error, Origin, Result};
+
+use crate::api::handle::Stream;
+use crate::api::machine::Machine;
+use crate::api::prepared::{Prepared, TensorHandle};
+use crate::emission::Emission;
+use crate::emission::cancel;
+use crate::emission::guard::Inside;
+use crate::emission::reentrancy::{self, Holding};
+
+/// How many calls are made before other threads are let in between.
+const TURN: u64 = 64;
+
+/// Up to so many operands lie on the stack.
+const FEW: usize = 4;
+
+/// Calls that follow one another closely. See [`Machine::batch`].
+#[must_use = "a batch does nothing before its first call"]
+pub struct Batch<'a> {
+    machine: &'a Machine,
+    turn: Option<Turn<'a>>,
+}
+
+/// One stay in the critical section.
+struct Turn<'a> {
+    emission: Inside<'a>,
+    _holding: Holding,
+    left: u64,
+}
+
+impl Machine {
+    /// A batch of calls. What it costs to enter the machine is shared among the calls: use it where
+    /// a thread makes many calls in a row. Each call is given to its worker at once; nothing waits
+    /// for the batch to end.
+    ///
+    /// ```
+    /// use millstream_types::{Attrs, DType, DeviceId, TensorSpec};
+    /// use millstream_vm::{Machine, MachineConfig, Tensor};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let stream = machine.compute(&DeviceId::cpu(0), 0)?;
+    /// let spec = TensorSpec::contiguous(DType::F32, &[1])?;
+    /// let one = || machine.upload(&stream, spec.clone(), 1f32.to_ne_bytes().into());
+    /// let (x, y) = (one()?, one()?);
+    /// // The schema is asked once, and the operands are looked up.
+    /// let add = machine.prepare("add_", &[&x, &y], Attrs::new())?;
+    /// let (a, b) = (x.handle(), y.handle());
+    /// let mut batch = machine.batch();
+    /// for _ in 0..10 {
+    ///     batch.call_with(&add, &[a, b], &stream)?; // x += y
+    ///     batch.call_with(&add, &[b, a], &stream)?; // y += x
+    /// }
+    /// drop(batch);
+    /// assert_eq!(x.read()?, 10946f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Other threads that submit wait, for a few dozen calls or until the batch ends. This thread
+    /// would wait for itself: whatever else it asks of the machine before the batch ends, but for
+    /// dropping handles, is refused with [`Error::InBatch`]. So a batch is dropped as soon as nothing
+    /// more comes.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { machine: self, turn: None }
+    }
+}
+
+impl Batch<'_> {
+    /// Makes a call on a stream, on the operands that it was prepared with.
+    ///
+    /// # Errors
+    /// A tensor was released by hand or is held, or the call or the stream is another machine's.
+    #[track_caller]
+    pub fn call(&mut self, call: &Prepared, stream: &Stream) -> Result<()> {
+        let origin = Origin::caller();
+        let (_, tensors) = call.parts();
+        self.make(call, tensors, stream, &origin).map_err(|e| e.at(&origin))
+    }
+
+    /// Makes a call on a stream, on operands that are like those that it was prepared with: of equal
+    /// dtypes, shapes and layouts.
+    ///
+    /// # Errors
+    /// A tensor is not like the one that the call was prepared with, was released or is held; or
+    /// something is another machine's.
+    #[track_caller]
+    pub fn call_with(
+        &mut self,
+        call: &Prepared,
+        operands: &[TensorHandle],
+        stream: &Stream,
+    ) -> Result<()> {
+        let origin = Origin::caller();
+        let machine = self.machine.shared.engine.machine;
+        let made = if operands.iter().any(|operand| operand.machine != machine) {
+            Err(Error::Foreign { what: "an operand".to_owned() })
+        } else if let Some(first) = operands.first().filter(|_| operands.len() <= FEW) {
+            let mut tensors = [first.tensor; FEW];
+            for (tensor, operand) in tensors.iter_mut().zip(operands) {
+                *tensor = operand.tensor;
+            }
+            self.make(call, &tensors[..operands.len()], stream, &origin)
+        } else {
+            let tensors: Vec<TensorRef> = operands.iter().map(|operand| operand.tensor).collect();
+            self.make(call, &tensors, stream, &origin)
+        };
+        made.map_err(|e| e.at(&origin))
+    }
+
+    #[inline(always)]
+    fn make(
+        &mut self,
+        call: &Prepared,
+        tensors: &[TensorRef],
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<()> {
+        let shared = &self.machine.shared;
+        if !Arc::ptr_eq(&stream.machine.shared, shared) {
+            return Err(Error::Foreign { what: "the stream".to_owned() });
+        }
+        if !Arc::ptr_eq(&call.machine().shared, shared) {
+            return Err(Error::Foreign { what: "the call".to_owned() });
+        }
+        let stays = |turn: &Turn<'_>| {
+            turn.left > 0 && cancel::is_current(turn.emission.router.within.as_ref())
+        };
+        if !self.turn.as_ref().is_some_and(stays) {
+            self.begin_turn()?;
+        }
+        let Some(turn) = &mut self.turn else { return Ok(()) };
+        turn.left -= 1;
+        turn.emission.between_calls = false;
+        let made = turn.emission.open(stream.id).and_then(|()| {
+            let Emission { builder, router, .. } = &mut *turn.emission;
+            let (call, _) = call.parts();
+            builder.call_prepared(router, stream.id, call, tensors, origin)
+        });
+        turn.emission.between_calls = true;
+        made.map(drop)
+    }
+
+    fn begin_turn(&mut self) -> Result<()> {
+        self.end_turn();
+        let shared = &self.machine.shared;
+        let emission = shared.enter()?;
+        let _holding = reentrancy::hold(shared.engine.machine);
+        // No more than may be pending.
+        let left = shared.watermark.min(TURN);
+        self.turn = Some(Turn { emission, _holding, left });
+        Ok(())
+    }
+
+    fn end_turn(&mut self) {
+        let Some(Turn { emission, _holding, .. }) = self.turn.take() else { return };
+        self.machine.shared.leave(emission);
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.end_turn();
+    }
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("machine", self.machine).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Calls of ops.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::{Output, Outputs};
+use millstream_instructions::{Call, Outcome, Priority, TensorRef};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
+
+use crate::api::handle::{Section, Stream, Tensor};
+use crate::emission::Emission;
+
+use super::Machine;
+
+/// A call of an op.
+#[must_use = "a call does nothing until it is made on a stream"]
+pub struct CallBuilder<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) name: &'a str,
+    pub(crate) inputs: SmallVec<[&'a Tensor; 4]>,
+    pub(crate) into: Option<SmallVec<[&'a Tensor; 2]>>,
+    pub(crate) attrs: Attrs,
+    pub(crate) priority: Priority,
+    pub(crate) section: Option<&'a Section>,
+    pub(crate) origin: Origin,
+}
+
+impl<'a> CallBuilder<'a> {
+    /// With a named argument.
+    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> CallBuilder<'a> {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// With these named arguments.
+    pub fn attrs(mut self, attrs: Attrs) -> CallBuilder<'a> {
+        self.attrs = attrs;
+        self
+    }
+
+    /// Writing the results to these tensors instead of new ones.
+    pub fn into(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
+        self.into = Some(targets.iter().copied().collect());
+        self
+    }
+
+    /// As urgent as `priority` says: of the calls of a pool that are ready, those of the highest go
+    /// first. 0 unless said; streams that run in order take no notice.
+    pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
+        self.priority = Priority(priority);
+        self
+    }
+
+    /// From within a critical section.
+    pub fn within(mut self, section: &'a Section) -> CallBuilder<'a> {
+        self.section = Some(section);
+        self
+    }
+
+    /// As coming from `origin`.
+    pub fn from(mut self, origin: Origin) -> CallBuilder<'a> {
+        self.origin = origin;
+        self
+    }
+
+    /// Makes the call on the current stream.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`].
+    pub fn run(self) -> Result<Vec<Tensor>> {
+        let stream = self.machine.current_stream().map_err(|e| e.at(&self.origin))?;
+        self.on(&stream)
+    }
+
+    /// Makes the call on a stream. The results are the op's outputs in order; one that is changed
+    /// in place is the input itself. Blocks only for an output whose size must be read first.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
+    /// an output whose size is read: the failure of what makes it.
+    pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        let CallBuilder { machine, name, inputs, into, attrs, priority, section, origin } = self;
+        let at = |e: Error| e.at(&origin);
+        machine.own_stream(stream).map_err(at)?;
+        let op = machine.op(name).map_err(at)?;
+        let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
+            tensors.iter().map(|t| machine.owns(t)).collect()
+        };
+        let given = refs(&inputs).map_err(at)?;
+        let targets = into.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
+        let attrs = Arc::new(attrs);
+        let call = Call {
+            op: op.id,
+            inputs: &given,
+            into: targets.as_deref(),
+            attrs: &attrs,
+            stream: stream.id,
+            priority,
+            section: machine.own_section(section).map_err(at)?,
+            origin: &origin,
+        };
+        let outputs: Outputs = machine.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            builder.call(router, &call)
+        })?;
+        let mut results = Vec::with_capacity(outputs.len());
+        for (k, output) in outputs.into_iter().enumerate() {
+            results.push(match output {
+                Output::Same(input) => inputs[input].clone(),
+                Output::Tensor(_) if into.is_some() => {
+                    into.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
+                }
+                Output::Tensor(made) => machine.tensor(made, stream, &origin)?,
+                Output::Bounded { data, count } => {
+                    let data = machine.tensor(data, stream, &origin)?;
+                    let count = machine.tensor(count, stream, &origin)?;
+                    machine.fix_bound(&data, &count, stream, &origin)?
+                }
+            });
+        }
+        Ok(results)
+    }
+}
+
+impl Machine {
+    /// A call of the op called `name`, to be completed and then made on a stream.
+    #[track_caller]
+    pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
+        CallBuilder {
+            machine: self,
+            name,
+            inputs: inputs.iter().copied().collect(),
+            into: None,
+            attrs: Attrs::new(),
+            priority: Priority::default(),
+            section: None,
+            origin: Origin::caller(),
+        }
+    }
+
+    /// Reads how many rows there are, and makes the tensor of those.
+    fn fix_bound(
+        &self,
+        data: &Tensor,
+        count: &Tensor,
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let bytes = count.read_from(origin.clone())?;
+        let rows = bytes
+            .try_into()
+            .map(i64::from_ne_bytes)
+            .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
+        let view = self.shared.emit(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            builder.fix_bound(router, data.tensor_ref(), rows, origin).map(Outcome::Done)
+        })?;
+        self.tensor(view, stream, origin)
+    }
+
+    pub(crate) fn stream_of(&self, id: StreamId) -> Result<Stream> {
+        let emission = self.shared.lock()?;
+        let key = emission.builder.streams().nth(id.index()).map(|s| s.key.clone());
+        let key = key.ok_or_else(|| Error::Foreign { what: id.to_string() })?;
+        Ok(Stream { machine: self.clone(), id, key })
+    }
+}

@@ -1,0 +1,102 @@
+//! Waits of the host, and the failures that they report.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_types::{Error, Failure, Origin, Point, Result};
+
+use crate::api::handle::Completion;
+use crate::emission::Emission;
+use crate::emission::reentrancy;
+
+use super::Machine;
+
+impl Machine {
+    /// Blocks until all that was submitted has completed.
+    ///
+    /// # Errors
+    /// The first failure since they were last cleared; again and again until they are.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        self.synchronize_from(None, Origin::caller())
+    }
+
+    /// As [`Machine::synchronize`], for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], or as [`Machine::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        self.synchronize_from(Some(timeout), Origin::caller())
+    }
+
+    /// As [`Machine::synchronize`], asked for at `origin`.
+    ///
+    /// # Errors
+    /// As [`Machine::synchronize_for`].
+    pub fn synchronize_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+        reentrancy::refuse_within(self.shared.engine.machine, "waiting")
+            .map_err(|e| e.at(&origin))?;
+        let tails = self.shared.lock()?.router.tails();
+        self.wait_for_all(&tails, timeout)?;
+        let mut emission = self.shared.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, &tails, &origin);
+        let poison = &self.shared.engine.poison;
+        // Storages that are gone leave nothing behind, unless another thread has submitted readers
+        // of one meanwhile.
+        if poison.any() && router.tails() == tails {
+            let live: std::collections::HashSet<u64> =
+                builder.live_tensors().filter_map(|t| Some(router.slot(t)?.storage)).collect();
+            poison.keep(|storage| live.contains(&storage));
+        }
+        drop(emission);
+        self.first_failure()
+    }
+
+    /// All that was submitted so far, to be waited for as a future or later.
+    ///
+    /// # Errors
+    /// Asked from within the machine's own work, or an earlier emission panicked.
+    pub fn completion(&self) -> Result<Completion> {
+        reentrancy::refuse_within(self.shared.engine.machine, "waiting")?;
+        let tails = self.shared.lock()?.router.tails();
+        Ok(Completion::new(self.clone(), tails))
+    }
+
+    pub(crate) fn wait_for_all(&self, points: &[Point], timeout: Option<Duration>) -> Result<()> {
+        let start = Instant::now();
+        for &point in points {
+            let left = timeout.map(|all| all.saturating_sub(start.elapsed()));
+            self.shared.wait_point(point, left).map_err(|e| self.name_stream(e, point))?;
+        }
+        Ok(())
+    }
+
+    /// A time-out names the stream, not its number.
+    fn name_stream(&self, error: Error, point: Point) -> Error {
+        match (error, self.shared.lock()) {
+            (Error::Timeout { .. }, Ok(emission)) => {
+                let key = emission.builder.streams().nth(point.stream.index());
+                let key = key.map_or_else(String::new, |s| s.key.to_string());
+                Error::Timeout { what: format!("number {} of {key}", point.seq) }
+            }
+            (other, _) => other,
+        }
+    }
+
+    fn first_failure(&self) -> Result<()> {
+        self.shared.engine.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
+    }
+
+    /// The failures since they were last cleared, the first ones in full, and how many there were.
+    pub fn failures(&self) -> (Vec<Arc<Failure>>, u64) {
+        self.shared.engine.failures.all()
+    }
+
+    /// Takes note of all failures so far: [`Machine::synchronize`] reports only later ones. What
+    /// they poisoned stays poisoned until it is overwritten or released.
+    pub fn clear_failures(&self) {
+        self.shared.engine.failures.clear();
+    }
+}

@@ -1,0 +1,42 @@
+//! The numbers of the calls in the engine's table.
+
+use std::collections::VecDeque;
+
+use millstream_instructions::Priority;
+use millstream_types::Point;
+
+use crate::sync::Ordering;
+use crate::sync::points::Mark;
+use crate::tables::Engine;
+use crate::tables::slots::CallSlot;
+
+/// Gives out numbers of calls. It is the emission's, under whose lock it is used.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    next: u32,
+    /// Numbers that were let go of, each with all that had been given out until then.
+    free: VecDeque<(u32, Vec<Point>)>,
+}
+
+impl Calls {
+    /// Puts a call into the table.
+    pub(crate) fn keep(&mut self, engine: &Engine, call: CallSlot) -> u32 {
+        if call.priority != Priority::default() {
+            engine.urgent.store(true, Ordering::Relaxed);
+        }
+        let reached = |p: &Point| engine.points.reached(*p, Mark::Completed);
+        let free = self.free.front().is_some_and(|(_, last)| last.iter().all(reached));
+        let old = if free { self.free.pop_front() } else { None };
+        let number = old.map_or(self.next, |(number, _)| number);
+        self.next = self.next.max(number + 1);
+        // SAFETY: whoever has this is in the critical section, and the number is a new one or all
+        // that named it has completed.
+        unsafe { engine.calls.set(number as usize, call) };
+        number
+    }
+
+    /// Takes a number back that nobody will name again; whatever named it lies before `tails`.
+    pub(crate) fn let_go(&mut self, number: u32, tails: Vec<Point>) {
+        self.free.push_back((number, tails));
+    }
+}
