@@ -33,7 +33,7 @@ pub(super) fn on_host(
     let copies: Vec<Tensor> = call.inputs.iter().map(copy).collect::<Result<_>>()?;
     let inputs: Vec<&Tensor> = copies.iter().collect();
     let made = machine.call(call.op, &inputs).attrs(call.attrs.clone());
-    let made = made.from(origin.clone()).on(&host)?;
+    let made = made.origin(origin.clone()).on(&host)?;
     let mut results = Vec::with_capacity(made.len());
     for result in made {
         // What a collective gives is what it has written in place.

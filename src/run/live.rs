@@ -63,12 +63,12 @@ impl Stage for Live<'_> {
             .attrs(call.attrs.clone())
             .priority(call.priority);
         if let Some(targets) = &call.into {
-            made = made.into(targets);
+            made = made.out(targets);
         }
         if let Some(section) = self.section() {
             made = made.within(section);
         }
-        made.from(origin.clone()).on(stream)
+        made.origin(origin.clone()).on(stream)
     }
 
     fn spec(&self, tensor: &Tensor) -> Option<TensorSpec> {

@@ -17,19 +17,19 @@ use millstream_kernels::{Group, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
-    Alone, Cancellation, DriverKind, Machine, MachineConfig, Rendezvous, Simulation,
+    Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
 };
 
 /// How a rank of a program reaches the others.
 pub(crate) struct Rank {
-    pub(crate) meets: Arc<dyn Rendezvous>,
+    pub(crate) meets: Arc<dyn RankBarrier>,
     pub(crate) group: Arc<dyn Group>,
 }
 
 impl Rank {
     /// The only rank of a program.
     pub(crate) fn alone() -> Rank {
-        Rank { meets: Arc::new(Alone), group: Arc::new(Single) }
+        Rank { meets: Arc::new(SingleRank), group: Arc::new(Single) }
     }
 }
 
@@ -181,7 +181,7 @@ impl RunOptions {
             memory_limits: self.memory_limits(),
             check_memory: self.check_memory,
             watchdog: self.watchdog,
-            ranks: rank.meets,
+            rank_barrier: rank.meets,
             ..MachineConfig::of(ops, kernels, Arc::new(devices))
         };
         cpu::register_group(&mut config.kernels, &rank.group);

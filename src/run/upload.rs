@@ -70,7 +70,7 @@ fn one(
     if !on_host {
         let copies = StreamKey::new(device.clone(), StreamType::Host2Device, 0);
         let copies = machine.any_stream(&copies)?;
-        machine.call("copy", &[&staged]).from(origin.clone()).into(&[&target]).on(&copies)?;
+        machine.call("copy", &[&staged]).origin(origin.clone()).out(&[&target]).on(&copies)?;
         if unordered {
             machine.synchronize()?;
         }

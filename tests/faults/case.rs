@@ -131,24 +131,24 @@ impl Step {
             }
             Step::Call(op, a, b, out, on) => {
                 let inputs: Vec<&Tensor> = std::iter::once(a).chain(b).map(t).collect();
-                (out, machine.call(op, &inputs).from(at.clone()).on(&s(on)?)?.remove(0))
+                (out, machine.call(op, &inputs).origin(at.clone()).on(&s(on)?)?.remove(0))
             }
             Step::Into(op, a, to, on) => {
-                machine.call(op, &[t(a)]).from(at.clone()).into(&[t(to)]).on(&s(on)?)?;
+                machine.call(op, &[t(a)]).origin(at.clone()).out(&[t(to)]).on(&s(on)?)?;
                 return Ok(());
             }
             Step::AddTo(a, b, on) => {
-                machine.call("add_", &[t(a), t(b)]).from(at.clone()).on(&s(on)?)?;
+                machine.call("add_", &[t(a), t(b)]).origin(at.clone()).on(&s(on)?)?;
                 return Ok(());
             }
             Step::Fill(a, value, on) => {
                 let call = machine.call("fill", &[t(a)]).attr("value", value);
-                call.from(at.clone()).on(&s(on)?)?;
+                call.origin(at.clone()).on(&s(on)?)?;
                 return Ok(());
             }
             Step::Slice(a, out, from, to, on) => {
                 let call = machine.call("slice", &[t(a)]).attr("dim", 0);
-                let call = call.attr("start", from).attr("end", to).from(at.clone());
+                let call = call.attr("start", from).attr("end", to).origin(at.clone());
                 (out, call.on(&s(on)?)?.remove(0))
             }
             Step::Access(a) => {

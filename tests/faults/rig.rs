@@ -208,7 +208,7 @@ impl Rig {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
         let report = machine.clone().shutdown(LONG);
-        assert_eq!(report, Report::default(), "{what}");
+        assert_eq!(report, ShutdownReport::default(), "{what}");
         drop(machine);
         // What stood in the queues of a device that was lost does nothing, but has to go.
         self.sim.run_all();

@@ -47,9 +47,9 @@ fn of_ops() {
         refused(m.call("matmul", &[&x, &y]).on(&s)),
         refused(m.call("add", &[&x, &x]).attr("alhpa", 1.0).on(&s)),
         refused(m.call("fill", &[&x]).on(&s)),
-        refused(m.call("relu", &[&x]).into(&[&y]).on(&s)),
-        refused(m.call("relu", &[&x]).into(&[]).on(&s)),
-        refused(m.call("slice", &[&x]).into(&[&x]).on(&s)),
+        refused(m.call("relu", &[&x]).out(&[&y]).on(&s)),
+        refused(m.call("relu", &[&x]).out(&[]).on(&s)),
+        refused(m.call("slice", &[&x]).out(&[&x]).on(&s)),
         refused(m.call("relu", &[&x]).on(&sim(&m, 0))),
     ];
     insta::assert_snapshot!(errors.join("\n"), @r#"

@@ -32,7 +32,7 @@ fn shutting_down_drains_and_refuses_what_comes() {
         let y = call(&m, "relu", &[&x], &s);
         let done = m.record(&s).unwrap();
         let report = m.clone().shutdown(LONG);
-        assert_eq!(report, Report::default());
+        assert_eq!(report, ShutdownReport::default());
         // Handles outlive it.
         assert!(done.query());
         done.synchronize().unwrap();
@@ -41,7 +41,7 @@ fn shutting_down_drains_and_refuses_what_comes() {
         refused(m.call("relu", &[&x]).on(&s).unwrap_err());
         refused(y.read().unwrap_err());
         refused(m.record(&s).unwrap_err());
-        assert_eq!(m.clone().shutdown(LONG), Report::default(), "a second time is nothing");
+        assert_eq!(m.clone().shutdown(LONG), ShutdownReport::default(), "a second time is nothing");
         drop((x, y, done, s, m));
     }
 }

@@ -50,7 +50,7 @@ fn what_comes_after_all_is_right() {
     while s.synchronize().is_err() {
         assert!(std::time::Instant::now() < until);
     }
-    assert_eq!(m.shutdown(LONG), Report::default());
+    assert_eq!(m.shutdown(LONG), ShutdownReport::default());
 }
 
 /// Who awaits is told as who blocks, and so is who waits for room to submit more.

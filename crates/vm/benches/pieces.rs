@@ -1,4 +1,4 @@
-//! What the pieces of the engine cost, one by one: `cargo bench --bench pieces`.
+//! What the pieces of the tables cost, one by one: `cargo bench --bench pieces`.
 //!
 //! The files that are measured are the crate's own, as in the loom models.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each bench uses a part of each file")]
@@ -27,11 +27,11 @@ use millstream_ep::{Backend, EventPool};
 use millstream_instructions::{Frontier, Priority};
 use millstream_types::{Point, StreamId};
 
-use claim_counter::Hand;
+use claim_counter::ClaimCounter;
 use inbox::Inbox;
 use ready::Ready;
 use slots::Slots;
-use sync::points::{Mark, StreamState, Waiter};
+use sync::points::{Milestone, StreamState, Waiter};
 use sync::spsc_queue;
 
 fn main() {
@@ -41,7 +41,7 @@ fn main() {
 /// As large as a task.
 type Line = [u64; 8];
 
-/// A task through a worker's queue, both ends on one core.
+/// A task through a worker's queue, both ends on one worker.
 #[divan::bench]
 fn queue_push_and_pop(bencher: Bencher<'_, '_>) {
     let (mut producer, mut consumer) = spsc_queue::queue::<Line>();
@@ -63,7 +63,7 @@ fn point_publish(bencher: Bencher<'_, '_>) {
     let (state, mut seq) = (StreamState::new(), 0);
     bencher.bench_local(|| {
         seq += 1;
-        state.publish(seq, Mark::Completed);
+        state.publish(seq, Milestone::Completed);
     });
 }
 
@@ -77,13 +77,13 @@ fn point_flush(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn point_park_and_tell(bencher: Bencher<'_, '_>) {
     let (state, inbox, mut seq) = (StreamState::new(), Arc::new(Inbox::default()), 0);
-    let mut news = Vec::new();
+    let mut messages = Vec::new();
     bencher.bench_local(|| {
         seq += 1;
-        state.park(seq, Mark::Completed, Waiter::Lane(inbox.clone(), StreamId(0)));
-        state.publish(seq, Mark::Completed);
-        inbox.take(&mut news);
-        news.clear();
+        state.park(seq, Milestone::Completed, Waiter::Stream(inbox.clone(), StreamId(0)));
+        state.publish(seq, Milestone::Completed);
+        inbox.take(&mut messages);
+        messages.clear();
     });
 }
 
@@ -96,14 +96,14 @@ fn slot_look_up(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| unsafe { slots.get(black_box(700)) }.copied());
 }
 
-/// A call of several in hand is begun.
+/// A call of several in claim is begun.
 #[divan::bench]
 fn pool_begin(bencher: Bencher<'_, '_>) {
-    let hand = Hand::default();
-    let mut count = hand.take();
+    let claim = ClaimCounter::default();
+    let mut count = claim.take();
     bencher.bench_local(|| {
         count += 1;
-        hand.begin(count)
+        claim.begin(count)
     });
 }
 
@@ -134,8 +134,8 @@ fn frontier_covers(bencher: Bencher<'_, '_>, streams: u16) {
 /// A frontier learns from one of the same streams.
 #[divan::bench(args = [1, 4, 16])]
 fn frontier_join(bencher: Bencher<'_, '_>, streams: u16) {
-    let (mut known, news) = (frontier(streams, 10), frontier(streams, 11));
-    bencher.bench_local(|| known.join(black_box(&news)));
+    let (mut known, messages) = (frontier(streams, 10), frontier(streams, 11));
+    bencher.bench_local(|| known.join(black_box(&messages)));
 }
 
 /// An event is taken from its pool and comes back.

@@ -1,4 +1,4 @@
-//! The engine, its drivers, and the machine that users hold.
+//! The tables, its drivers, and the machine that users hold.
 //!
 //! # Contract
 //! A [`Machine`] takes calls from any thread, emits them in one order, and runs them on the
@@ -42,10 +42,10 @@ mod worker;
 
 pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
+pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, ShutdownReport};
 pub use api::prepared::{Prepared, TensorHandle};
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use host::Blob;
 pub use jobs::{Job, JobRecorder, JobTensor};
-pub use tables::{Alone, Rendezvous};
+pub use tables::{RankBarrier, SingleRank};

@@ -11,26 +11,26 @@ use crate::api::machine::Machine;
 use crate::api::prepared::{Prepared, TensorHandle};
 use crate::emission::Emission;
 use crate::emission::cancel;
-use crate::emission::guard::Inside;
-use crate::emission::reentrancy::{self, Holding};
+use crate::emission::guard::EmissionGuard;
+use crate::emission::reentrancy::{self, BatchGuard};
 
 /// How many calls are made before other threads are let in between.
-const TURN: u64 = 64;
+const CALLS_PER_ENTRY: u64 = 64;
 
 /// Up to so many operands lie on the stack.
-const FEW: usize = 4;
+const INLINE_OPERANDS: usize = 4;
 
-/// Calls that follow one another closely. See [`Machine::batch`].
+/// CallNumbers that follow one another closely. See [`Machine::batch`].
 #[must_use = "a batch does nothing before its first call"]
 pub struct Batch<'a> {
     machine: &'a Machine,
-    turn: Option<Turn<'a>>,
+    entry: Option<Entry<'a>>,
 }
 
 /// One stay in the critical section.
-struct Turn<'a> {
-    emission: Inside<'a>,
-    _holding: Holding,
+struct Entry<'a> {
+    emission: EmissionGuard<'a>,
+    _guard: BatchGuard,
     left: u64,
 }
 
@@ -68,7 +68,7 @@ impl Machine {
     /// dropping handles, is refused with [`Error::InBatch`]. So a batch is dropped as soon as nothing
     /// more comes.
     pub fn batch(&self) -> Batch<'_> {
-        Batch { machine: self, turn: None }
+        Batch { machine: self, entry: None }
     }
 }
 
@@ -98,11 +98,11 @@ impl Batch<'_> {
         stream: &Stream,
     ) -> Result<()> {
         let origin = Origin::caller();
-        let machine = self.machine.shared.engine.machine;
+        let machine = self.machine.shared.tables.machine;
         let made = if operands.iter().any(|operand| operand.machine != machine) {
             Err(Error::Foreign { what: "an operand".to_owned() })
-        } else if let Some(first) = operands.first().filter(|_| operands.len() <= FEW) {
-            let mut tensors = [first.tensor; FEW];
+        } else if let Some(first) = operands.first().filter(|_| operands.len() <= INLINE_OPERANDS) {
+            let mut tensors = [first.tensor; INLINE_OPERANDS];
             for (tensor, operand) in tensors.iter_mut().zip(operands) {
                 *tensor = operand.tensor;
             }
@@ -129,44 +129,44 @@ impl Batch<'_> {
         if !Arc::ptr_eq(&call.machine().shared, shared) {
             return Err(Error::Foreign { what: "the call".to_owned() });
         }
-        let stays = |turn: &Turn<'_>| {
-            turn.left > 0 && cancel::is_current(turn.emission.router.within.as_ref())
+        let stays = |entry: &Entry<'_>| {
+            entry.left > 0 && cancel::is_current(entry.emission.router.cancel_scope.as_ref())
         };
-        if !self.turn.as_ref().is_some_and(stays) {
-            self.begin_turn()?;
+        if !self.entry.as_ref().is_some_and(stays) {
+            self.begin_entry()?;
         }
-        let Some(turn) = &mut self.turn else { return Ok(()) };
-        turn.left -= 1;
-        turn.emission.between_calls = false;
-        let made = turn.emission.open(stream.id).and_then(|()| {
-            let Emission { builder, router, .. } = &mut *turn.emission;
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        entry.left -= 1;
+        entry.emission.between_calls = false;
+        let made = entry.emission.open(stream.id).and_then(|()| {
+            let Emission { builder, router, .. } = &mut *entry.emission;
             let (call, _) = call.parts();
             builder.call_prepared(router, stream.id, call, tensors, origin)
         });
-        turn.emission.between_calls = true;
+        entry.emission.between_calls = true;
         made.map(drop)
     }
 
-    fn begin_turn(&mut self) -> Result<()> {
-        self.end_turn();
+    fn begin_entry(&mut self) -> Result<()> {
+        self.end_entry();
         let shared = &self.machine.shared;
         let emission = shared.enter()?;
-        let _holding = reentrancy::hold(shared.engine.machine);
+        let _guard = reentrancy::enter_batch(shared.tables.machine);
         // No more than may be pending.
-        let left = shared.watermark.min(TURN);
-        self.turn = Some(Turn { emission, _holding, left });
+        let left = shared.watermark.min(CALLS_PER_ENTRY);
+        self.entry = Some(Entry { emission, _guard, left });
         Ok(())
     }
 
-    fn end_turn(&mut self) {
-        let Some(Turn { emission, _holding, .. }) = self.turn.take() else { return };
+    fn end_entry(&mut self) {
+        let Some(Entry { emission, _guard, .. }) = self.entry.take() else { return };
         self.machine.shared.leave(emission);
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        self.end_turn();
+        self.end_entry();
     }
 }
 

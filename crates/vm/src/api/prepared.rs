@@ -1,4 +1,4 @@
-//! Calls whose schema is asked once, to be made many times.
+//! CallNumbers whose schema is asked once, to be made many times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct TensorHandle {
 impl Tensor {
     /// The tensor, looked up, for prepared calls.
     pub fn handle(&self) -> TensorHandle {
-        let machine = self.machine().shared.engine.machine;
+        let machine = self.machine().shared.tables.machine;
         TensorHandle { tensor: self.tensor_ref(), machine }
     }
 }
@@ -70,10 +70,10 @@ impl CallBuilder<'_> {
     /// The op refuses its operands or arguments, or makes tensors; or the call was to write to given
     /// tensors or from within a critical section.
     pub fn prepare(self) -> Result<Prepared> {
-        let CallBuilder { machine, name, inputs, into, attrs, priority, section, origin } = self;
+        let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
         let op = machine.op(name).map_err(at)?;
-        if into.is_some() || section.is_some() {
+        if out.is_some() || section.is_some() {
             let message = "a call into given tensors or from within a critical section cannot be \
                            prepared"
                 .to_owned();
@@ -87,7 +87,7 @@ impl CallBuilder<'_> {
         call.priority = priority;
         let (accesses, attrs) = (call.accesses().collect(), call.attrs().cloned());
         let slot = CallSlot { op: op.id, accesses, attrs, priority };
-        call.number = Some(calls.keep(&router.engine, slot));
+        call.number = Some(calls.insert(&router.tables, slot));
         drop(emission);
         let (machine, _operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
         Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, _operands })))

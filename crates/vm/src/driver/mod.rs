@@ -12,12 +12,12 @@ mod worker_groups;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::Crew as WorkerGroup;
 use millstream_types::Result;
 
 use crate::emission::reentrancy;
 use crate::sync::JoinHandle;
-use crate::tables::Engine;
+use crate::tables::Tables;
 use crate::worker::task::Task;
 
 use inline::Inline;
@@ -32,7 +32,7 @@ pub(crate) use threaded::pause;
 pub(crate) enum Driver {
     /// Each worker is a thread.
     Threaded(Threaded),
-    /// One core on the caller's thread, in program order: the reference for all others.
+    /// One worker on the caller's thread, in program order: the reference for all others.
     Inline(Box<Inline>),
     /// All workers on the caller's thread, in an order that a seed chooses.
     Simulated(Box<Simulated>),
@@ -52,30 +52,30 @@ impl Driver {
     }
 
     /// The worker for the `count`-th stream of the host's.
-    pub(crate) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
+    pub(crate) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.host_worker(engine, count),
+            Driver::Threaded(threaded) => threaded.host_worker(tables, count),
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => simulated.host_worker(engine, count),
+            Driver::Simulated(simulated) => simulated.host_worker(tables, count),
         }
     }
 
     /// The one worker of a crew.
-    pub(crate) fn own_worker(&mut self, engine: &Arc<Engine>, crew: Crew) -> Result<usize> {
+    pub(crate) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.own_worker(engine, crew),
+            Driver::Threaded(threaded) => threaded.own_worker(tables, group),
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => simulated.own_worker(engine, crew),
+            Driver::Simulated(simulated) => simulated.own_worker(tables, group),
         }
     }
 
     /// The worker that stands for the crew of all pools.
-    pub(crate) fn pool(&mut self, engine: &Arc<Engine>) -> Result<usize> {
+    pub(crate) fn pool(&mut self, tables: &Arc<Tables>) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.pool(engine),
+            Driver::Threaded(threaded) => threaded.pool(tables),
             // Program order is one of the orders that a pool allows.
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => Ok(simulated.pool(engine)),
+            Driver::Simulated(simulated) => Ok(simulated.pool(tables)),
         }
     }
 
@@ -97,24 +97,24 @@ impl Driver {
 
     /// Inline: runs all that can run now. Simulated: runs as much as the seed says. Called once an
     /// emission is whole. Returns, inline, whether there was anything.
-    pub(crate) fn advance(&mut self, engine: &Arc<Engine>) -> bool {
+    pub(crate) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         match self {
             Driver::Threaded(_) => false,
-            Driver::Inline(inline) => reentrancy::within(engine.machine, || inline.advance(engine)),
+            Driver::Inline(inline) => reentrancy::enter(tables.machine, || inline.advance(tables)),
             Driver::Simulated(simulated) => {
-                reentrancy::within(engine.machine, || simulated.advance(engine));
+                reentrancy::enter(tables.machine, || simulated.advance(tables));
                 false
             }
         }
     }
 
-    /// Inline: waits for news from devices or host functions, then runs what can run. Returns
+    /// Inline: waits for messages from devices or host functions, then runs what can run. Returns
     /// false if none came in time.
-    pub(crate) fn wait_for_news(&mut self, engine: &Arc<Engine>, timeout: Duration) -> bool {
+    pub(crate) fn wait_for_messages(&mut self, tables: &Arc<Tables>, timeout: Duration) -> bool {
         let Driver::Inline(inline) = self else { return false };
-        let (came, worth) = inline.wait_for_news(timeout);
+        let (came, worth) = inline.wait_for_messages(timeout);
         if worth {
-            self.advance(engine);
+            self.advance(tables);
         }
         came
     }

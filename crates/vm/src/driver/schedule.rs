@@ -9,9 +9,9 @@ use millstream_ep::sim::SimStreamId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A worker takes the next task of its queue.
-    Take(usize),
-    /// A worker hears the oldest news of its inbox.
-    Hear(usize),
+    TakeTask(usize),
+    /// A worker hears the oldest messages of its inbox.
+    PollInbox(usize),
     /// A worker of the pools runs one of the instructions that can run: the first, the second, ….
     Run(usize, usize),
     /// A worker asks its devices, though none has told it to.
@@ -35,9 +35,9 @@ enum Actor {
 impl Step {
     fn actor(self) -> Actor {
         match self {
-            Step::Take(worker) => Actor::Queue(worker),
+            Step::TakeTask(worker) => Actor::Queue(worker),
             Step::Run(worker, _) => Actor::Pool(worker),
-            Step::Hear(worker) | Step::Poll(worker) => Actor::Inbox(worker),
+            Step::PollInbox(worker) | Step::Poll(worker) => Actor::Inbox(worker),
             Step::Device(stream) => Actor::Stream(stream),
             Step::Host(_) => Actor::Host,
         }
@@ -125,7 +125,12 @@ mod tests {
     fn drawn(seed: u64) -> Vec<Step> {
         let mut chooser = Chooser::new(seed);
         let stream = |stream| SimStreamId { device: 0, stream };
-        let all = [Step::Take(0), Step::Hear(0), Step::Device(stream(0)), Step::Device(stream(1))];
+        let all = [
+            Step::TakeTask(0),
+            Step::PollInbox(0),
+            Step::Device(stream(0)),
+            Step::Device(stream(1)),
+        ];
         (0..1000).map(|_| chooser.pick(&mut all.clone())).collect()
     }
 
@@ -141,7 +146,8 @@ mod tests {
             let drawn = drawn(seed);
             let mut count = |step| drawn.iter().filter(|s| **s == step).count();
             let stream = |stream| Step::Device(SimStreamId { device: 0, stream });
-            let counts = [Step::Take(0), Step::Hear(0), stream(0), stream(1)].map(&mut count);
+            let counts =
+                [Step::TakeTask(0), Step::PollInbox(0), stream(0), stream(1)].map(&mut count);
             assert!(counts.iter().all(|n| *n > 0), "seed {seed}: {counts:?}");
         }
     }

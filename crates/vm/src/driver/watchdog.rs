@@ -15,37 +15,37 @@ use millstream_instructions::{Body, Kind};
 use millstream_types::overdue::{Overdue, StreamProgress, Waiting};
 use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
 
-use crate::sync::points::Mark;
+use crate::sync::points::Milestone;
 use crate::sync::{AtomicBool, Builder, JoinHandle, Mutex, MutexGuard, Ordering, park_timeout};
-use crate::tables::Engine;
+use crate::tables::Tables;
 use crate::worker::task::Task;
 
 /// An instruction on its way.
-struct Given {
+struct Submitted {
     seq: u64,
     kind: &'static str,
     op: Option<OpId>,
     origin: Origin,
     /// Other streams' points that it comes after and that its own stream has to wait for.
-    until: Vec<(Point, Mark)>,
+    until: Vec<(Point, Milestone)>,
 }
 
 #[derive(Default)]
-struct Watched {
+struct WatchedStream {
     key: Option<StreamKey>,
-    given: VecDeque<Given>,
+    submitted: VecDeque<Submitted>,
     tail: u64,
     /// What the next instruction is to wait for.
-    gates: Vec<(Point, Mark)>,
+    gates: Vec<(Point, Milestone)>,
     /// How many had completed when the thread last looked, and since when.
     seen: Option<(u64, Instant)>,
 }
 
 /// What the emission notes and the thread looks at.
-pub(crate) struct Watch {
-    engine: Arc<Engine>,
+pub(crate) struct Watchdog {
+    tables: Arc<Tables>,
     limit: Duration,
-    streams: Mutex<HashMap<StreamId, Watched>>,
+    streams: Mutex<HashMap<StreamId, WatchedStream>>,
     overdue: AtomicBool,
     stop: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -54,17 +54,17 @@ pub(crate) struct Watch {
 /// How often the thread looks while an instruction may take its time.
 const LOOKS: u32 = 4;
 
-impl Watch {
-    pub(crate) fn start(engine: Arc<Engine>, limit: Duration) -> Result<Arc<Watch>> {
-        let watch = Arc::new(Watch {
-            engine,
+impl Watchdog {
+    pub(crate) fn start(tables: Arc<Tables>, limit: Duration) -> Result<Arc<Watchdog>> {
+        let watchdog = Arc::new(Watchdog {
+            tables,
             limit,
             streams: Mutex::default(),
             overdue: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             thread: Mutex::default(),
         });
-        let own = watch.clone();
+        let own = watchdog.clone();
         let thread = Builder::new()
             .name("millstream-watchdog".to_owned())
             .spawn(move || {
@@ -74,8 +74,8 @@ impl Watch {
                 }
             })
             .map_err(|e| Error::Internal { message: format!("no thread for a watchdog: {e}") })?;
-        *watch.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(watch)
+        *watchdog.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(watchdog)
     }
 
     /// Ends the thread.
@@ -89,28 +89,28 @@ impl Watch {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, Watched>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, WatchedStream>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task is given to a worker.
+    /// A task is submitted to a worker.
     pub(crate) fn note(&self, task: &Task) {
         let mut streams = self.lock();
-        let stream = streams.entry(task.lane()).or_default();
+        let stream = streams.entry(task.stream()).or_default();
         match task {
-            Task::Open(_, key) => stream.key = Some((**key).clone()),
-            Task::Hold(_, point, mark) => stream.gates.push((*point, *mark)),
-            Task::Enter(_, launcher, _) => stream.gates.push((*launcher, Mark::Launched)),
-            // Where there is a watchdog, calls are given as instructions.
-            Task::Begin(..) | Task::Within(..) | Task::Call(_) => {}
-            Task::Record { until, origin, .. } => {
+            Task::OpenStream(_, key) => stream.key = Some((**key).clone()),
+            Task::Gate(_, point, milestone) => stream.gates.push((*point, *milestone)),
+            Task::EnterRun(_, launcher, _) => stream.gates.push((*launcher, Milestone::Launched)),
+            // Where there is a watchdog, calls are submitted as instructions.
+            Task::BeginRun(..) | Task::SetCancelScope(..) | Task::Call(_) => {}
+            Task::RecordForWait { until, origin, .. } => {
                 stream.give(until.seq, "StreamWait", None, origin.clone(), None);
             }
             Task::Wait { at, until, origin, .. } => {
-                let (kind, until) = (Kind::StreamWaitEvent.name(), (*until, Mark::Completed));
+                let (kind, until) = (Kind::StreamWaitEvent.name(), (*until, Milestone::Completed));
                 stream.give(at.seq, kind, None, origin.clone(), Some(until));
             }
-            Task::Mark { at, origin, .. } => {
+            Task::RecordEvent { at, origin, .. } => {
                 stream.give(at.seq, Kind::RecordEvent.name(), None, origin.clone(), None);
             }
             Task::Run(instruction) => {
@@ -118,15 +118,15 @@ impl Watch {
                 let Some(at) = body.at() else { return };
                 let (op, until) = match body {
                     Body::OpCall { op, .. } => (Some(*op), None),
-                    Body::StreamWait { until, .. } => (None, Some((*until, Mark::Completed))),
+                    Body::StreamWait { until, .. } => (None, Some((*until, Milestone::Completed))),
                     _ => (None, None),
                 };
                 stream.give(at.seq, body.kind().name(), op, origin, until);
             }
         }
-        let done = self.engine.points.stream(task.lane()).completed();
-        while stream.given.front().is_some_and(|given| given.seq <= done) {
-            stream.given.pop_front();
+        let done = self.tables.points.stream(task.stream()).completed();
+        while stream.submitted.front().is_some_and(|submitted| submitted.seq <= done) {
+            stream.submitted.pop_front();
         }
     }
 
@@ -134,7 +134,7 @@ impl Watch {
         let now = Instant::now();
         let mut streams = self.lock();
         for (id, stream) in streams.iter_mut() {
-            let done = self.engine.points.stream(*id).completed();
+            let done = self.tables.points.stream(*id).completed();
             if stream.seen.is_none_or(|(seen, _)| seen != done) || done >= stream.tail {
                 stream.seen = Some((done, now));
             }
@@ -142,7 +142,7 @@ impl Watch {
         let overdue = streams.iter().any(|(id, stream)| self.is_late(stream, *id));
         self.overdue.store(overdue, Ordering::Release);
         if overdue {
-            streams.keys().for_each(|id| self.engine.points.stream(*id).nudge());
+            streams.keys().for_each(|id| self.tables.points.stream(*id).wake_to_recheck());
         }
     }
 
@@ -153,7 +153,7 @@ impl Watch {
         late.map(|(id, stream)| Point::new(*id, stream.tail)).min_by_key(|point| point.stream.0)
     }
 
-    fn is_late(&self, stream: &Watched, id: StreamId) -> bool {
+    fn is_late(&self, stream: &WatchedStream, id: StreamId) -> bool {
         let late = stream.seen.is_some_and(|(_, since)| since.elapsed() >= self.limit);
         late && self.cause(stream, id).is_none()
     }
@@ -167,16 +167,18 @@ impl Watch {
     }
 
     /// The first instruction of a stream that has not completed.
-    fn head<'a>(&self, stream: &'a Watched, id: StreamId) -> Option<&'a Given> {
-        let done = self.engine.points.stream(id).completed();
-        stream.given.iter().find(|given| given.seq > done)
+    fn head<'a>(&self, stream: &'a WatchedStream, id: StreamId) -> Option<&'a Submitted> {
+        let done = self.tables.points.stream(id).completed();
+        stream.submitted.iter().find(|submitted| submitted.seq > done)
     }
 
     /// What a stream's first instruction waits for.
-    fn cause(&self, stream: &Watched, id: StreamId) -> Option<(Point, Mark)> {
+    fn cause(&self, stream: &WatchedStream, id: StreamId) -> Option<(Point, Milestone)> {
         let head = self.head(stream, id)?;
         let mut until = head.until.iter().copied();
-        until.find(|(point, mark)| point.stream != id && !self.engine.points.reached(*point, *mark))
+        until.find(|(point, milestone)| {
+            point.stream != id && !self.tables.points.reached(*point, *milestone)
+        })
     }
 
     /// Whether something is overdue.
@@ -186,7 +188,7 @@ impl Watch {
 
     /// An error if something is overdue that `point` comes after.
     pub(crate) fn refuse(&self, point: Point) -> Result<()> {
-        if !self.is_overdue() || self.engine.points.reached(point, Mark::Completed) {
+        if !self.is_overdue() || self.tables.points.reached(point, Milestone::Completed) {
             return Ok(());
         }
         let streams = self.lock();
@@ -216,8 +218,8 @@ impl Watch {
         Err(Error::Overdue(Arc::new(Overdue { limit: self.limit, chain, streams })))
     }
 
-    fn progress(&self, id: StreamId, stream: &Watched) -> StreamProgress {
-        let state = self.engine.points.stream(id);
+    fn progress(&self, id: StreamId, stream: &WatchedStream) -> StreamProgress {
+        let state = self.tables.points.stream(id);
         let completed = state.completed();
         let launched = state.launched().max(completed);
         StreamProgress { stream: name(stream), given: stream.tail, launched, completed }
@@ -225,22 +227,22 @@ impl Watch {
 
     fn waiting(
         &self,
-        streams: &HashMap<StreamId, Watched>,
-        (id, stream): (StreamId, &Watched),
-        head: &Given,
-        cause: Option<(Point, Mark)>,
+        streams: &HashMap<StreamId, WatchedStream>,
+        (id, stream): (StreamId, &WatchedStream),
+        head: &Submitted,
+        cause: Option<(Point, Milestone)>,
     ) -> Waiting {
-        let launched = |id| self.engine.points.stream(id).launched();
+        let launched = |id| self.tables.points.stream(id).launched();
         let state = match cause {
-            Some((point, mark)) => {
+            Some((point, milestone)) => {
                 let of = streams.get(&point.stream).map_or_else(String::new, name);
-                let what = if mark == Mark::Launched { "the launch of " } else { "" };
+                let what = if milestone == Milestone::Launched { "the launch of " } else { "" };
                 format!("waits for {what}number {} of {of}", point.seq)
             }
             None if launched(id) >= head.seq => "is with its device".to_owned(),
             None => "has begun, or its worker is busy".to_owned(),
         };
-        let op = head.op.and_then(|op| self.engine.ops.get(op)).map(|op| op.name().to_owned());
+        let op = head.op.and_then(|op| self.tables.ops.get(op)).map(|op| op.name().to_owned());
         Waiting {
             stream: name(stream),
             seq: head.seq,
@@ -251,21 +253,21 @@ impl Watch {
     }
 }
 
-fn name(stream: &Watched) -> String {
+fn name(stream: &WatchedStream) -> String {
     stream.key.as_ref().map_or_else(String::new, ToString::to_string)
 }
 
-impl Watched {
+impl WatchedStream {
     fn give(
         &mut self,
         seq: u64,
         kind: &'static str,
         op: Option<OpId>,
         origin: Origin,
-        until: Option<(Point, Mark)>,
+        until: Option<(Point, Milestone)>,
     ) {
         let until = self.gates.drain(..).chain(until).collect();
         self.tail = seq;
-        self.given.push_back(Given { seq, kind, op, origin, until });
+        self.submitted.push_back(Submitted { seq, kind, op, origin, until });
     }
 }

@@ -2,20 +2,20 @@
 
 use std::collections::HashMap;
 
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::Crew as WorkerGroup;
 use millstream_types::Result;
 
 /// The workers by crew. Each is started when its first stream comes.
-pub(super) struct Crews {
+pub(super) struct WorkerGroups {
     /// The workers of the host's streams.
     host: Vec<usize>,
     host_limit: usize,
-    own: HashMap<Crew, usize>,
+    own: HashMap<WorkerGroup, usize>,
 }
 
-impl Crews {
-    pub(super) fn new(host_workers: usize) -> Crews {
-        Crews { host: Vec::new(), host_limit: host_workers.max(1), own: HashMap::new() }
+impl WorkerGroups {
+    pub(super) fn new(host_workers: usize) -> WorkerGroups {
+        WorkerGroups { host: Vec::new(), host_limit: host_workers.max(1), own: HashMap::new() }
     }
 
     /// The worker for the `count`-th stream of the host's; `start` starts one of that name.
@@ -35,19 +35,19 @@ impl Crews {
     /// The one worker of a crew; `start` starts one of that name.
     pub(super) fn own(
         &mut self,
-        crew: Crew,
+        group: WorkerGroup,
         start: impl FnOnce(&str) -> Result<usize>,
     ) -> Result<usize> {
-        if let Some(&worker) = self.own.get(&crew) {
+        if let Some(&worker) = self.own.get(&group) {
             return Ok(worker);
         }
-        let name = match &crew {
-            Crew::Host => "host".to_owned(),
-            Crew::Device(device) => device.to_string(),
-            Crew::Own(ty) => ty.to_string(),
+        let name = match &group {
+            WorkerGroup::Host => "host".to_owned(),
+            WorkerGroup::Device(device) => device.to_string(),
+            WorkerGroup::Own(ty) => ty.to_string(),
         };
         let worker = start(&name)?;
-        self.own.insert(crew, worker);
+        self.own.insert(group, worker);
         Ok(worker)
     }
 }

@@ -42,13 +42,13 @@ impl Cancellation {
     }
 
     /// Runs `work`: whatever this thread submits meanwhile, to any machine, belongs to this
-    /// cancellation, and to those around it. Submitting blocks and fails as it does outside, also
+    /// cancellation, and to those context it. Submitting blocks and fails as it does outside, also
     /// after [`Cancellation::cancel`]: then what is submitted never starts.
     ///
     /// A future made by `work` is polled later, outside of the scope, and another thread is in no
     /// scope of this one: give it a clone.
     pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<Within>>);
+        struct Restore(Option<Arc<CancelScope>>);
         impl Drop for Restore {
             fn drop(&mut self) {
                 enter(self.0.take());
@@ -56,7 +56,7 @@ impl Cancellation {
         }
         let outer = current();
         let _restore = Restore(outer.clone());
-        let own = Arc::new(Within { own: self.0.clone(), outer });
+        let own = Arc::new(CancelScope { own: self.0.clone(), outer });
         enter(Some(own));
         work()
     }
@@ -92,7 +92,7 @@ impl fmt::Debug for Cancellation {
 
 crate::sync::thread_local! {
     /// The innermost scope that this thread is in.
-    static WITHIN: RefCell<Option<Arc<Within>>> = const { RefCell::new(None) };
+    static WITHIN: RefCell<Option<Arc<CancelScope>>> = const { RefCell::new(None) };
 }
 
 crate::sync::thread_local! {
@@ -100,37 +100,37 @@ crate::sync::thread_local! {
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
 }
 
-fn address(within: Option<&Arc<Within>>) -> usize {
-    within.map_or(0, |within| Arc::as_ptr(within).addr())
+fn address(cancel_scope: Option<&Arc<CancelScope>>) -> usize {
+    cancel_scope.map_or(0, |cancel_scope| Arc::as_ptr(cancel_scope).addr())
 }
 
 /// From now on the thread is in these scopes.
-fn enter(within: Option<Arc<Within>>) {
-    INNERMOST.with(|innermost| innermost.set(address(within.as_ref())));
-    WITHIN.with(|current| current.replace(within));
+fn enter(cancel_scope: Option<Arc<CancelScope>>) {
+    INNERMOST.with(|innermost| innermost.set(address(cancel_scope.as_ref())));
+    WITHIN.with(|current| current.replace(cancel_scope));
 }
 
-/// The scopes that instructions were submitted in: one, and those around it.
+/// The scopes that instructions were submitted in: one, and those context it.
 #[derive(Debug)]
-pub(crate) struct Within {
+pub(crate) struct CancelScope {
     own: Arc<Flag>,
-    outer: Option<Arc<Within>>,
+    outer: Option<Arc<CancelScope>>,
 }
 
 /// The scopes that this thread is in.
-pub(crate) fn current() -> Option<Arc<Within>> {
-    WITHIN.with(|within| within.borrow().clone())
+pub(crate) fn current() -> Option<Arc<CancelScope>> {
+    WITHIN.with(|cancel_scope| cancel_scope.borrow().clone())
 }
 
 /// Whether `within` are the scopes that this thread is in.
 #[inline]
-pub(crate) fn is_current(within: Option<&Arc<Within>>) -> bool {
+pub(crate) fn is_current(cancel_scope: Option<&Arc<CancelScope>>) -> bool {
     // What is compared lives, so that no other has its address.
-    INNERMOST.with(Cell::get) == address(within)
+    INNERMOST.with(Cell::get) == address(cancel_scope)
 }
 
 /// Whether these are the same scopes, entered at the same time.
-pub(crate) fn same(a: Option<&Arc<Within>>, b: Option<&Arc<Within>>) -> bool {
+pub(crate) fn same(a: Option<&Arc<CancelScope>>, b: Option<&Arc<CancelScope>>) -> bool {
     match (a, b) {
         (None, None) => true,
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -142,8 +142,8 @@ pub(crate) fn same(a: Option<&Arc<Within>>, b: Option<&Arc<Within>>) -> bool {
 ///
 /// # Errors
 /// [`Cancelled`].
-pub(crate) fn refuse(within: Option<&Arc<Within>>) -> Result<(), Cancelled> {
-    let mut next = within;
+pub(crate) fn check(cancel_scope: Option<&Arc<CancelScope>>) -> Result<(), Cancelled> {
+    let mut next = cancel_scope;
     while let Some(scope) = next {
         if let Some(origin) = scope.own.get() {
             return Err(Cancelled(origin.clone()));
@@ -153,7 +153,7 @@ pub(crate) fn refuse(within: Option<&Arc<Within>>) -> Result<(), Cancelled> {
     Ok(())
 }
 
-/// Work was cancelled before it started. The core finds it with `downcast_ref` in the work's error.
+/// Work was cancelled before it started. The worker finds it with `downcast_ref` in the work's error.
 #[derive(Debug)]
 pub(crate) struct Cancelled(Origin);
 

@@ -14,7 +14,7 @@ use crate::emission::Emission;
 use crate::sync::{Mutex, MutexGuard};
 
 /// The emission, as long as its lock is held.
-pub(crate) struct Inside<'a> {
+pub(crate) struct EmissionGuard<'a> {
     emission: MutexGuard<'a, Emission>,
     /// Whether the thread was panicking already when it came in.
     panicking: bool,
@@ -22,36 +22,36 @@ pub(crate) struct Inside<'a> {
     pub(crate) between_calls: bool,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> EmissionGuard<'a> {
     /// Waits for the lock.
     ///
     /// # Errors
     /// An earlier emission was left half done.
-    pub(crate) fn enter(emission: &'a Mutex<Emission>) -> Result<Inside<'a>> {
-        Inside::of(emission.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn enter(emission: &'a Mutex<Emission>) -> Result<EmissionGuard<'a>> {
+        EmissionGuard::from_lock(emission.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// With the lock held.
     ///
     /// # Errors
-    /// As [`Inside::enter`].
-    pub(crate) fn of(emission: MutexGuard<'a, Emission>) -> Result<Inside<'a>> {
+    /// As [`EmissionGuard::enter`].
+    pub(crate) fn from_lock(emission: MutexGuard<'a, Emission>) -> Result<EmissionGuard<'a>> {
         if emission.is_broken {
             return Err(Error::Internal { message: "an earlier emission panicked".to_owned() });
         }
         let panicking = std::thread::panicking();
-        Ok(Inside { emission, panicking, between_calls: false })
+        Ok(EmissionGuard { emission, panicking, between_calls: false })
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for EmissionGuard<'_> {
     fn drop(&mut self) {
         let panicked = !self.panicking && std::thread::panicking();
         self.emission.is_broken |= panicked && !self.between_calls;
     }
 }
 
-impl Deref for Inside<'_> {
+impl Deref for EmissionGuard<'_> {
     type Target = Emission;
 
     fn deref(&self) -> &Emission {
@@ -59,7 +59,7 @@ impl Deref for Inside<'_> {
     }
 }
 
-impl DerefMut for Inside<'_> {
+impl DerefMut for EmissionGuard<'_> {
     fn deref_mut(&mut self) -> &mut Emission {
         &mut self.emission
     }

@@ -14,26 +14,26 @@ use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::{ArenaId, Arenas, Builder, Frontier, Need, Outcome, TensorRef};
 use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
 
-use crate::api::machine::{DriverKind, Shared};
-use crate::emission::call_numbers::Calls;
-use crate::emission::guard::Inside;
+use crate::api::machine::{DriverKind, MachineShared};
+use crate::emission::call_numbers::CallNumbers;
+use crate::emission::guard::EmissionGuard;
 use crate::emission::router::Router;
 use crate::jobs::Ended;
-use crate::sync::points::{Mark, Waiter};
+use crate::sync::points::{Milestone, Waiter};
 use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
-use crate::tables::Engine;
+use crate::tables::Tables;
 
 /// What the critical section protects.
 pub(crate) struct Emission {
     pub(crate) builder: Builder,
     pub(crate) router: Router,
-    pub(crate) calls: Calls,
+    pub(crate) calls: CallNumbers,
     pub(crate) ended_jobs: Ended,
     pub(crate) next_list: u32,
     /// Whether an emission was left half done.
     pub(crate) is_broken: bool,
     /// Inline: how many emissions are made before devices that fall behind are waited for again.
-    pub(crate) given_up: u32,
+    pub(crate) backpressure_skips: u32,
 }
 
 /// Something that a handle's drop has let go of.
@@ -77,7 +77,7 @@ impl Emission {
                 // The only error is that it has ended before.
                 let _ = builder.end_critical_section(router, section, &origin);
             }
-            Release::Call(number) => self.calls.let_go(number, self.router.tails()),
+            Release::Call(number) => self.calls.release(number, self.router.tails()),
             Release::Job(list) => {
                 if let Some(job) = self.router.jobs.remove(&list) {
                     self.ended_jobs.push((job.launched, job));
@@ -88,17 +88,17 @@ impl Emission {
     }
 
     /// Gives back what stored lists had that have run for the last time.
-    fn bury_jobs(&mut self) {
+    fn reap_jobs(&mut self) {
         let Emission { builder, router, ended_jobs, .. } = self;
         ended_jobs.retain(|(last, job)| {
-            if !router.engine.points.reached(*last, Mark::Completed) {
+            if !router.tables.points.reached(*last, Milestone::Completed) {
                 return true;
             }
             for tensor in job.tensors.drain(..) {
                 builder.end_import(tensor);
             }
             for read in job.reads.drain(..) {
-                router.engine.host.take_read(read);
+                router.tables.host.take_read(read);
             }
             false
         });
@@ -106,27 +106,27 @@ impl Emission {
 }
 
 /// How long the inline driver waits for devices among which nothing moves.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STALL_LIMIT: Duration = Duration::from_millis(100);
 
 /// How many emissions it makes after that before it waits again.
-const GIVEN_UP: u32 = 1 << 12;
+const BACKPRESSURE_SKIPS: u32 = 1 << 12;
 
 /// How often a waiting thread looks before it sleeps. A few microseconds: shorter than a wake-up.
 const SPINS: u32 = spins(2000);
 
 /// How long a waiting thread sleeps before it makes sure that it has not been missed: a fence for all
 /// threads, which is too much for short waits.
-const NAP: Duration = Duration::from_millis(100);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-impl Shared {
-    pub(crate) fn lock(&self) -> Result<Inside<'_>> {
-        reentrancy::refuse_held(self.engine.machine)?;
-        Inside::enter(&self.emission)
+impl MachineShared {
+    pub(crate) fn lock(&self) -> Result<EmissionGuard<'_>> {
+        reentrancy::check_batch(self.tables.machine)?;
+        EmissionGuard::enter(&self.emission)
     }
 
     /// Runs `emit` in the critical section until it needs nothing more.
     pub(crate) fn emit<T>(
-        self: &Arc<Shared>,
+        self: &Arc<MachineShared>,
         origin: &Origin,
         mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
     ) -> Result<T> {
@@ -146,34 +146,34 @@ impl Shared {
     }
 
     /// Enters the critical section, to emit, once there is room for more.
-    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
-        reentrancy::refuse_within(self.engine.machine, "submitting")?;
+    pub(crate) fn enter(&self) -> Result<EmissionGuard<'_>> {
+        reentrancy::check(self.tables.machine, "submitting")?;
         loop {
             self.wait_for_room()?;
             let mut emission = self.lock()?;
-            // Under the lock: workers are told to stop under it, and hear of nothing given later.
+            // Under the lock: workers are told to stop under it, and poll_inbox of nothing given later.
             if self.is_closed() {
                 return Err(Error::Closed);
             }
             self.drain(&mut emission);
-            emission.router.within = cancel::current();
-            if emission.given_up > 0 {
-                emission.given_up -= 1;
+            emission.router.cancel_scope = cancel::current();
+            if emission.backpressure_skips > 0 {
+                emission.backpressure_skips -= 1;
                 return Ok(emission);
             }
             let Emission { builder, router, .. } = &mut *emission;
-            let Some(crowd) = builder.crowd(self.watermark_bytes, router) else {
+            let Some(frontier) = builder.backpressure_frontier(self.watermark_bytes, router) else {
                 return Ok(emission);
             };
-            emission.router.within = None;
+            emission.router.cancel_scope = None;
             drop(emission);
             if self.driver == DriverKind::Inline {
-                if !self.comes_inline(&crowd)? {
-                    self.lock()?.given_up = GIVEN_UP;
+                if !self.advance_until(&frontier)? {
+                    self.lock()?.backpressure_skips = BACKPRESSURE_SKIPS;
                 }
                 continue;
             }
-            for point in crowd.iter() {
+            for point in frontier.iter() {
                 self.wait_point(point, None)?;
             }
         }
@@ -181,26 +181,26 @@ impl Shared {
 
     /// Inline: goes on with what there is until these points have passed. Returns false once nothing
     /// has moved for a while: what is left may wait for the program, which must not be held up.
-    fn comes_inline(&self, crowd: &Frontier) -> Result<bool> {
-        let Engine { points, backlog, .. } = &*self.engine;
+    fn advance_until(&self, frontier: &Frontier) -> Result<bool> {
+        let Tables { points, backlog, .. } = &*self.tables;
         let (mut pending, mut since) = (backlog.pending(), Instant::now());
-        while !crowd.iter().all(|point| points.reached(point, Mark::Completed)) {
+        while !frontier.iter().all(|point| points.reached(point, Milestone::Completed)) {
             let before = std::mem::replace(&mut pending, backlog.pending());
             if pending < before {
                 since = Instant::now();
-            } else if since.elapsed() > PATIENCE {
+            } else if since.elapsed() > STALL_LIMIT {
                 return Ok(false);
             }
-            self.advance_inline(PATIENCE)?;
+            self.advance_inline(STALL_LIMIT)?;
         }
         Ok(true)
     }
 
     /// Leaves the critical section after an emission.
-    pub(crate) fn leave(&self, mut emission: Inside<'_>) {
-        let Router { driver, engine, within, .. } = &mut emission.router;
-        *within = None;
-        driver.advance(engine);
+    pub(crate) fn leave(&self, mut emission: EmissionGuard<'_>) {
+        let Router { driver, tables, cancel_scope, .. } = &mut emission.router;
+        *cancel_scope = None;
+        driver.advance(tables);
         drop(emission);
         self.drain_late();
     }
@@ -218,7 +218,7 @@ impl Shared {
             self.releases.push(release);
         }
         if !emission.ended_jobs.is_empty() {
-            emission.bury_jobs();
+            emission.reap_jobs();
         }
     }
 
@@ -239,14 +239,14 @@ impl Shared {
             Err(TryLockError::Poisoned(held)) => held.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        if let Ok(mut emission) = Inside::of(held) {
+        if let Ok(mut emission) = EmissionGuard::from_lock(held) {
             self.drain(&mut emission);
         }
     }
 
     /// Waits until there is room for more. Outside the critical section.
     fn wait_for_room(&self) -> Result<()> {
-        let backlog = &self.engine.backlog;
+        let backlog = &self.tables.backlog;
         if backlog.has_room(self.watermark) {
             return Ok(());
         }
@@ -263,7 +263,7 @@ impl Shared {
             // As long as others move, there may be room yet.
             let before = std::mem::replace(&mut pending, backlog.pending());
             if pending >= before {
-                self.watch.as_ref().map_or(Ok(()), |watch| watch.refuse_any())?;
+                self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.refuse_any())?;
             }
             if self.driver == DriverKind::Inline {
                 self.advance_inline(Duration::ZERO)?;
@@ -275,7 +275,7 @@ impl Shared {
     }
 
     /// Gets what an emission needs. No lock is held while waiting.
-    fn satisfy(self: &Arc<Shared>, need: Need, origin: &Origin) -> Result<()> {
+    fn satisfy(self: &Arc<MachineShared>, need: Need, origin: &Origin) -> Result<()> {
         match need {
             Need::Wait(points) => self.wait_and_observe(&points, origin),
             Need::Grow { arena, bytes, least, stream } => self.grow(arena, bytes, least, stream),
@@ -304,7 +304,7 @@ impl Shared {
             let starts = [bytes, least].map(|bytes| planner.next_chunk(arena, bytes));
             (device, limit, planner.reserved(arena), starts)
         };
-        let memory = &self.engine.memory;
+        let memory = &self.tables.memory;
         let Some(limit) = limit else {
             let limit = memory.limit(&device)?;
             self.lock()?.builder.planner_mut().set_limit(&device, limit);
@@ -349,7 +349,7 @@ impl Shared {
             if !self.lock()?.builder.give_back(arena, start) {
                 return Ok(());
             }
-            self.engine.memory.shrink(arena, start);
+            self.tables.memory.shrink(arena, start);
         }
     }
 
@@ -360,7 +360,7 @@ impl Shared {
         let arena = self.lock()?.builder.planner_mut().arena(device);
         *tries += 1;
         if *tries > 1 {
-            let limit = self.engine.memory.limit(device)?;
+            let limit = self.tables.memory.limit(device)?;
             let mut emission = self.lock()?;
             let planner = emission.builder.planner_mut();
             if *tries == 2 && planner.limit(device).is_some_and(|lowered| lowered < limit) {
@@ -380,13 +380,13 @@ impl Shared {
 
     /// Blocks until a point has completed.
     pub(crate) fn wait_point(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
-        reentrancy::refuse_within(self.engine.machine, "waiting")?;
-        let points = &self.engine.points;
+        reentrancy::check(self.tables.machine, "waiting")?;
+        let points = &self.tables.points;
         let late = || Error::Timeout { what: format!("{point}") };
         let start = Instant::now();
         let left = |all: Duration| all.checked_sub(start.elapsed()).ok_or_else(late);
         if self.driver == DriverKind::Simulated {
-            let waited = self.step_until(&point, || points.reached(point, Mark::Completed));
+            let waited = self.step_until(&point, || points.reached(point, Milestone::Completed));
             if waited.is_ok()
                 && let Some(simulated) = self.lock()?.router.driver.simulated_mut()
             {
@@ -396,41 +396,42 @@ impl Shared {
             return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
         }
         if self.driver == DriverKind::Inline {
-            while !points.reached(point, Mark::Completed) {
+            while !points.reached(point, Milestone::Completed) {
                 let patience = Duration::from_millis(20);
                 let patience = timeout.map_or(Ok(patience), |all| Ok(left(all)?.min(patience)))?;
-                self.refuse_abandoned()?;
+                self.check_abandoned()?;
                 self.advance_inline(patience)?;
             }
             return Ok(());
         }
-        // A worker that was asleep is woken on another core, which has to wake up itself: tens of
-        // microseconds on some machines. If this core comes free at once, it runs the worker instead.
-        let looks = if reentrancy::take_roused() { 0 } else { SPINS };
+        // A worker that was asleep is woken on another worker, which has to wake up itself: tens of
+        // microseconds on some machines. If this worker comes free at once, it runs the worker instead.
+        let looks = if reentrancy::take_wakeup() { 0 } else { SPINS };
         for _ in 0..looks {
-            if points.reached(point, Mark::Completed) {
+            if points.reached(point, Milestone::Completed) {
                 return Ok(());
             }
             spin_loop();
         }
         let waiter = Waiter::Thread(current());
-        if !points.park(point, Mark::Completed, waiter.clone()) {
+        if !points.park(point, Milestone::Completed, waiter.clone()) {
             return Ok(());
         }
-        let mut nap = NAP;
-        while !points.reached(point, Mark::Completed) {
+        let mut interval = RECHECK_INTERVAL;
+        while !points.reached(point, Milestone::Completed) {
             // Asked within the list: should it become hopeless now, who finds that nudges.
-            let left = self.refuse_hopeless(point).and_then(|()| timeout.map_or(Ok(nap), left));
+            let left =
+                self.check_unreachable(point).and_then(|()| timeout.map_or(Ok(interval), left));
             match left {
                 Ok(left) => {
-                    park_timeout(left.min(nap));
+                    park_timeout(left.min(interval));
                     // Rule 4 of points. Without that fence it goes on looking by itself.
-                    if nap == NAP && heavy_fence() {
-                        nap = Duration::MAX;
+                    if interval == RECHECK_INTERVAL && heavy_fence() {
+                        interval = Duration::MAX;
                     }
                 }
                 Err(error) => {
-                    points.leave(point, Mark::Completed, &waiter);
+                    points.leave(point, Milestone::Completed, &waiter);
                     return Err(error);
                 }
             }
@@ -439,14 +440,14 @@ impl Shared {
     }
 
     /// What hangs was left behind when the machine was shut down: nobody waits for it any more.
-    fn refuse_abandoned(&self) -> Result<()> {
+    fn check_abandoned(&self) -> Result<()> {
         if self.abandoned.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Nobody goes on waiting for what was left behind, or for what is overdue.
-    pub(crate) fn refuse_hopeless(&self, point: Point) -> Result<()> {
-        self.refuse_abandoned()?;
-        self.watch.as_ref().map_or(Ok(()), |watch| watch.refuse(point))
+    pub(crate) fn check_unreachable(&self, point: Point) -> Result<()> {
+        self.check_abandoned()?;
+        self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.refuse(point))
     }
 
     /// Whether instructions are run by others than the program's own thread.
@@ -458,28 +459,28 @@ impl Shared {
     fn step_until(&self, what: &dyn Display, done: impl Fn() -> bool) -> Result<()> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
-        let engine = router.engine.clone();
+        let tables = router.tables.clone();
         let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
-        reentrancy::within(engine.machine, || simulated.wait(&engine, what, done))
+        reentrancy::enter(tables.machine, || simulated.wait(&tables, what, done))
     }
 
     /// Simulated: the program looks whether a point has completed.
     pub(crate) fn query_simulated(&self, point: Point) -> Result<bool> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
-        let engine = router.engine.clone();
+        let tables = router.tables.clone();
         let Some(simulated) = router.driver.simulated_mut() else { return Ok(false) };
-        Ok(reentrancy::within(engine.machine, || simulated.query(&engine, point)))
+        Ok(reentrancy::enter(tables.machine, || simulated.query(&tables, point)))
     }
 
-    /// Inline: runs what can run; if nothing could, waits for news for as long as `patience`.
+    /// Inline: runs what can run; if nothing could, waits for messages for as long as `patience`.
     pub(crate) fn advance_inline(&self, patience: Duration) -> Result<()> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
-        let engine = router.engine.clone();
+        let tables = router.tables.clone();
         // What was run may be all that the caller waits for.
-        if !router.driver.advance(&engine) && !patience.is_zero() {
-            router.driver.wait_for_news(&engine, patience);
+        if !router.driver.advance(&tables) && !patience.is_zero() {
+            router.driver.wait_for_messages(&tables, patience);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Runs `work` as a part of `machine`'s work.
-pub(crate) fn within<T>(machine: u64, work: impl FnOnce() -> T) -> T {
+pub(crate) fn enter<T>(machine: u64, work: impl FnOnce() -> T) -> T {
     struct Restore(u64);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -27,7 +27,7 @@ pub(crate) fn within<T>(machine: u64, work: impl FnOnce() -> T) -> T {
 }
 
 /// All that this thread ever does is a part of `machine`'s work.
-pub(crate) fn forever(machine: u64) {
+pub(crate) fn mark_thread(machine: u64) {
     WITHIN.with(|within| within.set(machine));
 }
 
@@ -37,15 +37,15 @@ thread_local! {
 }
 
 /// Says, while it lives, that the thread is in a machine's critical section for a batch.
-pub(crate) struct Holding(u64);
+pub(crate) struct BatchGuard(u64);
 
 /// The thread is in `machine`'s critical section for a batch.
-pub(crate) fn hold(machine: u64) -> Holding {
+pub(crate) fn enter_batch(machine: u64) -> BatchGuard {
     HELD.with(|held| held.borrow_mut().push(machine));
-    Holding(machine)
+    BatchGuard(machine)
 }
 
-impl Drop for Holding {
+impl Drop for BatchGuard {
     fn drop(&mut self) {
         HELD.with(|held| held.borrow_mut().retain(|machine| *machine != self.0));
     }
@@ -56,30 +56,30 @@ impl Drop for Holding {
 /// # Errors
 /// [`Error::InBatch`].
 #[inline]
-pub(crate) fn refuse_held(machine: u64) -> Result<()> {
+pub(crate) fn check_batch(machine: u64) -> Result<()> {
     if HELD.with(|held| held.borrow().contains(&machine)) { Err(Error::InBatch) } else { Ok(()) }
 }
 
 thread_local! {
     /// Whether the thread has woken a worker since it last waited.
-    static ROUSED: Cell<bool> = const { Cell::new(false) };
+    static WOKE_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The thread has woken a worker that was asleep.
 #[cold]
-pub(crate) fn roused() {
-    ROUSED.with(|roused| roused.set(true));
+pub(crate) fn note_wakeup() {
+    WOKE_WORKER.with(|woke| woke.set(true));
 }
 
 /// Whether the thread has woken a worker since this was last asked.
-pub(crate) fn take_roused() -> bool {
-    ROUSED.with(|roused| roused.replace(false))
+pub(crate) fn take_wakeup() -> bool {
+    WOKE_WORKER.with(|woke| woke.replace(false))
 }
 
 /// Refuses to go on from within `machine`'s own work.
 ///
 /// # Errors
 /// [`Error::Reentrant`].
-pub(crate) fn refuse_within(machine: u64, what: &'static str) -> Result<()> {
+pub(crate) fn check(machine: u64, what: &'static str) -> Result<()> {
     if WITHIN.with(Cell::get) == machine { Err(Error::Reentrant { what }) } else { Ok(()) }
 }

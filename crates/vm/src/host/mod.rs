@@ -196,7 +196,7 @@ impl HostTable {
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type HostFunction = Box<dyn FnOnce() + Send>;
 
 /// Threads for functions of the host's, started when all others are busy. Where the driver has no
 /// threads there are none here: functions are kept until it runs them.
@@ -209,14 +209,14 @@ pub(crate) struct HostWorkers {
 
 #[derive(Default)]
 struct HostState {
-    jobs: VecDeque<Job>,
+    queue: VecDeque<HostFunction>,
     idle: usize,
     threads: usize,
     stop: bool,
 }
 
 /// More would mean that callbacks wait for one another in a chain this long.
-const MOST_THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 
 impl HostWorkers {
     pub(crate) fn new(machine: u64, kept: bool) -> HostWorkers {
@@ -228,32 +228,32 @@ impl HostWorkers {
         if !self.kept {
             return 0;
         }
-        self.state.0.lock().unwrap_or_else(PoisonError::into_inner).jobs.len()
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner).queue.len()
     }
 
     /// Runs one of the functions that are kept, counted from the oldest, on this thread.
     pub(crate) fn run_waiting(&self, number: usize) {
-        let job = {
+        let function = {
             let mut state = self.state.0.lock().unwrap_or_else(PoisonError::into_inner);
-            state.jobs.remove(number)
+            state.queue.remove(number)
         };
-        if let Some(job) = job {
-            reentrancy::within(self.machine, job);
+        if let Some(function) = function {
+            reentrancy::enter(self.machine, function);
         }
     }
 
-    /// Runs `job` on a thread of its own for as long as it takes.
+    /// Runs `function` on a thread of its own for as long as it takes.
     ///
     /// # Errors
-    /// No thread can be started, and there is none to wait for. The job is dropped.
-    pub(crate) fn run(&self, job: Job) -> Result<()> {
+    /// No thread can be started, and there is none to wait for. The function is dropped.
+    pub(crate) fn run(&self, function: HostFunction) -> Result<()> {
         let (lock, wake) = &*self.state;
         let mut state = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        state.jobs.push_back(job);
+        state.queue.push_back(function);
         if self.kept {
             return Ok(());
         }
-        if state.idle >= state.jobs.len() || state.threads >= MOST_THREADS {
+        if state.idle >= state.queue.len() || state.threads >= MAX_THREADS {
             wake.notify_one();
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl HostWorkers {
             Ok(_) => state.threads += 1,
             Err(_) if state.threads > 0 => wake.notify_one(),
             Err(error) => {
-                state.jobs.pop_back();
+                state.queue.pop_back();
                 let message = format!("no thread for a host function: {error}");
                 return Err(Error::Internal { message });
             }
@@ -287,14 +287,14 @@ impl Drop for HostWorkers {
 }
 
 fn work(shared: &(Mutex<HostState>, Condvar), machine: u64) {
-    reentrancy::forever(machine);
+    reentrancy::mark_thread(machine);
     let (lock, wake) = shared;
     let mut state = lock.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        if let Some(job) = state.jobs.pop_front() {
+        if let Some(function) = state.queue.pop_front() {
             drop(state);
-            // A job reports its own panics; one that does not must not end the thread.
-            let _ = catch_unwind(AssertUnwindSafe(job));
+            // A function reports its own panics; one that does not must not end the thread.
+            let _ = catch_unwind(AssertUnwindSafe(function));
             state = lock.lock().unwrap_or_else(PoisonError::into_inner);
         } else if state.stop {
             state.threads -= 1;

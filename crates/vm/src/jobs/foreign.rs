@@ -126,7 +126,7 @@ impl Machine {
         workspace: u64,
         specs: &HashMap<TensorId, TensorSpec>,
     ) -> Result<()> {
-        let ops = &self.shared.engine.ops;
+        let ops = &self.shared.tables.ops;
         let unknown = || Error::Internal { message: format!("{name} has no schema") };
         let op = ops.get(ops.id(name)?).ok_or_else(unknown)?;
         let given: Vec<TensorSpec> = operands

@@ -28,7 +28,7 @@ use millstream_types::{
 
 use crate::api::handle::{Completion, Stream, Tensor};
 use crate::api::machine::Machine;
-use crate::emission::router::Scope;
+use crate::emission::router::StreamScope;
 use crate::emission::{Emission, Release};
 
 pub use recorder::{JobRecorder, JobTensor};
@@ -39,7 +39,7 @@ pub(crate) struct StoredJob {
     /// The streams that the list declares.
     pub(crate) decls: Vec<StreamDecl>,
     /// Its private streams, opened at its first run.
-    pub(crate) scope: Scope,
+    pub(crate) scope: StreamScope,
     /// The storages that live within a run.
     pub(crate) storages: Arc<[u64]>,
     /// The union of its accesses to tensors from outside.
@@ -123,7 +123,7 @@ impl Job {
         let emission = self.machine.shared.lock()?;
         let job = emission.router.jobs.get(&self.list);
         let id = job.and_then(|j| j.list_reads.get(&read)).copied();
-        Ok(id.and_then(|id| self.machine.shared.engine.host.take_read(id)))
+        Ok(id.and_then(|id| self.machine.shared.tables.host.take_read(id)))
     }
 }
 

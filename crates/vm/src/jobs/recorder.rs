@@ -85,7 +85,7 @@ impl JobRecorder {
         self.priority = Priority(priority);
     }
 
-    /// Calls an op.
+    /// CallNumbers an op.
     ///
     /// # Errors
     /// As a call on the machine; an op whose output's size must be read is refused.
@@ -241,7 +241,7 @@ impl Machine {
     pub fn job_recorder(&self) -> JobRecorder {
         let catalog = Box::new(Catalog(self.policies().clone()));
         let builder =
-            Builder::new(&BuilderConfig::default(), self.shared.engine.ops.clone(), catalog);
+            Builder::new(&BuilderConfig::default(), self.shared.tables.ops.clone(), catalog);
         JobRecorder {
             machine: self.clone(),
             builder,

@@ -7,7 +7,7 @@ use millstream_stream_policy::PrivateArena;
 use millstream_types::{Access, Error, EventId, Origin, Point, ReadId, Result, StreamId, TensorId};
 
 use crate::emission::Emission;
-use crate::emission::router::Scope;
+use crate::emission::router::StreamScope;
 use crate::tables::slots::TensorSlot;
 
 use super::StoredJob;
@@ -70,7 +70,7 @@ pub(super) fn store(
     Ok(StoredJob {
         instructions,
         decls: list.streams.clone(),
-        scope: Scope::default(),
+        scope: StreamScope::default(),
         storages: storing.storages.into(),
         uses: storing.uses,
         list_reads: storing.list_reads,
@@ -108,7 +108,7 @@ fn take_memory(
         ids.push(id);
         if extent > 0 {
             let bytes = usize::try_from(extent).unwrap_or(usize::MAX);
-            private.push(emission.router.engine.memory.private(id, device, bytes)?);
+            private.push(emission.router.tables.memory.private(id, device, bytes)?);
         }
     }
     Ok((ids, private))
@@ -152,7 +152,7 @@ impl Storing<'_> {
             | Body::CriticalSectionEnd { operands, .. } => self.operands(operands, origin)?,
             Body::SyncRead { operand, into, .. } => {
                 self.operands(std::slice::from_mut(operand), origin)?;
-                let host = &self.emission.router.engine.host;
+                let host = &self.emission.router.tables.host;
                 *into = *self.list_reads.entry(*into).or_insert_with(|| host.add_read());
             }
             Body::RecordEvent { event, .. } => *event = self.event(*event),

@@ -1,8 +1,8 @@
 //! How far a worker is with the calls that it has taken, for those who may take over the others.
 //!
 //! # Rules
-//! 1. Before a worker begins a call it says so, fences, and looks whether it was stopped.
-//! 2. Who takes over says that the worker is stopped, fences, and looks how many it has begun: the
+//! 1. Before a worker begins a call it says so, fences, and spin_limit whether it was stopped.
+//! 2. Who takes over says that the worker is stopped, fences, and spin_limit how many it has begun: the
 //!    others are now its own. Of the two fences one comes first, so either the worker sees that it
 //!    was stopped, or the other sees that the call was begun. Then the call is the worker's, which a
 //!    worker that sees itself stopped finds out under the crew's lock.
@@ -13,12 +13,12 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, heavy_fence, light_fence};
 /// A worker's progress. On its own cache lines, since the worker writes it all the time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Hand {
+pub(crate) struct ClaimCounter {
     begun: AtomicU64,
     stopped: AtomicBool,
 }
 
-impl Hand {
+impl ClaimCounter {
     /// How many calls were ever begun.
     pub(crate) fn begun(&self) -> u64 {
         // Acquire: who sees a call begun sees what those before it did.

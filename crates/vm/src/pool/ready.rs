@@ -7,7 +7,7 @@ use millstream_instructions::Priority;
 /// Numbers by priority; of one priority, in the order in which they became ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    /// Calls without a priority, which most are.
+    /// CallNumbers without a priority, which most are.
     usual: VecDeque<u32>,
     /// The others, by priority, the least urgent first.
     levels: Vec<(Priority, VecDeque<u32>)>,

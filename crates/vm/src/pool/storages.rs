@@ -50,18 +50,18 @@ pub(super) struct Storages {
 
 impl Storages {
     #[inline]
-    fn at(&mut self, home: u32) -> (usize, Use) {
-        let home = (home & !READS) as usize;
-        if self.uses.len() <= home {
-            self.uses.resize(home + 1, Use { writer: NONE, reads: NONE });
+    fn at(&mut self, root: u32) -> (usize, Use) {
+        let root = (root & !READS) as usize;
+        if self.uses.len() <= root {
+            self.uses.resize(root + 1, Use { writer: NONE, reads: NONE });
         }
-        (home, self.uses[home])
+        (root, self.uses[root])
     }
 
     /// An instruction writes a storage. None if it is noted already.
     #[inline]
-    pub(super) fn write(&mut self, home: u32, number: u32) -> Option<Noted> {
-        let (home, Use { writer, mut reads }) = self.at(home);
+    pub(super) fn write(&mut self, root: u32, number: u32) -> Option<Noted> {
+        let (root, Use { writer, mut reads }) = self.at(root);
         if writer == number {
             return None;
         }
@@ -76,14 +76,14 @@ impl Storages {
         } else {
             After::Nothing
         };
-        self.uses[home] = Use { writer: number, reads };
-        Some(Noted { entry: home as u32, after })
+        self.uses[root] = Use { writer: number, reads };
+        Some(Noted { entry: root as u32, after })
     }
 
     /// An instruction reads a storage. None if it writes it, too, which is noted already.
     #[inline]
-    pub(super) fn read(&mut self, home: u32, number: u32) -> Option<Noted> {
-        let (home, Use { writer, mut reads }) = self.at(home);
+    pub(super) fn read(&mut self, root: u32, number: u32) -> Option<Noted> {
+        let (root, Use { writer, mut reads }) = self.at(root);
         if writer == number {
             return None;
         }
@@ -93,7 +93,7 @@ impl Storages {
                 self.reads.push(Reads { open: 0, writer: NONE });
             }
             self.reads[reads as usize] = Reads { open: 0, writer: NONE };
-            self.uses[home].reads = reads;
+            self.uses[root].reads = reads;
         }
         self.reads[reads as usize].open += 1;
         let after = if writer == NONE { After::Nothing } else { After::Write(writer) };

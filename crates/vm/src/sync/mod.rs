@@ -1,6 +1,6 @@
-//! What threads meet at: locks, atomics, sleep, threads themselves. The engine takes these from here
+//! What threads meet at: locks, atomics, sleep, threads themselves. The tables takes these from here
 //! alone, so that models can put others in their place: `tests/loom` compiles the lock-free parts on
-//! loom's primitives of the same names, `tests/shuttle` the whole engine on shuttle's.
+//! loom's primitives of the same names, `tests/shuttle` the whole tables on shuttle's.
 
 pub(crate) mod asymmetric_fence;
 pub(crate) mod points;

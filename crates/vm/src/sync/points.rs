@@ -25,11 +25,11 @@ use smallvec::SmallVec;
 use millstream_types::{Point, StreamId};
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence, heavy_fence, light_fence};
-use crate::worker::inbox::{Inbox, News};
+use crate::worker::inbox::{Inbox, Message};
 
 /// Which of a stream's counters is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum Milestone {
     /// Handed to the device.
     Launched,
     /// Finished there.
@@ -40,7 +40,7 @@ pub(crate) enum Mark {
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     /// A stream that its worker holds.
-    Lane(Arc<Inbox>, StreamId),
+    Stream(Arc<Inbox>, StreamId),
     /// A thread of the program.
     Thread(Thread),
     /// A future.
@@ -50,13 +50,13 @@ pub(crate) enum Waiter {
 impl Waiter {
     fn wake(self) {
         match self {
-            Waiter::Lane(inbox, lane) => inbox.post(News::Resume(lane)),
+            Waiter::Stream(inbox, stream) => inbox.post(Message::Resume(stream)),
             Waiter::Thread(thread) => thread.unpark(),
             Waiter::Task(waker) => waker.wake(),
         }
     }
 
-    /// Whether it is the same who is told. A lane does not leave.
+    /// Whether it is the same who is told. A stream does not leave.
     fn is(&self, other: &Waiter) -> bool {
         match (self, other) {
             (Waiter::Thread(one), Waiter::Thread(other)) => one.id() == other.id(),
@@ -69,7 +69,7 @@ impl Waiter {
 struct Node {
     link: LinkedListAtomicLink,
     seq: u64,
-    mark: Mark,
+    milestone: Milestone,
     waiter: Option<Waiter>,
 }
 
@@ -81,7 +81,7 @@ struct Waiters {
     free: LinkedList<NodeList>,
 }
 
-/// One stream's progress. Alone on its cache lines, since its owner writes it all the time.
+/// One stream's progress. SingleRank on its cache lines, since its owner writes it all the time.
 #[repr(align(128))]
 pub(crate) struct StreamState {
     completed: AtomicU64,
@@ -112,9 +112,9 @@ impl StreamState {
     }
 
     /// Whether instruction `seq` has got that far. What completed was launched before.
-    pub(crate) fn reached(&self, seq: u64, mark: Mark) -> bool {
+    pub(crate) fn reached(&self, seq: u64, milestone: Milestone) -> bool {
         self.completed.load(Ordering::Acquire) >= seq
-            || (mark == Mark::Launched && self.launched.load(Ordering::Acquire) >= seq)
+            || (milestone == Milestone::Launched && self.launched.load(Ordering::Acquire) >= seq)
     }
 
     /// The last completed instruction.
@@ -129,14 +129,14 @@ impl StreamState {
 
     /// The owner tells that all up to `seq` have got that far.
     #[inline]
-    pub(crate) fn publish(&self, seq: u64, mark: Mark) {
+    pub(crate) fn publish(&self, seq: u64, milestone: Milestone) {
         // Release: pairs with the loads of `reached`.
-        let due = match mark {
-            Mark::Completed => {
+        let due = match milestone {
+            Milestone::Completed => {
                 self.completed.store(seq, Ordering::Release);
                 &self.due
             }
-            Mark::Launched => {
+            Milestone::Launched => {
                 self.launched.store(seq, Ordering::Release);
                 &self.due_launched
             }
@@ -166,7 +166,7 @@ impl StreamState {
             let Waiters { held, free } = &mut *guard;
             let mut cursor = held.front_mut();
             while let Some(node) = cursor.get() {
-                if !self.reached(node.seq, node.mark) {
+                if !self.reached(node.seq, node.milestone) {
                     cursor.move_next();
                     continue;
                 }
@@ -184,39 +184,39 @@ impl StreamState {
     }
 
     /// Has the waiters but for streams look again: what they wait for may never come.
-    pub(crate) fn nudge(&self) {
-        let mut nudged: SmallVec<[Waiter; 4]> = SmallVec::new();
+    pub(crate) fn wake_to_recheck(&self) {
+        let mut waiters: SmallVec<[Waiter; 4]> = SmallVec::new();
         {
             let guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             for node in &guard.held {
-                nudged.extend(node.waiter.clone().filter(|w| !matches!(w, Waiter::Lane(..))));
+                waiters.extend(node.waiter.clone().filter(|w| !matches!(w, Waiter::Stream(..))));
             }
         }
-        for waiter in nudged {
+        for waiter in waiters {
             waiter.wake();
         }
     }
 
     /// Has `waiter` told once instruction `seq` has got that far. Returns false, and forgets the
     /// waiter, if it has already.
-    pub(crate) fn park(&self, seq: u64, mark: Mark, waiter: Waiter) -> bool {
-        if self.reached(seq, mark) {
+    pub(crate) fn park(&self, seq: u64, milestone: Milestone, waiter: Waiter) -> bool {
+        if self.reached(seq, milestone) {
             return false;
         }
         let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiters { held, free } = &mut *guard;
-        let looks_again = !matches!(waiter, Waiter::Task(_));
+        let rechecks = !matches!(waiter, Waiter::Task(_));
         let mut node = free.pop_front().unwrap_or_else(|| {
-            Box::new(Node { link: LinkedListAtomicLink::new(), seq, mark, waiter: None })
+            Box::new(Node { link: LinkedListAtomicLink::new(), seq, milestone, waiter: None })
         });
-        (node.seq, node.mark, node.waiter) = (seq, mark, Some(waiter));
+        (node.seq, node.milestone, node.waiter) = (seq, milestone, Some(waiter));
         held.push_back(node);
         self.set_due(held);
         // Pairs with the fence in `flush`; the heavy one with that in `publish`, too.
-        if looks_again || !heavy_fence() {
+        if rechecks || !heavy_fence() {
             fence(Ordering::SeqCst);
         }
-        if !self.reached(seq, mark) {
+        if !self.reached(seq, milestone) {
             return true;
         }
         // The lock is still ours, so the last of the list is this waiter's node.
@@ -229,12 +229,12 @@ impl StreamState {
     }
 
     /// Has a waiter that [`StreamState::park`] took told no more. It may have been told meanwhile.
-    pub(crate) fn leave(&self, seq: u64, mark: Mark, waiter: &Waiter) {
+    pub(crate) fn leave(&self, seq: u64, milestone: Milestone, waiter: &Waiter) {
         let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiters { held, free } = &mut *guard;
         let mut cursor = held.front_mut();
         while let Some(node) = cursor.get() {
-            let is_it = node.seq == seq && node.mark == mark;
+            let is_it = node.seq == seq && node.milestone == milestone;
             if !is_it || !node.waiter.as_ref().is_some_and(|held| held.is(waiter)) {
                 cursor.move_next();
                 continue;
@@ -250,13 +250,15 @@ impl StreamState {
 
     /// Notes what is waited for first. Called with the list locked.
     fn set_due(&self, held: &LinkedList<NodeList>) {
-        let first = |mark: Option<Mark>| {
-            let of_mark = held.iter().filter(|node| mark.is_none_or(|mark| node.mark == mark));
+        let first = |milestone: Option<Milestone>| {
+            let of_mark = held
+                .iter()
+                .filter(|node| milestone.is_none_or(|milestone| node.milestone == milestone));
             of_mark.map(|node| node.seq).min().unwrap_or(NEVER)
         };
         // Relaxed: the fences of rule 3 order them with the counters.
         self.due.store(first(None), Ordering::Relaxed);
-        self.due_launched.store(first(Some(Mark::Launched)), Ordering::Relaxed);
+        self.due_launched.store(first(Some(Milestone::Launched)), Ordering::Relaxed);
     }
 }
 
@@ -279,15 +281,15 @@ impl PointTable {
         &chunk.get_or_init(made)[stream.index() % CHUNK]
     }
 
-    pub(crate) fn reached(&self, point: Point, mark: Mark) -> bool {
-        point.seq == 0 || self.stream(point.stream).reached(point.seq, mark)
+    pub(crate) fn reached(&self, point: Point, milestone: Milestone) -> bool {
+        point.seq == 0 || self.stream(point.stream).reached(point.seq, milestone)
     }
 
-    pub(crate) fn park(&self, point: Point, mark: Mark, waiter: Waiter) -> bool {
-        point.seq != 0 && self.stream(point.stream).park(point.seq, mark, waiter)
+    pub(crate) fn park(&self, point: Point, milestone: Milestone, waiter: Waiter) -> bool {
+        point.seq != 0 && self.stream(point.stream).park(point.seq, milestone, waiter)
     }
 
-    pub(crate) fn leave(&self, point: Point, mark: Mark, waiter: &Waiter) {
-        self.stream(point.stream).leave(point.seq, mark, waiter);
+    pub(crate) fn leave(&self, point: Point, milestone: Milestone, waiter: &Waiter) {
+        self.stream(point.stream).leave(point.seq, milestone, waiter);
     }
 }

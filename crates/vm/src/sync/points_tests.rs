@@ -1,10 +1,10 @@
-//! Who waits for a stream is told, as often as it came.
+//! Who waits for a stream is wakes, as often as it came.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
-use crate::sync::points::{Mark, StreamState, Waiter};
+use crate::sync::points::{Milestone, StreamState, Waiter};
 
 #[derive(Default)]
 struct Count(AtomicU32);
@@ -20,23 +20,23 @@ fn who_gives_up_leaves_the_list() {
     let state = StreamState::new();
     let counts: [Arc<Count>; 2] = Default::default();
     let task = |which: usize| Waiter::Task(Waker::from(counts[which].clone()));
-    let told = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
+    let wakes = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
 
     for (seq, which) in [(3, 0), (2, 1), (3, 0), (3, 1)] {
-        assert!(state.park(seq, Mark::Completed, task(which)));
+        assert!(state.park(seq, Milestone::Completed, task(which)));
     }
     // Who was not there does not leave, nor whoever waits for something else.
-    state.leave(2, Mark::Completed, &task(0));
-    state.leave(3, Mark::Launched, &task(0));
+    state.leave(2, Milestone::Completed, &task(0));
+    state.leave(3, Milestone::Launched, &task(0));
     // Who was there twice leaves once.
-    state.leave(3, Mark::Completed, &task(0));
-    state.leave(2, Mark::Completed, &task(1));
-    state.publish(2, Mark::Completed);
-    assert_eq!(told(), [0, 0]);
-    state.publish(3, Mark::Completed);
-    assert_eq!(told(), [1, 1]);
+    state.leave(3, Milestone::Completed, &task(0));
+    state.leave(2, Milestone::Completed, &task(1));
+    state.publish(2, Milestone::Completed);
+    assert_eq!(wakes(), [0, 0]);
+    state.publish(3, Milestone::Completed);
+    assert_eq!(wakes(), [1, 1]);
     // Told already.
-    state.leave(3, Mark::Completed, &task(0));
+    state.leave(3, Milestone::Completed, &task(0));
     state.flush();
-    assert_eq!(told(), [1, 1]);
+    assert_eq!(wakes(), [1, 1]);
 }

@@ -23,33 +23,33 @@ use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::{CallSlot, Slots, TensorSlot};
 
 /// Where the ranks of a program meet.
-pub trait Rendezvous: Send + Sync {
+pub trait RankBarrier: Send + Sync {
     /// Returns once every rank has come. Called on a host worker, which may be held.
     ///
     /// # Errors
     /// A rank will not come.
-    fn meet(&self) -> anyhow::Result<()>;
+    fn wait(&self) -> anyhow::Result<()>;
 }
 
 /// The meeting of one rank.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleRank;
 
-impl Rendezvous for Alone {
-    fn meet(&self) -> anyhow::Result<()> {
+impl RankBarrier for SingleRank {
+    fn wait(&self) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
 /// The tables of a machine that its workers use. No lock here is held while a kernel runs.
-pub(crate) struct Engine {
+pub(crate) struct Tables {
     /// A number that no other machine of the process has.
     pub(crate) machine: u64,
     pub(crate) points: PointTable,
     pub(crate) slots: Slots<TensorSlot>,
     /// Of each tensor the first of its storage, whose slot may be another's by now: two storages may
     /// have the same.
-    pub(crate) homes: Slots<u32>,
+    pub(crate) storage_roots: Slots<u32>,
     /// The calls that are made many times.
     pub(crate) calls: Slots<CallSlot>,
     pub(crate) poison: Poison,
@@ -63,13 +63,13 @@ pub(crate) struct Engine {
     /// The native events behind event slots, set by records.
     pub(crate) events: DashMap<EventId, PooledEvent>,
     pub(crate) threads: Threads,
-    pub(crate) ranks: Arc<dyn Rendezvous>,
+    pub(crate) rank_barrier: Arc<dyn RankBarrier>,
     pub(crate) backlog: Backlog,
-    /// Whether a call was ever given a priority.
-    pub(crate) urgent: AtomicBool,
+    /// Whether a call was ever emitted a priority.
+    pub(crate) has_priorities: AtomicBool,
 }
 
-impl Engine {
+impl Tables {
     /// An instruction's failure, with all that the program may want to know.
     pub(crate) fn failure(
         &self,
@@ -108,9 +108,9 @@ impl Engine {
     }
 }
 
-impl fmt::Debug for Engine {
+impl fmt::Debug for Tables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("machine", &self.machine).finish_non_exhaustive()
+        f.debug_struct("Tables").field("machine", &self.machine).finish_non_exhaustive()
     }
 }
 
@@ -118,7 +118,7 @@ impl fmt::Debug for Engine {
 /// what the workers write lie on cache lines of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    emission: Given,
+    emission: Emitted,
     workers: Finished,
     lock: Mutex<()>,
     less: Condvar,
@@ -126,9 +126,9 @@ pub(crate) struct Backlog {
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Given {
-    given: AtomicU64,
-    /// As long as fewer than this were given, there is room without another look at what was
+struct Emitted {
+    emitted: AtomicU64,
+    /// As long as fewer than this were emitted, there is room without another look at what was
     /// finished.
     room: AtomicU64,
 }
@@ -142,30 +142,30 @@ struct Finished {
 }
 
 impl Backlog {
-    /// The emission has given one more. Called under its lock.
-    pub(crate) fn give(&self) {
-        let given = &self.emission.given;
+    /// The emission has emitted one more. Called under its lock.
+    pub(crate) fn add(&self) {
+        let emitted = &self.emission.emitted;
         // Relaxed: the lock orders the writers, and readers only want a rough figure.
-        given.store(given.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        emitted.store(emitted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Whether fewer than `watermark` are pending.
     pub(crate) fn has_room(&self, watermark: u64) -> bool {
-        let Given { given, room } = &self.emission;
+        let Emitted { emitted, room } = &self.emission;
         // Relaxed: what was finished only grows, so an old bound is a safe one.
-        let given = given.load(Ordering::Relaxed);
-        if given < room.load(Ordering::Relaxed) {
+        let emitted = emitted.load(Ordering::Relaxed);
+        if emitted < room.load(Ordering::Relaxed) {
             return true;
         }
         let bound = self.workers.finished.load(Ordering::Relaxed).saturating_add(watermark);
         room.store(bound, Ordering::Relaxed);
-        given < bound
+        emitted < bound
     }
 
-    /// How many have been given and not finished.
+    /// How many have been emitted and not finished.
     pub(crate) fn pending(&self) -> u64 {
         let finished = self.workers.finished.load(Ordering::SeqCst);
-        self.emission.given.load(Ordering::Relaxed).saturating_sub(finished)
+        self.emission.emitted.load(Ordering::Relaxed).saturating_sub(finished)
     }
 
     /// A worker has finished `count` more.

@@ -49,7 +49,7 @@ impl Poison {
     }
 
     /// Forgets all storages that `lives` does not know. Called when nothing is on its way.
-    pub(crate) fn keep(&self, lives: impl Fn(u64) -> bool) {
+    pub(crate) fn retain(&self, lives: impl Fn(u64) -> bool) {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         map.retain(|&storage, _| lives(storage));
         self.count.store(map.len(), Ordering::Relaxed);

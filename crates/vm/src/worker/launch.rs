@@ -11,13 +11,13 @@ use millstream_types::{Cause, Error, EventId, Failure, Point, Result};
 
 use crate::emission::cancel::{self, Cancelled};
 use crate::host::Blob;
-use crate::sync::points::Mark;
-use crate::tables::Engine;
-use crate::worker::Core;
-use crate::worker::inbox::News;
-use crate::worker::lane::{Effect, Flying, Hosting, Lane, Native};
+use crate::sync::points::Milestone;
+use crate::tables::Tables;
+use crate::worker::Worker;
+use crate::worker::inbox::Message;
+use crate::worker::stream::{Effect, ExternalCompletion, InFlight, NativeStream, WorkerStream};
 use crate::worker::task::Task;
-use crate::worker::work::{CallWork, ReadWork, Token};
+use crate::worker::work::{CallWork, CompletionToken, ReadWork};
 
 /// What made work fail, and in which words.
 pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
@@ -30,13 +30,13 @@ pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
     }
 }
 
-impl Core {
-    /// Runs a task of the lane at `at`. Gives it back if the lane is held before it.
+impl Worker {
+    /// Runs a task of the stream at `at`. Gives it back if the stream is blocked_on before it.
     pub(super) fn run(&mut self, at: usize, task: Task) -> Option<Task> {
         match task {
             Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
             Task::Wait { at: point, until, via: Via::Host, .. } => {
-                if self.hold(at, until, Mark::Completed) {
+                if self.block_until(at, until, Milestone::Completed) {
                     return Some(task);
                 }
                 self.completed(at, point.seq);
@@ -45,42 +45,42 @@ impl Core {
                 let body = Body::StreamWaitEvent { at: point, until, via };
                 return self.dispatch(at, Instruction { body, origin }).map(Task::run);
             }
-            Task::Mark { at: point, event, origin } => {
+            Task::RecordEvent { at: point, event, origin } => {
                 let body = Body::RecordEvent { at: point, event };
                 return self.dispatch(at, Instruction { body, origin }).map(Task::run);
             }
             Task::Call(call) => return self.call_stored(at, call),
-            Task::Hold(_, point, mark) => {
-                if self.hold(at, point, mark) {
+            Task::Gate(_, point, milestone) => {
+                if self.block_until(at, point, milestone) {
                     return Some(task);
                 }
                 self.finished += 1;
             }
-            Task::Enter(_, launcher, ref within) => {
-                if self.hold(at, launcher, Mark::Launched) {
+            Task::EnterRun(_, launcher, ref cancel_scope) => {
+                if self.block_until(at, launcher, Milestone::Launched) {
                     return Some(task);
                 }
-                self.lanes[at].within.clone_from(within);
-                self.lanes[at].launcher = Some(launcher);
+                self.streams[at].cancel_scope.clone_from(cancel_scope);
+                self.streams[at].launcher = Some(launcher);
                 self.finished += 1;
             }
-            Task::Within(_, within) => {
-                self.lanes[at].within = within;
+            Task::SetCancelScope(_, cancel_scope) => {
+                self.streams[at].cancel_scope = cancel_scope;
                 self.finished += 1;
             }
-            Task::Begin(point, storages) => {
+            Task::BeginRun(point, storages) => {
                 for &storage in storages.iter() {
-                    self.engine.poison.heal(storage);
+                    self.tables.poison.heal(storage);
                 }
-                self.publish(at, point.seq, Mark::Launched);
+                self.publish(at, point.seq, Milestone::Launched);
                 self.finished += 1;
             }
-            Task::Record { until, event, origin } => {
+            Task::RecordForWait { until, event, origin } => {
                 // Should it fail, that is at this half's place.
                 let body = Body::StreamWait { at: until, until, via: Via::Device(event) };
                 self.record(at, until.seq, event, &Instruction { body, origin });
             }
-            Task::Open(..) => unreachable!("lanes are opened when the task is taken"),
+            Task::OpenStream(..) => unreachable!("streams are opened when the task is taken"),
         }
         None
     }
@@ -103,8 +103,8 @@ impl Core {
                 }
             }
             Body::GlobalSync { .. } | Body::AccessBlobByCallback { .. } => {
-                if !self.lanes[at].flying.is_empty() {
-                    self.lanes[at].landing = true;
+                if !self.streams[at].in_flight.is_empty() {
+                    self.streams[at].draining = true;
                     return Some(instruction);
                 }
                 self.give_to_host(at, instruction);
@@ -121,22 +121,22 @@ impl Core {
         None
     }
 
-    /// What the lane is made of; made now if this is its first need of it.
-    fn native(&mut self, at: usize) -> Result<&mut Native> {
-        let lane = &mut self.lanes[at];
-        if let Some(error) = &lane.lost {
+    /// What the stream is made of; made now if this is its first need of it.
+    fn native_stream(&mut self, at: usize) -> Result<&mut NativeStream> {
+        let stream = &mut self.streams[at];
+        if let Some(error) = &stream.lost {
             return Err(error.clone());
         }
-        if lane.native.is_none() {
-            let (inbox, id) = (self.inbox.clone(), lane.id);
-            let notify = Arc::new(move || inbox.post(News::Device(id)));
-            let parts = self.engine.policies.create(&lane.key, notify)?;
+        if stream.native.is_none() {
+            let (inbox, id) = (self.inbox.clone(), stream.id);
+            let notify = Arc::new(move || inbox.post(Message::Device(id)));
+            let parts = self.tables.policies.create(&stream.key, notify)?;
             let (kind, can) = (parts.device.kernel_kind(), parts.device.capabilities());
             let kernel = |op: &Arc<dyn millstream_ops::Op>| {
-                self.engine.kernels.get(kind, op.name()).cloned()
+                self.tables.kernels.get(kind, op.name()).cloned()
             };
-            lane.native = Some(Native {
-                kernels: self.engine.ops.iter().map(kernel).collect(),
+            stream.native = Some(NativeStream {
+                kernels: self.tables.ops.iter().map(kernel).collect(),
                 device: parts.device.clone(),
                 stream: parts.stream,
                 events: parts.events,
@@ -144,11 +144,11 @@ impl Core {
                 notifies: can.notifies,
             });
         }
-        lane.native.as_mut().ok_or_else(|| Error::Internal { message: "no stream".to_owned() })
+        stream.native.as_mut().ok_or_else(|| Error::Internal { message: "no stream".to_owned() })
     }
 
-    fn is_asynchronous(lane: &Lane) -> bool {
-        lane.native.as_ref().is_some_and(|n| n.asynchronous)
+    fn is_asynchronous(stream: &WorkerStream) -> bool {
+        stream.native.as_ref().is_some_and(|n| n.asynchronous)
     }
 
     /// An instruction was handed over: it has completed if nothing is outstanding.
@@ -160,14 +160,14 @@ impl Core {
         until: Option<Point>,
         effect: Effect,
     ) {
-        let lane = &mut self.lanes[at];
-        if lane.flying.is_empty() && ticket.is_none() && until.is_none() {
+        let stream = &mut self.streams[at];
+        if stream.in_flight.is_empty() && ticket.is_none() && until.is_none() {
             self.finished += 1;
-            self.publish(at, seq, Mark::Completed);
+            self.publish(at, seq, Milestone::Completed);
             return;
         }
-        lane.flying.push_back(Flying { seq, ticket, until, effect });
-        self.publish(at, seq, Mark::Launched);
+        stream.in_flight.push_back(InFlight { seq, ticket, until, effect });
+        self.publish(at, seq, Milestone::Launched);
         // Where nothing is outstanding on the device, nobody will call.
         self.retire(at);
     }
@@ -175,53 +175,53 @@ impl Core {
     /// An instruction was handed over and has nothing outstanding itself.
     #[inline]
     pub(super) fn completed(&mut self, at: usize, seq: u64) {
-        if self.lanes[at].flying.is_empty() {
+        if self.streams[at].in_flight.is_empty() {
             self.finished += 1;
-            self.publish(at, seq, Mark::Completed);
+            self.publish(at, seq, Milestone::Completed);
         } else {
             self.launched(at, seq, None, None, Effect::None);
         }
     }
 
-    /// Whether the lane's next instruction, whose operands seem to be poisoned, is held. What it
+    /// Whether the stream's next instruction, whose operands seem to be poisoned, is blocked_on. What it
     /// comes after may still fly, and heal them when it lands; then nobody is skipped.
-    fn lands_first(&mut self, at: usize) -> bool {
-        let lane = &mut self.lanes[at];
-        lane.landing = !lane.flying.is_empty();
-        lane.landing
+    fn drain_first(&mut self, at: usize) -> bool {
+        let stream = &mut self.streams[at];
+        stream.draining = !stream.in_flight.is_empty();
+        stream.draining
     }
 
-    /// Runs a call. Gives it back if the lane is held before it.
+    /// Runs a call. Gives it back if the stream is blocked_on before it.
     pub(super) fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
         let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return None };
         let (seq, op) = (point.seq, *op);
-        if let Some(cause) = poison_of(&self.engine, operands) {
-            if self.lands_first(at) {
+        if let Some(cause) = poison_of(&self.tables, operands) {
+            if self.drain_first(at) {
                 return Some(instruction);
             }
             self.skip(at, &instruction, &cause);
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
-        let made = self.native(at).map(drop);
-        let Core { engine, inbox, lanes, .. } = self;
+        let made = self.native_stream(at).map(drop);
+        let Worker { tables, inbox, streams, .. } = self;
         let mut taken = false;
-        // Nothing on the way of a call counts references: the engine's count would be written by
+        // Nothing on the way of a call counts references: the tables's count would be written by
         // all threads.
-        let lane = &mut lanes[at];
-        let progress = match (made, lane.native.as_mut()) {
+        let stream = &mut streams[at];
+        let progress = match (made, stream.native.as_mut()) {
             (Err(error), _) => Err((Cause::Device, error.to_string())),
             (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
             (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
                 Some(Some(kernel)) => {
-                    let (body, within) = (&instruction.body, lane.within.as_ref());
-                    let token = Token::new(inbox, *point);
-                    let mut work = CallWork { engine, body, kernel, within, token };
+                    let (body, cancel_scope) = (&instruction.body, stream.cancel_scope.as_ref());
+                    let token = CompletionToken::new(inbox, *point);
+                    let mut work = CallWork { tables, body, kernel, cancel_scope, token };
                     let submitted = native.stream.submit(&mut work);
                     taken = work.token.is_taken();
                     submitted.map_err(|e| (Cause::Device, e.to_string()))
                 }
-                _ => Err((Cause::Error, no_kernel(engine, op, native))),
+                _ => Err((Cause::Error, no_kernel(tables, op, native))),
             },
         };
         match progress {
@@ -242,7 +242,7 @@ impl Core {
     ) {
         match progress {
             Ok(Progress::Done(so_far)) if token => {
-                self.lanes[at].hosting = Some(Hosting { instruction, so_far });
+                self.streams[at].external = Some(ExternalCompletion { instruction, so_far });
             }
             Ok(Progress::Pending(ticket)) => {
                 self.launched(at, seq, Some(ticket), None, Effect::Call(instruction));
@@ -264,7 +264,7 @@ impl Core {
         message: String,
     ) {
         // What flies before it may be about to heal what this one poisons.
-        if !self.lanes[at].flying.is_empty() {
+        if !self.streams[at].in_flight.is_empty() {
             self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
             return;
         }
@@ -274,19 +274,19 @@ impl Core {
 
     /// Marks what an instruction wrote as poisoned, by its own failure.
     pub(super) fn fail(&self, at: usize, instruction: &Instruction, cause: Cause, message: String) {
-        let key = &self.lanes[at].key;
-        let failure = self.engine.failure(instruction, key, cause, message);
+        let key = &self.streams[at].key;
+        let failure = self.tables.failure(instruction, key, cause, message);
         self.skip(at, instruction, &failure);
     }
 
     /// Marks what an instruction would have written as poisoned, and has those who wait for the
-    /// instruction hear why.
+    /// instruction poll_inbox why.
     fn skip(&self, at: usize, instruction: &Instruction, cause: &Arc<Failure>) {
-        poison(&self.engine, instruction.body.operands(), cause);
-        let lane = &self.lanes[at];
+        poison(&self.tables, instruction.body.operands(), cause);
+        let stream = &self.streams[at];
         // Nobody but its launcher can wait for an instruction of a stored list.
-        if let Some(point) = lane.launcher.or(instruction.body.at()) {
-            self.engine.failures.note(point, cause);
+        if let Some(point) = stream.launcher.or(instruction.body.at()) {
+            self.tables.failures.note(point, cause);
         }
     }
 
@@ -298,16 +298,16 @@ impl Core {
                 let (cause, message) = cause_of(&error);
                 self.fail(at, instruction, cause, message);
             }
-            Ok(()) => match poison_of(&self.engine, operands) {
+            Ok(()) => match poison_of(&self.tables, operands) {
                 // Launched behind a wait on the device, before the failure was known.
                 Some(cause) => self.skip(at, instruction, &cause),
-                None => heal(&self.engine, operands),
+                None => heal(&self.tables, operands),
             },
         }
     }
 
     fn record(&mut self, at: usize, seq: u64, event: EventId, instruction: &Instruction) {
-        let recorded = if Core::is_asynchronous(&self.lanes[at]) {
+        let recorded = if Worker::is_asynchronous(&self.streams[at]) {
             self.record_native(at, event)
         } else {
             // Nothing is outstanding on the device: the point itself is all that can be waited for.
@@ -320,7 +320,7 @@ impl Core {
             }
             Ok(None) => self.launched(at, seq, None, None, Effect::None),
             Err(error) => {
-                self.engine.events.remove(&event);
+                self.tables.events.remove(&event);
                 self.fail(at, instruction, Cause::Device, error.to_string());
                 self.launched(at, seq, None, None, Effect::None);
             }
@@ -328,33 +328,33 @@ impl Core {
     }
 
     fn record_native(&mut self, at: usize, event: EventId) -> Result<Option<u64>> {
-        let engine = self.engine.clone();
-        let native = self.native(at)?;
+        let tables = self.tables.clone();
+        let native = self.native_stream(at)?;
         let Some(events) = &native.events else { return Ok(None) };
         let pooled = events.take()?;
         let progress = native.stream.record(pooled.native())?;
-        engine.events.insert(event, pooled);
+        tables.events.insert(event, pooled);
         Ok(match progress {
             Progress::Pending(ticket) => Some(ticket),
             Progress::Done(_) => None,
         })
     }
 
-    /// Runs a wait. Returns whether the lane is held before it.
+    /// Runs a wait. Returns whether the stream is blocked_on before it.
     fn wait(&mut self, at: usize, seq: u64, until: Point, via: Via, i: &Instruction) -> bool {
         if let Via::Device(event) = via {
             // A wait for an event that was not recorded would be no wait at all.
-            if self.hold(at, until, Mark::Launched) {
+            if self.block_until(at, until, Milestone::Launched) {
                 return true;
             }
-            let engine = self.engine.clone();
-            let native_event = engine.events.get(&event).map(|e| e.value().clone());
+            let tables = self.tables.clone();
+            let native_event = tables.events.get(&event).map(|e| e.value().clone());
             // No native event: its stream completes at once, or its device refused. No wait on the
             // device, then.
             if let Some(event) = native_event
-                && !engine.points.reached(until, Mark::Completed)
+                && !tables.points.reached(until, Milestone::Completed)
             {
-                let waited = self.native(at).and_then(|n| n.stream.wait(event.native()));
+                let waited = self.native_stream(at).and_then(|n| n.stream.wait(event.native()));
                 match waited {
                     Ok(Progress::Pending(ticket)) => {
                         let effect = Effect::Order(i.clone());
@@ -373,57 +373,59 @@ impl Core {
                 }
             }
         }
-        if self.hold(at, until, Mark::Completed) {
+        if self.block_until(at, until, Milestone::Completed) {
             return true;
         }
         self.launched(at, seq, None, None, Effect::None);
         false
     }
 
-    /// Gives an instruction to a host worker; the lane is held until it answers.
+    /// Gives an instruction to a host worker; the stream is blocked_on until it answers.
     fn give_to_host(&mut self, at: usize, instruction: Instruction) {
         let Some(point) = instruction.body.at() else { return };
-        let (inbox, engine) = (self.inbox.clone(), self.engine.clone());
+        let (inbox, tables) = (self.inbox.clone(), self.tables.clone());
         let job: Box<dyn FnOnce() -> WorkResult + Send> = match &instruction.body {
             Body::AccessBlobByCallback { operand, callback, .. } => {
-                let (operand, callback) = (*operand, engine.host.take_callback(*callback));
-                if let Some(cause) = poison_of(&engine, &[operand]) {
+                let (operand, callback) = (*operand, tables.host.take_callback(*callback));
+                if let Some(cause) = poison_of(&tables, &[operand]) {
                     drop(callback);
                     self.skip(at, &instruction, &cause);
                     self.finish_on_host(at, &instruction);
                     return;
                 }
                 let copy = self.host_copy(at);
-                let within = self.lanes[at].within.clone();
+                let cancel_scope = self.streams[at].cancel_scope.clone();
                 Box::new(move || {
-                    cancel::refuse(within.as_ref())?;
+                    cancel::check(cancel_scope.as_ref())?;
                     let callback =
                         callback.ok_or_else(|| anyhow::anyhow!("the function is gone"))?;
                     let copy = copy?;
-                    // SAFETY: the lane runs the instruction that names the tensor, and is held
+                    // SAFETY: the stream runs the instruction that names the tensor, and is blocked_on
                     // until this returns.
-                    let slot = unsafe { engine.slots.get(operand.tensor.index()) };
+                    let slot = unsafe { tables.slots.get(operand.tensor.index()) };
                     let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
                     anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
                     // SAFETY: the waits before the instruction order all conflicting uses, and the
-                    // stream is held meanwhile; the memory lives until after its last use.
+                    // stream is blocked_on meanwhile; the memory lives until after its last use.
                     let mut blob =
                         unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
                     callback(&mut blob)
                 })
             }
             Body::GlobalSync { .. } => {
-                let ranks = engine.ranks.clone();
-                Box::new(move || ranks.meet())
+                let ranks = tables.rank_barrier.clone();
+                Box::new(move || ranks.wait())
             }
             _ => unreachable!("{} does not run on the host", instruction.body.kind().name()),
         };
-        let started = self.engine.host_workers.run(Box::new(move || {
+        let started = self.tables.host_workers.run(Box::new(move || {
             let result = caught(job);
-            inbox.post(News::HostDone(point, result));
+            inbox.post(Message::ExternalDone(point, result));
         }));
         match started {
-            Ok(()) => self.lanes[at].hosting = Some(Hosting { instruction, so_far: Ok(()) }),
+            Ok(()) => {
+                self.streams[at].external = Some(ExternalCompletion { instruction, so_far: Ok(()) })
+            }
             Err(error) => {
                 self.fail(at, &instruction, Cause::Error, error.to_string());
                 self.finish_on_host(at, &instruction);
@@ -434,8 +436,8 @@ impl Core {
     /// The kernel by which the host reads and writes strided tensors. It is the host that runs it,
     /// whatever device the stream is of.
     fn host_copy(&mut self, at: usize) -> anyhow::Result<Arc<dyn Kernel>> {
-        self.native(at)?;
-        let kernel = self.engine.kernels.get("cpu", "copy").cloned();
+        self.native_stream(at)?;
+        let kernel = self.tables.kernels.get("cpu", "copy").cloned();
         kernel.ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
     }
 
@@ -446,35 +448,38 @@ impl Core {
     }
 
     /// A function of the host's has returned.
-    pub(super) fn host_done(&mut self, at: usize, seq: u64, result: WorkResult) {
-        let awaits = |h: &mut Hosting| h.instruction.body.at().is_some_and(|at| at.seq == seq);
+    pub(super) fn external_done(&mut self, at: usize, seq: u64, result: WorkResult) {
+        let awaits =
+            |h: &mut ExternalCompletion| h.instruction.body.at().is_some_and(|at| at.seq == seq);
         // A device that refused a call after its kernel had run does not wait for the token.
-        let Some(Hosting { instruction, so_far }) = self.lanes[at].hosting.take_if(awaits) else {
+        let Some(ExternalCompletion { instruction, so_far }) =
+            self.streams[at].external.take_if(awaits)
+        else {
             return;
         };
         self.finish_call(at, &instruction, so_far.and(result));
         self.finish_on_host(at, &instruction);
     }
 
-    /// Runs a read. Gives it back if the lane is held before it.
+    /// Runs a read. Gives it back if the stream is blocked_on before it.
     fn read(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
         let Body::SyncRead { at: point, operand, into } = &instruction.body else { return None };
         let (seq, operand, into) = (point.seq, *operand, *into);
-        if let Some(cause) = poison_of(&self.engine, &[operand]) {
-            if self.lands_first(at) {
+        if let Some(cause) = poison_of(&self.tables, &[operand]) {
+            if self.drain_first(at) {
                 return Some(instruction);
             }
-            self.engine.host.finish_read(into, Err(Error::of(cause)));
+            self.tables.host.finish_read(into, Err(Error::of(cause)));
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
-        let engine = self.engine.clone();
+        let tables = self.tables.clone();
         let bytes = Arc::new(Mutex::new(None));
         let copy = self.host_copy(at);
         let progress = copy.and_then(|copy| {
-            let (bytes, within) = (bytes.clone(), self.lanes[at].within.clone());
-            let mut work = ReadWork { engine, operand, copy, bytes, within };
-            Ok(self.native(at)?.stream.submit(&mut work)?)
+            let (bytes, cancel_scope) = (bytes.clone(), self.streams[at].cancel_scope.clone());
+            let mut work = ReadWork { tables, operand, copy, bytes, cancel_scope };
+            Ok(self.native_stream(at)?.stream.submit(&mut work)?)
         });
         match progress {
             Ok(Progress::Pending(ticket)) => {
@@ -503,54 +508,54 @@ impl Core {
     ) {
         let Body::SyncRead { operand, into, .. } = &instruction.body else { return };
         let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let result = match (poison_of(&self.engine, &[*operand]), result, bytes) {
+        let result = match (poison_of(&self.tables, &[*operand]), result, bytes) {
             (Some(cause), _, _) => Err(Error::of(cause)),
             (None, Ok(()), Some(bytes)) => Ok(bytes),
             (None, Ok(()), None) => Err(Error::Internal { message: "nothing was read".to_owned() }),
             (None, Err(error), _) => {
                 let (cause, message) = cause_of(&error);
-                let key = &self.lanes[at].key;
-                Err(Error::of(self.engine.failure(instruction, key, cause, message)))
+                let key = &self.streams[at].key;
+                Err(Error::of(self.tables.failure(instruction, key, cause, message)))
             }
         };
-        self.engine.host.finish_read(*into, result);
+        self.tables.host.finish_read(*into, result);
     }
 }
 
-fn no_kernel(engine: &Engine, op: millstream_types::OpId, native: &Native) -> String {
-    let op = engine.ops.get(op).map_or("?", |o| o.name());
+fn no_kernel(tables: &Tables, op: millstream_types::OpId, native: &NativeStream) -> String {
+    let op = tables.ops.get(op).map_or("?", |o| o.name());
     format!("{op} has no kernel on {}", native.device.id())
 }
 
 /// Why an instruction that uses these is skipped, if it is: the poison of what it reads.
-fn poison_of(engine: &Engine, operands: &[Operand]) -> Option<Arc<Failure>> {
-    if !engine.poison.any() {
+fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
+    if !tables.poison.any() {
         return None;
     }
     let reads = operands.iter().filter(|o| o.access.reads());
     // SAFETY: the caller is running the instruction, which names these.
     reads
-        .filter_map(|o| engine.poison.get(unsafe { engine.slots.get(o.tensor.index()) }?.storage))
+        .filter_map(|o| tables.poison.get(unsafe { tables.slots.get(o.tensor.index()) }?.storage))
         .next()
 }
 
-fn poison(engine: &Engine, operands: &[Operand], cause: &Arc<Failure>) {
+fn poison(tables: &Tables, operands: &[Operand], cause: &Arc<Failure>) {
     for operand in operands.iter().filter(|o| o.access.writes()) {
         // SAFETY: the caller is running the instruction, which names these.
-        if let Some(slot) = unsafe { engine.slots.get(operand.tensor.index()) } {
-            engine.poison.set(slot.storage, cause);
+        if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
+            tables.poison.set(slot.storage, cause);
         }
     }
 }
 
-fn heal(engine: &Engine, operands: &[Operand]) {
-    if !engine.poison.any() {
+fn heal(tables: &Tables, operands: &[Operand]) {
+    if !tables.poison.any() {
         return;
     }
     for operand in operands.iter().filter(|o| o.access.writes() && !o.access.reads()) {
         // SAFETY: the caller is running the instruction, which names these.
-        if let Some(slot) = unsafe { engine.slots.get(operand.tensor.index()) } {
-            engine.poison.heal(slot.storage);
+        if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
+            tables.poison.heal(slot.storage);
         }
     }
 }

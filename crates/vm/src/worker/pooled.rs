@@ -3,65 +3,65 @@
 use millstream_ep::WorkResult;
 use millstream_types::{StreamId, StreamKey};
 
-use crate::pool::Job;
+use crate::pool::ReadyTask;
 use crate::sync::sleep;
 use crate::worker::task::StoredCall;
-use crate::worker::{Core, Hosting, NONE};
+use crate::worker::{ExternalCompletion, NONE, Worker};
 
 use super::POLL;
 
-impl Core {
+impl Worker {
     /// Runs an instruction that all has been waited for. Returns it if somebody else has yet to
     /// complete it; otherwise it has completed. Where its place
     /// is to be published, the pool knows.
-    pub(crate) fn run_pooled(&mut self, job: Job) -> Option<Hosting> {
-        let at = self.index[job.lane.index()] as usize;
-        let lane = &mut self.lanes[at];
-        (lane.within, lane.launcher) = (job.within, job.launcher);
-        let mut task = job.task;
-        while let Some(held) = self.run(at, task) {
-            self.land(at);
-            task = held;
+    pub(crate) fn run_pooled(&mut self, ready: ReadyTask) -> Option<ExternalCompletion> {
+        let at = self.index[ready.stream.index()] as usize;
+        let stream = &mut self.streams[at];
+        (stream.cancel_scope, stream.launcher) = (ready.cancel_scope, ready.launcher);
+        let mut task = ready.task;
+        while let Some(blocked_on) = self.run(at, task) {
+            self.wait_in_flight(at);
+            task = blocked_on;
         }
-        self.land(at);
-        self.lanes[at].hosting.take()
+        self.wait_in_flight(at);
+        self.streams[at].external.take()
     }
 
-    /// As [`Core::run_pooled`], of a stored call with nothing around it.
+    /// As [`Worker::run_pooled`], of a stored call with nothing context it.
     #[inline]
-    pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<Hosting> {
+    pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<ExternalCompletion> {
         let at = self.index[call.stream.index()] as usize;
-        let lane = &mut self.lanes[at];
-        if lane.within.is_some() {
-            lane.within = None;
+        let stream = &mut self.streams[at];
+        if stream.cancel_scope.is_some() {
+            stream.cancel_scope = None;
         }
-        lane.launcher = None;
-        let mut held = self.call_stored(at, call);
-        self.land(at);
-        while let Some(task) = held {
-            held = self.run(at, task);
-            self.land(at);
+        stream.launcher = None;
+        let mut blocked_on = self.call_stored(at, call);
+        self.wait_in_flight(at);
+        while let Some(task) = blocked_on {
+            blocked_on = self.run(at, task);
+            self.wait_in_flight(at);
         }
-        self.lanes[at].hosting.take()
+        self.streams[at].external.take()
     }
 
     /// Where the device runs by itself, the worker stays with what it was given.
     #[inline]
-    fn land(&mut self, at: usize) {
-        while !self.lanes[at].flying.is_empty() {
+    fn wait_in_flight(&mut self, at: usize) {
+        while !self.streams[at].in_flight.is_empty() {
             self.poll(at);
-            if !self.lanes[at].flying.is_empty() {
+            if !self.streams[at].in_flight.is_empty() {
                 sleep(POLL);
             }
         }
     }
 
-    /// Completes what [`Core::run_pooled`] returned, also on another worker.
-    pub(crate) fn finish_pooled(&mut self, hosting: Hosting, result: WorkResult) {
-        let Some(point) = hosting.instruction.body.at() else { return };
+    /// Completes what [`Worker::run_pooled`] returned, also on another worker.
+    pub(crate) fn finish_pooled(&mut self, external: ExternalCompletion, result: WorkResult) {
+        let Some(point) = external.instruction.body.at() else { return };
         let at = self.index[point.stream.index()] as usize;
-        self.lanes[at].hosting = Some(hosting);
-        self.host_done(at, point.seq, result);
+        self.streams[at].external = Some(external);
+        self.external_done(at, point.seq, result);
     }
 
     /// Makes a pool's stream known, before anything of it is run or finished here.
@@ -70,7 +70,7 @@ impl Core {
         if self.index.get(id.index()).is_none_or(|at| *at == NONE) {
             self.open(id, key(id));
             let at = self.index[id.index()] as usize;
-            self.lanes[at].pooled = true;
+            self.streams[at].pooled = true;
         }
     }
 }

@@ -2,21 +2,21 @@
 
 use millstream_types::Cause;
 
-use crate::sync::points::{Mark, Waiter};
-use crate::worker::Core;
-use crate::worker::lane::Effect;
+use crate::sync::points::{Milestone, Waiter};
+use crate::worker::Worker;
+use crate::worker::stream::Effect;
 
-impl Core {
-    /// Asks a lane's device what has completed, and completes that.
+impl Worker {
+    /// Asks a stream's device what has completed, and completes that.
     pub(super) fn poll(&mut self, at: usize) {
-        let lane = &mut self.lanes[at];
-        let Some(native) = &mut lane.native else { return };
-        let reported = &mut lane.reported;
+        let stream = &mut self.streams[at];
+        let Some(native) = &mut stream.native else { return };
+        let reported = &mut stream.reported;
         let polled = native.stream.poll(&mut |ticket, result| reported.push_back((ticket, result)));
         if let Err(error) = polled
-            && lane.lost.is_none()
+            && stream.lost.is_none()
         {
-            lane.lost = Some(error);
+            stream.lost = Some(error);
         }
         self.retire(at);
     }
@@ -24,42 +24,42 @@ impl Core {
     /// Completes launched instructions, in order, as far as their commands and points have.
     pub(super) fn retire(&mut self, at: usize) {
         loop {
-            let lane = &mut self.lanes[at];
-            let Some(front) = lane.flying.front() else { break };
+            let stream = &mut self.streams[at];
+            let Some(front) = stream.in_flight.front() else { break };
             let mut result = Ok(());
             let mut lost = None;
             if let Some(ticket) = front.ticket {
-                if lane.reported.front().is_some_and(|(t, _)| *t == ticket) {
-                    if let Some((_, reported)) = lane.reported.pop_front() {
+                if stream.reported.front().is_some_and(|(t, _)| *t == ticket) {
+                    if let Some((_, reported)) = stream.reported.pop_front() {
                         result = reported;
                     }
-                } else if let Some(error) = &lane.lost {
+                } else if let Some(error) = &stream.lost {
                     lost = Some(error.to_string());
                 } else {
                     break;
                 }
             }
             if let Some(until) = front.until
-                && !self.engine.points.reached(until, Mark::Completed)
+                && !self.tables.points.reached(until, Milestone::Completed)
             {
                 // The command has been taken note of; what is left to wait for is the point.
-                if let Some(front) = lane.flying.front_mut() {
+                if let Some(front) = stream.in_flight.front_mut() {
                     front.ticket = None;
                     if let (Effect::Order(wait), Err(error)) = (&front.effect, &result) {
                         let message = format!("{error:#}");
                         front.effect = Effect::Failed(wait.clone(), Cause::Device, message);
                     }
                 }
-                if lane.watching.is_some() {
+                if stream.awaited.is_some() {
                     break;
                 }
-                let waiter = Waiter::Lane(self.inbox.clone(), lane.id);
-                if self.engine.points.park(until, Mark::Completed, waiter) {
-                    lane.watching = Some(until);
+                let waiter = Waiter::Stream(self.inbox.clone(), stream.id);
+                if self.tables.points.park(until, Milestone::Completed, waiter) {
+                    stream.awaited = Some(until);
                     break;
                 }
             }
-            let Some(front) = self.lanes[at].flying.pop_front() else { break };
+            let Some(front) = self.streams[at].in_flight.pop_front() else { break };
             match (front.effect, lost) {
                 (Effect::Call(instruction), Some(message)) => {
                     self.fail(at, &instruction, Cause::Device, message);
@@ -84,12 +84,12 @@ impl Core {
                 (Effect::None | Effect::Order(_), _) => {}
             }
             self.finished += 1;
-            self.publish(at, front.seq, Mark::Completed);
+            self.publish(at, front.seq, Milestone::Completed);
         }
-        let lane = &mut self.lanes[at];
-        if lane.landing && lane.flying.is_empty() {
-            lane.landing = false;
-            self.drain(at);
+        let stream = &mut self.streams[at];
+        if stream.draining && stream.in_flight.is_empty() {
+            stream.draining = false;
+            self.run_pending(at);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that stand in the engine's table: the way that most instructions of a busy stream go.
+//! CallNumbers that stand in the tables's table: the way that most instructions of a busy stream go.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use millstream_ep::{Progress, Work, WorkResult};
 use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::TensorId;
 
-use crate::tables::Engine;
+use crate::tables::Tables;
 use crate::tables::slots::CallSlot;
-use crate::worker::Core;
+use crate::worker::Worker;
 use crate::worker::task::{StoredCall, Task};
-use crate::worker::work::{DetachedCall, NO_ATTRS, Token};
+use crate::worker::work::{CompletionToken, DetachedCall, NO_ATTRS};
 
-impl Core {
-    /// Makes a stored call. Gives it back, as an instruction, if the lane is held before it.
+impl Worker {
+    /// Makes a stored call. Gives it back, as an instruction, if the stream is blocked_on before it.
     pub(super) fn call_stored(&mut self, at: usize, call: StoredCall) -> Option<Task> {
-        let Core { engine, inbox, lanes, .. } = self;
-        let lane = &mut lanes[at];
-        // SAFETY: the lane runs the call, which names the slot; the borrow ends with this function.
-        let Some(slot) = (unsafe { engine.calls.get(call.number as usize) }) else {
+        let Worker { tables, inbox, streams, .. } = self;
+        let stream = &mut streams[at];
+        // SAFETY: the stream runs the call, which names the slot; the borrow ends with this function.
+        let Some(slot) = (unsafe { tables.calls.get(call.number as usize) }) else {
             unreachable!("a stored call is in the table before it is emitted")
         };
         // Whatever is out of the ordinary goes the way of all instructions.
-        let ready = lane.lost.is_none() && lane.within.is_none() && !engine.poison.any();
-        let Some(native) = lane.native.as_mut().filter(|_| ready) else {
+        let ready = stream.lost.is_none() && stream.cancel_scope.is_none() && !tables.poison.any();
+        let Some(native) = stream.native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
         };
@@ -32,12 +32,12 @@ impl Core {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
         };
-        let token = Token::new(inbox, call.at());
-        let mut work = StoredWork { engine, slot, kernel, call, token };
+        let token = CompletionToken::new(inbox, call.at());
+        let mut work = StoredWork { tables, slot, kernel, call, token };
         let submitted = native.stream.submit(&mut work);
         let taken = work.token.is_taken();
         match submitted {
-            Ok(Progress::Done(Ok(()))) if !taken && !engine.poison.any() => {
+            Ok(Progress::Done(Ok(()))) if !taken && !tables.poison.any() => {
                 self.completed(at, call.seq);
             }
             submitted => {
@@ -51,41 +51,41 @@ impl Core {
 
 /// A stored call that is to run now.
 struct StoredWork<'a> {
-    engine: &'a Arc<Engine>,
+    tables: &'a Arc<Tables>,
     slot: &'a CallSlot,
     kernel: &'a Arc<dyn Kernel>,
     call: StoredCall,
-    token: Token<'a>,
+    token: CompletionToken<'a>,
 }
 
 impl Work for StoredWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         let operands = StoredOperands {
-            engine: self.engine,
+            tables: self.tables,
             tensors: &self.call.tensors[..self.slot.accesses.len()],
         };
         let attrs = self.slot.attrs.as_deref().unwrap_or(&NO_ATTRS);
-        let (none, threads) = ((std::ptr::null_mut(), 0), Some(&self.engine.threads));
+        let (none, threads) = ((std::ptr::null_mut(), 0), Some(&self.tables.threads));
         // SAFETY: as for every call: the list orders all conflicting uses before and after it, and
-        // places no two live storages on the same bytes; the memory lives as long as the engine.
+        // places no two live storages on the same bytes; the memory lives as long as the tables.
         let ctx = unsafe { KernelCtx::new(&operands, attrs, none, threads, native) };
         self.kernel.run(&ctx.with_later(&self.token))
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
         Box::new(DetachedCall {
-            engine: self.engine.clone(),
+            tables: self.tables.clone(),
             body: self.call.instruction(self.slot).body,
             kernel: self.kernel.clone(),
-            // A lane within a scope goes the way of all instructions.
-            within: None,
+            // A stream within a scope goes the way of all instructions.
+            cancel_scope: None,
         })
     }
 }
 
 /// The tensors of a stored call, looked up when the kernel asks.
 struct StoredOperands<'a> {
-    engine: &'a Engine,
+    tables: &'a Tables,
     tensors: &'a [TensorId],
 }
 
@@ -96,7 +96,7 @@ impl Operands for StoredOperands<'_> {
 
     fn get(&self, index: usize) -> RawTensor<'_> {
         // SAFETY: this lives while the call runs, and the call names the tensor.
-        match unsafe { self.engine.slots.get(self.tensors[index].index()) } {
+        match unsafe { self.tables.slots.get(self.tensors[index].index()) } {
             Some(slot) => slot.raw(),
             None => unreachable!("an operand's slot is set before the call is emitted"),
         }

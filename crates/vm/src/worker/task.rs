@@ -7,44 +7,44 @@ use std::sync::Arc;
 use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
 use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
-use crate::emission::cancel::Within;
-use crate::sync::points::Mark;
+use crate::emission::cancel::CancelScope;
+use crate::sync::points::Milestone;
 use crate::tables::slots::CallSlot;
 
 /// One entry of a worker's queue, as large as a cache line. Waits and calls that stand in the
-/// engine's table lie in it; other instructions elsewhere.
+/// tables's table lie in it; other instructions elsewhere.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) enum Task {
     /// Runs an instruction.
     Run(Box<Instruction>),
-    /// Makes a call that stands in the engine's table.
+    /// Makes a call that stands in the tables's table.
     Call(StoredCall),
     /// Runs a `StreamWaitEvent`.
     Wait { at: Point, until: Point, via: Via, origin: Origin },
     /// Runs a `RecordEvent`.
-    Mark { at: Point, event: EventId, origin: Origin },
+    RecordEvent { at: Point, event: EventId, origin: Origin },
     /// A stream is the worker's from now on.
-    Open(StreamId, Box<StreamKey>),
+    OpenStream(StreamId, Box<StreamKey>),
     /// What follows on the stream comes after a point. It stands in no list: barriers and the
     /// ends of stored lists need it.
-    Hold(StreamId, Point, Mark),
+    Gate(StreamId, Point, Milestone),
     /// The half of a `StreamWait` on the stream that is waited for: where that is, the event, and
     /// where the wait comes from.
-    Record { until: Point, event: EventId, origin: Origin },
+    RecordForWait { until: Point, event: EventId, origin: Origin },
     /// What follows on a private stream belongs to the run of a stored list that begins at a point,
     /// launched within these scopes.
-    Enter(StreamId, Point, Option<Arc<Within>>),
+    EnterRun(StreamId, Point, Option<Arc<CancelScope>>),
     /// What follows on the stream was submitted within these scopes.
-    Within(StreamId, Option<Arc<Within>>),
-    /// A stored list begins: its streams may go on, and what its storages held is forgotten.
-    Begin(Point, Arc<[u64]>),
+    SetCancelScope(StreamId, Option<Arc<CancelScope>>),
+    /// A stored list begins: its streams may go on, and what its storages blocked_on is forgotten.
+    BeginRun(Point, Arc<[u64]>),
 }
 
 /// How many tensors a stored call names at most.
-pub(crate) const MOST_TENSORS: usize = 4;
+pub(crate) const MAX_TENSORS: usize = 4;
 
-/// A call that stands in the engine's table, made on these tensors at a place.
+/// A call that stands in the tables's table, made on these tensors at a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredCall {
     pub(crate) stream: StreamId,
@@ -53,7 +53,7 @@ pub(crate) struct StoredCall {
     pub(crate) seq: u64,
     /// Where in a program it stands, if that is known.
     pub(crate) from: Option<&'static Location<'static>>,
-    pub(crate) tensors: [TensorId; MOST_TENSORS],
+    pub(crate) tensors: [TensorId; MAX_TENSORS],
 }
 
 impl StoredCall {
@@ -76,7 +76,7 @@ impl Task {
     pub(crate) fn run(Instruction { body, origin }: Instruction) -> Task {
         match body {
             Body::StreamWaitEvent { at, until, via } => Task::Wait { at, until, via, origin },
-            Body::RecordEvent { at, event } => Task::Mark { at, event, origin },
+            Body::RecordEvent { at, event } => Task::RecordEvent { at, event, origin },
             body => Task::Run(Box::new(Instruction { body, origin })),
         }
     }
@@ -96,21 +96,21 @@ impl Task {
     }
 
     /// The stream that the task is for.
-    pub(crate) fn lane(&self) -> StreamId {
+    pub(crate) fn stream(&self) -> StreamId {
         match self {
             Task::Run(instruction) => match instruction.body.at() {
                 Some(at) => at.stream,
                 None => unreachable!("only instructions with a place are given to workers"),
             },
             Task::Call(call) => call.stream,
-            Task::Open(lane, _)
-            | Task::Hold(lane, _, _)
-            | Task::Enter(lane, ..)
-            | Task::Within(lane, _) => *lane,
+            Task::OpenStream(stream, _)
+            | Task::Gate(stream, _, _)
+            | Task::EnterRun(stream, ..)
+            | Task::SetCancelScope(stream, _) => *stream,
             Task::Wait { at, .. }
-            | Task::Mark { at, .. }
-            | Task::Record { until: at, .. }
-            | Task::Begin(at, _) => at.stream,
+            | Task::RecordEvent { at, .. }
+            | Task::RecordForWait { until: at, .. }
+            | Task::BeginRun(at, _) => at.stream,
         }
     }
 }
@@ -120,7 +120,7 @@ pub(crate) struct TaskName<'a>(&'a Task);
 
 impl fmt::Display for TaskName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lane = self.0.lane();
+        let stream = self.0.stream();
         match self.0 {
             Task::Run(instruction) => {
                 let (kind, at) = (instruction.body.kind().name(), instruction.body.at());
@@ -135,18 +135,18 @@ impl fmt::Display for TaskName<'_> {
             Task::Wait { at, until, .. } => {
                 write!(f, "{at} {} until {until}", Kind::StreamWaitEvent.name())
             }
-            Task::Mark { at, .. } => write!(f, "{at} {}", Kind::RecordEvent.name()),
+            Task::RecordEvent { at, .. } => write!(f, "{at} {}", Kind::RecordEvent.name()),
             Task::Call(call) => write!(f, "{} {}", call.at(), Kind::OpCall.name()),
-            Task::Open(_, key) => write!(f, "{lane} as {key}"),
-            Task::Hold(_, point, Mark::Completed) => write!(f, "{lane} hold until {point}"),
-            Task::Hold(_, point, Mark::Launched) => {
-                write!(f, "{lane} hold until launch of {point}")
+            Task::OpenStream(_, key) => write!(f, "{stream} as {key}"),
+            Task::Gate(_, point, Milestone::Completed) => write!(f, "{stream} hold until {point}"),
+            Task::Gate(_, point, Milestone::Launched) => {
+                write!(f, "{stream} hold until launch of {point}")
             }
-            Task::Record { until, .. } => write!(f, "{until} record"),
-            Task::Enter(_, launcher, _) => write!(f, "{lane} enter {launcher}"),
-            Task::Within(_, Some(_)) => write!(f, "{lane} enters a scope"),
-            Task::Within(_, None) => write!(f, "{lane} leaves all scopes"),
-            Task::Begin(point, _) => write!(f, "{point} begin"),
+            Task::RecordForWait { until, .. } => write!(f, "{until} record"),
+            Task::EnterRun(_, launcher, _) => write!(f, "{stream} enter {launcher}"),
+            Task::SetCancelScope(_, Some(_)) => write!(f, "{stream} enters a scope"),
+            Task::SetCancelScope(_, None) => write!(f, "{stream} leaves all scopes"),
+            Task::BeginRun(point, _) => write!(f, "{point} begin"),
         }
     }
 }

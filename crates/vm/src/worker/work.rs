@@ -9,14 +9,14 @@ use millstream_instructions::{Body, Operand};
 use millstream_kernels::{Kernel, KernelCtx, Later, OnComplete, Operands, RawTensor};
 use millstream_types::{Attrs, Point};
 
-use crate::emission::cancel::{self, Within};
+use crate::emission::cancel::{self, CancelScope};
 use crate::host::copy_out;
-use crate::tables::Engine;
-use crate::worker::inbox::{Inbox, News};
+use crate::tables::Tables;
+use crate::worker::inbox::{Inbox, Message};
 
 /// The operands of a call, looked up when the kernel asks.
 struct CallOperands<'a> {
-    engine: &'a Engine,
+    tables: &'a Tables,
     operands: &'a [Operand],
 }
 
@@ -27,7 +27,7 @@ impl Operands for CallOperands<'_> {
 
     fn get(&self, index: usize) -> RawTensor<'_> {
         // SAFETY: this lives while the call runs, and the call names the tensor.
-        match unsafe { self.engine.slots.get(self.operands[index].tensor.index()) } {
+        match unsafe { self.tables.slots.get(self.operands[index].tensor.index()) } {
             Some(slot) => slot.raw(),
             None => unreachable!("an operand's slot is set before the call is emitted"),
         }
@@ -37,15 +37,15 @@ impl Operands for CallOperands<'_> {
 pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
 /// What a token needs to tell a call's worker of its end.
-pub(super) struct Token<'a> {
+pub(super) struct CompletionToken<'a> {
     inbox: &'a Arc<Inbox>,
     at: Point,
     taken: Cell<bool>,
 }
 
-impl<'a> Token<'a> {
-    pub(super) const fn new(inbox: &'a Arc<Inbox>, at: Point) -> Token<'a> {
-        Token { inbox, at, taken: Cell::new(false) }
+impl<'a> CompletionToken<'a> {
+    pub(super) const fn new(inbox: &'a Arc<Inbox>, at: Point) -> CompletionToken<'a> {
+        CompletionToken { inbox, at, taken: Cell::new(false) }
     }
 
     /// Whether somebody else completes the call.
@@ -54,36 +54,36 @@ impl<'a> Token<'a> {
     }
 }
 
-impl Later for Token<'_> {
+impl Later for CompletionToken<'_> {
     fn take(&self) -> Option<OnComplete> {
         let (inbox, at) = (self.inbox.clone(), self.at);
-        let token = || OnComplete::new(move |result| inbox.post(News::HostDone(at, result)));
+        let token = || OnComplete::new(move |result| inbox.post(Message::ExternalDone(at, result)));
         (!self.taken.replace(true)).then(token)
     }
 }
 
 fn run_call(
-    engine: &Engine,
+    tables: &Tables,
     body: &Body,
     kernel: &dyn Kernel,
-    within: Option<&Arc<Within>>,
-    token: Option<&Token<'_>>,
+    cancel_scope: Option<&Arc<CancelScope>>,
+    token: Option<&CompletionToken<'_>>,
     native: &dyn Any,
 ) -> WorkResult {
     let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
     // A call without operands is the machine's own: it fills memory that nobody has.
     if !operands.is_empty() {
-        cancel::refuse(within)?;
+        cancel::check(cancel_scope)?;
     }
-    let operands = CallOperands { engine, operands };
+    let operands = CallOperands { tables, operands };
     let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
     let workspace = match workspace {
-        Some(place) => (engine.memory.resolve(place)?.as_ptr(), place.size as usize),
+        Some(place) => (tables.memory.resolve(place)?.as_ptr(), place.size as usize),
         None => (std::ptr::null_mut(), 0),
     };
     // SAFETY: the list orders all conflicting uses before and after this call, and places no two
-    // live storages or workspaces on the same bytes; the memory lives as long as the engine.
-    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&engine.threads), native) };
+    // live storages or workspaces on the same bytes; the memory lives as long as the tables.
+    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
     match token {
         Some(token) => kernel.run(&ctx.with_later(token)),
         None => kernel.run(&ctx),
@@ -92,68 +92,75 @@ fn run_call(
 
 /// A call that is to run now.
 pub(super) struct CallWork<'a> {
-    pub(super) engine: &'a Arc<Engine>,
+    pub(super) tables: &'a Arc<Tables>,
     pub(super) body: &'a Body,
     pub(super) kernel: &'a Arc<dyn Kernel>,
-    pub(super) within: Option<&'a Arc<Within>>,
-    pub(super) token: Token<'a>,
+    pub(super) cancel_scope: Option<&'a Arc<CancelScope>>,
+    pub(super) token: CompletionToken<'a>,
 }
 
 impl Work for CallWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        run_call(self.engine, self.body, &**self.kernel, self.within, Some(&self.token), native)
+        run_call(
+            self.tables,
+            self.body,
+            &**self.kernel,
+            self.cancel_scope,
+            Some(&self.token),
+            native,
+        )
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
         Box::new(DetachedCall {
-            engine: self.engine.clone(),
+            tables: self.tables.clone(),
             body: self.body.clone(),
             kernel: self.kernel.clone(),
-            within: self.within.cloned(),
+            cancel_scope: self.cancel_scope.cloned(),
         })
     }
 }
 
 /// A call that is to run when its device gets to it.
 pub(super) struct DetachedCall {
-    pub(super) engine: Arc<Engine>,
+    pub(super) tables: Arc<Tables>,
     pub(super) body: Body,
     pub(super) kernel: Arc<dyn Kernel>,
-    pub(super) within: Option<Arc<Within>>,
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
 }
 
 impl Work for DetachedCall {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let DetachedCall { engine, body, kernel, within } = self;
-        crate::emission::reentrancy::within(engine.machine, || {
-            run_call(engine, body, &**kernel, within.as_ref(), None, native)
+        let DetachedCall { tables, body, kernel, cancel_scope } = self;
+        crate::emission::reentrancy::enter(tables.machine, || {
+            run_call(tables, body, &**kernel, cancel_scope.as_ref(), None, native)
         })
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
         Box::new(DetachedCall {
-            engine: self.engine.clone(),
+            tables: self.tables.clone(),
             body: self.body.clone(),
             kernel: self.kernel.clone(),
-            within: self.within.clone(),
+            cancel_scope: self.cancel_scope.clone(),
         })
     }
 }
 
 /// A read of a tensor into host memory.
 pub(super) struct ReadWork {
-    pub(super) engine: Arc<Engine>,
+    pub(super) tables: Arc<Tables>,
     pub(super) operand: Operand,
     pub(super) copy: Arc<dyn Kernel>,
     pub(super) bytes: Arc<Mutex<Option<Vec<u8>>>>,
-    pub(super) within: Option<Arc<Within>>,
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
 }
 
 impl Work for ReadWork {
     fn run(&mut self, _: &dyn Any) -> WorkResult {
-        cancel::refuse(self.within.as_ref())?;
+        cancel::check(self.cancel_scope.as_ref())?;
         // SAFETY: the stream runs the instruction that names the tensor.
-        let slot = unsafe { self.engine.slots.get(self.operand.tensor.index()) };
+        let slot = unsafe { self.tables.slots.get(self.operand.tensor.index()) };
         let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
         anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
         // SAFETY: the waits before the read order all writes before it and none beside it.
@@ -168,11 +175,11 @@ impl Work for ReadWork {
 
     fn detach(&mut self) -> Box<dyn Work> {
         Box::new(ReadWork {
-            engine: self.engine.clone(),
+            tables: self.tables.clone(),
             operand: self.operand,
             copy: self.copy.clone(),
             bytes: self.bytes.clone(),
-            within: self.within.clone(),
+            cancel_scope: self.cancel_scope.clone(),
         })
     }
 }

@@ -39,9 +39,9 @@ mod sync {
 use loom::thread;
 use millstream_types::StreamId;
 
-use claim_counter::Hand;
-use inbox::{Inbox, News};
-use points::{Mark, StreamState, Waiter};
+use claim_counter::ClaimCounter;
+use inbox::{Inbox, Message};
+use points::{Milestone, StreamState, Waiter};
 use sync::Arc;
 
 /// Every item arrives once and in order, over the border of a block.
@@ -76,9 +76,9 @@ fn a_gift_wakes_the_worker() {
         let inbox = Arc::new(Inbox::default());
         let own = inbox.clone();
         let worker = thread::spawn(move || {
-            own.owned_by(thread::current());
+            own.set_thread(thread::current());
             while consumer.pop().is_none() {
-                own.sleep(|| !consumer.is_empty());
+                own.park_unless(|| !consumer.is_empty());
             }
         });
         producer.push(1u64);
@@ -95,20 +95,20 @@ fn a_published_point_reaches_its_waiter() {
         let inbox = Arc::new(Inbox::default());
         let (owner, waiting) = (state.clone(), inbox.clone());
         let waiter = thread::spawn(move || {
-            waiting.owned_by(thread::current());
-            let told = Waiter::Lane(waiting.clone(), StreamId(0));
-            if state.park(2, Mark::Completed, told) {
-                while !waiting.has_news() {
-                    waiting.sleep(|| waiting.has_news());
+            waiting.set_thread(thread::current());
+            let told = Waiter::Stream(waiting.clone(), StreamId(0));
+            if state.park(2, Milestone::Completed, told) {
+                while !waiting.has_messages() {
+                    waiting.park_unless(|| waiting.has_messages());
                 }
-                let mut news = Vec::new();
-                waiting.take(&mut news);
-                assert!(matches!(news[..], [News::Resume(StreamId(0))]));
+                let mut messages = Vec::new();
+                waiting.take(&mut messages);
+                assert!(matches!(messages[..], [Message::Resume(StreamId(0))]));
             }
-            assert!(state.reached(2, Mark::Completed));
+            assert!(state.reached(2, Milestone::Completed));
         });
-        owner.publish(1, Mark::Completed);
-        owner.publish(2, Mark::Completed);
+        owner.publish(1, Milestone::Completed);
+        owner.publish(2, Milestone::Completed);
         // The hint in `publish` may miss a waiter; this must not.
         owner.flush();
         waiter.join().unwrap();
@@ -123,15 +123,15 @@ fn a_thread_does_not_sleep_on_what_has_come() {
         let owner = state.clone();
         let waiter = thread::spawn(move || {
             let told = Waiter::Thread(thread::current());
-            if state.park(1, Mark::Completed, told) {
+            if state.park(1, Milestone::Completed, told) {
                 // After a short sleep.
                 assert!(sync::heavy_fence());
-                while !state.reached(1, Mark::Completed) {
+                while !state.reached(1, Milestone::Completed) {
                     thread::park();
                 }
             }
         });
-        owner.publish(1, Mark::Completed);
+        owner.publish(1, Milestone::Completed);
         waiter.join().unwrap();
     });
 }
@@ -144,16 +144,16 @@ fn a_worker_does_not_sleep_on_what_has_come() {
         let owner = state.clone();
         let worker = thread::spawn(move || {
             let inbox = Arc::new(Inbox::default());
-            inbox.owned_by(thread::current());
-            let told = Waiter::Lane(inbox.clone(), StreamId(0));
-            if state.park(1, Mark::Completed, told) {
-                let come = || inbox.has_news() || state.reached(1, Mark::Completed);
+            inbox.set_thread(thread::current());
+            let told = Waiter::Stream(inbox.clone(), StreamId(0));
+            if state.park(1, Milestone::Completed, told) {
+                let come = || inbox.has_messages() || state.reached(1, Milestone::Completed);
                 while !come() {
-                    inbox.sleep(come);
+                    inbox.park_unless(come);
                 }
             }
         });
-        owner.publish(1, Mark::Completed);
+        owner.publish(1, Milestone::Completed);
         worker.join().unwrap();
     });
 }
@@ -163,13 +163,13 @@ fn a_worker_does_not_sleep_on_what_has_come() {
 #[test]
 fn calls_in_hand_are_run_once() {
     loom::model(|| {
-        let hand = Arc::new(Hand::default());
+        let claim = Arc::new(ClaimCounter::default());
         // How many calls are the worker's: what the crew's lock protects.
         let left = Arc::new(sync::Mutex::new(3));
         let ran = Arc::new(loom::cell::UnsafeCell::new(0u64));
-        let base = hand.take();
+        let base = claim.take();
         let worker = {
-            let (hand, left, ran) = (hand.clone(), left.clone(), ran.clone());
+            let (claim, left, ran) = (claim.clone(), left.clone(), ran.clone());
             thread::spawn(move || {
                 let mut count = 0;
                 loop {
@@ -180,7 +180,7 @@ fn calls_in_hand_are_run_once() {
                     }
                     count += 1;
                     if count == 3
-                        || !(hand.begin(base + 1 + count) || count < *left.lock().unwrap())
+                        || !(claim.begin(base + 1 + count) || count < *left.lock().unwrap())
                     {
                         return count;
                     }
@@ -189,7 +189,7 @@ fn calls_in_hand_are_run_once() {
         };
         let taken = {
             let mut left = left.lock().unwrap();
-            let begun = hand.stop().unwrap() - base;
+            let begun = claim.stop().unwrap() - base;
             if begun > 1 {
                 // The first has been run, and what it did is seen.
                 // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! The whole threaded engine under shuttle: each program runs under thousands of schedules of its
+//! The whole threaded tables under shuttle: each program runs under thousands of schedules of its
 //! threads. The sources are the crate's own, compiled on shuttle's primitives in place of the
 //! standard library's (`sync`).
 //!
@@ -47,10 +47,10 @@ mod sync;
 // The crate's root, as its modules know it.
 use api::batch::Batch;
 use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
+use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, ShutdownReport};
 use api::prepared::{Prepared, TensorHandle};
 use driver::{Schedule, Simulation};
 use emission::cancel::Cancellation;
 use host::Blob;
 use jobs::{Job, JobRecorder, JobTensor};
-use tables::{Alone, Rendezvous};
+use tables::{RankBarrier, SingleRank};

@@ -187,7 +187,7 @@ fn shutting_down() {
         };
         let done = m.record(&s);
         let report = m.clone().shutdown(LONG);
-        assert_eq!(report, crate::Report::default());
+        assert_eq!(report, crate::ShutdownReport::default());
         drop((done, x, s, m));
         other.join().unwrap();
     });

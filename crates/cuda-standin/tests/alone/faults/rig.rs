@@ -154,7 +154,7 @@ impl Rig {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
         let report = machine.clone().shutdown(LONG);
-        assert_eq!(report, Report::default(), "{what}");
+        assert_eq!(report, ShutdownReport::default(), "{what}");
         drop(machine);
         no_violations();
         // On a device that is lost nothing can be given back.

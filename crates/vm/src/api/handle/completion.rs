@@ -13,7 +13,7 @@ use millstream_types::{Error, Origin, Point, Result};
 use crate::api::machine::Machine;
 use crate::emission::Emission;
 use crate::emission::reentrancy;
-use crate::sync::points::{Mark, Waiter};
+use crate::sync::points::{Milestone, Waiter};
 
 /// Instructions on their way, to be waited for: blocking, with a time-out, or as a future.
 pub struct Completion {
@@ -22,14 +22,14 @@ pub struct Completion {
     points: SmallVec<[Point; 1]>,
     /// The storage that is waited for, if it is one tensor's.
     storage: Option<u64>,
-    /// Who is told already, once which point has completed.
-    told: Option<(Point, Waker)>,
+    /// Who is registered already, once which point has completed.
+    registered: Option<(Point, Waker)>,
 }
 
 impl Completion {
     pub(crate) fn new(machine: Machine, points: impl IntoIterator<Item = Point>) -> Completion {
         let points = points.into_iter().collect();
-        Completion { machine, points, storage: None, told: None }
+        Completion { machine, points, storage: None, registered: None }
     }
 
     /// Of the last write of a storage, the number of which is given.
@@ -69,11 +69,11 @@ impl Completion {
         self.observe(&origin)
     }
 
-    /// Nobody is told for the sake of this one any more.
+    /// Nobody is registered for the sake of this one any more.
     fn leave(&mut self) {
-        if let Some((point, waker)) = self.told.take() {
-            let points = &self.machine.shared.engine.points;
-            points.leave(point, Mark::Completed, &Waiter::Task(waker));
+        if let Some((point, waker)) = self.registered.take() {
+            let points = &self.machine.shared.tables.points;
+            points.leave(point, Milestone::Completed, &Waiter::Task(waker));
         }
     }
 
@@ -83,10 +83,10 @@ impl Completion {
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &self.points, origin);
         drop(emission);
-        let engine = &self.machine.shared.engine;
+        let tables = &self.machine.shared.tables;
         let first = match self.storage {
-            Some(storage) => engine.poison.get(storage),
-            None => self.points.iter().find_map(|&point| engine.failures.up_to(point)),
+            Some(storage) => tables.poison.get(storage),
+            None => self.points.iter().find_map(|&point| tables.failures.up_to(point)),
         };
         first.map_or(Ok(()), |f| Err(Error::of(f)))
     }
@@ -99,13 +99,13 @@ impl Future for Completion {
     /// [`Completion::wait`], no stream waits for it again.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let shared = self.machine.shared.clone();
-        if let Err(error) = reentrancy::refuse_within(shared.engine.machine, "waiting") {
+        if let Err(error) = reentrancy::check(shared.tables.machine, "waiting") {
             return Poll::Ready(Err(error));
         }
         let Some(&open) = self.points.iter().find(|&&point| !shared.query(point)) else {
             return Poll::Ready(self.observe(&Origin::Unknown));
         };
-        if let Err(error) = shared.refuse_hopeless(open) {
+        if let Err(error) = shared.check_unreachable(open) {
             return Poll::Ready(Err(error));
         }
         if !shared.runs_by_itself() {
@@ -114,12 +114,16 @@ impl Future for Completion {
             return Poll::Pending;
         }
         let waker = context.waker();
-        if self.told.as_ref().is_some_and(|(point, told)| *point == open && told.will_wake(waker)) {
+        if self
+            .registered
+            .as_ref()
+            .is_some_and(|(point, registered)| *point == open && registered.will_wake(waker))
+        {
             return Poll::Pending;
         }
         self.leave();
-        if shared.engine.points.park(open, Mark::Completed, Waiter::Task(waker.clone())) {
-            self.told = Some((open, waker.clone()));
+        if shared.tables.points.park(open, Milestone::Completed, Waiter::Task(waker.clone())) {
+            self.registered = Some((open, waker.clone()));
         } else {
             // It has completed meanwhile; the next poll looks at the others.
             waker.wake_by_ref();
@@ -131,7 +135,7 @@ impl Future for Completion {
 impl Clone for Completion {
     fn clone(&self) -> Completion {
         let (points, storage) = (self.points.clone(), self.storage);
-        Completion { machine: self.machine.clone(), points, storage, told: None }
+        Completion { machine: self.machine.clone(), points, storage, registered: None }
     }
 }
 

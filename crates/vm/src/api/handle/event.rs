@@ -20,12 +20,12 @@ use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
 use crate::api::machine::Machine;
 use crate::emission::reentrancy;
 use crate::emission::{Emission, Release};
-use crate::sync::points::{Mark, Waiter};
+use crate::sync::points::{Milestone, Waiter};
 use crate::sync::{Mutex, OnceLock};
 
 use super::{Completion, Stream};
 
-/// A mark in a stream's order, which the newest record has set. Clones are the same event.
+/// A milestone in a stream's order, which the newest record has set. Clones are the same event.
 #[derive(Clone)]
 pub struct Event {
     inner: Arc<Inner>,
@@ -127,7 +127,7 @@ impl Event {
             if let Some(stamp) = &stamp {
                 let place = Point::new(stream.id, builder.tail(stream.id).seq + 1);
                 let waiter = Waiter::Task(Waker::from(stamp.clone()));
-                router.engine.points.park(place, Mark::Completed, waiter);
+                router.tables.points.park(place, Milestone::Completed, waiter);
             }
             let event = builder.record_event(router, stream.id, &origin)?;
             Ok(Outcome::Done((event, stamp)))
@@ -229,7 +229,7 @@ impl Event {
             // itself in between.
             match stamp.0.get() {
                 Some(time) => return Ok(*time),
-                None if reentrancy::refuse_within(shared.engine.machine, "waiting").is_ok() => {
+                None if reentrancy::check(shared.tables.machine, "waiting").is_ok() => {
                     return Ok(*stamp.0.wait());
                 }
                 None => {}

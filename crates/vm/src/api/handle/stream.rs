@@ -154,7 +154,7 @@ impl Stream {
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
-        crate::emission::reentrancy::refuse_within(self.machine.shared.engine.machine, "waiting")?;
+        crate::emission::reentrancy::check(self.machine.shared.tables.machine, "waiting")?;
         let tail = self.machine.shared.lock()?.builder.tail(self.id);
         Ok(self.machine.completion_of(tail))
     }

@@ -23,7 +23,7 @@ struct TensorInner {
     tensor: TensorRef,
     spec: TensorSpec,
     device: DeviceId,
-    home: Stream,
+    made_on: Stream,
     origin: Origin,
 }
 
@@ -44,14 +44,14 @@ impl Tensor {
         tensor: TensorRef,
         spec: TensorSpec,
         device: DeviceId,
-        home: Stream,
+        made_on: Stream,
         origin: Origin,
     ) -> Tensor {
-        Tensor(Arc::new(TensorInner { machine, tensor, spec, device, home, origin }))
+        Tensor(Arc::new(TensorInner { machine, tensor, spec, device, made_on, origin }))
     }
 
-    pub(crate) fn home(&self) -> &Stream {
-        &self.0.home
+    pub(crate) fn made_on(&self) -> &Stream {
+        &self.0.made_on
     }
 
     pub(crate) fn machine(&self) -> &Machine {
@@ -113,7 +113,7 @@ impl Tensor {
             let Emission { builder, router, .. } = e;
             builder.view(router, self.0.tensor, spec.clone(), &origin).map(Outcome::Done)
         })?;
-        machine.tensor(made, &self.0.home, &origin)
+        machine.tensor(made, &self.0.made_on, &origin)
     }
 
     /// The stream that can read the tensor for the host.
@@ -165,8 +165,7 @@ impl Tensor {
     pub fn completion(&self) -> Result<Completion> {
         let (machine, origin) = (&self.0.machine, Origin::caller());
         let at = |e: millstream_types::Error| e.at(&origin);
-        crate::emission::reentrancy::refuse_within(machine.shared.engine.machine, "waiting")
-            .map_err(at)?;
+        crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
         let emission = machine.shared.lock().map_err(at)?;
         let last = emission.builder.last_write(self.0.tensor).map_err(at)?;
         let storage = emission.router.slot(self.0.tensor.id).map(|slot| slot.storage);
@@ -197,7 +196,7 @@ impl Tensor {
     /// As [`Tensor::read`].
     pub fn read_within(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
         let machine = &self.0.machine;
-        crate::emission::reentrancy::refuse_within(machine.shared.engine.machine, "reading")?;
+        crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
         let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
         if machine.shared.protection == Protection::default()
@@ -222,7 +221,7 @@ impl Tensor {
         origin: &Origin,
     ) -> Result<Vec<u8>> {
         let machine = &self.0.machine;
-        let host = &machine.shared.engine.host;
+        let host = &machine.shared.tables.host;
         let read = host.add_read();
         let emitted = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
@@ -270,13 +269,13 @@ impl Tensor {
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
         let machine = &self.0.machine;
-        let stream = match self.0.home.key.ty {
+        let stream = match self.0.made_on.key.ty {
             StreamType::Compute | StreamType::Device2Host | StreamType::PinnedCompute => {
-                self.0.home.clone()
+                self.0.made_on.clone()
             }
-            _ => machine.worker_of(self)?,
+            _ => machine.compute_stream_of(self)?,
         };
-        let host = &machine.shared.engine.host;
+        let host = &machine.shared.tables.host;
         let callback = host.add_callback(Box::new(function));
         let emitted = machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;

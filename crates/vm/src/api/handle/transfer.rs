@@ -1,6 +1,6 @@
 //! Copies of tensors, from one memory to another or within one.
 //!
-//! What crosses between memories is dense: a copy engine moves bytes. A tensor with gaps is first
+//! What crosses between memories is dense: a copy tables moves bytes. A tensor with gaps is first
 //! made dense where it lies, and one that is to be written with gaps gets its elements from a dense
 //! one beside it.
 //!
@@ -65,21 +65,21 @@ impl Tensor {
             return Err(Error::Invalid { what: "copy", message }.at(&origin));
         }
         let machine = self.machine();
-        let home = machine.worker_of(target)?;
+        let made_on = machine.compute_stream_of(target)?;
         let near = self.device() == target.device()
             || (self.device().is_host() && target.device().is_host());
         if !near && given.layout.is_contiguous() {
-            return self.transfer(target, &home, origin);
+            return self.transfer(target, &made_on, origin);
         }
-        let near = if near { self.clone() } else { self.copy_to_from(&home, origin.clone())? };
-        machine.call("copy_", &[target, &near]).from(origin).on(&home).map(drop)
+        let near = if near { self.clone() } else { self.copy_to_from(&made_on, origin.clone())? };
+        machine.call("copy_", &[target, &near]).origin(origin).on(&made_on).map(drop)
     }
 
     /// Copies into `target`, which is dense and of the same shape, made on `stream`.
     fn transfer(&self, target: &Tensor, stream: &Stream, origin: Origin) -> Result<()> {
         let machine = self.machine();
         let copy = |source: &Tensor, on: &Stream| {
-            let call = machine.call("copy", &[source]).from(origin.clone()).into(&[target]);
+            let call = machine.call("copy", &[source]).origin(origin.clone()).out(&[target]);
             call.on(on).map(drop)
         };
         let (from, to) = (self.device(), target.device());
@@ -93,7 +93,7 @@ impl Tensor {
         }
         let dense = match self.spec().layout.is_contiguous() {
             true => self.clone(),
-            false => self.copy_to_from(&machine.worker_of(self)?, origin.clone())?,
+            false => self.copy_to_from(&machine.compute_stream_of(self)?, origin.clone())?,
         };
         let key = match to.is_host() {
             true => StreamKey::new(from.clone(), StreamType::Device2Host, 0),
@@ -124,7 +124,7 @@ impl Tensor {
         let memory = machine.staging(self.device())?;
         let target = machine.empty_in(&memory, spec, bytes, origin.clone())?;
         let copy = machine.any_stream(&key(StreamType::Device2Host))?;
-        let call = machine.call("copy", &[self]).from(origin.clone()).into(&[&target]);
+        let call = machine.call("copy", &[self]).origin(origin.clone()).out(&[&target]);
         match section {
             Some(section) => call.within(section).on(&copy)?,
             None => call.on(&copy)?,

@@ -1,4 +1,4 @@
-//! Calls of ops.
+//! CallNumbers of ops.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct CallBuilder<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) name: &'a str,
     pub(crate) inputs: SmallVec<[&'a Tensor; 4]>,
-    pub(crate) into: Option<SmallVec<[&'a Tensor; 2]>>,
+    pub(crate) out: Option<SmallVec<[&'a Tensor; 2]>>,
     pub(crate) attrs: Attrs,
     pub(crate) priority: Priority,
     pub(crate) section: Option<&'a Section>,
@@ -40,8 +40,8 @@ impl<'a> CallBuilder<'a> {
     }
 
     /// Writing the results to these tensors instead of new ones.
-    pub fn into(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
-        self.into = Some(targets.iter().copied().collect());
+    pub fn out(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
+        self.out = Some(targets.iter().copied().collect());
         self
     }
 
@@ -59,7 +59,7 @@ impl<'a> CallBuilder<'a> {
     }
 
     /// As coming from `origin`.
-    pub fn from(mut self, origin: Origin) -> CallBuilder<'a> {
+    pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
         self.origin = origin;
         self
     }
@@ -80,7 +80,7 @@ impl<'a> CallBuilder<'a> {
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of what makes it.
     pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
-        let CallBuilder { machine, name, inputs, into, attrs, priority, section, origin } = self;
+        let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
         machine.own_stream(stream).map_err(at)?;
         let op = machine.op(name).map_err(at)?;
@@ -88,7 +88,7 @@ impl<'a> CallBuilder<'a> {
             tensors.iter().map(|t| machine.owns(t)).collect()
         };
         let given = refs(&inputs).map_err(at)?;
-        let targets = into.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
+        let targets = out.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
         let attrs = Arc::new(attrs);
         let call = Call {
             op: op.id,
@@ -109,8 +109,8 @@ impl<'a> CallBuilder<'a> {
         for (k, output) in outputs.into_iter().enumerate() {
             results.push(match output {
                 Output::Same(input) => inputs[input].clone(),
-                Output::Tensor(_) if into.is_some() => {
-                    into.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
+                Output::Tensor(_) if out.is_some() => {
+                    out.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
                 }
                 Output::Tensor(made) => machine.tensor(made, stream, &origin)?,
                 Output::Bounded { data, count } => {
@@ -132,7 +132,7 @@ impl Machine {
             machine: self,
             name,
             inputs: inputs.iter().copied().collect(),
-            into: None,
+            out: None,
             attrs: Attrs::new(),
             priority: Priority::default(),
             section: None,

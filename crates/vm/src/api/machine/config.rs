@@ -13,7 +13,7 @@ use millstream_stream_policy::StreamPolicy;
 use millstream_types::DeviceId;
 
 use crate::driver::Simulation;
-use crate::tables::{Alone, Rendezvous};
+use crate::tables::{RankBarrier, SingleRank};
 
 /// Who runs a machine's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct MachineConfig {
     /// Whether recorded lists say why each wait is there, or is not.
     pub annotations: bool,
     /// Where the program's ranks meet.
-    pub ranks: Arc<dyn Rendezvous>,
+    pub rank_barrier: Arc<dyn RankBarrier>,
 }
 
 /// How many threads can run at once. Asked once: the system reads files to answer.
@@ -109,7 +109,7 @@ impl MachineConfig {
             devices,
             policies: Vec::new(),
             annotations: true,
-            ranks: Arc::new(Alone),
+            rank_barrier: Arc::new(SingleRank),
         }
     }
 }

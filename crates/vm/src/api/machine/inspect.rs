@@ -58,7 +58,7 @@ impl Machine {
         let loads = self.stream_loads()?;
         let ids: Vec<_> = self.shared.lock()?.router.tails().iter().map(|p| p.stream).collect();
         let of = |(id, (key, given)): (_, (StreamKey, u64))| {
-            let state = self.shared.engine.points.stream(id);
+            let state = self.shared.tables.points.stream(id);
             let completed = state.completed();
             let launched = state.launched().max(completed);
             StreamProgress { stream: key.to_string(), given, launched, completed }
@@ -101,17 +101,17 @@ impl Machine {
 
     /// How many threads for host functions and for kernels have been started.
     pub fn helper_threads(&self) -> (usize, usize) {
-        let engine = &self.shared.engine;
-        (engine.host_workers.threads(), engine.threads.started())
+        let tables = &self.shared.tables;
+        (tables.host_workers.threads(), tables.threads.started())
     }
 
     /// How many host callbacks have not been run or dropped.
     pub fn pending_callbacks(&self) -> usize {
-        self.shared.engine.host.callbacks()
+        self.shared.tables.host.callbacks()
     }
 
     /// The policies, and through them the devices that were opened.
     pub fn policies(&self) -> &Arc<PolicyTable> {
-        &self.shared.engine.policies
+        &self.shared.tables.policies
     }
 }

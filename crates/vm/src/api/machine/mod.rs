@@ -39,8 +39,8 @@ use millstream_types::{
 
 use crate::api::handle::{Completion, Section, Stream, Tensor};
 use crate::driver::Driver;
-use crate::driver::watchdog::Watch;
-use crate::emission::call_numbers::Calls;
+use crate::driver::watchdog::Watchdog;
+use crate::emission::call_numbers::CallNumbers;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
 use crate::emission::{Emission, Release};
@@ -49,15 +49,15 @@ use crate::sync::points::PointTable;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
-use crate::tables::{Backlog, Engine};
+use crate::tables::{Backlog, Tables};
 
 pub use call::CallBuilder;
 pub use config::{DriverKind, MachineConfig};
-pub use shutdown::Report;
+pub use shutdown::ShutdownReport;
 
 /// What all handles of a machine share.
-pub(crate) struct Shared {
-    pub(crate) engine: Arc<Engine>,
+pub(crate) struct MachineShared {
+    pub(crate) tables: Arc<Tables>,
     pub(crate) emission: Mutex<Emission>,
     pub(crate) releases: SegQueue<Release>,
     /// Held while an arena grows, so that memory and plan grow in the same order.
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     /// The device whose compute stream 0 is the default stream.
     default_device: DeviceId,
     closed: AtomicBool,
-    pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) watchdog: Option<Arc<Watchdog>>,
     /// Whether shutting down has left something behind.
     pub(crate) abandoned: AtomicBool,
 }
@@ -81,7 +81,7 @@ static MACHINES: AtomicU64 = AtomicU64::new(1);
 /// A machine. Clones are the same machine.
 #[derive(Clone)]
 pub struct Machine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<MachineShared>,
 }
 
 /// An op, looked up once.
@@ -106,11 +106,11 @@ impl Machine {
         let policies = Arc::new(policies);
         let ops = Arc::new(config.ops);
         let memory = ArenaMemory::new(config.devices.clone(), config.memory_limits);
-        let engine = Arc::new(Engine {
+        let tables = Arc::new(Tables {
             machine,
             points: PointTable::new(),
             slots: Slots::new(),
-            homes: Slots::new(),
+            storage_roots: Slots::new(),
             calls: Slots::new(),
             poison: Poison::default(),
             failures: FailureLog::default(),
@@ -121,10 +121,13 @@ impl Machine {
             ops: ops.clone(),
             kernels: config.kernels,
             events: DashMap::new(),
-            threads: Threads::new(config.threads, Arc::new(move || reentrancy::forever(machine))),
-            ranks: config.ranks,
+            threads: Threads::new(
+                config.threads,
+                Arc::new(move || reentrancy::mark_thread(machine)),
+            ),
+            rank_barrier: config.rank_barrier,
             backlog: Backlog::default(),
-            urgent: AtomicBool::new(false),
+            has_priorities: AtomicBool::new(false),
         });
         let driver = match config.driver {
             DriverKind::Threaded => Driver::threaded(config.host_workers),
@@ -137,11 +140,11 @@ impl Machine {
         if config.check_memory {
             builder.check_memory()?;
         }
-        let mut router = Router::new(engine.clone(), driver, config.annotations);
+        let mut router = Router::new(tables.clone(), driver, config.annotations);
         let watched = config.watchdog.filter(|_| config.driver == DriverKind::Threaded);
-        let watch = watched.map(|limit| Watch::start(engine.clone(), limit)).transpose()?;
-        router.watch.clone_from(&watch);
-        let (calls, ended_jobs) = (Calls::default(), SmallVec::new());
+        let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
+        router.watchdog.clone_from(&watchdog);
+        let (calls, ended_jobs) = (CallNumbers::default(), SmallVec::new());
         let emission = Emission {
             builder,
             router,
@@ -149,10 +152,10 @@ impl Machine {
             ended_jobs,
             next_list: 0,
             is_broken: false,
-            given_up: 0,
+            backpressure_skips: 0,
         };
-        let shared = Shared {
-            engine,
+        let shared = MachineShared {
+            tables,
             emission: Mutex::new(emission),
             releases: SegQueue::new(),
             growth: Mutex::new(()),
@@ -163,7 +166,7 @@ impl Machine {
             protection: config.protection,
             default_device: config.default_device,
             closed: AtomicBool::new(false),
-            watch,
+            watchdog,
             abandoned: AtomicBool::new(false),
         };
         Ok(Machine { shared: Arc::new(shared) })
@@ -212,36 +215,36 @@ impl Machine {
     /// # Errors
     /// There is none of that name; the error names the nearest.
     pub fn op(&self, name: &str) -> Result<OpHandle> {
-        let id = self.shared.engine.ops.id(name)?;
-        Ok(OpHandle { id, machine: self.shared.engine.machine })
+        let id = self.shared.tables.ops.id(name)?;
+        Ok(OpHandle { id, machine: self.shared.tables.machine })
     }
 
     pub(crate) fn own(&self, machine: u64, what: &str) -> Result<()> {
-        if machine == self.shared.engine.machine {
+        if machine == self.shared.tables.machine {
             return Ok(());
         }
         Err(Error::Foreign { what: what.to_owned() })
     }
 
     pub(crate) fn own_stream(&self, stream: &Stream) -> Result<()> {
-        self.own(stream.machine.shared.engine.machine, "the stream")
+        self.own(stream.machine.shared.tables.machine, "the stream")
     }
 
     pub(crate) fn own_section(&self, section: Option<&Section>) -> Result<Option<SectionId>> {
         let Some(section) = section else { return Ok(None) };
-        self.own(section.machine().shared.engine.machine, "the critical section")?;
+        self.own(section.machine().shared.tables.machine, "the critical section")?;
         Ok(Some(section.id()))
     }
 
     /// A stream that runs ops on a tensor's memory: the one that it was made for, if that does.
-    pub(crate) fn worker_of(&self, tensor: &Tensor) -> Result<Stream> {
+    pub(crate) fn compute_stream_of(&self, tensor: &Tensor) -> Result<Stream> {
         let device = match tensor.device().is_host() {
             true => DeviceId::cpu(0),
             false => tensor.device().clone(),
         };
-        let home = tensor.home();
-        if home.key.ty == StreamType::Compute && home.key.device == device {
-            return Ok(home.clone());
+        let made_on = tensor.made_on();
+        if made_on.key.ty == StreamType::Compute && made_on.key.device == device {
+            return Ok(made_on.clone());
         }
         self.any_stream(&StreamKey::compute(device, 0))
     }
@@ -265,16 +268,21 @@ impl Machine {
     }
 
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
-        self.own(tensor.machine().shared.engine.machine, "the tensor")?;
+        self.own(tensor.machine().shared.tables.machine, "the tensor")?;
         Ok(tensor.tensor_ref())
     }
 
-    pub(crate) fn tensor(&self, made: TensorRef, home: &Stream, origin: &Origin) -> Result<Tensor> {
+    pub(crate) fn tensor(
+        &self,
+        made: TensorRef,
+        made_on: &Stream,
+        origin: &Origin,
+    ) -> Result<Tensor> {
         let emission = self.shared.lock()?;
         let spec = emission.builder.spec(made)?.clone();
         let device = emission.builder.device(made)?.clone();
         drop(emission);
-        Ok(Tensor::new(self.clone(), made, spec, device, home.clone(), origin.clone()))
+        Ok(Tensor::new(self.clone(), made, spec, device, made_on.clone(), origin.clone()))
     }
 
     /// A tensor of unspecified content in the memory that `stream` works on.
@@ -354,7 +362,7 @@ impl Machine {
             written.wait_from(None, origin.clone())?;
         }
         let copy = self.any_stream(&key)?;
-        self.call("copy", &[&staged]).from(origin.clone()).into(&[&target]).on(&copy)?;
+        self.call("copy", &[&staged]).origin(origin.clone()).out(&[&target]).on(&copy)?;
         if unordered {
             copy.synchronize_from(None, origin)?;
         }
@@ -442,6 +450,6 @@ impl Machine {
 
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Machine").field("number", &self.shared.engine.machine).finish()
+        f.debug_struct("Machine").field("number", &self.shared.tables.machine).finish()
     }
 }

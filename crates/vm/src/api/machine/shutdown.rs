@@ -7,13 +7,13 @@ use millstream_types::Point;
 
 use crate::emission::reentrancy;
 use crate::sync::Ordering;
-use crate::sync::points::Mark;
+use crate::sync::points::Milestone;
 
-use super::{DriverKind, Machine, Shared};
+use super::{DriverKind, Machine, MachineShared};
 
 /// What shutting down found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ShutdownReport {
     /// Streams with instructions that have not completed, and how far each has come.
     pub hanging: Vec<String>,
     /// The tensors that were not released, if memory is checked: what each is, how large, and where
@@ -26,26 +26,26 @@ pub struct Report {
 impl Machine {
     /// Shuts down: refuses what comes, drains what there is, ends the threads. Whatever has not
     /// completed within `timeout` is reported, and left behind with its threads and memory.
-    pub fn shutdown(self, timeout: Duration) -> Report {
+    pub fn shutdown(self, timeout: Duration) -> ShutdownReport {
         self.shared.shutdown(timeout)
     }
 }
 
-impl Shared {
+impl MachineShared {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
     /// 1. Refuse new work. 2. Wait for what is on its way. 3. Tell the workers to stop. 4. Join
     ///    them, or leave those behind that hang, and have everyone told who waits without a limit.
-    fn shutdown(&self, timeout: Duration) -> Report {
+    fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         if self.closed.swap(true, Ordering::AcqRel) {
-            return Report::default();
+            return ShutdownReport::default();
         }
         let start = Instant::now();
-        let mut report = Report::default();
+        let mut report = ShutdownReport::default();
         let Ok(tails) = self.lock().map(|e| e.router.tails()) else {
-            return Report { leaked: true, ..report };
+            return ShutdownReport { leaked: true, ..report };
         };
         for &point in &tails {
             let left = timeout.saturating_sub(start.elapsed());
@@ -54,7 +54,7 @@ impl Shared {
             }
         }
         let Ok(mut emission) = self.lock() else {
-            return Report { leaked: true, ..report };
+            return ShutdownReport { leaked: true, ..report };
         };
         if self.check_memory {
             self.drain(&mut emission);
@@ -62,8 +62,8 @@ impl Shared {
         }
         let threads = emission.router.driver.stop();
         drop(emission);
-        if let Some(watch) = &self.watch {
-            watch.stop();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.stop();
         }
         if report.hanging.is_empty() {
             for thread in threads {
@@ -73,13 +73,13 @@ impl Shared {
         } else {
             report.leaked = true;
             self.abandoned.store(true, Ordering::Release);
-            tails.iter().for_each(|tail| self.engine.points.stream(tail.stream).nudge());
+            tails.iter().for_each(|tail| self.tables.points.stream(tail.stream).wake_to_recheck());
         }
         report
     }
 
     fn describe(&self, point: Point) -> String {
-        let done = self.engine.points.stream(point.stream).completed();
+        let done = self.tables.points.stream(point.stream).completed();
         let emission = self.emission.lock().unwrap_or_else(PoisonError::into_inner);
         let key = emission.builder.streams().nth(point.stream.index()).map(|s| s.key.to_string());
         format!(
@@ -91,9 +91,9 @@ impl Shared {
 
     /// Whether a point has completed. Never blocks.
     pub(crate) fn query(&self, point: Point) -> bool {
-        let reached = || self.engine.points.reached(point, Mark::Completed);
+        let reached = || self.tables.points.reached(point, Milestone::Completed);
         // The machine's own work looks, and moves nothing.
-        if self.runs_by_itself() || reentrancy::refuse_within(self.engine.machine, "").is_err() {
+        if self.runs_by_itself() || reentrancy::check(self.tables.machine, "").is_err() {
             return reached();
         }
         if self.driver == DriverKind::Simulated {
@@ -107,15 +107,15 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for MachineShared {
     /// Drains, however long it takes. From within the machine's own work it cannot: then the
     /// threads end by themselves.
     fn drop(&mut self) {
-        if reentrancy::refuse_within(self.engine.machine, "dropping").is_ok() {
+        if reentrancy::check(self.tables.machine, "dropping").is_ok() {
             self.shutdown(Duration::MAX);
         } else if let Ok(emission) = self.emission.get_mut() {
             emission.router.driver.stop();
-            self.watch.iter().for_each(|watch| watch.stop());
+            self.watchdog.iter().for_each(|watchdog| watchdog.stop());
         }
     }
 }

@@ -35,20 +35,19 @@ impl Machine {
     /// # Errors
     /// As [`Machine::synchronize_for`].
     pub fn synchronize_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
-        reentrancy::refuse_within(self.shared.engine.machine, "waiting")
-            .map_err(|e| e.at(&origin))?;
+        reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
         let tails = self.shared.lock()?.router.tails();
         self.wait_for_all(&tails, timeout)?;
         let mut emission = self.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &tails, &origin);
-        let poison = &self.shared.engine.poison;
+        let poison = &self.shared.tables.poison;
         // Storages that are gone leave nothing behind, unless another thread has submitted readers
         // of one meanwhile.
         if poison.any() && router.tails() == tails {
             let live: std::collections::HashSet<u64> =
                 builder.live_tensors().filter_map(|t| Some(router.slot(t)?.storage)).collect();
-            poison.keep(|storage| live.contains(&storage));
+            poison.retain(|storage| live.contains(&storage));
         }
         drop(emission);
         self.first_failure()
@@ -59,7 +58,7 @@ impl Machine {
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
-        reentrancy::refuse_within(self.shared.engine.machine, "waiting")?;
+        reentrancy::check(self.shared.tables.machine, "waiting")?;
         let tails = self.shared.lock()?.router.tails();
         Ok(Completion::new(self.clone(), tails))
     }
@@ -86,17 +85,17 @@ impl Machine {
     }
 
     fn first_failure(&self) -> Result<()> {
-        self.shared.engine.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
+        self.shared.tables.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
     }
 
     /// The failures since they were last cleared, the first ones in full, and how many there were.
     pub fn failures(&self) -> (Vec<Arc<Failure>>, u64) {
-        self.shared.engine.failures.all()
+        self.shared.tables.failures.all()
     }
 
     /// Takes note of all failures so far: [`Machine::synchronize`] reports only later ones. What
     /// they poisoned stays poisoned until it is overwritten or released.
     pub fn clear_failures(&self) {
-        self.shared.engine.failures.clear();
+        self.shared.tables.failures.clear();
     }
 }

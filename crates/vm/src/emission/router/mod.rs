@@ -15,26 +15,26 @@ use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
     ArenaId, Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
 };
-use millstream_stream_policy::Crew;
+use millstream_stream_policy::Crew as WorkerGroup;
 use millstream_types::{
     EventId, ListId, Origin, Point, Result, StreamId, StreamMode, TensorId, TensorSpec,
 };
 
 use crate::driver::Driver;
-use crate::driver::watchdog::Watch;
-use crate::emission::cancel::{self, Within};
+use crate::driver::watchdog::Watchdog;
+use crate::emission::cancel::{self, CancelScope};
 use crate::jobs::StoredJob;
 use crate::sync::Ordering;
-use crate::sync::points::Mark;
-use crate::tables::Engine;
+use crate::sync::points::Milestone;
+use crate::tables::Tables;
 use crate::tables::slots::TensorSlot;
-use crate::worker::task::{MOST_TENSORS, StoredCall, Task, is_for_workers};
+use crate::worker::task::{MAX_TENSORS, StoredCall, Task, is_for_workers};
 
-use stored_list::JobRun;
+use stored_list::StoredRun;
 
 /// A stream of a scope: of the program, or of a stored list.
 #[derive(Clone, Debug)]
-struct Stream {
+struct RoutedStream {
     id: StreamId,
     is_pool: bool,
     worker: usize,
@@ -45,33 +45,33 @@ struct Stream {
     /// What the next instruction comes after, beside its waits.
     gates: SmallVec<[Point; 2]>,
     /// The scopes that its worker takes what comes next to be in.
-    within: Option<Arc<Within>>,
+    cancel_scope: Option<Arc<CancelScope>>,
 }
 
 /// The worker of a stream that has none yet.
 const UNOPENED: usize = usize::MAX;
 
-impl Stream {
-    fn unopened(id: StreamId) -> Stream {
-        Stream {
+impl RoutedStream {
+    fn unopened(id: StreamId) -> RoutedStream {
+        RoutedStream {
             id,
             is_pool: false,
             worker: UNOPENED,
             base: 0,
             tail: 0,
             gates: SmallVec::new(),
-            within: None,
+            cancel_scope: None,
         }
     }
 }
 
 /// Streams that are ordered among themselves: `s0` of a list is the first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
-    streams: Vec<Stream>,
+pub(crate) struct StreamScope {
+    streams: Vec<RoutedStream>,
 }
 
-impl Scope {
+impl StreamScope {
     /// Whether it has no streams (yet).
     pub(crate) fn is_empty(&self) -> bool {
         self.streams.is_empty()
@@ -85,12 +85,12 @@ impl Scope {
 
 /// Gives instructions to workers.
 pub(crate) struct Router {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) driver: Driver,
-    pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) watchdog: Option<Arc<Watchdog>>,
     /// The scopes that what is being emitted was submitted in.
-    pub(crate) within: Option<Arc<Within>>,
-    program: Scope,
+    pub(crate) cancel_scope: Option<Arc<CancelScope>>,
+    program: StreamScope,
     /// The last barrier: streams that come into being later come after it, too.
     last_barrier: Option<Point>,
     pub(crate) jobs: HashMap<ListId, StoredJob>,
@@ -106,13 +106,13 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    pub(crate) fn new(engine: Arc<Engine>, driver: Driver, annotated: bool) -> Router {
+    pub(crate) fn new(tables: Arc<Tables>, driver: Driver, annotated: bool) -> Router {
         Router {
-            engine,
+            tables,
             driver,
-            watch: None,
-            within: None,
-            program: Scope::default(),
+            watchdog: None,
+            cancel_scope: None,
+            program: StreamScope::default(),
             last_barrier: None,
             jobs: HashMap::new(),
             recorder: None,
@@ -136,14 +136,14 @@ impl Router {
     pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
         while self.program.streams.len() <= id.index() {
             let id = StreamId(self.program.streams.len() as u16);
-            let mut stream = Stream::unopened(id);
+            let mut stream = RoutedStream::unopened(id);
             stream.gates.extend(self.last_barrier);
             self.program.streams.push(stream);
         }
         if self.program.streams[id.index()].worker == UNOPENED {
             let gates = std::mem::take(&mut self.program.streams[id.index()].gates);
             let opened = self.give_to_worker(id, decl)?;
-            self.program.streams[id.index()] = Stream { gates, ..opened };
+            self.program.streams[id.index()] = RoutedStream { gates, ..opened };
         }
         Ok(())
     }
@@ -154,32 +154,32 @@ impl Router {
         streams.map(|s| Point::new(s.id, s.tail)).collect()
     }
 
-    fn give_to_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<Stream> {
+    fn give_to_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<RoutedStream> {
         let key = &decl.key;
-        let policy = self.engine.policies.policy(key)?;
-        let crew = policy.crew(key);
-        let worker = match crew {
-            Crew::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
-                self.driver.pool(&self.engine)?
+        let policy = self.tables.policies.policy(key)?;
+        let group = policy.crew(key);
+        let worker = match group {
+            WorkerGroup::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
+                self.driver.pool(&self.tables)?
             }
-            Crew::Host => {
+            WorkerGroup::Host => {
                 self.next_host_worker += 1;
-                self.driver.host_worker(&self.engine, self.next_host_worker - 1)?
+                self.driver.host_worker(&self.tables, self.next_host_worker - 1)?
             }
-            other => self.driver.own_worker(&self.engine, other)?,
+            other => self.driver.own_worker(&self.tables, other)?,
         };
-        let open = Task::Open(id, Box::new(key.clone()));
-        if let Some(watch) = &self.watch {
-            watch.note(&open);
+        let open = Task::OpenStream(id, Box::new(key.clone()));
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.note(&open);
         }
         self.driver.push(worker, open);
         let is_pool = decl.mode == StreamMode::Pool;
-        Ok(Stream { worker, is_pool, ..Stream::unopened(id) })
+        Ok(RoutedStream { worker, is_pool, ..RoutedStream::unopened(id) })
     }
 
     /// Private streams for a stored list.
-    pub(crate) fn private_scope(&mut self, streams: &[StreamDecl]) -> Result<Scope> {
-        let mut scope = Scope::default();
+    pub(crate) fn private_scope(&mut self, streams: &[StreamDecl]) -> Result<StreamScope> {
+        let mut scope = StreamScope::default();
         for decl in streams {
             let id = StreamId(self.next_private_stream);
             if usize::from(self.next_private_stream) <= self.program.streams.len() {
@@ -216,30 +216,30 @@ impl Router {
     fn set_slot(&self, id: TensorId, slot: TensorSlot) {
         // SAFETY: the emission's lock is held, and the builder gives a slot out only once every
         // instruction that named it has completed.
-        unsafe { self.engine.slots.set(id.index(), slot) };
+        unsafe { self.tables.slots.set(id.index(), slot) };
     }
 
     pub(crate) fn slot(&self, id: TensorId) -> Option<&TensorSlot> {
         // SAFETY: the emission's lock is held, and the result does not outlive the borrow of the
         // router, without which no slot is set.
-        unsafe { self.engine.slots.get(id.index()) }
+        unsafe { self.tables.slots.get(id.index()) }
     }
 
     /// Makes a new tensor known to the workers.
     pub(crate) fn begin_tensor(&mut self, id: TensorId, spec: &TensorSpec, place: &Placement) {
         // The builder was told of the arena's growth only after the memory was there.
-        let Ok(base) = self.engine.memory.resolve(place) else { return };
+        let Ok(base) = self.tables.memory.resolve(place) else { return };
         let storage = self.new_storage();
-        let on_host = self.engine.memory.on_host(place.arena);
+        let on_host = self.tables.memory.on_host(place.arena);
         let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
         self.set_slot(id, slot);
-        self.set_home(id, id.0);
+        self.set_root(id, id.0);
     }
 
     /// Makes a tensor known to the workers that lies in the memory of another.
     pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot, of: TensorId) {
         self.set_slot(id, slot);
-        self.share_home(id, of);
+        self.share_root(id, of);
     }
 
     /// Makes a view known to the workers.
@@ -247,25 +247,25 @@ impl Router {
         if let Some(whole) = self.slot(of).cloned() {
             self.set_slot(id, TensorSlot { spec: spec.clone(), ..whole });
         }
-        self.share_home(id, of);
+        self.share_root(id, of);
     }
 
-    fn share_home(&self, id: TensorId, of: TensorId) {
+    fn share_root(&self, id: TensorId, of: TensorId) {
         // SAFETY: the emission's lock is held.
-        if let Some(home) = unsafe { self.engine.homes.get(of.index()) }.copied() {
-            self.set_home(id, home);
+        if let Some(root) = unsafe { self.tables.storage_roots.get(of.index()) }.copied() {
+            self.set_root(id, root);
         }
     }
 
-    fn set_home(&self, id: TensorId, home: u32) {
+    fn set_root(&self, id: TensorId, root: u32) {
         // SAFETY: as in `set_slot`.
-        unsafe { self.engine.homes.set(id.index(), home) };
+        unsafe { self.tables.storage_roots.set(id.index(), root) };
     }
 
     fn push(&mut self, worker: usize, task: Task) {
-        self.engine.backlog.give();
-        if let Some(watch) = &self.watch {
-            watch.note(&task);
+        self.tables.backlog.add();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.note(&task);
         }
         self.driver.push(worker, task);
     }
@@ -276,15 +276,15 @@ impl Router {
         if !self.program.streams[at].gates.is_empty() {
             let (worker, id) = (self.program.streams[at].worker, self.program.streams[at].id);
             for gate in std::mem::take(&mut self.program.streams[at].gates) {
-                self.push(worker, Task::Hold(id, gate, Mark::Completed));
+                self.push(worker, Task::Gate(id, gate, Milestone::Completed));
             }
         }
         let stream = &mut self.program.streams[at];
         stream.tail = seq;
         let worker = stream.worker;
-        if !cancel::same(stream.within.as_ref(), self.within.as_ref()) {
-            stream.within.clone_from(&self.within);
-            let enter = Task::Within(stream.id, stream.within.clone());
+        if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
+            stream.cancel_scope.clone_from(&self.cancel_scope);
+            let enter = Task::SetCancelScope(stream.id, stream.cancel_scope.clone());
             self.push(worker, enter);
         }
         self.push(worker, task);
@@ -301,7 +301,7 @@ impl Router {
             Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
             Body::StreamWait { until, via: Via::Device(event), .. } => {
                 let origin = instruction.origin.clone();
-                let half = Task::Record { until: *until, event: *event, origin };
+                let half = Task::RecordForWait { until: *until, event: *event, origin };
                 self.give(until.stream, until.seq, half);
             }
             Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
@@ -316,7 +316,7 @@ impl Router {
     fn note_priority(&self, priority: Priority) {
         if priority != Priority::default() {
             // Relaxed: the queue orders it before the call.
-            self.engine.urgent.store(true, Ordering::Relaxed);
+            self.tables.has_priorities.store(true, Ordering::Relaxed);
         }
     }
 
@@ -326,8 +326,8 @@ impl Router {
             self.program.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
         let own = self.program.streams[at.stream.index()].worker;
         for tail in tails {
-            if tail.stream != at.stream && !self.engine.points.reached(tail, Mark::Completed) {
-                self.push(own, Task::Hold(at.stream, tail, Mark::Completed));
+            if tail.stream != at.stream && !self.tables.points.reached(tail, Milestone::Completed) {
+                self.push(own, Task::Gate(at.stream, tail, Milestone::Completed));
             }
         }
         self.last_barrier = Some(at);
@@ -347,23 +347,23 @@ impl Router {
         let (lazy_worker, gates) = (lazy.worker, lazy.gates.clone());
         self.program.streams[at.stream.index()].gates.clear();
         for gate in gates {
-            self.push(lazy_worker, Task::Hold(at.stream, gate, Mark::Completed));
+            self.push(lazy_worker, Task::Gate(at.stream, gate, Milestone::Completed));
         }
-        self.push(lazy_worker, Task::Begin(at, job.storages.clone()));
+        self.push(lazy_worker, Task::BeginRun(at, job.storages.clone()));
         job.launched = at;
         for &read in &job.reads {
-            self.engine.host.renew_read(read);
+            self.tables.host.renew_read(read);
         }
         for stream in &mut job.scope.streams {
             stream.base = stream.tail;
         }
         let started = job.scope.streams.iter().map(|_| false).collect();
-        let mut run = JobRun { router: self, job: &mut job, started, begun: at };
+        let mut run = StoredRun { router: self, job: &mut job, started, begun: at };
         run.all();
         let tails: SmallVec<[Point; 8]> =
             job.scope.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
         for tail in tails {
-            self.push(lazy_worker, Task::Hold(at.stream, tail, Mark::Completed));
+            self.push(lazy_worker, Task::Gate(at.stream, tail, Milestone::Completed));
         }
         self.jobs.insert(list, job);
     }
@@ -390,11 +390,11 @@ impl Sink for Router {
             Origin::Code(from) => Some(Some(*from)),
             Origin::Trace(..) | Origin::Text(_) => None,
         };
-        let seen = self.recorder.is_some() || self.watch.is_some();
+        let seen = self.recorder.is_some() || self.watchdog.is_some();
         let (Some(number), Some(from), false) = (call.number, from, seen) else {
             return self.emit(call.instruction(at, tensors, origin));
         };
-        if tensors.len() > MOST_TENSORS {
+        if tensors.len() > MAX_TENSORS {
             return self.emit(call.instruction(at, tensors, origin));
         }
         let stored = || {
@@ -403,12 +403,12 @@ impl Sink for Router {
             Task::Call(StoredCall { stream: at.stream, number, seq: at.seq, from, tensors })
         };
         let stream = &mut self.program.streams[at.stream.index()];
-        let same = cancel::same(stream.within.as_ref(), self.within.as_ref());
+        let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
         if let (Driver::Threaded(threaded), true) =
             (&mut self.driver, same && stream.gates.is_empty())
         {
             stream.tail = at.seq;
-            self.engine.backlog.give();
+            self.tables.backlog.add();
             threaded.push_with(stream.worker, stored);
         } else {
             self.give(at.stream, at.seq, stored());
@@ -425,7 +425,7 @@ impl Sink for Router {
     }
 
     fn reached(&self, point: Point) -> bool {
-        self.engine.points.reached(point, Mark::Completed)
+        self.tables.points.reached(point, Milestone::Completed)
     }
 
     fn annotated(&self) -> bool {

@@ -6,13 +6,13 @@ use millstream_instructions::{Body, Instruction, Via};
 use millstream_types::{Point, StreamId};
 
 use crate::jobs::StoredJob;
-use crate::sync::points::Mark;
+use crate::sync::points::Milestone;
 use crate::worker::task::Task;
 
 use super::Router;
 
 /// One run of a stored list.
-pub(super) struct JobRun<'a> {
+pub(super) struct StoredRun<'a> {
     pub(super) router: &'a mut Router,
     pub(super) job: &'a mut StoredJob,
     /// Which of its streams wait for the begin already.
@@ -20,7 +20,7 @@ pub(super) struct JobRun<'a> {
     pub(super) begun: Point,
 }
 
-impl JobRun<'_> {
+impl StoredRun<'_> {
     pub(super) fn all(&mut self) {
         for k in 0..self.job.instructions.len() {
             self.route(self.job.instructions[k].clone());
@@ -37,11 +37,11 @@ impl JobRun<'_> {
         let gates = std::mem::take(&mut s.gates);
         s.tail = seq;
         if !std::mem::replace(&mut self.started[stream.index()], true) {
-            let within = self.router.within.clone();
-            self.router.push(worker, Task::Enter(id, self.begun, within));
+            let cancel_scope = self.router.cancel_scope.clone();
+            self.router.push(worker, Task::EnterRun(id, self.begun, cancel_scope));
         }
         for gate in gates {
-            self.router.push(worker, Task::Hold(id, gate, Mark::Completed));
+            self.router.push(worker, Task::Gate(id, gate, Milestone::Completed));
         }
         self.router.push(worker, task);
     }
@@ -73,7 +73,7 @@ impl JobRun<'_> {
                 let (until, via) = (*until, *via);
                 if let Via::Device(event) = via {
                     let origin = instruction.origin.clone();
-                    self.give(source, until.seq, Task::Record { until, event, origin });
+                    self.give(source, until.seq, Task::RecordForWait { until, event, origin });
                 }
             }
             Body::Barrier { at: own } | Body::GlobalSync { at: own } => {

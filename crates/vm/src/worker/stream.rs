@@ -8,12 +8,12 @@ use millstream_instructions::Instruction;
 use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
-use crate::emission::cancel::Within;
-use crate::sync::points::Mark;
+use crate::emission::cancel::CancelScope;
+use crate::sync::points::Milestone;
 use crate::worker::task::Task;
 
 /// What a stream is made of, once its first instruction that needs it has come.
-pub(super) struct Native {
+pub(super) struct NativeStream {
     pub(super) device: Arc<dyn Device>,
     pub(super) stream: Box<dyn Stream>,
     pub(super) events: Option<Arc<EventPool>>,
@@ -38,7 +38,7 @@ pub(super) enum Effect {
 }
 
 /// A launched instruction.
-pub(super) struct Flying {
+pub(super) struct InFlight {
     pub(super) seq: u64,
     /// Its command on the device, if it has one.
     pub(super) ticket: Option<Ticket>,
@@ -48,73 +48,73 @@ pub(super) struct Flying {
 }
 
 /// An instruction that somebody else completes: a function of the host's, or who holds its token.
-pub(crate) struct Hosting {
+pub(crate) struct ExternalCompletion {
     pub(crate) instruction: Instruction,
     /// What has come of it so far.
     pub(crate) so_far: WorkResult,
 }
 
 /// A stream of the worker.
-pub(super) struct Lane {
+pub(super) struct WorkerStream {
     pub(super) id: StreamId,
     pub(super) key: StreamKey,
-    pub(super) native: Option<Native>,
+    pub(super) native: Option<NativeStream>,
     /// Why nothing runs on the stream's device any more.
     pub(super) lost: Option<Error>,
-    /// Tasks that stand behind one that is held.
-    pub(super) waiting: VecDeque<Task>,
-    /// What the head needs: a waiter of this lane stands in that point's list.
-    pub(super) held: Option<(Point, Mark)>,
+    /// Tasks that stand behind one that is blocked_on.
+    pub(super) pending: VecDeque<Task>,
+    /// What the head needs: a waiter of this stream stands in that point's list.
+    pub(super) blocked_on: Option<(Point, Milestone)>,
     /// Whether it is a pool's: then nothing waits here, and nothing is published.
     pub(super) pooled: bool,
     /// The instruction that somebody else completes.
-    pub(super) hosting: Option<Hosting>,
-    /// Whether the head waits for all that flies to land.
-    pub(super) landing: bool,
+    pub(super) external: Option<ExternalCompletion>,
+    /// Whether the head waits for all that flies to wait_in_flight.
+    pub(super) draining: bool,
     /// Launched and not completed, in order.
-    pub(super) flying: VecDeque<Flying>,
+    pub(super) in_flight: VecDeque<InFlight>,
     /// Commands that the device has reported.
     pub(super) reported: VecDeque<(Ticket, WorkResult)>,
-    /// What the first of `flying` completes after, if a waiter of this lane stands in its list.
-    pub(super) watching: Option<Point>,
+    /// What the first of `in_flight` completes after, if a waiter of this stream stands in its list.
+    pub(super) awaited: Option<Point>,
     /// Of a private stream: the instruction that runs its list.
     pub(super) launcher: Option<Point>,
     /// The scopes that what comes next was submitted in.
-    pub(super) within: Option<Arc<Within>>,
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
     /// Whether points were published since the last flush.
     pub(super) dirty: bool,
 }
 
-impl Lane {
-    pub(super) fn new(id: StreamId, key: StreamKey) -> Lane {
-        Lane {
+impl WorkerStream {
+    pub(super) fn new(id: StreamId, key: StreamKey) -> WorkerStream {
+        WorkerStream {
             id,
             key,
             native: None,
             lost: None,
-            waiting: VecDeque::new(),
-            held: None,
+            pending: VecDeque::new(),
+            blocked_on: None,
             pooled: false,
-            hosting: None,
-            landing: false,
-            flying: VecDeque::new(),
+            external: None,
+            draining: false,
+            in_flight: VecDeque::new(),
             reported: VecDeque::new(),
-            watching: None,
+            awaited: None,
             launcher: None,
-            within: None,
+            cancel_scope: None,
             dirty: false,
         }
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        self.held.is_some() || self.landing || self.hosting.is_some()
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked_on.is_some() || self.draining || self.external.is_some()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_held() && self.waiting.is_empty() && self.flying.is_empty()
+        !self.is_blocked() && self.pending.is_empty() && self.in_flight.is_empty()
     }
 
     pub(super) fn must_be_polled(&self) -> bool {
-        !self.flying.is_empty() && self.native.as_ref().is_some_and(|n| !n.notifies)
+        !self.in_flight.is_empty() && self.native.as_ref().is_some_and(|n| !n.notifies)
     }
 }
