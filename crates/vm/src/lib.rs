@@ -1,16 +1,17 @@
-//! The tables, its drivers, and the machine that users hold.
+//! The virtual machine: emission of instructions, their workers, and the handles that programs
+//! hold.
 //!
 //! # Contract
-//! A [`Machine`] takes calls from any thread, emits them in one order, and runs them on the
-//! workers of their streams. Results do not depend on the driver, the number of workers or
-//! threads, or the moment at which a device finishes. A kernel that fails, or panics, fails its
-//! instruction alone; the error comes to whoever waits for what it would have written.
+//! A [`Machine`] takes calls from any thread, emits them in one order, and runs them on the workers
+//! of their streams. Results depend neither on the driver, nor on the number of workers or threads,
+//! nor on the moment at which a device finishes. A kernel that fails or panics fails its
+//! instruction alone; every waiter for data that the instruction would have written gets the error.
 //!
 //! # Invariants
-//! - One lock, the emission's, covers hazards, sequence numbers, placement and enqueueing. Only
-//!   the lock of memory's growth may be held when it is taken. Nothing waits while it is held, but
-//!   for the inline driver, which runs the program under it.
-//! - After emission there is no lock that all instructions take, and no thread that all pass by.
+//! - One lock, the emission's, covers hazards, sequence numbers, placement and enqueueing. Only the
+//!   lock of memory growth may be held when it is taken. No thread waits while it holds the lock,
+//!   except the inline driver, which runs the program under it.
+//! - After emission no lock is taken by all instructions, and no thread handles all of them.
 //! - No device, stream, memory or thread exists before the first instruction that needs it.
 //! - Unsafe code lives in the files that `tests/tidy.rs` lists.
 //!
@@ -21,13 +22,13 @@
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
 //! | `jobs` | stored lists: recorded, checked, rewritten to a machine's ids |
-//! | `emission` | the critical section, the router behind it, cancellation, the refusal of reentrant calls |
-//! | `driver` | who runs the workers: threads, the caller in program order, or in an order chosen by seed |
-//! | `pool` | the graph of instructions of streams that run in any order, and its workers |
-//! | `worker` | the loop over the streams of one worker: queue entries, inbox, launch, retire |
+//! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
+//! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
+//! | `pool` | the graph of the streams that run in any order, and its workers |
+//! | `worker` | the loop of one worker: queue entries, inbox, launch, retire |
 //! | `host` | callbacks, reads, and the threads that run them |
-//! | `tables` | the state that all workers of a machine share: slots, points, poison, backlog |
-//! | `sync` | primitives that models replace, the fence, the queue, progress of streams |
+//! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
+//! | `sync` | the primitives that models replace, the fence, the queue, progress of streams |
 #![deny(missing_docs)]
 
 mod api;

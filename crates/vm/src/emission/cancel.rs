@@ -1,14 +1,14 @@
-//! Giving up what was submitted.
+//! Cancellation of submitted work.
 //!
 //! # Rules
-//! 1. What a thread submits belongs to the cancellations whose scopes it is in, for good. The list of
-//!    instructions is the same whether they are cancelled or not, and whenever.
-//! 2. A kernel, a read or a function of the host's looks when it is about to start, and not again.
-//!    One that is cancelled fails there, so whatever holds of failures holds of it: what it would have
-//!    written is poisoned in its turn, its point, records and waits come.
-//! 3. Nothing else is cancelled. Waits still wait, records are recorded, memory is let go of, ranks
-//!    meet: others rely on that.
-//! 4. A worker learns of scopes by tasks in its queue, so an instruction carries nothing for it.
+//! 1. Work belongs to the cancellations whose scopes its submitting thread is in, permanently. The
+//!    list of instructions is the same whether and whenever they are cancelled.
+//! 2. A kernel, a read or a host function checks its scopes before it starts, and not again. A
+//!    cancelled one fails at that moment, so all rules of failures hold: its outputs are poisoned
+//!    in their turn, its point, records and waits complete.
+//! 3. Nothing else is cancelled. Waits still wait, records are recorded, memory is released, ranks
+//!    synchronize: others rely on that.
+//! 4. A worker learns scopes from tasks in its queue, so instructions carry none.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,18 +16,18 @@ use std::sync::{Arc, OnceLock};
 
 use millstream_types::Origin;
 
-/// Whether something was given up, and where.
+/// Set once work was cancelled, to the place of the call.
 type Flag = OnceLock<Origin>;
 
-/// A hold on work that may have to be given up: a stored list, a part of a program, all of it.
-/// Clones are the same hold. It is no machine's: work of several can belong to it.
+/// A hold on work that may have to be cancelled: a stored list, a part of a program, all of it.
+/// Clones are the same hold. It belongs to no machine: work of several machines can share it.
 ///
 /// ```
 /// use millstream_vm::Cancellation;
 ///
 /// let cancellation = Cancellation::new();
 /// cancellation.scope(|| {
-///     // What is called, launched, read or accessed here belongs to it.
+///     // Calls, launches, reads and accesses made here belong to it.
 /// });
 /// cancellation.cancel();
 /// assert!(cancellation.is_cancelled());
@@ -36,14 +36,14 @@ type Flag = OnceLock<Origin>;
 pub struct Cancellation(Arc<Flag>);
 
 impl Cancellation {
-    /// A hold on nothing yet.
+    /// Creates a hold without any work yet.
     pub fn new() -> Cancellation {
         Cancellation::default()
     }
 
-    /// Runs `work`: whatever this thread submits meanwhile, to any machine, belongs to this
-    /// cancellation, and to those context it. Submitting blocks and fails as it does outside, also
-    /// after [`Cancellation::cancel`]: then what is submitted never starts.
+    /// Runs `work`: everything that this thread submits meanwhile, to any machine, belongs to this
+    /// cancellation and to the enclosing ones. Submitting blocks and fails as it does outside, also
+    /// after [`Cancellation::cancel`]: then the submitted work never starts.
     ///
     /// A future made by `work` is polled later, outside of the scope, and another thread is in no
     /// scope of this one: give it a clone.
@@ -61,24 +61,25 @@ impl Cancellation {
         work()
     }
 
-    /// Gives up all that belongs to it and has not started. What a cancelled call would have written
-    /// is poisoned: who reads it, or waits for the call, gets
-    /// [`Error::Cancelled`](millstream_types::Error::Cancelled). A full overwrite from outside heals.
-    /// What has started runs to its end.
+    /// Cancels all work of this hold that has not started. Outputs of a cancelled call are
+    /// poisoned: readers of them, and waiters for the call, get
+    /// [`Error::Cancelled`](millstream_types::Error::Cancelled). A full overwrite from outside
+    /// heals them. Work that has started runs to its end.
     ///
-    /// From any thread, also from a kernel or callback; never waits; a second time does nothing.
+    /// May be called from any thread, also from a kernel or callback. Never waits; a second call
+    /// does nothing.
     #[track_caller]
     pub fn cancel(&self) {
         self.cancel_from(Origin::caller());
     }
 
-    /// As [`Cancellation::cancel`], asked for at `origin`.
+    /// Cancels as [`Cancellation::cancel`], asked for at `origin`.
     pub fn cancel_from(&self, origin: Origin) {
-        // The first one is told of.
+        // Errors name the first call.
         let _ = self.0.set(origin);
     }
 
-    /// Whether [`Cancellation::cancel`] was called. Not whether anything was left to be given up.
+    /// Returns whether [`Cancellation::cancel`] was called, even if no work was left to cancel.
     pub fn is_cancelled(&self) -> bool {
         self.0.get().is_some()
     }
@@ -91,12 +92,13 @@ impl fmt::Debug for Cancellation {
 }
 
 crate::sync::thread_local! {
-    /// The innermost scope that this thread is in.
+    /// The innermost scope of this thread.
     static WITHIN: RefCell<Option<Arc<CancelScope>>> = const { RefCell::new(None) };
 }
 
 crate::sync::thread_local! {
-    /// Its address, which is asked for at each call of a batch; 0 outside of all scopes.
+    /// The address of the innermost scope, which every call of a batch compares; 0 outside of all
+    /// scopes.
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -104,32 +106,32 @@ fn address(cancel_scope: Option<&Arc<CancelScope>>) -> usize {
     cancel_scope.map_or(0, |cancel_scope| Arc::as_ptr(cancel_scope).addr())
 }
 
-/// From now on the thread is in these scopes.
+/// Sets the scopes of this thread.
 fn enter(cancel_scope: Option<Arc<CancelScope>>) {
     INNERMOST.with(|innermost| innermost.set(address(cancel_scope.as_ref())));
     WITHIN.with(|current| current.replace(cancel_scope));
 }
 
-/// The scopes that instructions were submitted in: one, and those context it.
+/// The scopes that instructions were submitted in: the innermost, linked to the enclosing ones.
 #[derive(Debug)]
 pub(crate) struct CancelScope {
     own: Arc<Flag>,
     outer: Option<Arc<CancelScope>>,
 }
 
-/// The scopes that this thread is in.
+/// Returns the scopes of this thread.
 pub(crate) fn current() -> Option<Arc<CancelScope>> {
     WITHIN.with(|cancel_scope| cancel_scope.borrow().clone())
 }
 
-/// Whether `within` are the scopes that this thread is in.
+/// Returns whether `cancel_scope` are the scopes of this thread.
 #[inline]
 pub(crate) fn is_current(cancel_scope: Option<&Arc<CancelScope>>) -> bool {
-    // What is compared lives, so that no other has its address.
+    // Both are alive while they are compared, so equal addresses mean the same scope.
     INNERMOST.with(Cell::get) == address(cancel_scope)
 }
 
-/// Whether these are the same scopes, entered at the same time.
+/// Returns whether both are the same scopes, entered at the same time.
 pub(crate) fn same(a: Option<&Arc<CancelScope>>, b: Option<&Arc<CancelScope>>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -138,7 +140,7 @@ pub(crate) fn same(a: Option<&Arc<CancelScope>>, b: Option<&Arc<CancelScope>>) -
     }
 }
 
-/// Refuses to start what was given up.
+/// Returns an error if one of the scopes was cancelled.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -153,7 +155,8 @@ pub(crate) fn check(cancel_scope: Option<&Arc<CancelScope>>) -> Result<(), Cance
     Ok(())
 }
 
-/// Work was cancelled before it started. The worker finds it with `downcast_ref` in the work's error.
+/// Work was cancelled before it started. The worker finds this with `downcast_ref` in the work's
+/// error.
 #[derive(Debug)]
 pub(crate) struct Cancelled(Origin);
 

@@ -1,9 +1,8 @@
-//! Being in the critical section.
+//! A hold on the critical section.
 //!
-//! A panic in the midst of an emission leaves it half done, and nobody may go on from there. A panic
-//! of the program's own, while a batch keeps its thread in the section between two calls, leaves
-//! nothing half done. The lock's own poison does not tell one from the other, so this notes which it
-//! was.
+//! A panic inside an emission leaves it half done, and no thread may continue from there. A panic
+//! of the program between two calls of a batch, which keeps its thread in the section, leaves
+//! nothing half done. The poison flag of the lock does not distinguish the two, so the guard does.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -13,12 +12,12 @@ use millstream_types::{Error, Result};
 use crate::emission::Emission;
 use crate::sync::{Mutex, MutexGuard};
 
-/// The emission, as long as its lock is held.
+/// Access to the emission while its lock is held.
 pub(crate) struct EmissionGuard<'a> {
     emission: MutexGuard<'a, Emission>,
-    /// Whether the thread was panicking already when it came in.
+    /// Whether the thread was already panicking when it entered.
     panicking: bool,
-    /// Whether nothing is half done now.
+    /// Whether no emission is half done at the moment.
     pub(crate) between_calls: bool,
 }
 
@@ -26,12 +25,12 @@ impl<'a> EmissionGuard<'a> {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// An earlier emission was left half done.
+    /// A panic interrupted an earlier emission.
     pub(crate) fn enter(emission: &'a Mutex<Emission>) -> Result<EmissionGuard<'a>> {
         EmissionGuard::from_lock(emission.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// With the lock held.
+    /// Wraps the held lock.
     ///
     /// # Errors
     /// As [`EmissionGuard::enter`].

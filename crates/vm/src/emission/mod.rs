@@ -1,4 +1,6 @@
-//! The one critical section of a machine: hazards, sequence numbers, placement and enqueueing.
+//! The critical section of a machine: hazards, sequence numbers, placement and enqueueing.
+//!
+//! Long because all waits that emission may need, for room, memory or points, share its state.
 
 pub(crate) mod call_numbers;
 pub(crate) mod cancel;
@@ -23,20 +25,20 @@ use crate::sync::points::{Milestone, Waiter};
 use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
 use crate::tables::Tables;
 
-/// What the critical section protects.
+/// The state that the critical section protects.
 pub(crate) struct Emission {
     pub(crate) builder: Builder,
     pub(crate) router: Router,
     pub(crate) calls: CallNumbers,
     pub(crate) ended_jobs: Ended,
     pub(crate) next_list: u32,
-    /// Whether an emission was left half done.
+    /// Whether a panic interrupted an emission.
     pub(crate) is_broken: bool,
-    /// Inline: how many emissions are made before devices that fall behind are waited for again.
+    /// Inline: how many emissions pass before backpressure is applied again.
     pub(crate) backpressure_skips: u32,
 }
 
-/// Something that a handle's drop has let go of.
+/// A resource whose last handle was dropped.
 pub(crate) enum Release {
     Tensor(TensorRef, Origin),
     Event(EventRef),
@@ -65,8 +67,8 @@ impl Emission {
         match release {
             Release::Tensor(tensor, origin) => {
                 let released = self.builder.release(&mut self.router, tensor, None, &origin);
-                // Dropped within a critical section, it is released once that ends. Any other
-                // error means that it was released by hand before its handle was dropped.
+                // A tensor dropped within a critical section is released once the section ends. Any
+                // other error means that the program released it before it dropped the handle.
                 if let Err(Error::Held { .. }) = released {
                     return Some(Release::Tensor(tensor, origin));
                 }
@@ -74,7 +76,7 @@ impl Emission {
             Release::Event(event) => self.builder.release_event(&event),
             Release::Section(section, origin) => {
                 let Emission { builder, router, .. } = self;
-                // The only error is that it has ended before.
+                // The only error is that the section has ended before.
                 let _ = builder.end_critical_section(router, section, &origin);
             }
             Release::Call(number) => self.calls.release(number, self.router.tails()),
@@ -87,7 +89,7 @@ impl Emission {
         None
     }
 
-    /// Gives back what stored lists had that have run for the last time.
+    /// Frees the resources of stored lists whose last run has completed.
     fn reap_jobs(&mut self) {
         let Emission { builder, router, ended_jobs, .. } = self;
         ended_jobs.retain(|(last, job)| {
@@ -105,17 +107,18 @@ impl Emission {
     }
 }
 
-/// How long the inline driver waits for devices among which nothing moves.
+/// How long the inline driver waits for devices without progress.
 const STALL_LIMIT: Duration = Duration::from_millis(100);
 
-/// How many emissions it makes after that before it waits again.
+/// How many emissions pass without backpressure after such a wait.
 const BACKPRESSURE_SKIPS: u32 = 1 << 12;
 
-/// How often a waiting thread looks before it sleeps. A few microseconds: shorter than a wake-up.
+/// How often a waiting thread checks before it parks. A few microseconds: less than a wake-up
+/// costs.
 const SPINS: u32 = spins(2000);
 
-/// How long a waiting thread sleeps before it makes sure that it has not been missed: a fence for all
-/// threads, which is too much for short waits.
+/// How long a waiting thread parks before it executes the expensive half of the fence, which would
+/// cost too much for short waits.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl MachineShared {
@@ -145,13 +148,14 @@ impl MachineShared {
         }
     }
 
-    /// Enters the critical section, to emit, once there is room for more.
+    /// Enters the critical section to emit, once there is room for more instructions.
     pub(crate) fn enter(&self) -> Result<EmissionGuard<'_>> {
         reentrancy::check(self.tables.machine, "submitting")?;
         loop {
             self.wait_for_room()?;
             let mut emission = self.lock()?;
-            // Under the lock: workers are told to stop under it, and poll_inbox of nothing given later.
+            // Under the lock: `shutdown` stops the workers under it, and they handle nothing
+            // submitted later.
             if self.is_closed() {
                 return Err(Error::Closed);
             }
@@ -179,8 +183,9 @@ impl MachineShared {
         }
     }
 
-    /// Inline: goes on with what there is until these points have passed. Returns false once nothing
-    /// has moved for a while: what is left may wait for the program, which must not be held up.
+    /// Inline: advances until the points of `frontier` have completed. Returns false once nothing
+    /// has moved for a while: the remaining instructions may wait for the program, which must not
+    /// be blocked.
     fn advance_until(&self, frontier: &Frontier) -> Result<bool> {
         let Tables { points, backlog, .. } = &*self.tables;
         let (mut pending, mut since) = (backlog.pending(), Instant::now());
@@ -205,7 +210,7 @@ impl MachineShared {
         self.drain_late();
     }
 
-    /// Emits what handles' drops have let go of.
+    /// Emits the pending releases.
     pub(crate) fn drain(&self, emission: &mut Emission) {
         if self.releases.is_empty() && emission.ended_jobs.is_empty() {
             return;
@@ -222,14 +227,13 @@ impl MachineShared {
         }
     }
 
-    /// Takes note of something let go of. Never blocks: if an emission is under way, that or the
-    /// next one finds it.
+    /// Queues a release. Never blocks: the emission under way, or the next one, emits it.
     pub(crate) fn release(&self, release: Release) {
         self.releases.push(release);
         self.drain_late();
     }
 
-    /// Emits what was let go of while an emission was under way.
+    /// Emits releases that were queued while an emission was under way.
     fn drain_late(&self) {
         if self.releases.is_empty() || self.is_closed() {
             return;
@@ -244,14 +248,14 @@ impl MachineShared {
         }
     }
 
-    /// Waits until there is room for more. Outside the critical section.
+    /// Waits until there is room for more instructions. Called outside the critical section.
     fn wait_for_room(&self) -> Result<()> {
         let backlog = &self.tables.backlog;
         if backlog.has_room(self.watermark) {
             return Ok(());
         }
         if self.driver == DriverKind::Simulated {
-            // What is left when nothing can move waits for the program.
+            // If nothing can move, the remaining instructions wait for the program.
             let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
             return Ok(());
         }
@@ -260,21 +264,21 @@ impl MachineShared {
             if self.is_closed() {
                 return Err(Error::Closed);
             }
-            // As long as others move, there may be room yet.
+            // While other streams move, there may be room later.
             let before = std::mem::replace(&mut pending, backlog.pending());
             if pending >= before {
                 self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.refuse_any())?;
             }
             if self.driver == DriverKind::Inline {
                 self.advance_inline(Duration::ZERO)?;
-                // Nothing runs by itself: what is left waits for the program.
+                // No other thread runs instructions: the remaining ones wait for the program.
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Gets what an emission needs. No lock is held while waiting.
+    /// Provides for a need of the builder. Waits without a lock.
     fn satisfy(self: &Arc<MachineShared>, need: Need, origin: &Origin) -> Result<()> {
         match need {
             Need::Wait(points) => self.wait_and_observe(&points, origin),
@@ -311,17 +315,17 @@ impl MachineShared {
             return Ok(());
         };
         if reserved.saturating_add(bytes) > limit {
-            // Somebody else has grown it meanwhile; ask again.
+            // Another thread has grown the arena meanwhile; try again.
             return Ok(());
         }
         let mut grown = (memory.grow(arena, &device, starts[0], bytes), bytes);
         if matches!(grown.0, Err(Error::OutOfMemory { .. })) && least < bytes {
-            // Others may have taken what a share of theirs would need, and left what is wanted.
+            // Other arenas may have taken the rest of a full chunk, and left enough for this need.
             grown = (memory.grow(arena, &device, starts[1], least), least);
         }
         match grown.0 {
             Ok(()) => self.lock()?.builder.grown(arena, grown.1, stream),
-            // The device gives no more: what there is, is the limit.
+            // The device gives no more: the current size is the limit.
             Err(Error::OutOfMemory { .. }) => {
                 self.lock()?.builder.planner_mut().set_limit(&device, reserved);
             }
@@ -330,7 +334,7 @@ impl MachineShared {
         Ok(())
     }
 
-    /// Gives free memory back to its device until there is room for `bytes` bytes.
+    /// Returns free memory to its device until there is room for `bytes` bytes.
     fn give_back(&self, arena: ArenaId, bytes: u64, origin: &Origin) -> Result<()> {
         loop {
             let (start, points) = {
@@ -340,7 +344,7 @@ impl MachineShared {
                 if planner.reserved(arena).saturating_add(bytes) <= limit {
                     return Ok(());
                 }
-                // Somebody else may have taken it meanwhile: then ask again.
+                // Another thread may have returned it meanwhile; try again.
                 let Some(next) = planner.next_return(arena) else { return Ok(()) };
                 next
             };
@@ -353,8 +357,8 @@ impl MachineShared {
         }
     }
 
-    /// Waits for all that was submitted, which lets go of what it holds. The second time, asks a
-    /// device again that gave no more when it was last asked. Then there is no way left.
+    /// Waits for all submitted instructions, which frees their memory. The second time, asks a
+    /// device for more that refused before. After that, fails.
     fn last_resort(&self, error: Error, tries: &mut u32, origin: &Origin) -> Result<()> {
         let Error::OutOfMemory { device, .. } = &error else { return Err(error) };
         let arena = self.lock()?.builder.planner_mut().arena(device);
@@ -392,7 +396,8 @@ impl MachineShared {
             {
                 simulated.tell(point);
             }
-            // A wait with a limit ends there, and without a clock only when nothing can move.
+            // A wait with a timeout ends there: without a clock, it times out only when nothing can
+            // move.
             return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
         }
         if self.driver == DriverKind::Inline {
@@ -404,8 +409,9 @@ impl MachineShared {
             }
             return Ok(());
         }
-        // A worker that was asleep is woken on another worker, which has to wake up itself: tens of
-        // microseconds on some machines. If this worker comes free at once, it runs the worker instead.
+        // A parked worker is woken on another core, which has to wake up itself: tens of
+        // microseconds on some machines. If this thread parks at once, the worker can run on its
+        // core instead.
         let looks = if reentrancy::take_wakeup() { 0 } else { SPINS };
         for _ in 0..looks {
             if points.reached(point, Milestone::Completed) {
@@ -419,13 +425,13 @@ impl MachineShared {
         }
         let mut interval = RECHECK_INTERVAL;
         while !points.reached(point, Milestone::Completed) {
-            // Asked within the list: should it become hopeless now, who finds that nudges.
+            // Checked after parking: a thread that finds the point unreachable wakes this waiter.
             let left =
                 self.check_unreachable(point).and_then(|()| timeout.map_or(Ok(interval), left));
             match left {
                 Ok(left) => {
                     park_timeout(left.min(interval));
-                    // Rule 4 of points. Without that fence it goes on looking by itself.
+                    // Rule 4 of points. Without that fence the thread goes on checking by itself.
                     if interval == RECHECK_INTERVAL && heavy_fence() {
                         interval = Duration::MAX;
                     }
@@ -439,18 +445,19 @@ impl MachineShared {
         Ok(())
     }
 
-    /// What hangs was left behind when the machine was shut down: nobody waits for it any more.
+    /// Returns an error if shutdown left hanging instructions behind: no wait for them may
+    /// continue.
     fn check_abandoned(&self) -> Result<()> {
         if self.abandoned.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Nobody goes on waiting for what was left behind, or for what is overdue.
+    /// Returns an error if a point cannot complete: shutdown left it behind, or it is overdue.
     pub(crate) fn check_unreachable(&self, point: Point) -> Result<()> {
         self.check_abandoned()?;
         self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.refuse(point))
     }
 
-    /// Whether instructions are run by others than the program's own thread.
+    /// Returns whether other threads than the program's run instructions.
     pub(crate) fn runs_by_itself(&self) -> bool {
         self.driver == DriverKind::Threaded
     }
@@ -464,7 +471,7 @@ impl MachineShared {
         reentrancy::enter(tables.machine, || simulated.wait(&tables, what, done))
     }
 
-    /// Simulated: the program looks whether a point has completed.
+    /// Simulated: the program queries whether a point has completed.
     pub(crate) fn query_simulated(&self, point: Point) -> Result<bool> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
@@ -473,12 +480,13 @@ impl MachineShared {
         Ok(reentrancy::enter(tables.machine, || simulated.query(&tables, point)))
     }
 
-    /// Inline: runs what can run; if nothing could, waits for messages for as long as `patience`.
+    /// Inline: runs everything that can run; if nothing could, waits up to `patience` for a
+    /// message.
     pub(crate) fn advance_inline(&self, patience: Duration) -> Result<()> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
         let tables = router.tables.clone();
-        // What was run may be all that the caller waits for.
+        // If something ran, the caller may already have what it waits for.
         if !router.driver.advance(&tables) && !patience.is_zero() {
             router.driver.wait_for_messages(&tables, patience);
         }

@@ -1,7 +1,7 @@
-//! Which machine's kernel or callback a thread is running.
+//! The machine whose kernel or callback a thread runs.
 //!
 //! A kernel or callback that submits to its own machine, or waits for it, might wait for itself.
-//! It is refused instead.
+//! Such a call gets an error instead.
 
 use std::cell::{Cell, RefCell};
 
@@ -26,20 +26,20 @@ pub(crate) fn enter<T>(machine: u64, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// All that this thread ever does is a part of `machine`'s work.
+/// Marks all work of this thread as `machine`'s.
 pub(crate) fn mark_thread(machine: u64) {
     WITHIN.with(|within| within.set(machine));
 }
 
 thread_local! {
-    /// The machines whose critical sections this thread is in, each for a batch.
+    /// The machines whose critical sections this thread holds, each for a batch.
     static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Says, while it lives, that the thread is in a machine's critical section for a batch.
+/// A mark that this thread holds a machine's critical section for a batch.
 pub(crate) struct BatchGuard(u64);
 
-/// The thread is in `machine`'s critical section for a batch.
+/// Marks that this thread holds `machine`'s critical section for a batch.
 pub(crate) fn enter_batch(machine: u64) -> BatchGuard {
     HELD.with(|held| held.borrow_mut().push(machine));
     BatchGuard(machine)
@@ -51,7 +51,7 @@ impl Drop for BatchGuard {
     }
 }
 
-/// Refuses to enter `machine`'s critical section where the thread is in it.
+/// Checks that this thread does not hold `machine`'s critical section for a batch.
 ///
 /// # Errors
 /// [`Error::InBatch`].
@@ -61,22 +61,22 @@ pub(crate) fn check_batch(machine: u64) -> Result<()> {
 }
 
 thread_local! {
-    /// Whether the thread has woken a worker since it last waited.
+    /// Whether the thread has woken a worker since its last wait.
     static WOKE_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The thread has woken a worker that was asleep.
+/// Notes that the thread has woken a parked worker.
 #[cold]
 pub(crate) fn note_wakeup() {
     WOKE_WORKER.with(|woke| woke.set(true));
 }
 
-/// Whether the thread has woken a worker since this was last asked.
+/// Returns whether the thread has woken a worker since the last call.
 pub(crate) fn take_wakeup() -> bool {
     WOKE_WORKER.with(|woke| woke.replace(false))
 }
 
-/// Refuses to go on from within `machine`'s own work.
+/// Checks that this thread does not run `machine`'s own work. `what` names the refused action.
 ///
 /// # Errors
 /// [`Error::Reentrant`].

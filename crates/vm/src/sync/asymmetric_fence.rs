@@ -1,23 +1,22 @@
-//! Two fences of which one costs next to nothing: for a pair of threads of which one is often there
-//! and the other seldom.
+//! An asymmetric fence (membarrier): cheap on the frequent side, expensive on the rare side.
 //!
-//! Each thread stores, fences, and loads what the other stores (Dekker's argument): at least one of
-//! the two sees the other's store. With a full fence on both sides, giving a worker a task would
-//! cost a fence every time, for the sake of a worker that goes to sleep now and then. Instead the
-//! sleeper makes all threads of the process fence, and the giver only keeps the compiler from
-//! exchanging its two accesses.
+//! Each of two threads stores, fences, and loads the other's store (Dekker's argument): at least
+//! one of them sees the other's store. With a full fence on both sides, every task given to a
+//! worker would cost a fence, although workers park rarely. Instead the parking worker makes all
+//! threads of the process fence, and the submitter only keeps the compiler from reordering its two
+//! accesses.
 //!
-//! Why that holds: when the kernel's call returns, each thread that ran meanwhile has executed a full
-//! fence during the call, and one that did not run had one when it was switched out. A giver's
-//! accesses before that fence are seen by the sleeper's load after the call; a giver's load after it
-//! sees the sleeper's store before the call.
+//! Why this holds: when the system call returns, each thread that ran meanwhile has executed a full
+//! fence during the call, and each other thread executed one when it was switched out. The worker's
+//! load after the call sees the submitter's accesses before that fence; the submitter's load after
+//! that fence sees the worker's store before the call.
 //!
-//! Source: `membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`. Where the system does not have it,
-//! both are full fences.
+//! Source: `membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`. On a system without it, both sides
+//! are full fences.
 
 use std::sync::atomic::{Ordering, fence};
 
-/// The fence of the side that is often there.
+/// Executes the cheap half, on the frequent side.
 #[inline]
 pub(crate) fn light_fence() {
     if system::is_ready() {
@@ -27,8 +26,8 @@ pub(crate) fn light_fence() {
     }
 }
 
-/// The fence of the side that is seldom there. Returns false if the system, which has done it
-/// before, refuses: then this was no fence between the two sides.
+/// Executes the expensive half, on the rare side. Returns false if the system refuses a call that
+/// it served before: then the two sides are not ordered.
 #[must_use]
 pub(crate) fn heavy_fence() -> bool {
     fence(Ordering::SeqCst);
@@ -49,8 +48,8 @@ mod system {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
-    /// Whether the system fences all threads when asked. The same answer for as long as the process
-    /// lives, so that both sides go by it.
+    /// Returns whether the system fences all threads on request. The answer stays the same for the
+    /// life of the process, so that both sides agree.
     #[inline]
     pub(super) fn is_ready() -> bool {
         *READY.get_or_init(|| call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED))

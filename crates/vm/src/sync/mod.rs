@@ -1,6 +1,6 @@
-//! What threads meet at: locks, atomics, sleep, threads themselves. The tables takes these from here
-//! alone, so that models can put others in their place: `tests/loom` compiles the lock-free parts on
-//! loom's primitives of the same names, `tests/shuttle` the whole tables on shuttle's.
+//! Locks, atomics, parking and threads, as the crate uses them. The crate imports these primitives
+//! from here alone, so that models can replace them: `tests/loom` compiles the lock-free parts on
+//! loom's primitives of the same names, `tests/shuttle` the whole threaded machine on shuttle's.
 
 pub(crate) mod asymmetric_fence;
 pub(crate) mod points;
@@ -23,17 +23,19 @@ pub(crate) use crate::sync::asymmetric_fence::{heavy_fence, light_fence};
 /// Items in a block of a queue. At about 90 bytes an item, a block is about three pages.
 pub(crate) const BLOCK: usize = 128;
 
-/// How often a loop looks before it sleeps; a model needs fewer looks to see the same.
+/// Returns how often a loop checks before it parks. A model needs fewer checks to reach the same
+/// states.
 pub(crate) const fn spins(looks: u32) -> u32 {
     looks
 }
 
-/// How much work is taken at once; where a model's calls take long, several are still to be taken.
+/// Returns how much work a worker claims at once. A model's calls take long, so it claims several
+/// regardless of time.
 pub(crate) const fn share(time: std::time::Duration) -> std::time::Duration {
     time
 }
 
-/// A cell that is lent out by closures, so that a model can see each use begin and end.
+/// A cell that lends its content to closures, so that a model sees each use begin and end.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

@@ -1,20 +1,20 @@
-//! How far each stream has come, and who waits for it.
+//! The progress of each stream, and the waiters for it.
 //!
 //! # Rules
-//! 1. A stream's counters are written by the one worker that owns it, those of a pool by whoever has
-//!    its crew's lock; they only grow.
-//! 2. `completed` is stored with release order after all that the completed instructions did, and
-//!    loaded with acquire order: who sees a point reached sees what it did.
-//! 3. Lost wake-ups: a waiter enters the list, lowers `due` to what it waits for, fences, and looks
-//!    at the counter again. The owner stores the counter, and at its next [`StreamState::flush`]
-//!    fences and compares it with `due`. Of two such fences one comes first, so either the waiter
-//!    sees the counter or the owner sees the waiter (Dekker's argument).
-//! 4. The owner flushes before it sleeps and after a bounded number of instructions, one of which may
-//!    last. So between flushes it compares as well, with a light fence, of which the heavy one is on
-//!    the side of the waiter: a task makes it when it enters the list, a thread after its first tenth
-//!    of a second, a worker that waits for the sake of one of its streams before it sleeps. As long as
-//!    that is awake it looks at the counter again now and then.
-//! 5. Who gives up waiting leaves the list.
+//! 1. The one worker that owns a stream writes its counters; the counters of a pool are written by
+//!    the holder of the pool's lock. Counters only grow.
+//! 2. `completed` is stored with release order after all effects of the completed instructions, and
+//!    loaded with acquire order: a thread that sees a point reached sees its effects.
+//! 3. Lost wake-ups: a waiter enters the list, lowers `due` to its point, fences, and checks the
+//!    counter again. The owner stores the counter, and at its next [`StreamState::flush`] fences
+//!    and compares it with `due`. One of the two fences comes first, so either the waiter sees the
+//!    counter or the owner sees the waiter (Dekker's argument).
+//! 4. The owner flushes before it parks and after a bounded number of instructions, but one
+//!    instruction may take long. Therefore `publish` compares as well, with the cheap half of an
+//!    asymmetric fence. The waiter executes the expensive half: a task when it enters the list, a
+//!    thread after its first tenth of a second, a worker with a blocked stream before it parks. A
+//!    running worker checks the counter again in its loop.
+//! 5. A waiter that gives up leaves the list.
 
 use std::sync::{OnceLock, PoisonError};
 use std::task::Waker;
@@ -27,19 +27,19 @@ use millstream_types::{Point, StreamId};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence, heavy_fence, light_fence};
 use crate::worker::inbox::{Inbox, Message};
 
-/// Which of a stream's counters is meant.
+/// A milestone of an instruction: each stream has one counter for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Milestone {
     /// Handed to the device.
     Launched,
-    /// Finished there.
+    /// Finished on the device.
     Completed,
 }
 
-/// Who is to be told.
+/// A party that waits for a point.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
-    /// A stream that its worker holds.
+    /// A stream that its worker has blocked.
     Stream(Arc<Inbox>, StreamId),
     /// A thread of the program.
     Thread(Thread),
@@ -56,7 +56,8 @@ impl Waiter {
         }
     }
 
-    /// Whether it is the same who is told. A stream does not leave.
+    /// Returns whether both wake the same party. Streams never leave the list, so they compare
+    /// unequal.
     fn is(&self, other: &Waiter) -> bool {
         match (self, other) {
             (Waiter::Thread(one), Waiter::Thread(other)) => one.id() == other.id(),
@@ -77,23 +78,23 @@ intrusive_adapter!(NodeList = Box<Node>: Node { link => LinkedListAtomicLink });
 
 struct Waiters {
     held: LinkedList<NodeList>,
-    // Nodes used before, so that holding a stream allocates nothing in the steady state.
+    // Used nodes, so that blocking a stream allocates nothing in the steady state.
     free: LinkedList<NodeList>,
 }
 
-/// One stream's progress. SingleRank on its cache lines, since its owner writes it all the time.
+/// The progress of one stream. Alone on its cache lines, since its owner writes it all the time.
 #[repr(align(128))]
 pub(crate) struct StreamState {
     completed: AtomicU64,
     launched: AtomicU64,
-    /// The first instruction that somebody waits for, until it is launched or until it completes.
+    /// The smallest sequence number with a waiter, for either milestone.
     due: AtomicU64,
-    /// The first whose launch somebody waits for.
+    /// The smallest sequence number with a waiter for its launch.
     due_launched: AtomicU64,
     waiters: Mutex<Waiters>,
 }
 
-/// Nobody waits.
+/// The value of `due` without waiters.
 const NEVER: u64 = u64::MAX;
 
 impl StreamState {
@@ -111,23 +112,24 @@ impl StreamState {
         }
     }
 
-    /// Whether instruction `seq` has got that far. What completed was launched before.
+    /// Returns whether instruction `seq` has reached the milestone. A completed instruction was
+    /// launched before.
     pub(crate) fn reached(&self, seq: u64, milestone: Milestone) -> bool {
         self.completed.load(Ordering::Acquire) >= seq
             || (milestone == Milestone::Launched && self.launched.load(Ordering::Acquire) >= seq)
     }
 
-    /// The last completed instruction.
+    /// Returns the last completed instruction.
     pub(crate) fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// The last instruction of which it was published that it is launched and not completed.
+    /// Returns the last instruction that was published as launched and not completed.
     pub(crate) fn launched(&self) -> u64 {
         self.launched.load(Ordering::Acquire)
     }
 
-    /// The owner tells that all up to `seq` have got that far.
+    /// Publishes that all instructions up to `seq` have reached the milestone. Called by the owner.
     #[inline]
     pub(crate) fn publish(&self, seq: u64, milestone: Milestone) {
         // Release: pairs with the loads of `reached`.
@@ -141,14 +143,14 @@ impl StreamState {
                 &self.due_launched
             }
         };
-        // Pairs with the heavy fence of rule 4.
+        // Pairs with the expensive fence of rule 4.
         light_fence();
         if due.load(Ordering::Relaxed) <= seq {
             self.wake_due();
         }
     }
 
-    /// The owner makes sure that nobody waits for what it has published.
+    /// Wakes every waiter for a published point. Called by the owner.
     pub(crate) fn flush(&self) {
         // Pairs with the fence in `park`. Relaxed: the owner alone writes the counters.
         fence(Ordering::SeqCst);
@@ -177,13 +179,14 @@ impl StreamState {
             }
             self.set_due(held);
         }
-        // With the lock let go: a woken thread may come straight back.
+        // Outside the lock: a woken thread may park again at once.
         for waiter in due {
             waiter.wake();
         }
     }
 
-    /// Has the waiters but for streams look again: what they wait for may never come.
+    /// Wakes all waiters except streams, so that they check whether their point has become
+    /// unreachable.
     pub(crate) fn wake_to_recheck(&self) {
         let mut waiters: SmallVec<[Waiter; 4]> = SmallVec::new();
         {
@@ -197,8 +200,8 @@ impl StreamState {
         }
     }
 
-    /// Has `waiter` told once instruction `seq` has got that far. Returns false, and forgets the
-    /// waiter, if it has already.
+    /// Registers `waiter` for instruction `seq` and a milestone. Returns false, and drops the
+    /// waiter, if the milestone was reached before.
     pub(crate) fn park(&self, seq: u64, milestone: Milestone, waiter: Waiter) -> bool {
         if self.reached(seq, milestone) {
             return false;
@@ -212,14 +215,15 @@ impl StreamState {
         (node.seq, node.milestone, node.waiter) = (seq, milestone, Some(waiter));
         held.push_back(node);
         self.set_due(held);
-        // Pairs with the fence in `flush`; the heavy one with that in `publish`, too.
+        // Pairs with the fence in `flush`; the expensive fence pairs with the one in `publish`,
+        // too.
         if rechecks || !heavy_fence() {
             fence(Ordering::SeqCst);
         }
         if !self.reached(seq, milestone) {
             return true;
         }
-        // The lock is still ours, so the last of the list is this waiter's node.
+        // The lock is still held, so the last node of the list is this waiter's.
         if let Some(mut node) = held.pop_back() {
             node.waiter = None;
             free.push_front(node);
@@ -228,7 +232,7 @@ impl StreamState {
         false
     }
 
-    /// Has a waiter that [`StreamState::park`] took told no more. It may have been told meanwhile.
+    /// Removes a waiter that [`StreamState::park`] registered. It may have been woken meanwhile.
     pub(crate) fn leave(&self, seq: u64, milestone: Milestone, waiter: &Waiter) {
         let mut guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiters { held, free } = &mut *guard;
@@ -248,7 +252,7 @@ impl StreamState {
         self.set_due(held);
     }
 
-    /// Notes what is waited for first. Called with the list locked.
+    /// Recomputes the smallest sequence numbers with waiters. Called with the list locked.
     fn set_due(&self, held: &LinkedList<NodeList>) {
         let first = |milestone: Option<Milestone>| {
             let of_mark = held
@@ -256,7 +260,7 @@ impl StreamState {
                 .filter(|node| milestone.is_none_or(|milestone| node.milestone == milestone));
             of_mark.map(|node| node.seq).min().unwrap_or(NEVER)
         };
-        // Relaxed: the fences of rule 3 order them with the counters.
+        // Relaxed: the fences of rule 3 order these stores with the counters.
         self.due.store(first(None), Ordering::Relaxed);
         self.due_launched.store(first(Some(Milestone::Launched)), Ordering::Relaxed);
     }

@@ -1,15 +1,14 @@
-//! The queue from the emission to a worker: one producer, one consumer, memory in blocks.
+//! An unbounded queue from the emission to a worker: one producer, one consumer, memory in blocks.
 //!
 //! # Rules
-//! 1. The producer alone writes slots at or past `pushed`, the consumer alone reads slots below
-//!    it. `pushed` is stored with release order after the slot, and loaded with acquire order.
+//! 1. The producer alone writes slots at or past `pushed`, the consumer alone reads slots below it.
+//!    `pushed` is stored with release order after the slot, and loaded with acquire order.
 //! 2. A block is reached through its predecessor's `next`, stored before the first slot of the
 //!    block is published.
-//! 3. The consumer gives a block back when it has read all of it and moved on; the producer is
-//!    then in a later block, so nobody points to it. Given-back blocks are used again.
-//! 4. Either end may be dropped first. The one that is dropped last drops the items that are left
-//!    and frees the last block. `ends` says which it is, and hands it the place where reading
-//!    stopped.
+//! 3. The consumer returns a block to the spare list after it has read all of it and moved on. The
+//!    producer is then in a later block, so nothing points to the returned one.
+//! 4. Either end may be dropped first. The end that is dropped last drops the remaining items and
+//!    frees the last block. `ends` says which end that is, and hands it the read cursor.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -19,7 +18,7 @@ use intrusive_collections::{SinglyLinkedList, SinglyLinkedListAtomicLink, intrus
 
 use crate::sync::{Arc, AtomicPtr, AtomicU64, BLOCK, Mutex, Ordering, UnsafeCell};
 
-/// Empty blocks kept for later.
+/// The most empty blocks that are kept.
 pub(crate) const SPARE: usize = 16;
 
 struct Block<T> {
@@ -45,7 +44,7 @@ struct SpareBlocks<T> {
     count: usize,
 }
 
-/// Where reading has got to.
+/// The position of the next read.
 struct Cursor<T> {
     block: NonNull<Block<T>>,
     at: usize,
@@ -66,13 +65,13 @@ struct Shared<T> {
     ends: Mutex<Ends<T>>,
 }
 
-// SAFETY: the list holds blocks without items in them, and a cursor lies here only while nobody
-// reads by it; the mutexes let one thread in at a time.
+// SAFETY: the list holds blocks without items in them, and a cursor is stored here only after the
+// consumer is gone; the mutexes admit one thread at a time.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
-/// The end that items are pushed to.
+/// The end that pushes items.
 pub(crate) struct Producer<T> {
     shared: Arc<Shared<T>>,
     block: NonNull<Block<T>>,
@@ -80,7 +79,7 @@ pub(crate) struct Producer<T> {
     pushed: u64,
 }
 
-/// The end that items are taken from.
+/// The end that pops items.
 pub(crate) struct Consumer<T> {
     shared: Arc<Shared<T>>,
     cursor: Cursor<T>,
@@ -92,7 +91,7 @@ unsafe impl<T: Send> Send for Producer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Consumer<T> {}
 
-/// An empty queue.
+/// Creates an empty queue.
 pub(crate) fn queue<T>() -> (Producer<T>, Consumer<T>) {
     let spare = SpareBlocks { list: SinglyLinkedList::new(Spare::new()), count: 0 };
     let shared = Arc::new(Shared {
@@ -111,15 +110,16 @@ impl<T> Producer<T> {
         self.push_with(|| item);
     }
 
-    /// Puts in what `make` makes, in its place: a large item of which little is written is not
-    /// moved.
+    /// Pushes the item that `make` returns, written in place: a large item with few initialized
+    /// bytes is not moved.
     #[inline(always)]
     pub(crate) fn push_with(&mut self, make: impl FnOnce() -> T) {
         if self.at == BLOCK {
             self.next_block();
         }
-        // SAFETY: the consumer frees a block only after it has moved on from it, which a later
-        // block's item makes possible; so the block is alive. The slot is at `pushed`, so it is ours.
+        // SAFETY: the consumer frees a block only after it has moved on to a later block, which
+        // exists only once the producer is there; so the block is alive. The slot is at `pushed`,
+        // so the producer owns it.
         unsafe { self.block.as_ref().slots[self.at].with_mut(|slot| (*slot).write(make())) };
         self.at += 1;
         self.pushed += 1;
@@ -136,8 +136,8 @@ impl<T> Producer<T> {
             block
         };
         let next = NonNull::from(Box::leak(spare.unwrap_or_else(Block::boxed)));
-        // SAFETY: the consumer frees a block only after it has moved on through `next`, which
-        // this very store makes possible; so the block is alive.
+        // SAFETY: the consumer frees a block only after it has moved on through `next`, which this
+        // very store makes possible; so the block is alive.
         let block = unsafe { self.block.as_ref() };
         block.next.store(next.as_ptr(), Ordering::Release);
         self.block = next;
@@ -145,34 +145,34 @@ impl<T> Producer<T> {
     }
 }
 
-/// Sees how many items were pushed.
+/// Reads the number of pushed items.
 pub(crate) struct Watcher<T>(Arc<Shared<T>>);
 
 impl<T> Watcher<T> {
-    /// How many items were ever pushed.
+    /// Returns how many items were ever pushed.
     pub(crate) fn pushed(&self) -> u64 {
         self.0.pushed.load(Ordering::Acquire)
     }
 }
 
 impl<T> Consumer<T> {
-    /// For those who look at the queue and take nothing from it.
+    /// Returns a view of the number of pushed items, for threads that pop nothing.
     pub(crate) fn watcher(&self) -> Watcher<T> {
         Watcher(self.shared.clone())
     }
 
-    /// How many items were ever taken.
+    /// Returns how many items were ever popped.
     pub(crate) const fn popped(&self) -> u64 {
         self.cursor.popped
     }
 
-    /// How many empty blocks are kept.
+    /// Returns how many empty blocks are kept.
     #[cfg(test)]
     pub(crate) fn spare(&self) -> usize {
         self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
-    /// Whether there is nothing to take.
+    /// Returns whether nothing is left to pop.
     pub(crate) fn is_empty(&self) -> bool {
         self.cursor.popped == self.shared.pushed.load(Ordering::Acquire)
     }
@@ -181,9 +181,9 @@ impl<T> Consumer<T> {
         self.cursor.pop(&self.shared)
     }
 
-    /// Takes the next item if `want` gets something from it. What `want` copies is all that is left
-    /// of the item: the rest is forgotten where it is, so that a large item of which little is
-    /// wanted is not moved. Nothing is lost where `want` chooses items that own nothing.
+    /// Pops the next item if `want` returns something for it. Only the copied part survives: the
+    /// rest of the item is forgotten in place, so that a large item is not moved. Nothing leaks if
+    /// `want` accepts only items that own nothing.
     #[inline]
     pub(crate) fn pop_part<U: Copy>(&mut self, want: impl FnOnce(&T) -> Option<U>) -> Option<U> {
         let Consumer { shared, cursor } = self;
@@ -203,7 +203,7 @@ impl<T> Consumer<T> {
 }
 
 impl<T> Cursor<T> {
-    /// Makes sure that the cursor stands on an item. False if there is none.
+    /// Moves the cursor to the next item. Returns false if there is none.
     #[inline]
     fn find(&mut self, shared: &Shared<T>) -> bool {
         if self.popped == self.seen {
@@ -233,12 +233,12 @@ impl<T> Cursor<T> {
 
     /// Moves to the next block, which holds at least one item.
     fn leave_block(&mut self, shared: &Shared<T>) {
-        // SAFETY: the consumer's block is alive until it leaves it here.
+        // SAFETY: the consumer's block is alive until the consumer leaves it here.
         let next = unsafe { self.block.as_ref() }.next.load(Ordering::Acquire);
         let Some(next) = NonNull::new(next) else {
             unreachable!("an item was published past a block without a next one")
         };
-        // SAFETY: the block came from a box, and by rule 3 nobody else points to it any more.
+        // SAFETY: the block came from a box, and by rule 3 nothing else points to it any more.
         let old = unsafe { Box::from_raw(self.block.as_ptr()) };
         old.next.store(ptr::null_mut(), Ordering::Relaxed);
         self.block = next;
@@ -252,11 +252,11 @@ impl<T> Cursor<T> {
 }
 
 impl<T> Cursor<T> {
-    /// Drops what is left and frees the last block.
+    /// Drops the remaining items and frees the last block.
     fn finish(mut self, shared: &Shared<T>) {
         while self.pop(shared).is_some() {}
-        // SAFETY: by rule 4 both ends have left; all that was pushed has been read, so this is the
-        // block that the producer was in, and nobody else points to it.
+        // SAFETY: by rule 4 both ends are gone; all pushed items have been read, so this is the
+        // producer's last block, and nothing else points to it.
         drop(unsafe { Box::from_raw(self.block.as_ptr()) });
     }
 }

@@ -1,4 +1,4 @@
-//! What all workers of a machine share.
+//! The state that all workers of a machine share.
 
 pub(crate) mod poison;
 pub(crate) mod slots;
@@ -22,16 +22,16 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::{CallSlot, Slots, TensorSlot};
 
-/// Where the ranks of a program meet.
+/// A barrier between the ranks of a program.
 pub trait RankBarrier: Send + Sync {
-    /// Returns once every rank has come. Called on a host worker, which may be held.
+    /// Returns once every rank has arrived. Called on a host worker, which may block.
     ///
     /// # Errors
-    /// A rank will not come.
+    /// A rank will not arrive.
     fn wait(&self) -> anyhow::Result<()>;
 }
 
-/// The meeting of one rank.
+/// The barrier of a program with one rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleRank;
 
@@ -41,16 +41,16 @@ impl RankBarrier for SingleRank {
     }
 }
 
-/// The tables of a machine that its workers use. No lock here is held while a kernel runs.
+/// The tables of a machine. No lock in here is held while a kernel runs.
 pub(crate) struct Tables {
     /// A number that no other machine of the process has.
     pub(crate) machine: u64,
     pub(crate) points: PointTable,
     pub(crate) slots: Slots<TensorSlot>,
-    /// Of each tensor the first of its storage, whose slot may be another's by now: two storages may
-    /// have the same.
+    /// The first tensor of each tensor's storage. Its slot may belong to another tensor by now, so
+    /// two storages may have the same root.
     pub(crate) storage_roots: Slots<u32>,
-    /// The calls that are made many times.
+    /// The stored calls: calls that are made many times.
     pub(crate) calls: Slots<CallSlot>,
     pub(crate) poison: Poison,
     pub(crate) failures: FailureLog,
@@ -60,17 +60,17 @@ pub(crate) struct Tables {
     pub(crate) memory: Arc<ArenaMemory>,
     pub(crate) ops: Arc<OpRegistry>,
     pub(crate) kernels: KernelRegistry,
-    /// The native events behind event slots, set by records.
+    /// The native events of event slots, set by records.
     pub(crate) events: DashMap<EventId, PooledEvent>,
     pub(crate) threads: Threads,
     pub(crate) rank_barrier: Arc<dyn RankBarrier>,
     pub(crate) backlog: Backlog,
-    /// Whether a call was ever emitted a priority.
+    /// Whether any call was ever given a priority.
     pub(crate) has_priorities: AtomicBool,
 }
 
 impl Tables {
-    /// An instruction's failure, with all that the program may want to know.
+    /// Builds an instruction's failure, with all details for the program, and logs it.
     pub(crate) fn failure(
         &self,
         instruction: &Instruction,
@@ -80,7 +80,7 @@ impl Tables {
     ) -> Arc<Failure> {
         let body = &instruction.body;
         let operand = |o: &millstream_instructions::Operand| {
-            // SAFETY: whoever reports a failure is running the instruction, which names these.
+            // SAFETY: the caller runs the instruction, which names these tensors.
             let slot = unsafe { self.slots.get(o.tensor.index()) }?;
             Some(FailedOperand {
                 tensor: o.tensor.to_string(),
@@ -114,8 +114,8 @@ impl fmt::Debug for Tables {
     }
 }
 
-/// How much has been emitted and not finished, and the wait for less. What the emission writes and
-/// what the workers write lie on cache lines of their own.
+/// The count of instructions emitted and not finished, and the wait for a lower one. The emission's
+/// and the workers' fields lie on separate cache lines.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     emission: Emitted,
@@ -128,8 +128,7 @@ pub(crate) struct Backlog {
 #[repr(align(128))]
 struct Emitted {
     emitted: AtomicU64,
-    /// As long as fewer than this were emitted, there is room without another look at what was
-    /// finished.
+    /// While fewer than this were emitted, there is room, without a look at `finished`.
     room: AtomicU64,
 }
 
@@ -142,17 +141,17 @@ struct Finished {
 }
 
 impl Backlog {
-    /// The emission has emitted one more. Called under its lock.
+    /// Counts an emitted instruction. Called under the emission's lock.
     pub(crate) fn add(&self) {
         let emitted = &self.emission.emitted;
-        // Relaxed: the lock orders the writers, and readers only want a rough figure.
+        // Relaxed: the lock orders the writers, and readers need only a rough figure.
         emitted.store(emitted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether fewer than `watermark` are pending.
+    /// Returns whether fewer than `watermark` instructions are pending.
     pub(crate) fn has_room(&self, watermark: u64) -> bool {
         let Emitted { emitted, room } = &self.emission;
-        // Relaxed: what was finished only grows, so an old bound is a safe one.
+        // Relaxed: `finished` only grows, so an old bound is safe.
         let emitted = emitted.load(Ordering::Relaxed);
         if emitted < room.load(Ordering::Relaxed) {
             return true;
@@ -162,16 +161,17 @@ impl Backlog {
         emitted < bound
     }
 
-    /// How many have been emitted and not finished.
+    /// Returns how many instructions were emitted and not finished.
     pub(crate) fn pending(&self) -> u64 {
         let finished = self.workers.finished.load(Ordering::SeqCst);
         self.emission.emitted.load(Ordering::Relaxed).saturating_sub(finished)
     }
 
-    /// A worker has finished `count` more.
+    /// Counts `count` finished instructions. Called by a worker.
     pub(crate) fn finish(&self, count: u64) {
         let Finished { finished, waiting } = &self.workers;
-        // SeqCst with the addition in `wait`: either that sees the count, or this sees the waiter.
+        // SeqCst with the addition in `wait`: either the waiter sees the count, or this sees the
+        // waiter.
         finished.fetch_add(count, Ordering::SeqCst);
         if waiting.load(Ordering::SeqCst) > 0 {
             let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
-//! Storages whose content is not what it should be, and why.
+//! Poisoned storages, and why they are poisoned.
 //!
-//! Errors travel with the data: what a failed instruction would have written is poisoned, a reader
-//! of poison is skipped and poisons what it would have written, a full overwrite heals. Order
-//! alone carries nothing. The workers come here in the order of the data flow, since each comes
-//! after the waits that its instruction needed.
+//! Errors travel with the data: the outputs of a failed instruction are poisoned, a reader of
+//! poison is skipped and its outputs are poisoned, a full overwrite heals. Order alone carries no
+//! poison. Workers access the map in the order of the data flow, since each instruction runs after
+//! the waits that it needs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -14,9 +14,9 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct Poison {
-    /// How many storages are poisoned. Looked at for every instruction, the map only if not zero.
-    /// Relaxed: whoever reads poisoned data comes after a published point of who poisoned it,
-    /// which orders this too.
+    /// How many storages are poisoned. Every instruction reads it, and the map only if it is not
+    /// zero. Relaxed: a reader of poisoned data comes after a published point of the poisoning
+    /// instruction, which orders this too.
     count: AtomicUsize,
     map: Mutex<HashMap<u64, Arc<Failure>>>,
 }
@@ -48,7 +48,7 @@ impl Poison {
         self.count.store(map.len(), Ordering::Relaxed);
     }
 
-    /// Forgets all storages that `lives` does not know. Called when nothing is on its way.
+    /// Drops the entries of all storages that `lives` rejects. Called when nothing is in flight.
     pub(crate) fn retain(&self, lives: impl Fn(u64) -> bool) {
         let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
         map.retain(|&storage, _| lives(storage));
@@ -69,8 +69,8 @@ struct Failures {
     kept: Vec<Arc<Failure>>,
     /// How many there were.
     count: u64,
-    /// For each stream the first place where something failed or was skipped, and why. Every
-    /// stream has its own, so that whoever waits hears of it however many failed elsewhere.
+    /// For each stream, the first instruction that failed or was skipped, and why. Every stream has
+    /// an entry of its own, so that its waiters get the error however many failed elsewhere.
     first: HashMap<StreamId, (u64, Arc<Failure>)>,
 }
 
@@ -87,7 +87,7 @@ impl FailureLog {
         }
     }
 
-    /// The instruction at `point` failed, or was skipped because of `cause`.
+    /// Notes that the instruction at `point` failed, or was skipped because of `cause`.
     pub(crate) fn note(&self, point: Point, cause: &Arc<Failure>) {
         let mut log = self.lock();
         let first = log.first.entry(point.stream).or_insert_with(|| (point.seq, cause.clone()));
@@ -96,7 +96,7 @@ impl FailureLog {
         }
     }
 
-    /// Why something on the stream, up to the point, failed or was skipped; none if nothing did.
+    /// Returns why an instruction on the stream, up to the point, failed or was skipped.
     pub(crate) fn up_to(&self, point: Point) -> Option<Arc<Failure>> {
         let log = self.lock();
         log.first.get(&point.stream).filter(|(seq, _)| *seq <= point.seq).map(|(_, f)| f.clone())

@@ -1,12 +1,11 @@
-//! What the emission writes and workers read without a lock: tensors, and calls made many times.
+//! The slots of tensors and stored calls: written by the emission, read by workers without a lock.
 //!
 //! # Rules
-//! 1. A slot is written by the emission alone, under its lock, and only while no instruction that
-//!    names the slot is on its way: a slot is given out again only once every instruction that named
-//!    it has completed.
-//! 2. A worker reads a slot only while it runs an instruction that names it, or, of a pool, puts one into
-//!    the graph that does and has not completed. The instruction came
-//!    through a queue after the slot was written, so the write is seen.
+//! 1. Only the emission writes a slot, under its lock, and only while no instruction that names the
+//!    slot is pending: a slot is reused only after every instruction that named it has completed.
+//! 2. A worker reads a slot only while it runs an instruction that names it, or while it puts such
+//!    an instruction of a pool into the graph. The instruction came through a queue after the slot
+//!    was written, so the worker sees the write.
 //! 3. Chunks are never moved or freed while the table lives.
 
 use std::cell::UnsafeCell;
@@ -33,12 +32,12 @@ pub(crate) struct TensorSlot {
     pub(crate) on_host: bool,
 }
 
-// SAFETY: an address and plain values. Who uses the memory behind it is ordered by the list.
+// SAFETY: an address and plain values. The list orders all uses of the memory behind it.
 unsafe impl Send for TensorSlot {}
 // SAFETY: as above.
 unsafe impl Sync for TensorSlot {}
 
-/// A call that is made many times, without its tensors.
+/// A stored call, without its tensors.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSlot {
     pub(crate) op: OpId,
@@ -49,11 +48,11 @@ pub(crate) struct CallSlot {
 
 struct Entry<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: by rules 1 and 2 an entry is never read and written at the same time. What is in it is read
-// by several threads and dropped by any.
+// SAFETY: by rules 1 and 2 an entry is never read and written at the same time. Several threads
+// read its content and any thread drops it.
 unsafe impl<T: Send + Sync> Sync for Entry<T> {}
 
-/// The first chunk has this many slots, each further one twice as many as the one before.
+/// The slots of the first chunk. Each further chunk has twice as many as the one before.
 const FIRST: usize = 64;
 const CHUNKS: usize = 26;
 
@@ -76,31 +75,31 @@ impl<T> Slots<T> {
     /// Sets a slot.
     ///
     /// # Safety
-    /// By rule 1: no instruction that names the slot is on its way, and no other thread sets it.
+    /// By rule 1: no pending instruction names the slot, and no other thread sets it.
     pub(crate) unsafe fn set(&self, index: usize, slot: T) {
         let (chunk, at) = place(index);
         let made = || (0..FIRST << chunk).map(|_| Entry(UnsafeCell::new(None))).collect();
         let entry = &self.chunks[chunk].get_or_init(made)[at];
-        // SAFETY: the caller promises that nobody else uses the entry.
+        // SAFETY: the caller promises that no other thread uses the entry.
         unsafe { *entry.0.get() = Some(slot) };
     }
 
-    /// A slot, if it was ever set.
+    /// Returns a slot, if it was ever set.
     ///
     /// # Safety
-    /// By rule 2: the caller holds the emission's lock, or runs an instruction that names the
-    /// slot, and lets go of the result before either ends.
+    /// By rule 2: the caller holds the emission's lock, or runs an instruction that names the slot,
+    /// and drops the result before either ends.
     #[inline]
     pub(crate) unsafe fn get(&self, index: usize) -> Option<&T> {
         let (chunk, at) = place(index);
         let entry = self.chunks.get(chunk)?.get()?.get(at)?;
-        // SAFETY: the caller promises that nobody writes the entry meanwhile.
+        // SAFETY: the caller promises that no thread writes the entry meanwhile.
         unsafe { (*entry.0.get()).as_ref() }
     }
 }
 
 impl TensorSlot {
-    /// The tensor as a kernel sees it.
+    /// Returns the tensor as a kernel sees it.
     pub(crate) fn raw(&self) -> RawTensor<'_> {
         let layout = &self.spec.layout;
         let start = layout.offset() * self.spec.dtype.size();

@@ -1,12 +1,13 @@
-//! What reaches a worker from anywhere, and its sleep.
+//! Messages to a worker from any thread, and the parking of the worker.
 //!
 //! # Rules
-//! 1. A worker that finds nothing to do sets `parked`, fences, looks at its queue and inbox once
-//!    more, and only then parks.
-//! 2. Whoever gives it something does so first, then fences, then looks at `parked`. Of the two
-//!    fences one comes first, so either the worker sees the gift or the giver sees it parked. The
-//!    giver's fence is the light one, since a worker sleeps seldom and is given things all the time.
-//! 3. `parked` is cleared by whoever set_wake the worker, so that it is woken once.
+//! 1. A worker without work sets `parked`, fences, checks its queue and inbox once more, and only
+//!    then parks.
+//! 2. A thread that submits does so first, then fences, then reads `parked`. One of the two fences
+//!    comes first, so either the worker sees the submission or the submitter sees the worker
+//!    parked. The submitter executes the cheap half of the asymmetric fence, since workers park
+//!    rarely and receive all the time.
+//! 3. The thread that wakes the worker clears `parked`, so that it is woken once.
 
 use std::fmt;
 use std::sync::{OnceLock, PoisonError};
@@ -16,17 +17,17 @@ use millstream_types::{Point, StreamId};
 
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, heavy_fence, light_fence, park};
 
-/// Something a worker has to poll_inbox of.
+/// A message to a worker.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// What a blocked_on stream waited for has come.
+    /// A point that a blocked stream waits for was reached.
     Resume(StreamId),
-    /// The host function that the instruction at a place waited for has returned, or whoever was to
-    /// complete it has.
+    /// The external completion of the instruction at a point: a host function has returned, or the
+    /// holder of a completion token has completed the call.
     ExternalDone(Point, anyhow::Result<()>),
-    /// A stream's device may have completed something.
+    /// The device of a stream may have completed commands.
     Device(StreamId),
-    /// Stop once there is nothing left to do.
+    /// Stop once nothing is left to do.
     Stop,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Inbox {
     full: AtomicBool,
     queue: Mutex<Queue>,
     arrived: Condvar,
-    /// Wakes the worker, or one of the crew whose inbox this is.
+    /// Wakes the worker, or one worker of the group that shares this inbox.
     unpark: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -50,19 +51,19 @@ impl fmt::Debug for Inbox {
 #[derive(Debug, Default)]
 struct Queue {
     messages: Vec<Message>,
-    /// How many threads wait for `arrived`. To signal it is a call of the system's.
+    /// How many threads wait for `arrived`. A signal is a system call.
     waiting: usize,
 }
 
 impl Inbox {
-    /// Names the thread that is to be woken.
+    /// Sets the thread to wake.
     pub(crate) fn set_thread(&self, thread: Thread) {
         self.set_wake(move || thread.unpark());
     }
 
-    /// Says how to wake whoever's inbox this is.
+    /// Sets the function that wakes the owner.
     pub(crate) fn set_wake(&self, unpark: impl Fn() + Send + Sync + 'static) {
-        // Said once, before anybody first sleeps.
+        // Set once, before the owner first parks.
         let _ = self.unpark.set(Box::new(unpark));
     }
 
@@ -80,7 +81,8 @@ impl Inbox {
         self.wake();
     }
 
-    /// Wakes the worker if it sleeps, and says so. Called after something was given to it.
+    /// Wakes the worker if it is parked, and returns whether it was. Called after a submission to
+    /// it.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
         light_fence();
@@ -100,14 +102,14 @@ impl Inbox {
         self.full.load(Ordering::Acquire)
     }
 
-    /// Takes all messages, into a list that is empty.
+    /// Takes all messages, into an empty list.
     pub(crate) fn take(&self, into: &mut Vec<Message>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.full.store(false, Ordering::Relaxed);
         std::mem::swap(&mut queue.messages, into);
     }
 
-    /// Takes the oldest messages alone.
+    /// Takes the oldest message.
     pub(crate) fn take_one(&self) -> Option<Message> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = if queue.messages.is_empty() { None } else { Some(queue.messages.remove(0)) };
@@ -116,12 +118,12 @@ impl Inbox {
         oldest
     }
 
-    /// From now on whoever gives something set_wake somebody; returns false, and changes nothing, if
-    /// `busy` sees something to do.
+    /// Announces that the owner is about to park: from now on submitters wake it. Returns false,
+    /// and changes nothing, if `busy` finds work.
     pub(crate) fn begin_park(&self, busy: impl FnOnce() -> bool) -> bool {
         self.parked.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`.
-        // Without the fence a gift might be missed, so there is no sleep.
+        // Pairs with the fence in `wake`. Without the fence a submission might be missed, so the
+        // owner does not park.
         if !heavy_fence() || busy() {
             self.parked.store(false, Ordering::Relaxed);
             return false;
@@ -129,12 +131,12 @@ impl Inbox {
         true
     }
 
-    /// Whether whoever gives something set_wake somebody.
+    /// Returns whether submitters wake the owner.
     pub(crate) fn is_parked(&self) -> bool {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until woken, unless `busy` sees something to do.
+    /// Parks until woken, unless `busy` finds work.
     pub(crate) fn park_unless(&self, busy: impl FnOnce() -> bool) {
         if !self.begin_park(busy) {
             return;
@@ -144,8 +146,7 @@ impl Inbox {
         }
     }
 
-    /// Waits for messages, for a thread that does not own the inbox's worker. Returns whether there
-    /// is any.
+    /// Waits for a message, on a thread that is not the worker's. Returns whether there is any.
     pub(crate) fn wait_for_messages(&self, timeout: Duration) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.messages.is_empty() {

@@ -1,4 +1,4 @@
-//! What the emission gives to workers.
+//! Tasks: the entries of a worker's queue.
 
 use std::fmt;
 use std::panic::Location;
@@ -11,47 +11,47 @@ use crate::emission::cancel::CancelScope;
 use crate::sync::points::Milestone;
 use crate::tables::slots::CallSlot;
 
-/// One entry of a worker's queue, as large as a cache line. Waits and calls that stand in the
-/// tables's table lie in it; other instructions elsewhere.
+/// One entry of a worker's queue, as large as a cache line. Waits and stored calls lie in it; other
+/// instructions are boxed.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) enum Task {
     /// Runs an instruction.
     Run(Box<Instruction>),
-    /// Makes a call that stands in the tables's table.
+    /// Makes a stored call.
     Call(StoredCall),
     /// Runs a `StreamWaitEvent`.
     Wait { at: Point, until: Point, via: Via, origin: Origin },
     /// Runs a `RecordEvent`.
     RecordEvent { at: Point, event: EventId, origin: Origin },
-    /// A stream is the worker's from now on.
+    /// Assigns a stream to the worker.
     OpenStream(StreamId, Box<StreamKey>),
-    /// What follows on the stream comes after a point. It stands in no list: barriers and the
-    /// ends of stored lists need it.
+    /// Orders all later instructions of the stream after a point. It is no instruction of a list:
+    /// barriers and the ends of stored lists need it.
     Gate(StreamId, Point, Milestone),
-    /// The half of a `StreamWait` on the stream that is waited for: where that is, the event, and
-    /// where the wait comes from.
+    /// Records the event of a `StreamWait` on the stream that is waited for, with the origin of the
+    /// wait.
     RecordForWait { until: Point, event: EventId, origin: Origin },
-    /// What follows on a private stream belongs to the run of a stored list that begins at a point,
-    /// launched within these scopes.
+    /// Assigns the next instructions of a private stream to the run of a stored list that begins at
+    /// a point, launched within these cancel scopes.
     EnterRun(StreamId, Point, Option<Arc<CancelScope>>),
-    /// What follows on the stream was submitted within these scopes.
+    /// Sets the cancel scopes of the next instructions of the stream.
     SetCancelScope(StreamId, Option<Arc<CancelScope>>),
-    /// A stored list begins: its streams may go on, and what its storages blocked_on is forgotten.
+    /// Begins the run of a stored list: its streams may go on, and its storages are healed.
     BeginRun(Point, Arc<[u64]>),
 }
 
-/// How many tensors a stored call names at most.
+/// The most tensors of a stored call.
 pub(crate) const MAX_TENSORS: usize = 4;
 
-/// A call that stands in the tables's table, made on these tensors at a place.
+/// A stored call, made on these tensors at a point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoredCall {
     pub(crate) stream: StreamId,
     /// Its number in the table, which also says how many tensors there are.
     pub(crate) number: u32,
     pub(crate) seq: u64,
-    /// Where in a program it stands, if that is known.
+    /// Its place in the program, if that is known.
     pub(crate) from: Option<&'static Location<'static>>,
     pub(crate) tensors: [TensorId; MAX_TENSORS],
 }
@@ -61,7 +61,7 @@ impl StoredCall {
         Point { stream: self.stream, seq: self.seq }
     }
 
-    /// The instruction that it stands for.
+    /// Returns the instruction that it stands for.
     pub(crate) fn instruction(&self, call: &CallSlot) -> Instruction {
         let CallSlot { op, accesses, attrs, priority } = call.clone();
         let uses = self.tensors.iter().zip(accesses);
@@ -72,7 +72,7 @@ impl StoredCall {
 }
 
 impl Task {
-    /// Runs an instruction.
+    /// Wraps an instruction.
     pub(crate) fn run(Instruction { body, origin }: Instruction) -> Task {
         match body {
             Body::StreamWaitEvent { at, until, via } => Task::Wait { at, until, via, origin },
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// The stored call, if it is one.
+    /// Returns the stored call, if it is one.
     #[inline]
     pub(crate) const fn stored(&self) -> Option<StoredCall> {
         match self {
@@ -90,12 +90,12 @@ impl Task {
         }
     }
 
-    /// The task, as the log of a simulated run names it.
+    /// Returns the task's name in the log of a simulated run.
     pub(crate) fn name(&self) -> TaskName<'_> {
         TaskName(self)
     }
 
-    /// The stream that the task is for.
+    /// Returns the stream that the task is for.
     pub(crate) fn stream(&self) -> StreamId {
         match self {
             Task::Run(instruction) => match instruction.body.at() {
@@ -115,7 +115,7 @@ impl Task {
     }
 }
 
-/// Shows a task.
+/// Displays a task.
 pub(crate) struct TaskName<'a>(&'a Task);
 
 impl fmt::Display for TaskName<'_> {
@@ -151,10 +151,10 @@ impl fmt::Display for TaskName<'_> {
     }
 }
 
-// Pending instructions are kept by the hundred thousand.
+// Hundreds of thousands of instructions may be pending.
 const _: () = assert!(size_of::<Task>() == 64);
 
-/// Whether an instruction is for workers. The others take effect when they are emitted.
+/// Returns whether an instruction is for workers. The others take effect when they are emitted.
 pub(crate) const fn is_for_workers(body: &Body) -> bool {
     body.at().is_some()
 }

@@ -1,8 +1,8 @@
 //! From emitted instructions to the workers' queues.
 //!
-//! Runs under the emission's lock, so each queue has one producer at a time. Instructions without
-//! a place take effect here; the others go to the worker of their stream. A barrier, which every
-//! stream has to come after, is put before a stream's next instruction when that comes.
+//! Runs under the emission's lock, so each queue has one producer at a time. Instructions without a
+//! point take effect here; all others go to the worker of their stream. Every stream is ordered
+//! after a barrier: the router puts a gate for it before the stream's next instruction.
 
 mod stored_list;
 
@@ -32,19 +32,19 @@ use crate::worker::task::{MAX_TENSORS, StoredCall, Task, is_for_workers};
 
 use stored_list::StoredRun;
 
-/// A stream of a scope: of the program, or of a stored list.
+/// A stream as the router sees it: of the program, or of a stored list.
 #[derive(Clone, Debug)]
 struct RoutedStream {
     id: StreamId,
     is_pool: bool,
     worker: usize,
-    /// What is added to the list's sequence numbers.
+    /// The offset from the list's sequence numbers to the stream's.
     base: u64,
-    /// The last place that was given to the worker.
+    /// The sequence number of the last instruction given to the worker.
     tail: u64,
-    /// What the next instruction comes after, beside its waits.
+    /// Points that the next instruction comes after, beside its waits.
     gates: SmallVec<[Point; 2]>,
-    /// The scopes that its worker takes what comes next to be in.
+    /// The cancel scopes that its worker applies to the next instruction.
     cancel_scope: Option<Arc<CancelScope>>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct StreamScope {
 }
 
 impl StreamScope {
-    /// Whether it has no streams (yet).
+    /// Returns whether it has no streams (yet).
     pub(crate) fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
@@ -88,20 +88,20 @@ pub(crate) struct Router {
     pub(crate) tables: Arc<Tables>,
     pub(crate) driver: Driver,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
-    /// The scopes that what is being emitted was submitted in.
+    /// The cancel scopes of the thread that emits.
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
     program: StreamScope,
-    /// The last barrier: streams that come into being later come after it, too.
+    /// The last barrier: streams opened later come after it, too.
     last_barrier: Option<Point>,
     pub(crate) jobs: HashMap<ListId, StoredJob>,
     pub(crate) recorder: Option<ListRecorder>,
     pub(crate) annotated: bool,
     next_storage: u64,
-    /// Ids of private streams and events count down, those of the program up.
+    /// Private ids of streams and events count down, those of the program up.
     next_private_stream: u16,
     next_private_event: u32,
     next_private_arena: u16,
-    /// The next of the host's workers to be given a stream.
+    /// The host worker that gets the next host stream.
     next_host_worker: usize,
 }
 
@@ -125,13 +125,13 @@ impl Router {
         }
     }
 
-    /// Whether a stream of the program has a worker.
+    /// Returns whether a stream of the program has a worker.
     #[inline]
     pub(crate) fn is_open(&self, id: StreamId) -> bool {
         self.program.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
     }
 
-    /// Gives a stream of the program to a worker, unless it has one. Done before its first
+    /// Assigns a worker to a stream of the program, unless it has one. Called before the first
     /// instruction is emitted, as the thread that it may need can be refused.
     pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
         while self.program.streams.len() <= id.index() {
@@ -148,7 +148,7 @@ impl Router {
         Ok(())
     }
 
-    /// The last place of each stream that was given anything.
+    /// Returns the last point of each stream that was given anything.
     pub(crate) fn tails(&self) -> Vec<Point> {
         let streams = self.program.streams.iter().filter(|s| s.tail > 0);
         streams.map(|s| Point::new(s.id, s.tail)).collect()
@@ -177,7 +177,7 @@ impl Router {
         Ok(RoutedStream { worker, is_pool, ..RoutedStream::unopened(id) })
     }
 
-    /// Private streams for a stored list.
+    /// Opens private streams for a stored list.
     pub(crate) fn private_scope(&mut self, streams: &[StreamDecl]) -> Result<StreamScope> {
         let mut scope = StreamScope::default();
         for decl in streams {
@@ -195,26 +195,26 @@ impl Router {
         Ok(scope)
     }
 
-    /// An event that is a stored list's alone.
+    /// Returns a new event id for a stored list.
     pub(crate) fn private_event(&mut self) -> EventId {
         self.next_private_event -= 1;
         EventId(self.next_private_event)
     }
 
-    /// An arena that is a stored list's alone.
+    /// Returns a new arena id for a stored list.
     pub(crate) fn private_arena(&mut self) -> ArenaId {
         self.next_private_arena -= 1;
         ArenaId(self.next_private_arena)
     }
 
-    /// A number that no other storage has.
+    /// Returns a number that no other storage has.
     pub(crate) fn new_storage(&mut self) -> u64 {
         self.next_storage += 1;
         self.next_storage
     }
 
     fn set_slot(&self, id: TensorId, slot: TensorSlot) {
-        // SAFETY: the emission's lock is held, and the builder gives a slot out only once every
+        // SAFETY: the emission's lock is held, and the builder reuses a slot only after every
         // instruction that named it has completed.
         unsafe { self.tables.slots.set(id.index(), slot) };
     }
@@ -225,9 +225,9 @@ impl Router {
         unsafe { self.tables.slots.get(id.index()) }
     }
 
-    /// Makes a new tensor known to the workers.
+    /// Publishes a new tensor to the workers.
     pub(crate) fn begin_tensor(&mut self, id: TensorId, spec: &TensorSpec, place: &Placement) {
-        // The builder was told of the arena's growth only after the memory was there.
+        // The builder learns of an arena's growth only after the memory exists.
         let Ok(base) = self.tables.memory.resolve(place) else { return };
         let storage = self.new_storage();
         let on_host = self.tables.memory.on_host(place.arena);
@@ -236,13 +236,13 @@ impl Router {
         self.set_root(id, id.0);
     }
 
-    /// Makes a tensor known to the workers that lies in the memory of another.
+    /// Publishes a tensor that lies in the memory of another.
     pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot, of: TensorId) {
         self.set_slot(id, slot);
         self.share_root(id, of);
     }
 
-    /// Makes a view known to the workers.
+    /// Publishes a view.
     pub(crate) fn begin_view(&self, id: TensorId, of: TensorId, spec: &TensorSpec) {
         if let Some(whole) = self.slot(of).cloned() {
             self.set_slot(id, TensorSlot { spec: spec.clone(), ..whole });
@@ -320,7 +320,8 @@ impl Router {
         }
     }
 
-    /// The barrier comes after all that was given so far, and all later instructions after it.
+    /// Orders the barrier after all earlier instructions, and all later instructions after the
+    /// barrier.
     fn gate_barrier(&mut self, at: Point) {
         let tails: SmallVec<[Point; 8]> =
             self.program.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
@@ -333,14 +334,15 @@ impl Router {
         self.last_barrier = Some(at);
         for stream in &mut self.program.streams {
             if stream.id != at.stream {
-                // Whoever comes after this barrier comes after all that earlier gates stood for.
+                // An instruction after this barrier comes after everything that earlier gates stood
+                // for.
                 stream.gates = SmallVec::from_elem(at, 1);
             }
         }
     }
 
-    /// Gives a stored list to the workers of its private streams, between the launcher's begin and
-    /// its end. The launcher's own instruction follows.
+    /// Gives a stored list to the workers of its private streams, between the begin and the end of
+    /// its launcher. The launcher's own instruction follows.
     fn launch_job(&mut self, at: Point, list: ListId) {
         let Some(mut job) = self.jobs.remove(&list) else { return };
         let lazy = &self.program.streams[at.stream.index()];

@@ -1,4 +1,4 @@
-//! Stored lists, moved from their own numbers to the machine's.
+//! Runs of stored lists: their instructions, renumbered and given to workers.
 
 use smallvec::SmallVec;
 
@@ -15,7 +15,7 @@ use super::Router;
 pub(super) struct StoredRun<'a> {
     pub(super) router: &'a mut Router,
     pub(super) job: &'a mut StoredJob,
-    /// Which of its streams wait for the begin already.
+    /// Which of its streams already wait for the begin of the run.
     pub(super) started: SmallVec<[bool; 8]>,
     pub(super) begun: Point,
 }
@@ -26,7 +26,7 @@ impl StoredRun<'_> {
             self.route(self.job.instructions[k].clone());
         }
         for stream in &mut self.job.scope.streams {
-            // What a gate stands for is within this run, which is waited for as a whole.
+            // The points behind gates lie within this run, which its launcher waits for as a whole.
             stream.gates.clear();
         }
     }
@@ -46,14 +46,16 @@ impl StoredRun<'_> {
         self.router.push(worker, task);
     }
 
-    /// Moves an instruction from the list's numbers to the machine's, and gives it to its worker.
+    /// Renumbers an instruction from the list's points to the machine's, and gives it to its
+    /// worker.
     fn route(&mut self, mut instruction: Instruction) {
         if let Body::HostObserved { points } = &instruction.body {
-            // Who made the list had seen them pass; here everything later waits for them.
+            // The maker of the list observed these points. Here every later instruction waits for
+            // them.
             let points: SmallVec<[Point; 4]> =
                 points.iter().map(|p| self.job.scope.point(*p)).collect();
             for stream in &mut self.job.scope.streams {
-                // On a pool an earlier place is not passed because a later one runs.
+                // On a pool, an earlier point may complete after a later instruction runs.
                 let unknown = |p: &Point| p.stream != stream.id || stream.is_pool;
                 stream.gates.extend(points.iter().copied().filter(unknown));
             }
@@ -89,7 +91,7 @@ impl StoredRun<'_> {
             | Body::SyncRead { at: own, .. }
             | Body::CriticalSectionBegin { at: own, .. }
             | Body::CriticalSectionEnd { at: own, .. } => *own = at,
-            // Refused when the list was stored.
+            // `store` has refused these.
             _ => return,
         }
         self.give(list_at.stream, at.seq, Task::run(instruction));
