@@ -2,7 +2,7 @@
 
 use millstream_instructions::builder::EventRef;
 use millstream_types::{Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
-use millstream_vm::{JobRecorder, JobTensor};
+use millstream_vm::{JobRecorder, JobTensor, with_origin};
 
 use crate::run::stage::{OpCall, Stage};
 
@@ -27,9 +27,12 @@ impl Stage for Recording {
         let inputs: Vec<JobTensor> = call.inputs.iter().map(|t| **t).collect();
         let into: Option<Vec<JobTensor>> =
             call.into.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
-        let (attrs, origin) = (call.attrs.clone(), origin.clone());
-        self.0.prioritize(call.priority);
-        self.0.call_from(call.op, &inputs, into.as_deref(), attrs, *stream, origin)
+        let (attrs, list) = (call.attrs.clone(), &mut self.0);
+        list.prioritize(call.priority);
+        with_origin(origin, || match &into {
+            Some(out) => list.call_out(call.op, &inputs, out, attrs, *stream),
+            None => list.call(call.op, &inputs, attrs, *stream),
+        })
     }
 
     fn spec(&self, _: &JobTensor) -> Option<TensorSpec> {
@@ -37,23 +40,23 @@ impl Stage for Recording {
     }
 
     fn release(&mut self, tensor: &JobTensor, origin: &Origin) -> Result<()> {
-        self.0.release_from(*tensor, origin.clone())
+        with_origin(origin, || self.0.release(*tensor))
     }
 
     fn record(&mut self, stream: &StreamId, origin: &Origin) -> Result<EventRef> {
-        self.0.record_from(*stream, origin.clone())
+        with_origin(origin, || self.0.record_event(*stream))
     }
 
     fn wait(&mut self, stream: &StreamId, event: &EventRef, origin: &Origin) -> Result<()> {
-        self.0.wait_from(*stream, event, origin.clone())
+        with_origin(origin, || self.0.wait_event(*stream, event))
     }
 
     fn stream_wait(&mut self, from: &StreamId, to: &StreamId, origin: &Origin) -> Result<()> {
-        self.0.wait_stream_from(*to, *from, origin.clone())
+        with_origin(origin, || self.0.wait_stream(*to, *from))
     }
 
     fn touch(&mut self, tensors: &[&JobTensor], stream: &StreamId, origin: &Origin) -> Result<()> {
         let tensors: Vec<JobTensor> = tensors.iter().map(|t| **t).collect();
-        self.0.touch_from(&tensors, *stream, origin.clone())
+        with_origin(origin, || self.0.touch(&tensors, *stream))
     }
 }

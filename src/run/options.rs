@@ -173,17 +173,15 @@ impl RunOptions {
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
-        let mut config = MachineConfig {
-            driver: self.driver,
-            simulation: Simulation { seed, keep_log, devices: Some(control), cancel },
-            sync: self.sync,
-            protection: self.protection,
-            memory_limits: self.memory_limits(),
-            check_memory: self.check_memory,
-            watchdog: self.watchdog,
-            rank_barrier: rank.meets,
-            ..MachineConfig::of(ops, kernels, Arc::new(devices))
-        };
+        let mut config = MachineConfig::of(ops, kernels, Arc::new(devices))
+            .driver(self.driver)
+            .simulation(Simulation { seed, keep_log, devices: Some(control), cancel })
+            .sync(self.sync)
+            .protection(self.protection)
+            .memory_limits(self.memory_limits())
+            .check_memory(self.check_memory)
+            .watchdog(self.watchdog)
+            .rank_barrier(rank.meets);
         cpu::register_group(&mut config.kernels, &rank.group);
         if simulated {
             config.threads = 1;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use millstream_instructions::{Body as Line, InstructionList};
 use millstream_trace::{Block, Body, Program, TraceError};
 use millstream_types::{Error, TensorId, TensorSpec};
-use millstream_vm::{Job, Machine, Tensor};
+use millstream_vm::{Job, Machine, Tensor, with_origin};
 
 use crate::run::error::{RunError, distinct, placed};
 use crate::run::jobs::Recording;
@@ -158,7 +158,7 @@ fn read_all(program: &Program, walk: &mut Walk<'_, Live<'_>>) -> Result<Vec<Read
             let message = format!("the output '{}' was not made", output.name);
             return Err(at(Error::Internal { message }));
         };
-        reads.push(match tensor.read_from(program.origin(place)) {
+        reads.push(match with_origin(&program.origin(place), || tensor.read()) {
             Ok(bytes) => {
                 let spec = tensor.spec();
                 Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))

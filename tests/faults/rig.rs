@@ -138,15 +138,13 @@ impl Rig {
             ..Simulation::default()
         };
         let limits = |m| HashMap::from([(DeviceId::cpu(0), 1 << 20), (DeviceId::sim(0), m)]);
-        let mut config = MachineConfig {
-            driver: driver.0,
-            simulation,
-            host_workers: 2,
-            threads: 1,
-            check_memory: true,
-            memory_limits: case.memory.map(limits).unwrap_or_default(),
-            ..MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices))
-        };
+        let mut config = MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices))
+            .driver(driver.0)
+            .simulation(simulation)
+            .host_workers(2)
+            .threads(1)
+            .check_memory(true)
+            .memory_limits(case.memory.map(limits).unwrap_or_default());
         let calls = Arc::new(AtomicU64::new(0));
         let wrapped: &[&str] = match kind {
             Kind::HalfCopy => &["copy"],

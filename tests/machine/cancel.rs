@@ -141,7 +141,7 @@ fn one_run_of_a_stored_list() {
             (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
         let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
         let t = list.call("relu", &[a], Attrs::new(), own[0]).unwrap()[0];
-        list.call_from("add", &[t, a], Some(&[b]), Attrs::new(), own[1], Origin::caller()).unwrap();
+        list.call_out("add", &[t, a], &[b], Attrs::new(), own[1]).unwrap();
         list.release(t).unwrap();
         let job = m.store(list).unwrap();
         job.launch().unwrap().wait().unwrap();

@@ -33,6 +33,7 @@ mod host_to_device_and_back;
 mod kinds;
 mod laziness;
 mod lazy_job;
+mod lock_entries;
 mod memory_cases;
 mod memory_checks;
 mod memory_limit;

@@ -29,10 +29,8 @@ fn each(modes: [StreamMode; 2], limit: Option<u64>, check: impl Fn(&Case)) {
     for driver in DRIVERS {
         for device in [CPU, SIM] {
             let limits = limit.map(|blocks| (device.clone(), blocks * BLOCK));
-            let config = MachineConfig {
-                memory_limits: HashMap::from_iter(limits),
-                ..config(driver, SyncPolicy::Frontier)
-            };
+            let config =
+                config(driver, SyncPolicy::Frontier).memory_limits(HashMap::from_iter(limits));
             let m = Machine::new(config).unwrap();
             let stream = |k: u32, mode| {
                 m.stream_with_mode(&StreamKey::compute(device.clone(), k), mode).unwrap()
@@ -283,10 +281,8 @@ pub(crate) fn failures_and_waits_given_up_keep_nothing() {
 /// What a host function holds comes back when it has run: a request that fits nowhere waits for
 /// that before it is refused.
 pub(crate) fn what_a_host_function_holds_comes_back() {
-    let config = MachineConfig {
-        memory_limits: HashMap::from([(CPU, 2 * BLOCK)]),
-        ..config(DriverKind::Threaded, SyncPolicy::Frontier)
-    };
+    let config = config(DriverKind::Threaded, SyncPolicy::Frontier)
+        .memory_limits(HashMap::from([(CPU, 2 * BLOCK)]));
     let m = Machine::new(config).unwrap();
     let s = cpu(&m, 0);
     let (x, held) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[2.0]));

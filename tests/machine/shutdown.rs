@@ -90,7 +90,7 @@ fn the_last_handle_dropped_in_a_callback() {
 #[test]
 fn a_submitter_that_waits_for_room_is_let_go() {
     let (config, hand) = by_hand_config();
-    let m = Machine::new(MachineConfig { watermark: 2, ..config }).unwrap();
+    let m = Machine::new(config.watermark(2)).unwrap();
     let hand = hand;
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use steps::{Step, run};
 
 fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
-    MachineConfig { driver, sync, host_workers: 3, threads: 1, ..Default::default() }
+    MachineConfig::default().driver(driver).sync(sync).host_workers(3).threads(1)
 }
 
 proptest! {

@@ -1,6 +1,6 @@
-//! What the pieces of the tables cost, one by one: `cargo bench --bench pieces`.
+//! The cost of single pieces of the machine: `cargo bench --bench pieces`.
 //!
-//! The files that are measured are the crate's own, as in the loom models.
+//! The measured files are the crate's own, as in the loom models.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each bench uses a part of each file")]
 #![allow(unused_imports, reason = "as above")]
 
@@ -51,7 +51,7 @@ fn queue_push_and_pop(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Whether a worker sleeps, asked by whoever gives it something.
+/// The check for a parked worker, on every submission.
 #[divan::bench]
 fn inbox_wake(bencher: Bencher<'_, '_>) {
     let inbox = Inbox::default();
@@ -73,9 +73,9 @@ fn point_flush(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| state.flush());
 }
 
-/// A stream is held for a point, and told when it comes.
+/// A stream is blocked on a point, and gets a message when it is reached.
 #[divan::bench]
-fn point_park_and_tell(bencher: Bencher<'_, '_>) {
+fn point_park_and_wake(bencher: Bencher<'_, '_>) {
     let (state, inbox, mut seq) = (StreamState::new(), Arc::new(Inbox::default()), 0);
     let mut messages = Vec::new();
     bencher.bench_local(|| {
@@ -90,13 +90,13 @@ fn point_park_and_tell(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn slot_look_up(bencher: Bencher<'_, '_>) {
     let slots = Slots::new();
-    // SAFETY: nobody else has the table.
+    // SAFETY: no other thread has the table.
     (0..1000).for_each(|k| unsafe { slots.set(k, k as u64) });
     // SAFETY: nothing is set any more.
     bencher.bench_local(|| unsafe { slots.get(black_box(700)) }.copied());
 }
 
-/// A call of several in claim is begun.
+/// One of several claimed calls is begun.
 #[divan::bench]
 fn pool_begin(bencher: Bencher<'_, '_>) {
     let claim = ClaimCounter::default();
@@ -131,11 +131,11 @@ fn frontier_covers(bencher: Bencher<'_, '_>, streams: u16) {
     bencher.bench_local(|| black_box(&frontier).covers(black_box(point)));
 }
 
-/// A frontier learns from one of the same streams.
+/// A frontier joins one of the same streams.
 #[divan::bench(args = [1, 4, 16])]
 fn frontier_join(bencher: Bencher<'_, '_>, streams: u16) {
-    let (mut known, messages) = (frontier(streams, 10), frontier(streams, 11));
-    bencher.bench_local(|| known.join(black_box(&messages)));
+    let (mut known, later) = (frontier(streams, 10), frontier(streams, 11));
+    bencher.bench_local(|| known.join(black_box(&later)));
 }
 
 /// An event is taken from its pool and comes back.

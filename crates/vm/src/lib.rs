@@ -43,10 +43,11 @@ mod worker;
 
 pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, ShutdownReport};
+pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
 pub use api::prepared::{Prepared, TensorHandle};
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
+pub use emission::origin::with_origin;
 pub use host::Blob;
 pub use jobs::{Job, JobRecorder, JobTensor};
 pub use tables::{RankBarrier, SingleRank};

@@ -1,4 +1,4 @@
-//! Many calls in one critical section.
+//! Batches: many calls in one critical section.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::emission::cancel;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::reentrancy::{self, BatchGuard};
 
-/// How many calls are made before other threads are let in between.
+/// How many calls are made before other threads get the lock.
 const CALLS_PER_ENTRY: u64 = 64;
 
 /// Up to so many operands lie on the stack.
 const INLINE_OPERANDS: usize = 4;
 
-/// CallNumbers that follow one another closely. See [`Machine::batch`].
+/// Calls in close succession. See [`Machine::batch`].
 #[must_use = "a batch does nothing before its first call"]
 pub struct Batch<'a> {
     machine: &'a Machine,
     entry: Option<Entry<'a>>,
 }
 
-/// One stay in the critical section.
+/// One entry into the critical section.
 struct Entry<'a> {
     emission: EmissionGuard<'a>,
     _guard: BatchGuard,
@@ -35,9 +35,9 @@ struct Entry<'a> {
 }
 
 impl Machine {
-    /// A batch of calls. What it costs to enter the machine is shared among the calls: use it where
-    /// a thread makes many calls in a row. Each call is given to its worker at once; nothing waits
-    /// for the batch to end.
+    /// Begins a batch of calls. The calls share the cost of entering the machine: use a batch where
+    /// a thread makes many calls in a row. Each call is given to its worker at once; none waits for
+    /// the end of the batch.
     ///
     /// ```
     /// use millstream_types::{Attrs, DType, DeviceId, TensorSpec};
@@ -49,7 +49,7 @@ impl Machine {
     /// let spec = TensorSpec::contiguous(DType::F32, &[1])?;
     /// let one = || machine.upload(&stream, spec.clone(), 1f32.to_ne_bytes().into());
     /// let (x, y) = (one()?, one()?);
-    /// // The schema is asked once, and the operands are looked up.
+    /// // The schema is checked once, and the operands are looked up.
     /// let add = machine.prepare("add_", &[&x, &y], Attrs::new())?;
     /// let (a, b) = (x.handle(), y.handle());
     /// let mut batch = machine.batch();
@@ -63,10 +63,9 @@ impl Machine {
     /// # }
     /// ```
     ///
-    /// Other threads that submit wait, for a few dozen calls or until the batch ends. This thread
-    /// would wait for itself: whatever else it asks of the machine before the batch ends, but for
-    /// dropping handles, is refused with [`Error::InBatch`]. So a batch is dropped as soon as nothing
-    /// more comes.
+    /// Other submitting threads wait for a few dozen calls, or until the batch ends. This thread
+    /// would wait for itself: every other request to the machine before the batch ends, except
+    /// dropping handles, gets [`Error::InBatch`]. So drop a batch after its last call.
     pub fn batch(&self) -> Batch<'_> {
         Batch { machine: self, entry: None }
     }
@@ -84,12 +83,12 @@ impl Batch<'_> {
         self.make(call, tensors, stream, &origin).map_err(|e| e.at(&origin))
     }
 
-    /// Makes a call on a stream, on operands that are like those that it was prepared with: of equal
-    /// dtypes, shapes and layouts.
+    /// Makes a call on a stream, on operands like the prepared ones: of equal dtypes, shapes and
+    /// layouts.
     ///
     /// # Errors
-    /// A tensor is not like the one that the call was prepared with, was released or is held; or
-    /// something is another machine's.
+    /// A tensor differs from the prepared one, was released or is held; or an argument is another
+    /// machine's.
     #[track_caller]
     pub fn call_with(
         &mut self,
@@ -152,7 +151,7 @@ impl Batch<'_> {
         let shared = &self.machine.shared;
         let emission = shared.enter()?;
         let _guard = reentrancy::enter_batch(shared.tables.machine);
-        // No more than may be pending.
+        // At most as many as may be pending.
         let left = shared.watermark.min(CALLS_PER_ENTRY);
         self.entry = Some(Entry { emission, _guard, left });
         Ok(())

@@ -1,4 +1,4 @@
-//! CallNumbers whose schema is asked once, to be made many times.
+//! Prepared calls: their schema is checked once, and they are made many times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{Outcome, TensorRef};
-use millstream_types::{Attrs, Error, Origin, Result};
+use millstream_types::{Attrs, Error, Result};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::{CallBuilder, Machine};
+use crate::emission::origin;
 use crate::emission::{Emission, Release};
 use crate::tables::slots::CallSlot;
 
@@ -30,8 +31,9 @@ impl Drop for PreparedInner {
     }
 }
 
-/// A call whose schema has been asked: for the operands that it was prepared with, and for all that
-/// are like them. Making it costs what order costs, and no more. Clones are the same call.
+/// A call whose schema was checked: for the operands that it was prepared with, and for all
+/// operands of equal dtypes, shapes and layouts. Making it costs only its ordering. Clones are the
+/// same call.
 #[derive(Clone)]
 pub struct Prepared(Arc<PreparedInner>);
 
@@ -44,7 +46,7 @@ pub struct TensorHandle {
 }
 
 impl Tensor {
-    /// The tensor, looked up, for prepared calls.
+    /// Returns the tensor, looked up, for prepared calls.
     pub fn handle(&self) -> TensorHandle {
         let machine = self.machine().shared.tables.machine;
         TensorHandle { tensor: self.tensor_ref(), machine }
@@ -83,10 +85,10 @@ impl CallBuilder<'_> {
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
         let mut emission = machine.shared.lock()?;
         let Emission { builder, router, calls, .. } = &mut *emission;
-        let mut call = builder.prepare(op.id, &refs, &Arc::new(attrs)).map_err(at)?;
+        let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
         call.priority = priority;
         let (accesses, attrs) = (call.accesses().collect(), call.attrs().cloned());
-        let slot = CallSlot { op: op.id, accesses, attrs, priority };
+        let slot = CallSlot { op, accesses, attrs, priority };
         call.number = Some(calls.insert(&router.tables, slot));
         drop(emission);
         let (machine, _operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
@@ -101,7 +103,7 @@ impl Prepared {
     /// A tensor was released by hand or is held, or the stream is another machine's.
     #[track_caller]
     pub fn on(&self, stream: &Stream) -> Result<()> {
-        let origin = Origin::caller();
+        let origin = origin::caller();
         let PreparedInner { machine, call, refs, .. } = &*self.0;
         if !Arc::ptr_eq(&stream.machine.shared, &machine.shared) {
             let what = "the stream".to_owned();

@@ -10,7 +10,7 @@ use crate::worker::Worker;
 use crate::worker::inbox::Inbox;
 use crate::worker::task::Task;
 
-/// The caller's thread.
+/// The inline driver.
 #[derive(Default)]
 pub(crate) struct Inline {
     worker: Option<Worker>,
@@ -23,7 +23,7 @@ impl Inline {
         self.tasks.push_back(task);
     }
 
-    /// Runs all that can run now. Returns whether there was anything.
+    /// Runs everything that can run now. Returns whether there was anything.
     pub(super) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         let mut moved = false;
         let worker =
@@ -40,7 +40,7 @@ impl Inline {
                 moved = true;
                 continue;
             }
-            // Program order: what comes next comes after the function has returned.
+            // Program order: the next instruction comes after the function has returned.
             if worker.awaits_external() && tables.host_workers.waiting() > 0 {
                 tables.host_workers.run_waiting(0);
                 moved = true;
@@ -51,10 +51,10 @@ impl Inline {
     }
 
     /// Waits for messages from devices or host functions. Returns whether any came in time, and
-    /// whether there may be something to do.
+    /// whether there may be work.
     pub(super) fn wait_for_messages(&mut self, timeout: Duration) -> (bool, bool) {
         let polled = self.worker.as_ref().is_some_and(Worker::must_poll);
-        // A device that does not tell by itself is asked as often as a worker asks it.
+        // A device that sends no notifications is polled as often as a worker thread polls it.
         let patience = if polled { timeout.min(POLL) } else { timeout };
         let came = self.inbox.wait_for_messages(patience);
         (came, came || polled)

@@ -1,5 +1,5 @@
-//! Who runs the workers' cores: threads of their own, the caller in program order, or the caller
-//! in an order that a seed chooses.
+//! Drivers: they run the workers on threads, on the caller's thread in program order, or on the
+//! caller's thread in an order that a seed chooses.
 
 mod inline;
 mod log;
@@ -28,7 +28,7 @@ pub use log::Schedule;
 pub use simulated::Simulation;
 pub(crate) use threaded::pause;
 
-/// The drivers.
+/// A driver.
 pub(crate) enum Driver {
     /// Each worker is a thread.
     Threaded(Threaded),
@@ -51,7 +51,7 @@ impl Driver {
         Driver::Simulated(Box::new(Simulated::new(host_workers, simulation)))
     }
 
-    /// The worker for the `count`-th stream of the host's.
+    /// Returns the worker for the `count`-th host stream.
     pub(crate) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.host_worker(tables, count),
@@ -60,7 +60,7 @@ impl Driver {
         }
     }
 
-    /// The one worker of a crew.
+    /// Returns the worker of a group with one worker.
     pub(crate) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.own_worker(tables, group),
@@ -69,7 +69,7 @@ impl Driver {
         }
     }
 
-    /// The worker that stands for the crew of all pools.
+    /// Returns the worker that stands for the workers of all pools.
     pub(crate) fn pool(&mut self, tables: &Arc<Tables>) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.pool(tables),
@@ -87,7 +87,7 @@ impl Driver {
         }
     }
 
-    /// How many worker threads there are.
+    /// Returns how many worker threads there are.
     pub(crate) fn threads(&self) -> usize {
         match self {
             Driver::Threaded(threaded) => threaded.threads(),
@@ -95,8 +95,8 @@ impl Driver {
         }
     }
 
-    /// Inline: runs all that can run now. Simulated: runs as much as the seed says. Called once an
-    /// emission is whole. Returns, inline, whether there was anything.
+    /// Inline: runs everything that can run now, and returns whether there was anything. Simulated:
+    /// runs as many steps as the seed says. Called after each emission.
     pub(crate) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         match self {
             Driver::Threaded(_) => false,
@@ -108,8 +108,8 @@ impl Driver {
         }
     }
 
-    /// Inline: waits for messages from devices or host functions, then runs what can run. Returns
-    /// false if none came in time.
+    /// Inline: waits for messages from devices or host functions, then runs everything that can
+    /// run. Returns false if none came in time.
     pub(crate) fn wait_for_messages(&mut self, tables: &Arc<Tables>, timeout: Duration) -> bool {
         let Driver::Inline(inline) = self else { return false };
         let (came, worth) = inline.wait_for_messages(timeout);
@@ -119,7 +119,7 @@ impl Driver {
         came
     }
 
-    /// The simulated driver, if it is that.
+    /// Returns the simulated driver, if it is that.
     pub(crate) fn simulated_mut(&mut self) -> Option<&mut Simulated> {
         match self {
             Driver::Simulated(simulated) => Some(simulated),

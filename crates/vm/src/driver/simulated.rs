@@ -1,19 +1,20 @@
-//! All workers on the caller's thread, each step chosen by seed among those that are legal.
+//! All workers on the caller's thread, each step chosen by seed among the legal ones.
 //!
 //! # Rules
-//! 1. A step is what a worker, a device or the host does without a look at the others in between:
-//!    a worker takes one task or hears one piece of messages, a device runs one command, a function of
-//!    the host's runs. Whatever order of these a threaded machine could show, some seed shows.
+//! 1. A step is an action of a worker, a device or the host without a look at the others in
+//!    between: a worker takes one task or handles one message, a device runs one command, a host
+//!    function runs. Every order of these that a threaded machine could produce, some seed
+//!    produces.
 //! 2. Nothing here reads a clock or starts a thread, and the log names no address. The same calls
 //!    with the same seed give the same steps, byte for byte.
 //! 3. The program is one thread. While it emits, as many steps pass as the seed says; while it
-//!    waits, steps pass until what it waits for has come. If none is left, nothing ever will be:
-//!    the wait ends with the state of all streams.
-//! 4. What has completed on a device is not known to a worker before it hears of it, and a held
-//!    stream does not go on before its worker hears that it may. So completions and wake-ups are as
-//!    late as the seed likes, and so is the answer of a query.
+//!    waits, steps pass until its wait is over. If no step is left, the wait never ends: it returns
+//!    an error with the state of all streams.
+//! 4. A worker learns of a device's completion only from a message, and continues a blocked stream
+//!    only after a message. So completions and wake-ups are as late as the seed likes, and so is
+//!    the answer of a query.
 //!
-//! Faults, when they come, are further steps.
+//! Planned faults are further steps.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Write};
@@ -35,7 +36,7 @@ use super::log::{Log, Schedule};
 use super::schedule::{Chooser, Step};
 use super::worker_groups::WorkerGroups;
 
-/// What a simulated run is made of.
+/// The configuration of a simulated run.
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
     /// Chooses the order of steps.
@@ -43,9 +44,10 @@ pub struct Simulation {
     /// The simulated devices of the machine's registry, if there are any. Their commands are steps,
     /// so they have to complete by hand ([`Completion::ByHand`](millstream_ep::sim::Completion)).
     pub devices: Option<SimControl>,
-    /// Whether the log is wanted, and not only its hash.
+    /// Whether the log is kept, and not only its hash.
     pub keep_log: bool,
-    /// What is cancelled, and before which step, counted from 1: as by another thread.
+    /// A cancellation, and the step before which it is cancelled, counted from 1: as by another
+    /// thread.
     pub cancel: Option<(Cancellation, u64)>,
 }
 
@@ -53,21 +55,21 @@ struct SimulatedWorker {
     worker: Worker,
     inbox: Arc<Inbox>,
     tasks: VecDeque<Task>,
-    /// Of each stream, what the log has told.
-    told: Vec<Progress>,
-    /// If it stands for the crew of all pools: what that knows.
+    /// The progress of each stream that the log has noted.
+    logged: Vec<Progress>,
+    /// The bookkeeping of the pools, if this stands for the workers of all pools.
     pools: Option<Box<Scheduler>>,
 }
 
-/// The workers and who chooses among them.
+/// The workers, and the choice among them.
 pub(crate) struct Simulated {
     workers: Vec<SimulatedWorker>,
     groups: WorkerGroups,
     devices: Option<SimControl>,
     chooser: Chooser,
     log: Log,
-    /// Of each stream the place up to which the program knows it to have completed.
-    told: Vec<u64>,
+    /// For each stream the sequence number up to which the program has observed completion.
+    observed: Vec<u64>,
     cancel: Option<(Cancellation, u64)>,
     // Kept for their memory.
     steps: Vec<Step>,
@@ -82,7 +84,7 @@ impl Simulated {
             devices: simulation.devices,
             chooser: Chooser::new(simulation.seed),
             log: Log::new(simulation.keep_log),
-            told: Vec::new(),
+            observed: Vec::new(),
             cancel: simulation.cancel,
             steps: Vec::new(),
             runnable: Vec::new(),
@@ -99,8 +101,8 @@ impl Simulated {
         groups.own(group, |_| Ok(start(workers, tables)))
     }
 
-    /// The worker that stands for the crew of all pools. Each of its steps runs one instruction of
-    /// those that can run, so that they complete in any order.
+    /// Returns the worker that stands for the workers of all pools. Each of its steps runs one
+    /// ready instruction, so that they complete in any order.
     pub(super) fn pool(&mut self, tables: &Arc<Tables>) -> usize {
         let there = self.workers.iter().position(|worker| worker.pools.is_some());
         there.unwrap_or_else(|| {
@@ -114,7 +116,7 @@ impl Simulated {
         self.workers[worker].tasks.push_back(task);
     }
 
-    /// What was done so far.
+    /// Returns the steps so far.
     pub(crate) fn schedule(&self) -> Schedule {
         self.log.so_far()
     }
@@ -122,46 +124,46 @@ impl Simulated {
     /// The program has emitted something: runs as many steps as the seed says.
     pub(super) fn advance(&mut self, tables: &Arc<Tables>) {
         self.chooser.emitted();
-        self.linger(tables);
+        self.run_some_steps(tables);
     }
 
     /// Runs as many steps as pass while the program does something else.
-    pub(crate) fn linger(&mut self, tables: &Arc<Tables>) {
-        while self.chooser.goes_on() && self.step(tables) {}
+    pub(crate) fn run_some_steps(&mut self, tables: &Arc<Tables>) {
+        while self.chooser.keeps_going() && self.step(tables) {}
     }
 
-    /// The program looks whether a point has completed: at most a step passes. What has completed
-    /// may be "not yet" a few times, but what was once told stays so.
+    /// Returns whether the program sees a point as completed: at most one step passes. A completed
+    /// point may be "not yet" a few times, but once observed it stays so.
     pub(crate) fn query(&mut self, tables: &Arc<Tables>, point: Point) -> bool {
         if self.chooser.once_in(2) {
             self.step(tables);
         }
         let at = point.stream.index();
-        let told = self.told.get(at).is_some_and(|seq| *seq >= point.seq);
-        if told || point.seq == 0 {
+        let known = self.observed.get(at).is_some_and(|seq| *seq >= point.seq);
+        if known || point.seq == 0 {
             return true;
         }
         let admits = tables.points.reached(point, Milestone::Completed) && self.chooser.once_in(2);
         if admits {
-            self.tell(point);
+            self.note_observed(point);
         }
         self.log.note(format_args!("program asks for {point}: {admits}"));
         admits
     }
 
-    /// The program knows that a point has completed.
-    pub(crate) fn tell(&mut self, point: Point) {
+    /// Notes that the program has observed a point.
+    pub(crate) fn note_observed(&mut self, point: Point) {
         let at = point.stream.index();
-        if self.told.len() <= at {
-            self.told.resize(at + 1, 0);
+        if self.observed.len() <= at {
+            self.observed.resize(at + 1, 0);
         }
-        self.told[at] = self.told[at].max(point.seq);
+        self.observed[at] = self.observed[at].max(point.seq);
     }
 
     /// Runs steps until `done`, and some more.
     ///
     /// # Errors
-    /// No step is left, with the state of all streams.
+    /// No step is left; the error has the state of all streams.
     pub(crate) fn wait(
         &mut self,
         tables: &Arc<Tables>,
@@ -175,13 +177,13 @@ impl Simulated {
                 return Err(Error::Stuck { what: what.to_string(), state: self.state() });
             }
         }
-        self.linger(tables);
-        self.log.note(format_args!("program goes on"));
+        self.run_some_steps(tables);
+        self.log.note(format_args!("program continues"));
         Ok(())
     }
 
-    /// Lets the devices get to the end of their queues. A device that was lost has told so and may
-    /// still hold commands, which hold the machine.
+    /// Lets the devices run their queues to the end. A lost device has reported that, and may still
+    /// hold commands, which hold the machine.
     pub(super) fn stop(&mut self) {
         if let Some(devices) = &self.devices {
             devices.run_all();
@@ -193,7 +195,7 @@ impl Simulated {
         if let Some((cancellation, _)) = self.cancel.take_if(|(_, at)| self.log.steps() + 1 >= *at)
         {
             self.log.note(format_args!("another thread cancels"));
-            cancellation.cancel_from(Origin::Unknown);
+            cancellation.cancel_at(Origin::Unknown);
         }
         self.steps.clear();
         for (k, worker) in self.workers.iter().enumerate() {
@@ -215,8 +217,8 @@ impl Simulated {
         if self.steps.is_empty() {
             return self.poll_all(tables);
         }
-        // Asking unasked changes nothing by itself, so it is not among the steps that show that
-        // something can move.
+        // Polling without a notification changes nothing by itself, so it is not among the steps
+        // that show that something can move.
         if self.chooser.once_in(16) {
             let in_flight =
                 self.workers.iter().enumerate().filter(|(_, w)| w.worker.has_in_flight());
@@ -237,7 +239,7 @@ impl Simulated {
                 k
             }
             Step::PollInbox(k) => {
-                log.step(format_args!("w{k} hears"));
+                log.step(format_args!("w{k} polls its inbox"));
                 workers[k].poll_inbox(tables);
                 k
             }
@@ -268,14 +270,14 @@ impl Simulated {
         workers[worker].end_step(tables, log);
     }
 
-    /// Asks all devices, for those that move only when asked. Returns whether one had messages.
+    /// Polls all devices, for those that progress only when polled. Returns whether one did.
     fn poll_all(&mut self, tables: &Tables) -> bool {
         for k in 0..self.workers.len() {
             if !self.workers[k].worker.has_in_flight() {
                 continue;
             }
             let moved = self.workers[k].worker.poll_devices();
-            // A device that is asked by one worker may have messages for another.
+            // One worker's poll may produce a message for another.
             if moved || self.workers.iter().any(|w| w.inbox.has_messages()) {
                 self.log.step(format_args!("w{k} polls"));
                 self.workers[k].end_step(tables, &mut self.log);
@@ -285,7 +287,7 @@ impl Simulated {
         false
     }
 
-    /// What everything that is not done waits for.
+    /// Describes the waits of all unfinished streams.
     fn state(&self) -> String {
         let mut text = String::new();
         for (k, worker) in self.workers.iter().enumerate() {
@@ -326,7 +328,7 @@ impl SimulatedWorker {
         }
     }
 
-    /// Runs one of the pools' instructions that can run.
+    /// Runs one of the pools' ready instructions.
     fn run(&mut self, which: usize, tables: &Tables, log: &mut Log) {
         let Some(pools) = &mut self.pools else { return };
         let Some(ready) = pools.any(which) else { return };
@@ -340,19 +342,19 @@ impl SimulatedWorker {
         }
     }
 
-    /// Has everyone told who waits, and tells the log what has changed.
+    /// Wakes all waiters, and logs the changes.
     fn end_step(&mut self, tables: &Tables, log: &mut Log) {
         match &mut self.pools {
             Some(pools) => pools.flush(&MachineContext { tables, inbox: &self.inbox }),
             None => self.worker.flush(),
         }
-        let SimulatedWorker { worker, told, .. } = self;
+        let SimulatedWorker { worker, logged, .. } = self;
         worker.each_progress(|k, stream, now| {
-            if told.len() <= k {
-                told.push(Progress::default());
+            if logged.len() <= k {
+                logged.push(Progress::default());
                 log.note(format_args!("{stream} opens"));
             }
-            let before = std::mem::replace(&mut told[k], now);
+            let before = std::mem::replace(&mut logged[k], now);
             if now.launched > before.launched && now.launched > now.completed {
                 log.note(format_args!("{stream} launched {}", now.launched));
             }
@@ -360,8 +362,8 @@ impl SimulatedWorker {
                 log.note(format_args!("{stream} completed {}", now.completed));
             }
             match (before.blocked, now.blocked) {
-                (false, true) => log.note(format_args!("{stream} is held")),
-                (true, false) => log.note(format_args!("{stream} goes on")),
+                (false, true) => log.note(format_args!("{stream} is blocked")),
+                (true, false) => log.note(format_args!("{stream} continues")),
                 _ => {}
             }
         });
@@ -375,7 +377,7 @@ fn start(workers: &mut Vec<SimulatedWorker>, tables: &Arc<Tables>) -> usize {
         worker,
         inbox,
         tasks: VecDeque::new(),
-        told: Vec::new(),
+        logged: Vec::new(),
         pools: None,
     });
     workers.len() - 1

@@ -1,4 +1,4 @@
-//! Each worker is a thread.
+//! Worker threads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,19 +17,19 @@ use crate::worker::{POLL, Worker};
 
 use super::worker_groups::WorkerGroups;
 
-/// A worker thread and the way to it.
+/// A worker thread, with its queue and inbox; or all pool workers, which share one.
 struct WorkerHandle {
     queue: Producer<Task>,
     inbox: Arc<Inbox>,
-    /// Its thread; those of a crew.
+    /// One thread, or those of the pools.
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The worker threads, started when their first stream comes.
+/// The worker threads, each started for its first stream.
 pub(crate) struct Threaded {
     workers: Vec<WorkerHandle>,
     groups: WorkerGroups,
-    /// The crew of all pools.
+    /// The entry of the pool workers.
     pool: Option<usize>,
     pool_workers: usize,
 }
@@ -119,24 +119,25 @@ const BATCH: u32 = 16;
 /// for a submitter that is about to give the next task.
 const IDLE_BEFORE_FLUSH: u32 = spins(4);
 
-/// How many pauses a worker makes for each task that it has taken since its queue was last empty,
-/// before it spin_limit at the queue again, and how many at most: one or two microseconds. A look takes the
-/// queue's counter away from a submitter that is about to write it. Where tasks come one by one, the
-/// worker spin_limit at once; where they come in a stream, it lets some come together.
+/// How many pauses a worker makes for each task taken since its queue was last empty, before it
+/// polls the queue again, and the most pauses: one or two microseconds. A poll takes the cache line
+/// of the queue's counter from a submitter that is about to write it. Where tasks come one by one,
+/// the worker polls at once; where they come in a stream, it lets some accumulate.
 const PAUSES_PER_TASK: u32 = 4;
 const MAX_PAUSES: u32 = spins(200);
 
-/// How often an idle worker spin_limit again before it sleeps, at most: about ten microseconds. That is what
-/// being woken costs, so the worker loses at most as much again as whoever had known when the next task
-/// comes (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", SODA 1990).
-/// Where tasks come seldom, looking is in vain, and there is less of it with each sleep; after a short
-/// sleep there is all of it again.
+/// How often an idle worker polls before it parks, at most: about ten microseconds. That is the
+/// cost of a wake-up, so the worker loses at most as much again as a worker that knew the time of
+/// the next task (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems",
+/// SODA 1990). Where tasks come rarely, polling is in vain, and there is less of it after each
+/// park; after a short park the limit is restored.
 const SPINS: u32 = spins(500);
 
-/// A sleep that looking would have been better than.
+/// A park that polling would have been better than.
 const SHORT: Duration = Duration::from_micros(50);
 
-/// Lets a submitter go ahead that has just given so many tasks. Ends early if there is messages.
+/// Lets a submitter that has just submitted so many tasks proceed. Ends early if there is a
+/// message.
 pub(crate) fn pause(taken: u32, inbox: &Inbox) {
     for _ in 0..taken.saturating_mul(PAUSES_PER_TASK).min(MAX_PAUSES) {
         if inbox.has_messages() {
@@ -166,8 +167,8 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         busy |= worker.poll_devices();
         if busy {
             (idle, unflushed) = (0, unflushed + 1);
-            // Points are published as they are reached; a flush finds those who wait without
-            // spinning, and costs a fence.
+            // Points are published as they are reached; a flush finds the parked waiters, and costs
+            // a fence.
             if unflushed > BATCH {
                 worker.flush();
                 worker.catch_up();

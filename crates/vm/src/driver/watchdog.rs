@@ -1,11 +1,12 @@
-//! The watchdog: what is on its way, and whether the first of it has been there for too long.
+//! The watchdog: pending instructions, and whether the first of them has been pending for too long.
 //!
 //! # Rules
-//! 1. The emission notes every instruction as it gives it to a worker; a thread looks at the points
-//!    now and then. Workers and cores know nothing of either, and read no clock.
+//! 1. The emission notes every instruction that it gives to a worker; a thread checks the points
+//!    regularly. Workers are not involved, and read no clock.
 //! 2. Only a first cause is overdue: an instruction at the head of its stream that waits for no
-//!    other stream. One that waits, however long, is as quick as what it waits for.
-//! 3. What completes after all is no longer overdue.
+//!    other stream. An instruction that waits, however long, is as fast as the one that it waits
+//!    for.
+//! 3. An instruction that completes after all is no longer overdue.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -20,13 +21,13 @@ use crate::sync::{AtomicBool, Builder, JoinHandle, Mutex, MutexGuard, Ordering, 
 use crate::tables::Tables;
 use crate::worker::task::Task;
 
-/// An instruction on its way.
+/// A pending instruction.
 struct Submitted {
     seq: u64,
     kind: &'static str,
     op: Option<OpId>,
     origin: Origin,
-    /// Other streams' points that it comes after and that its own stream has to wait for.
+    /// Points of other streams that it waits for.
     until: Vec<(Point, Milestone)>,
 }
 
@@ -35,13 +36,13 @@ struct WatchedStream {
     key: Option<StreamKey>,
     submitted: VecDeque<Submitted>,
     tail: u64,
-    /// What the next instruction is to wait for.
+    /// The waits of the next instruction.
     gates: Vec<(Point, Milestone)>,
-    /// How many had completed when the thread last looked, and since when.
+    /// How many instructions had completed at the last check, and since when.
     seen: Option<(u64, Instant)>,
 }
 
-/// What the emission notes and the thread looks at.
+/// The pending instructions of all streams, and the thread that checks them.
 pub(crate) struct Watchdog {
     tables: Arc<Tables>,
     limit: Duration,
@@ -51,8 +52,8 @@ pub(crate) struct Watchdog {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How often the thread looks while an instruction may take its time.
-const LOOKS: u32 = 4;
+/// How often the thread checks within the limit of one instruction.
+const CHECKS: u32 = 4;
 
 impl Watchdog {
     pub(crate) fn start(tables: Arc<Tables>, limit: Duration) -> Result<Arc<Watchdog>> {
@@ -69,8 +70,8 @@ impl Watchdog {
             .name("millstream-watchdog".to_owned())
             .spawn(move || {
                 while !own.stop.load(Ordering::Acquire) {
-                    park_timeout((own.limit / LOOKS).max(Duration::from_millis(1)));
-                    own.look();
+                    park_timeout((own.limit / CHECKS).max(Duration::from_millis(1)));
+                    own.check_streams();
                 }
             })
             .map_err(|e| Error::Internal { message: format!("no thread for a watchdog: {e}") })?;
@@ -84,7 +85,7 @@ impl Watchdog {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             thread.thread().unpark();
-            // It has nothing to give.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }
@@ -93,7 +94,7 @@ impl Watchdog {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task is submitted to a worker.
+    /// Notes a task that is given to a worker.
     pub(crate) fn note(&self, task: &Task) {
         let mut streams = self.lock();
         let stream = streams.entry(task.stream()).or_default();
@@ -101,17 +102,17 @@ impl Watchdog {
             Task::OpenStream(_, key) => stream.key = Some((**key).clone()),
             Task::Gate(_, point, milestone) => stream.gates.push((*point, *milestone)),
             Task::EnterRun(_, launcher, _) => stream.gates.push((*launcher, Milestone::Launched)),
-            // Where there is a watchdog, calls are submitted as instructions.
+            // With a watchdog, the router submits calls as instructions.
             Task::BeginRun(..) | Task::SetCancelScope(..) | Task::Call(_) => {}
             Task::RecordForWait { until, origin, .. } => {
-                stream.give(until.seq, "StreamWait", None, origin.clone(), None);
+                stream.submit(until.seq, "StreamWait", None, origin.clone(), None);
             }
             Task::Wait { at, until, origin, .. } => {
                 let (kind, until) = (Kind::StreamWaitEvent.name(), (*until, Milestone::Completed));
-                stream.give(at.seq, kind, None, origin.clone(), Some(until));
+                stream.submit(at.seq, kind, None, origin.clone(), Some(until));
             }
             Task::RecordEvent { at, origin, .. } => {
-                stream.give(at.seq, Kind::RecordEvent.name(), None, origin.clone(), None);
+                stream.submit(at.seq, Kind::RecordEvent.name(), None, origin.clone(), None);
             }
             Task::Run(instruction) => {
                 let (body, origin) = (&instruction.body, instruction.origin.clone());
@@ -121,7 +122,7 @@ impl Watchdog {
                     Body::StreamWait { until, .. } => (None, Some((*until, Milestone::Completed))),
                     _ => (None, None),
                 };
-                stream.give(at.seq, body.kind().name(), op, origin, until);
+                stream.submit(at.seq, body.kind().name(), op, origin, until);
             }
         }
         let done = self.tables.points.stream(task.stream()).completed();
@@ -130,7 +131,7 @@ impl Watchdog {
         }
     }
 
-    fn look(&self) {
+    fn check_streams(&self) {
         let now = Instant::now();
         let mut streams = self.lock();
         for (id, stream) in streams.iter_mut() {
@@ -146,7 +147,7 @@ impl Watchdog {
         }
     }
 
-    /// The end of a stream of which the first instruction is overdue by itself.
+    /// Returns the last point of a stream whose first instruction is overdue by itself.
     fn first_cause(&self) -> Option<Point> {
         let streams = self.lock();
         let late = streams.iter().filter(|(id, stream)| self.is_late(stream, **id));
@@ -158,21 +159,21 @@ impl Watchdog {
         late && self.cause(stream, id).is_none()
     }
 
-    /// An error if something is overdue by itself: for who waits for nothing in particular.
-    pub(crate) fn refuse_any(&self) -> Result<()> {
+    /// Returns an error if something is overdue by itself: for waits without a point.
+    pub(crate) fn check_any(&self) -> Result<()> {
         match self.first_cause().filter(|_| self.is_overdue()) {
-            Some(point) => self.refuse(point),
+            Some(point) => self.check(point),
             None => Ok(()),
         }
     }
 
-    /// The first instruction of a stream that has not completed.
+    /// Returns the first instruction of a stream that has not completed.
     fn head<'a>(&self, stream: &'a WatchedStream, id: StreamId) -> Option<&'a Submitted> {
         let done = self.tables.points.stream(id).completed();
         stream.submitted.iter().find(|submitted| submitted.seq > done)
     }
 
-    /// What a stream's first instruction waits for.
+    /// Returns the point that a stream's first instruction waits for.
     fn cause(&self, stream: &WatchedStream, id: StreamId) -> Option<(Point, Milestone)> {
         let head = self.head(stream, id)?;
         let mut until = head.until.iter().copied();
@@ -181,13 +182,13 @@ impl Watchdog {
         })
     }
 
-    /// Whether something is overdue.
+    /// Returns whether something is overdue.
     pub(crate) fn is_overdue(&self) -> bool {
         self.overdue.load(Ordering::Acquire)
     }
 
-    /// An error if something is overdue that `point` comes after.
-    pub(crate) fn refuse(&self, point: Point) -> Result<()> {
+    /// Returns an error if `point` comes after something overdue.
+    pub(crate) fn check(&self, point: Point) -> Result<()> {
         if !self.is_overdue() || self.tables.points.reached(point, Milestone::Completed) {
             return Ok(());
         }
@@ -196,7 +197,7 @@ impl Watchdog {
         let mut asked = vec![];
         let mut id = point.stream;
         let mut late = false;
-        // A stream that stands in the chain already closes a circle, of which each is a cause.
+        // A stream that is in the chain already closes a cycle, in which each is a cause.
         while let Some(stream) = streams.get(&id).filter(|_| !asked.contains(&id)) {
             asked.push(id);
             let Some(head) = self.head(stream, id) else { break };
@@ -258,7 +259,7 @@ fn name(stream: &WatchedStream) -> String {
 }
 
 impl WatchedStream {
-    fn give(
+    fn submit(
         &mut self,
         seq: u64,
         kind: &'static str,

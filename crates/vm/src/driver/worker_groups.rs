@@ -1,13 +1,13 @@
-//! Which worker a stream gets.
+//! The assignment of streams to workers.
 
 use std::collections::HashMap;
 
 use millstream_stream_policy::Crew as WorkerGroup;
 use millstream_types::Result;
 
-/// The workers by crew. Each is started when its first stream comes.
+/// The workers by group. Each is started for its first stream.
 pub(super) struct WorkerGroups {
-    /// The workers of the host's streams.
+    /// The workers of host streams.
     host: Vec<usize>,
     host_limit: usize,
     own: HashMap<WorkerGroup, usize>,
@@ -18,7 +18,7 @@ impl WorkerGroups {
         WorkerGroups { host: Vec::new(), host_limit: host_workers.max(1), own: HashMap::new() }
     }
 
-    /// The worker for the `count`-th stream of the host's; `start` starts one of that name.
+    /// Returns the worker for the `count`-th host stream; `start` starts one of that name.
     pub(super) fn host(
         &mut self,
         count: usize,
@@ -32,7 +32,7 @@ impl WorkerGroups {
         Ok(self.host[count % self.host_limit])
     }
 
-    /// The one worker of a crew; `start` starts one of that name.
+    /// Returns the one worker of a group; `start` starts one of that name.
     pub(super) fn own(
         &mut self,
         group: WorkerGroup,

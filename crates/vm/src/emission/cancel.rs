@@ -16,6 +16,8 @@ use std::sync::{Arc, OnceLock};
 
 use millstream_types::Origin;
 
+use crate::emission::origin;
+
 /// Set once work was cancelled, to the place of the call.
 type Flag = OnceLock<Origin>;
 
@@ -70,11 +72,11 @@ impl Cancellation {
     /// does nothing.
     #[track_caller]
     pub fn cancel(&self) {
-        self.cancel_from(Origin::caller());
+        self.cancel_at(origin::caller());
     }
 
     /// Cancels as [`Cancellation::cancel`], asked for at `origin`.
-    pub fn cancel_from(&self, origin: Origin) {
+    pub(crate) fn cancel_at(&self, origin: Origin) {
         // Errors name the first call.
         let _ = self.0.set(origin);
     }

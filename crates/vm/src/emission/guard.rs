@@ -34,10 +34,11 @@ impl<'a> EmissionGuard<'a> {
     ///
     /// # Errors
     /// As [`EmissionGuard::enter`].
-    pub(crate) fn from_lock(emission: MutexGuard<'a, Emission>) -> Result<EmissionGuard<'a>> {
+    pub(crate) fn from_lock(mut emission: MutexGuard<'a, Emission>) -> Result<EmissionGuard<'a>> {
         if emission.is_broken {
             return Err(Error::Internal { message: "an earlier emission panicked".to_owned() });
         }
+        emission.entries += 1;
         let panicking = std::thread::panicking();
         Ok(EmissionGuard { emission, panicking, between_calls: false })
     }

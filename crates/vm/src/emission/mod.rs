@@ -4,7 +4,9 @@
 
 pub(crate) mod call_numbers;
 pub(crate) mod cancel;
+mod growth;
 pub(crate) mod guard;
+pub(crate) mod origin;
 pub(crate) mod reentrancy;
 pub(crate) mod router;
 
@@ -14,10 +16,11 @@ use std::time::{Duration, Instant};
 
 use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::{ArenaId, Arenas, Builder, Frontier, Need, Outcome, TensorRef};
-use millstream_types::{Error, ListId, Origin, Point, Result, StreamId};
+use millstream_types::{DeviceId, Error, ListId, Origin, Point, Result, StreamId, TensorSpec};
 
 use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::call_numbers::CallNumbers;
+use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::router::Router;
 use crate::jobs::Ended;
@@ -32,10 +35,19 @@ pub(crate) struct Emission {
     pub(crate) calls: CallNumbers,
     pub(crate) ended_jobs: Ended,
     pub(crate) next_list: u32,
+    /// How often the lock was taken.
+    pub(crate) entries: u64,
     /// Whether a panic interrupted an emission.
     pub(crate) is_broken: bool,
     /// Inline: how many emissions pass before backpressure is applied again.
     pub(crate) backpressure_skips: u32,
+}
+
+/// A new tensor, described under the lock that made it.
+pub(crate) struct MadeTensor {
+    pub(crate) tensor: TensorRef,
+    pub(crate) spec: TensorSpec,
+    pub(crate) device: DeviceId,
 }
 
 /// A resource whose last handle was dropped.
@@ -61,6 +73,13 @@ impl Emission {
             Some(decl) => self.router.open(stream, &decl),
             None => Err(Error::Foreign { what: stream.to_string() }),
         }
+    }
+
+    /// Describes a new tensor, for its handle.
+    pub(crate) fn made(&self, tensor: TensorRef) -> Result<MadeTensor> {
+        let spec = self.builder.spec(tensor)?.clone();
+        let device = self.builder.device(tensor)?.clone();
+        Ok(MadeTensor { tensor, spec, device })
     }
 
     fn release(&mut self, release: Release) -> Option<Release> {
@@ -133,18 +152,31 @@ impl MachineShared {
         origin: &Origin,
         mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
     ) -> Result<T> {
+        let at = |error: Error| error.at(origin);
         let mut tries = 0;
+        let mut emission = self.enter().map_err(at)?;
         loop {
-            let mut emission = self.enter().map_err(|e| e.at(origin))?;
-            let outcome = emit(&mut emission).map_err(|e| e.at(origin));
-            self.leave(emission);
-            match outcome? {
-                Outcome::Done(value) => return Ok(value),
-                Outcome::Need(Need::Everything(error)) => {
-                    self.last_resort(*error, &mut tries, origin).map_err(|e| e.at(origin))?;
+            let outcome = emit(&mut emission).map_err(at);
+            let growth = match &outcome {
+                Ok(Outcome::Need(Need::Grow { arena, bytes, least, stream })) => {
+                    Growth::plan(self, &emission, *arena, [*bytes, *least], *stream)
                 }
-                Outcome::Need(need) => self.satisfy(need, origin).map_err(|e| e.at(origin))?,
+                _ => None,
+            };
+            self.leave(emission);
+            emission = match outcome? {
+                Outcome::Done(value) => return Ok(value),
+                Outcome::Need(Need::Grow { .. }) => match growth {
+                    Some(growth) => growth.carry_out(self),
+                    None => Growth::wait_for_other(self),
+                },
+                Outcome::Need(Need::Everything(error)) => {
+                    let retried = self.retry_out_of_memory(*error, &mut tries, origin);
+                    retried.and_then(|()| self.enter())
+                }
+                Outcome::Need(need) => self.satisfy(need, origin).and_then(|()| self.enter()),
             }
+            .map_err(at)?;
         }
     }
 
@@ -153,14 +185,7 @@ impl MachineShared {
         reentrancy::check(self.tables.machine, "submitting")?;
         loop {
             self.wait_for_room()?;
-            let mut emission = self.lock()?;
-            // Under the lock: `shutdown` stops the workers under it, and they handle nothing
-            // submitted later.
-            if self.is_closed() {
-                return Err(Error::Closed);
-            }
-            self.drain(&mut emission);
-            emission.router.cancel_scope = cancel::current();
+            let mut emission = self.begin(self.lock()?)?;
             if emission.backpressure_skips > 0 {
                 emission.backpressure_skips -= 1;
                 return Ok(emission);
@@ -181,6 +206,18 @@ impl MachineShared {
                 self.wait_point(point, None)?;
             }
         }
+    }
+
+    /// Begins an emission under the held lock.
+    fn begin<'a>(&self, mut emission: EmissionGuard<'a>) -> Result<EmissionGuard<'a>> {
+        // Under the lock: `shutdown` stops the workers under it, and they handle nothing submitted
+        // later.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.drain(&mut emission);
+        emission.router.cancel_scope = cancel::current();
+        Ok(emission)
     }
 
     /// Inline: advances until the points of `frontier` have completed. Returns false once nothing
@@ -267,7 +304,7 @@ impl MachineShared {
             // While other streams move, there may be room later.
             let before = std::mem::replace(&mut pending, backlog.pending());
             if pending >= before {
-                self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.refuse_any())?;
+                self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check_any())?;
             }
             if self.driver == DriverKind::Inline {
                 self.advance_inline(Duration::ZERO)?;
@@ -282,8 +319,9 @@ impl MachineShared {
     fn satisfy(self: &Arc<MachineShared>, need: Need, origin: &Origin) -> Result<()> {
         match need {
             Need::Wait(points) => self.wait_and_observe(&points, origin),
-            Need::Grow { arena, bytes, least, stream } => self.grow(arena, bytes, least, stream),
-            Need::Return { arena, bytes } => self.give_back(arena, bytes, origin),
+            // `emit` grows arenas itself.
+            Need::Grow { .. } => Ok(()),
+            Need::Return { arena, bytes } => self.return_memory(arena, bytes, origin),
             Need::Everything(error) => Err(*error),
         }
     }
@@ -298,44 +336,8 @@ impl MachineShared {
         Ok(())
     }
 
-    fn grow(&self, arena: ArenaId, bytes: u64, least: u64, stream: StreamId) -> Result<()> {
-        let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let (device, limit, reserved, starts) = {
-            let emission = self.lock()?;
-            let planner = emission.builder.planner();
-            let device = planner.device(arena).clone();
-            let limit = planner.limit(&device);
-            let starts = [bytes, least].map(|bytes| planner.next_chunk(arena, bytes));
-            (device, limit, planner.reserved(arena), starts)
-        };
-        let memory = &self.tables.memory;
-        let Some(limit) = limit else {
-            let limit = memory.limit(&device)?;
-            self.lock()?.builder.planner_mut().set_limit(&device, limit);
-            return Ok(());
-        };
-        if reserved.saturating_add(bytes) > limit {
-            // Another thread has grown the arena meanwhile; try again.
-            return Ok(());
-        }
-        let mut grown = (memory.grow(arena, &device, starts[0], bytes), bytes);
-        if matches!(grown.0, Err(Error::OutOfMemory { .. })) && least < bytes {
-            // Other arenas may have taken the rest of a full chunk, and left enough for this need.
-            grown = (memory.grow(arena, &device, starts[1], least), least);
-        }
-        match grown.0 {
-            Ok(()) => self.lock()?.builder.grown(arena, grown.1, stream),
-            // The device gives no more: the current size is the limit.
-            Err(Error::OutOfMemory { .. }) => {
-                self.lock()?.builder.planner_mut().set_limit(&device, reserved);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     /// Returns free memory to its device until there is room for `bytes` bytes.
-    fn give_back(&self, arena: ArenaId, bytes: u64, origin: &Origin) -> Result<()> {
+    fn return_memory(&self, arena: ArenaId, bytes: u64, origin: &Origin) -> Result<()> {
         loop {
             let (start, points) = {
                 let emission = self.lock()?;
@@ -359,7 +361,7 @@ impl MachineShared {
 
     /// Waits for all submitted instructions, which frees their memory. The second time, asks a
     /// device for more that refused before. After that, fails.
-    fn last_resort(&self, error: Error, tries: &mut u32, origin: &Origin) -> Result<()> {
+    fn retry_out_of_memory(&self, error: Error, tries: &mut u32, origin: &Origin) -> Result<()> {
         let Error::OutOfMemory { device, .. } = &error else { return Err(error) };
         let arena = self.lock()?.builder.planner_mut().arena(device);
         *tries += 1;
@@ -394,7 +396,7 @@ impl MachineShared {
             if waited.is_ok()
                 && let Some(simulated) = self.lock()?.router.driver.simulated_mut()
             {
-                simulated.tell(point);
+                simulated.note_observed(point);
             }
             // A wait with a timeout ends there: without a clock, it times out only when nothing can
             // move.
@@ -412,8 +414,8 @@ impl MachineShared {
         // A parked worker is woken on another core, which has to wake up itself: tens of
         // microseconds on some machines. If this thread parks at once, the worker can run on its
         // core instead.
-        let looks = if reentrancy::take_wakeup() { 0 } else { SPINS };
-        for _ in 0..looks {
+        let checks = if reentrancy::take_wakeup() { 0 } else { SPINS };
+        for _ in 0..checks {
             if points.reached(point, Milestone::Completed) {
                 return Ok(());
             }
@@ -454,7 +456,7 @@ impl MachineShared {
     /// Returns an error if a point cannot complete: shutdown left it behind, or it is overdue.
     pub(crate) fn check_unreachable(&self, point: Point) -> Result<()> {
         self.check_abandoned()?;
-        self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.refuse(point))
+        self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check(point))
     }
 
     /// Returns whether other threads than the program's run instructions.

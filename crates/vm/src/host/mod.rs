@@ -1,4 +1,4 @@
-//! Functions of the host's: callbacks on tensors' memory, reads, and the workers they run on.
+//! Host functions: callbacks on tensors' memory, reads, and the threads that run them.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorS
 use crate::emission::reentrancy;
 use crate::sync::{AtomicU32, Builder, Condvar, Mutex, Ordering};
 
-/// A tensor's memory, lent to a callback for as long as it runs.
+/// A tensor's memory, lent to a callback while it runs.
 pub struct Blob<'a> {
     raw: RawTensor<'a>,
     spec: &'a TensorSpec,
@@ -32,12 +32,12 @@ impl<'a> Blob<'a> {
         Blob { raw, spec, access, copy }
     }
 
-    /// Dtype, shape and layout.
+    /// Returns dtype, shape and layout.
     pub const fn spec(&self) -> &TensorSpec {
         self.spec
     }
 
-    /// The elements, in row-major order without gaps, as bytes.
+    /// Returns the elements as bytes, in row-major order without gaps.
     ///
     /// # Errors
     /// The callback asked to write only, or there is no memory for the copy.
@@ -91,7 +91,7 @@ impl<'a> Blob<'a> {
     }
 }
 
-/// Memory aligned for every dtype.
+/// Returns memory aligned for every dtype.
 fn aligned(bytes: usize) -> anyhow::Result<Vec<u64>> {
     let mut memory: Vec<u64> = Vec::new();
     memory.try_reserve_exact(bytes.div_ceil(8))?;
@@ -120,7 +120,7 @@ impl millstream_kernels::Operands for Pair<'_> {
     }
 }
 
-/// The elements of a tensor in host memory, in row-major order without gaps.
+/// Returns the elements of a tensor in host memory, in row-major order without gaps.
 ///
 /// # Safety
 /// As [`KernelCtx::new`] asks for `from`, which is read.
@@ -141,7 +141,7 @@ pub(crate) unsafe fn copy_out(from: RawTensor, copy: &Arc<dyn Kernel>) -> anyhow
 /// A callback on a tensor's memory.
 pub(crate) type Callback = Box<dyn FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send>;
 
-/// Callbacks and reads on their way, by id.
+/// Pending callbacks and reads, by id.
 #[derive(Default)]
 pub(crate) struct HostTable {
     callbacks: Mutex<HashMap<CallbackId, Callback>>,
@@ -161,7 +161,7 @@ impl HostTable {
         id
     }
 
-    /// Takes a callback out, to be run or dropped.
+    /// Takes a callback out, to run or drop it.
     pub(crate) fn take_callback(&self, id: CallbackId) -> Option<Callback> {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
@@ -172,14 +172,14 @@ impl HostTable {
         id
     }
 
-    /// Makes a read wanted once more; what it got before is forgotten.
+    /// Registers a read once more, without its former result.
     pub(crate) fn renew_read(&self, id: ReadId) {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).insert(id, None);
     }
 
     pub(crate) fn finish_read(&self, id: ReadId, result: Result<Vec<u8>>) {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        // A read that nobody waits for any more has been taken out.
+        // The read was removed if its waiter has given up.
         if let Some(slot) = reads.get_mut(&id) {
             *slot = Some(result);
         }
@@ -190,7 +190,7 @@ impl HostTable {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).remove(&id).flatten()
     }
 
-    /// How many callbacks have not been run or dropped.
+    /// Returns how many callbacks have not been run or dropped.
     pub(crate) fn callbacks(&self) -> usize {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -198,8 +198,8 @@ impl HostTable {
 
 type HostFunction = Box<dyn FnOnce() + Send>;
 
-/// Threads for functions of the host's, started when all others are busy. Where the driver has no
-/// threads there are none here: functions are kept until it runs them.
+/// Threads for host functions, started when all others are busy. Drivers without threads have none
+/// here: they run the queued functions themselves.
 #[derive(Default)]
 pub(crate) struct HostWorkers {
     state: Arc<(Mutex<HostState>, Condvar)>,
@@ -223,7 +223,7 @@ impl HostWorkers {
         HostWorkers { state: Arc::default(), machine, kept }
     }
 
-    /// How many functions are kept.
+    /// Returns how many functions are queued for the driver.
     pub(crate) fn waiting(&self) -> usize {
         if !self.kept {
             return 0;
@@ -231,7 +231,7 @@ impl HostWorkers {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner).queue.len()
     }
 
-    /// Runs one of the functions that are kept, counted from the oldest, on this thread.
+    /// Runs one of the queued functions, counted from the oldest, on this thread.
     pub(crate) fn run_waiting(&self, number: usize) {
         let function = {
             let mut state = self.state.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +242,7 @@ impl HostWorkers {
         }
     }
 
-    /// Runs `function` on a thread of its own for as long as it takes.
+    /// Runs `function` on a thread of its own, which it may block.
     ///
     /// # Errors
     /// No thread can be started, and there is none to wait for. The function is dropped.
@@ -272,14 +272,14 @@ impl HostWorkers {
         Ok(())
     }
 
-    /// How many threads there are.
+    /// Returns how many threads there are.
     pub(crate) fn threads(&self) -> usize {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner).threads
     }
 }
 
 impl Drop for HostWorkers {
-    /// Threads end once they are idle; one that hangs in a callback is left to it.
+    /// Threads end once they are idle; a thread that hangs in a callback is left to it.
     fn drop(&mut self) {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
         self.state.1.notify_all();

@@ -1,5 +1,5 @@
-//! Lists made elsewhere. The checker has shown that they are ordered; what only the ops' schemas
-//! know is checked here.
+//! Lists made elsewhere. The checker has shown that they are ordered; this module checks what only
+//! the ops' schemas determine.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use super::Job;
 use super::store::{refused, storable, store};
 
 impl Machine {
-    /// Stores a list that was made elsewhere and has been checked. `bound` are the tensors that
-    /// its externals stand for, in order.
+    /// Stores a checked list that was made elsewhere. `bound` are the tensors for its externals, in
+    /// order.
     ///
     /// # Errors
-    /// There is no memory for what the list makes; an op, a stream or a device of it is not here;
-    /// an external is of another dtype, shape, layout or device than the tensor given for it, or
-    /// two of them share a storage; an instruction cannot stand in a stored list.
+    /// There is no memory for the list's tensors; the machine lacks one of its ops, streams or
+    /// devices; an external differs from its tensor in dtype, shape, layout or device, or two of
+    /// them share a storage; an instruction cannot stand in a stored list.
     pub fn store_checked(&self, list: &CheckedList, bound: Vec<Tensor>) -> Result<Job> {
         self.accepts(list)?;
         let list = list.list();
@@ -58,12 +58,12 @@ impl Machine {
         self.store_list(list, bound)
     }
 
-    /// Whether a checked list can be stored here: its devices, streams and ops are this machine's,
-    /// each call is what its op's schema says, and no instruction needs more than the list. Nothing
-    /// is made or run.
+    /// Checks that a list can be stored here: its devices, streams and ops are this machine's, each
+    /// call agrees with its op's schema, and no instruction needs more than the list. Nothing is
+    /// made or run.
     ///
     /// # Errors
-    /// The first thing that does not hold, with its place.
+    /// The first violation, with its place.
     pub fn accepts(&self, list: &CheckedList) -> Result<()> {
         let list = list.list();
         for decl in &list.streams {
@@ -95,8 +95,8 @@ impl Machine {
         Ok(Job { machine: self.clone(), list: id, _bound: bound })
     }
 
-    /// Checks that each call of a list from elsewhere is one that its op accepts, with the
-    /// operands, accesses and workspace that the op's schema gives.
+    /// Checks that each op accepts its calls, with the operands, accesses and workspace of the op's
+    /// schema.
     fn check_signatures(&self, list: &InstructionList) -> Result<()> {
         let mut specs: HashMap<TensorId, TensorSpec> =
             list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();

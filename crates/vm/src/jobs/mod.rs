@@ -1,14 +1,14 @@
 //! Stored lists.
 //!
-//! A stored list runs on streams of its own, with events, memory and tensors of its own, each
-//! given when it is stored and used again by every run. Runs of one list follow one another, since
+//! A stored list runs on streams of its own, with events, memory and tensors of its own, all
+//! assigned when it is stored and reused by every run. Runs of one list follow one another, since
 //! their launcher's stream is in-order.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `recorder` | lists recorded to be stored |
-//! | `foreign` | lists made elsewhere, and what is checked of them here |
-//! | `store` | from a list's numbers to the machine's |
+//! | `foreign` | lists made elsewhere, and their checks |
+//! | `store` | the rewriting of a list's ids to the machine's |
 
 mod foreign;
 mod recorder;
@@ -23,17 +23,18 @@ use smallvec::SmallVec;
 use millstream_instructions::{Instruction, Outcome, StreamDecl, TensorRef};
 use millstream_stream_policy::PrivateArena;
 use millstream_types::{
-    Access, DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamKey, StreamType,
+    Access, DeviceId, Error, ListId, Point, ReadId, Result, StreamKey, StreamType,
 };
 
 use crate::api::handle::{Completion, Stream, Tensor};
 use crate::api::machine::Machine;
+use crate::emission::origin;
 use crate::emission::router::StreamScope;
 use crate::emission::{Emission, Release};
 
 pub use recorder::{JobRecorder, JobTensor};
 
-/// A list in the machine's own numbers, but for places, which are moved at each run.
+/// A list with the machine's ids. Its sequence numbers are offset at each run.
 pub(crate) struct StoredJob {
     pub(crate) instructions: Vec<Instruction>,
     /// The streams that the list declares.
@@ -55,14 +56,14 @@ pub(crate) struct StoredJob {
     pub(crate) _arenas: Vec<PrivateArena>,
 }
 
-/// A few runs' ends that memory or slots wait for.
+/// The ended lists, each with its last run, after which its memory and slots are free.
 pub(crate) type Ended = SmallVec<[(Point, StoredJob); 2]>;
 
 /// A list stored in a machine, with the tensors that it works on.
 pub struct Job {
     machine: Machine,
     list: ListId,
-    /// What it works on lives as long as it does.
+    /// Its operands live as long as it does.
     _bound: Vec<Tensor>,
 }
 
@@ -70,27 +71,21 @@ impl Job {
     /// Runs the list as one instruction.
     ///
     /// # Errors
-    /// A tensor that it works on was released or is held, or a stream cannot be had.
+    /// One of its operands was released or is held, or a stream is refused.
     #[track_caller]
     pub fn launch(&self) -> Result<Completion> {
-        self.launch_from(Origin::caller())
-    }
-
-    /// As [`Job::launch`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Job::launch`].
-    pub fn launch_from(&self, origin: Origin) -> Result<Completion> {
         let key = StreamKey::new(DeviceId::cpu(0), StreamType::LazyJobLauncher, 0);
-        let stream = self.machine.any_stream(&key)?;
-        self.launch_on(&stream, origin)
+        let stream = self.machine.stream(&key)?;
+        self.launch_on(&stream)
     }
 
-    /// As [`Job::launch`], on a given stream of type lazy-job, asked for at `origin`.
+    /// Runs the list as [`Job::launch`] does, on a given stream of type lazy-job.
     ///
     /// # Errors
     /// As [`Job::launch`], or the stream is of another type or another machine's.
-    pub fn launch_on(&self, stream: &Stream, origin: Origin) -> Result<Completion> {
+    #[track_caller]
+    pub fn launch_on(&self, stream: &Stream) -> Result<Completion> {
+        let origin = origin::caller();
         if !Arc::ptr_eq(&stream.machine.shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the stream".to_owned() }.at(&origin));
         }
@@ -98,7 +93,9 @@ impl Job {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let Some(job) = router.jobs.get(&self.list) else {
-                return Err(Error::Internal { message: "a stored list is gone".to_owned() });
+                return Err(Error::Internal {
+                    message: "a stored list no longer exists".to_owned(),
+                });
             };
             let uses = job.uses.clone();
             let decls = job.scope.is_empty().then(|| job.decls.clone());
@@ -114,8 +111,8 @@ impl Job {
         Ok(self.machine.completion_of(point))
     }
 
-    /// Takes what a host read of the list got in the last run; none if there is no such read, if
-    /// that run has not come to it, or if it was taken.
+    /// Takes the result of a host read in the last run; none if there is no such read, if that run
+    /// has not reached it, or if it was taken.
     ///
     /// # Errors
     /// An earlier emission panicked.

@@ -12,6 +12,7 @@ use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, Stream
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
+use crate::emission::origin;
 
 use super::Job;
 
@@ -29,7 +30,7 @@ pub struct JobRecorder {
 }
 
 impl JobRecorder {
-    /// A stream of the list's own, made as the machine's of this key would be.
+    /// Returns a stream of the list's own, made as the machine's stream of this key would be.
     ///
     /// # Errors
     /// There is no such device, or no policy serves the stream.
@@ -37,7 +38,7 @@ impl JobRecorder {
         self.builder.stream(key)
     }
 
-    /// As [`JobRecorder::stream`], in-order or a pool.
+    /// Returns a stream as [`JobRecorder::stream`] does, in-order or a pool.
     ///
     /// # Errors
     /// As [`JobRecorder::stream`], or the list has it in another mode.
@@ -45,7 +46,7 @@ impl JobRecorder {
         self.builder.stream_with_mode(key, mode)
     }
 
-    /// A tensor of the machine, to be used by the list.
+    /// Brings a tensor of the machine into the list.
     ///
     /// # Errors
     /// It is another machine's.
@@ -80,12 +81,12 @@ impl JobRecorder {
         Ok(JobTensor(inner))
     }
 
-    /// How urgent the calls that follow are, on streams that are pools. 0 at first.
+    /// Sets the priority of the next calls on pools. 0 at first.
     pub fn prioritize(&mut self, priority: i32) {
         self.priority = Priority(priority);
     }
 
-    /// CallNumbers an op.
+    /// Calls an op.
     ///
     /// # Errors
     /// As a call on the machine; an op whose output's size must be read is refused.
@@ -97,15 +98,26 @@ impl JobRecorder {
         attrs: Attrs,
         stream: StreamId,
     ) -> Result<Vec<JobTensor>> {
-        self.call_from(name, inputs, None, attrs, stream, Origin::caller())
+        self.call_at(name, inputs, None, attrs, stream, origin::caller())
     }
 
-    /// As [`JobRecorder::call`], with the results written to given tensors if there are any, asked
-    /// for at `origin`.
+    /// Calls an op whose results are written to given tensors.
     ///
     /// # Errors
     /// As [`JobRecorder::call`].
-    pub fn call_from(
+    #[track_caller]
+    pub fn call_out(
+        &mut self,
+        name: &str,
+        inputs: &[JobTensor],
+        out: &[JobTensor],
+        attrs: Attrs,
+        stream: StreamId,
+    ) -> Result<Vec<JobTensor>> {
+        self.call_at(name, inputs, Some(out), attrs, stream, origin::caller())
+    }
+
+    fn call_at(
         &mut self,
         name: &str,
         inputs: &[JobTensor],
@@ -154,17 +166,10 @@ impl JobRecorder {
     /// Ends a tensor that the list made.
     ///
     /// # Errors
-    /// It was released before, or was brought in from outside.
+    /// It was released before, or was imported.
     #[track_caller]
     pub fn release(&mut self, tensor: JobTensor) -> Result<()> {
-        self.release_from(tensor, Origin::caller())
-    }
-
-    /// As [`JobRecorder::release`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`JobRecorder::release`].
-    pub fn release_from(&mut self, tensor: JobTensor, origin: Origin) -> Result<()> {
+        let origin = origin::caller();
         if self.bound.iter().any(|(_, t)| *t == tensor) {
             let message = "a list cannot release a tensor from outside".to_owned();
             return Err(Error::Invalid { what: "release", message }.at(&origin));
@@ -177,51 +182,49 @@ impl JobRecorder {
     ///
     /// # Errors
     /// A tensor was released.
-    pub fn touch_from(
-        &mut self,
-        tensors: &[JobTensor],
-        stream: StreamId,
-        origin: Origin,
-    ) -> Result<()> {
+    #[track_caller]
+    pub fn touch(&mut self, tensors: &[JobTensor], stream: StreamId) -> Result<()> {
+        let origin = origin::caller();
         let refs: Vec<TensorRef> = tensors.iter().map(|t| t.0).collect();
         let Self { builder, sink, .. } = self;
         builder.touch(sink, stream, &refs, None, &origin).map_err(|e| e.at(&origin))?;
         Ok(())
     }
 
-    /// Records an event of the list's.
+    /// Records an event of the list.
     ///
     /// # Errors
     /// The stream is not the list's.
-    pub fn record_from(&mut self, stream: StreamId, origin: Origin) -> Result<EventRef> {
+    #[track_caller]
+    pub fn record_event(&mut self, stream: StreamId) -> Result<EventRef> {
+        let origin = origin::caller();
         let Self { builder, sink, .. } = self;
         builder.record_event(sink, stream, &origin).map_err(|e| e.at(&origin))
     }
 
-    /// Orders a stream behind an event of the list's.
+    /// Orders a stream behind an event of the list.
     ///
     /// # Errors
     /// The stream is not the list's.
-    pub fn wait_from(&mut self, stream: StreamId, event: &EventRef, origin: Origin) -> Result<()> {
+    #[track_caller]
+    pub fn wait_event(&mut self, stream: StreamId, event: &EventRef) -> Result<()> {
+        let origin = origin::caller();
         let Self { builder, sink, .. } = self;
         builder.wait_event(sink, stream, event, &origin).map_err(|e| e.at(&origin))
     }
 
-    /// Orders a stream behind all that another one was given so far.
+    /// Orders a stream behind everything submitted to another one so far.
     ///
     /// # Errors
     /// A stream is not the list's.
-    pub fn wait_stream_from(
-        &mut self,
-        stream: StreamId,
-        source: StreamId,
-        origin: Origin,
-    ) -> Result<()> {
+    #[track_caller]
+    pub fn wait_stream(&mut self, stream: StreamId, source: StreamId) -> Result<()> {
+        let origin = origin::caller();
         let Self { builder, sink, .. } = self;
         builder.wait_stream(sink, stream, source, &origin).map_err(|e| e.at(&origin))
     }
 
-    /// Dtype, shape and layout of a tensor.
+    /// Returns dtype, shape and layout of a tensor.
     ///
     /// # Errors
     /// It was released.
@@ -251,10 +254,10 @@ impl Machine {
         }
     }
 
-    /// Stores what was recorded.
+    /// Stores a recorded list.
     ///
     /// # Errors
-    /// There is no memory for what the list makes, or it was recorded for another machine.
+    /// There is no memory for its tensors, or it was recorded for another machine.
     pub fn store(&self, recorded: JobRecorder) -> Result<Job> {
         if !Arc::ptr_eq(&recorded.machine.shared, &self.shared) {
             return Err(Error::Foreign { what: "the list".to_owned() });

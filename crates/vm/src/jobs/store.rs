@@ -1,4 +1,4 @@
-//! From a list's numbers to the machine's.
+//! The rewriting of a list's ids to the machine's.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use crate::tables::slots::TensorSlot;
 
 use super::StoredJob;
 
-/// What a list is being rewritten to.
+/// The state of a rewriting.
 struct Storing<'a> {
     emission: &'a mut Emission,
     list: &'a InstructionList,
-    /// The slot that a list's tensor stands for, where the rewriting stands.
+    /// The current slot of each of the list's tensors.
     tensors: HashMap<TensorId, TensorId>,
-    /// The tensor from outside whose storage a slot shares.
+    /// The external tensor whose storage a slot shares.
     outside: HashMap<TensorId, TensorRef>,
     uses: Vec<(TensorRef, Access)>,
     events: HashMap<EventId, EventId>,
@@ -28,7 +28,7 @@ struct Storing<'a> {
     list_reads: HashMap<ReadId, ReadId>,
 }
 
-/// Whether an instruction means the same wherever its list runs.
+/// Returns whether an instruction has the same meaning wherever its list runs.
 pub(super) const fn storable(body: &Body) -> bool {
     !matches!(body, Body::LazyJobLauncher { .. } | Body::AccessBlobByCallback { .. })
 }
@@ -37,7 +37,7 @@ pub(super) fn refused(message: String, origin: &Origin) -> Error {
     Error::List { message }.at(origin)
 }
 
-/// Rewrites a list to the machine's numbers. `bound` are its externals, in their order.
+/// Rewrites a list to the machine's ids. `bound` are its externals, in order.
 pub(super) fn store(
     emission: &mut Emission,
     list: &InstructionList,
@@ -81,7 +81,7 @@ pub(super) fn store(
     })
 }
 
-/// Memory for all that the list places.
+/// Allocates the memory of all placements of the list.
 fn take_memory(
     emission: &mut Emission,
     list: &InstructionList,
@@ -115,7 +115,7 @@ fn take_memory(
 }
 
 impl Storing<'_> {
-    /// The instruction in the machine's numbers; none if it has taken effect already.
+    /// Returns the instruction with the machine's ids; none if it has taken effect already.
     fn rewrite(&mut self, instruction: &Instruction) -> Result<Option<Instruction>> {
         let mut copy = instruction.clone();
         let origin = &instruction.origin;
@@ -191,7 +191,7 @@ impl Storing<'_> {
         let Some(whole) = router.slot(of).cloned() else {
             return Err(Error::Internal { message: format!("{of} has no slot") });
         };
-        // The view is the job's own: it begins and ends with it, not with what it is a view of.
+        // The view is the job's own: it begins and ends with the job, not with its base.
         let device = millstream_types::DeviceId::cpu(0);
         let made = builder.import(router, spec.clone(), whole.bytes, &device)?;
         router.begin_foreign(made.id, TensorSlot { spec: spec.clone(), ..whole }, of);

@@ -1,14 +1,16 @@
-//! Which instructions of the pools must come after which.
+//! The dependency graph of the instructions of all pools.
+//!
+//! Long because nodes, storages and streams change together in each operation.
 //!
 //! # Rules
-//! 1. Reads of a storage between two writes come after the first of them, in any order; a write comes
-//!    after the write before it and all reads since (MXNet's rules for its variables).
-//! 2. A wait holds the next instruction of its stream that is neither a wait nor a record, and no
-//!    other. A gate, which stands for a barrier or for the begin of a stored list, holds all that come
-//!    later on its stream.
-//! 3. To others, a place is passed once all up to it have completed.
-//! 4. Every edge leads from an earlier instruction to a later one, so the first that is left can
-//!    always go on.
+//! 1. Reads of a storage between two writes come after the first of them, in any order; a write
+//!    comes after the previous write and all reads since (MXNet's rules for its variables).
+//! 2. A wait orders the next instruction of its stream that is neither a wait nor a record, and no
+//!    other. A gate, which stands for a barrier or for the begin of a stored list, orders all later
+//!    instructions of its stream.
+//! 3. A point is published once all instructions of its stream up to it have completed.
+//! 4. Every edge leads from an earlier instruction to a later one, so the first remaining one can
+//!    always run.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -26,26 +28,27 @@ use crate::worker::task::{StoredCall, Task};
 use super::ready::Ready;
 use super::storages::{After, Noted, Storages};
 
-/// The storages that a task uses, and whether it writes them.
+/// The storages that a task uses, each with whether the task writes it.
 pub(super) type Uses = SmallVec<[(u32, bool); 4]>;
 
-/// NodeKind the graph has to know of the machine.
+/// The graph's access to its machine.
 pub(super) trait GraphContext {
-    /// The priority of a task, and its operands: of each a number of its storage, which may stand for
-    /// others as well, and whether it is written.
+    /// Returns the priority of a task, and fills in its operands: for each the number of a storage,
+    /// which may stand for other storages as well, and whether it is written.
     fn uses(&self, task: &Task, uses: &mut Uses) -> Priority;
 
-    /// Whether a point has yet to come. If so, the graph's owner is reported once it has.
+    /// Registers a wait for a point, and returns whether the point is not reached yet. Once it is,
+    /// the owner of the graph gets a message.
     fn register_wait(&self, stream: StreamId, point: Point, milestone: Milestone) -> bool;
 
-    /// Whether a point has come.
+    /// Returns whether a point has reached a milestone.
     fn is_reached(&self, point: Point, milestone: Milestone) -> bool;
 
-    /// All of a stream up to a place has completed.
+    /// Publishes that all of a stream up to `seq` has completed.
     fn publish_completed(&self, stream: StreamId, seq: u64);
 }
 
-/// An instruction that can run, with kind its stream had context it.
+/// An instruction that can run, with the state of its stream at its emission.
 #[derive(Debug)]
 pub(crate) struct ReadyTask {
     pub(crate) number: u32,
@@ -57,11 +60,11 @@ pub(crate) struct ReadyTask {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeKind {
-    /// Something to run.
+    /// An instruction to run.
     Work,
-    /// Something to run that has a priority.
+    /// An instruction to run that has a priority.
     WithPriority,
-    /// Nothing: it has a place alone.
+    /// No work: it has a point alone.
     Position,
     /// The wait for a point.
     Wait,
@@ -69,13 +72,13 @@ enum NodeKind {
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// An instruction, as others see it that come before or after. One cache line: workers pass it on to
-/// one another all the time.
+/// An instruction as its predecessors and successors see it. One cache line: workers exchange it
+/// all the time.
 #[repr(align(64))]
 struct Node {
-    /// How many that it comes after have not completed.
+    /// How many predecessors have not completed.
     open: u32,
-    /// Its entry in the stream's order, counted from the stream's beginning as far as a number goes.
+    /// Its position in the stream's order, counted from the stream's beginning, modulo 2^32.
     place: u32,
     stream: u16,
     kind: NodeKind,
@@ -86,12 +89,12 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() == 64);
 
-/// NodeKind of an instruction matters to those alone who run it.
+/// The part of an instruction that only its worker needs.
 #[derive(Default)]
 struct NodeData {
     task: Option<Task>,
     priority: Priority,
-    /// Of a wait, for kind.
+    /// Of a wait, the awaited milestone.
     until: Option<(Point, Milestone)>,
     cancel_scope: Option<Arc<CancelScope>>,
     launcher: Option<Point>,
@@ -100,10 +103,11 @@ struct NodeData {
 struct PoolStream {
     id: StreamId,
     key: StreamKey,
-    /// The places that have not passed, with whether each has completed; the first has this number.
+    /// The sequence numbers that have not been published, each with whether it has completed. The
+    /// position of the first is `first`.
     order: VecDeque<(u64, bool)>,
     first: u32,
-    /// NodeKind all that comes later comes after.
+    /// The gate before all later instructions.
     gate: u32,
     /// The waits since the last instruction that was none.
     waits: SmallVec<[u32; 4]>,
@@ -115,44 +119,44 @@ struct PoolStream {
 #[derive(Default)]
 pub(crate) struct Graph {
     streams: Vec<PoolStream>,
-    /// The place of each stream in `streams`.
+    /// The position of each stream in `streams`.
     index: Vec<u32>,
     nodes: Vec<Node>,
     data: Vec<NodeData>,
     free: Vec<u32>,
     storages: Storages,
     ready: Ready,
-    /// The waits whose points have yet to come.
+    /// The waits whose points are not reached.
     awaited: Vec<u32>,
-    /// NodeKind is free to go on and needs nobody to run it.
+    /// Nodes without predecessors that need no worker.
     settled: Vec<u32>,
     live: usize,
-    /// How many tasks have come to an end since this was last asked.
+    /// How many tasks have ended since `take_finished` was last called.
     finished: u64,
 }
 
 impl Graph {
-    /// How many instructions have not completed.
+    /// Returns how many instructions have not completed.
     pub(super) const fn live(&self) -> usize {
         self.live
     }
 
-    /// How many can run.
+    /// Returns how many can run.
     pub(super) const fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many tasks have come to an end since this was last asked.
+    /// Returns how many tasks have ended since the last call.
     pub(super) fn take_finished(&mut self) -> u64 {
         std::mem::take(&mut self.finished)
     }
 
-    /// A stream's key.
+    /// Returns a stream's key.
     pub(super) fn key(&self, stream: StreamId) -> &StreamKey {
         &self.streams[self.index[stream.index()] as usize].key
     }
 
-    /// Takes a task: kind it has to come after is known from now on.
+    /// Accepts a task, and adds its edges.
     #[inline]
     pub(super) fn accept(&mut self, task: Task, context: &impl GraphContext) {
         match task {
@@ -186,20 +190,20 @@ impl Graph {
         }
     }
 
-    /// The next one to run, of those that can.
+    /// Takes the next instruction that can run.
     #[inline]
     pub(super) fn next(&mut self) -> Option<ReadyTask> {
         let number = self.ready.pop()?;
         self.take_ready(number)
     }
 
-    /// One of those that can run: which, does not go by priority.
+    /// Takes one of the instructions that can run, by number and regardless of priority.
     pub(super) fn any(&mut self, at: usize) -> Option<ReadyTask> {
         let number = self.ready.take(at)?;
         self.take_ready(number)
     }
 
-    /// The next one to run, if that is a stored call and nothing is context it.
+    /// Takes the next instruction that can run, if it is a stored call without scope or launcher.
     #[inline]
     pub(super) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
         let number = self.ready.peek()?;
@@ -210,8 +214,8 @@ impl Graph {
         Some((number, call))
     }
 
-    /// A stored call that was taken, and not begun, can run again.
-    pub(super) fn give_back(&mut self, number: u32) {
+    /// Makes a stored call ready again that was taken and not begun.
+    pub(super) fn unclaim(&mut self, number: u32) {
         self.ready.push(self.data[number as usize].priority, number);
     }
 
@@ -222,20 +226,20 @@ impl Graph {
         Some(ReadyTask { number, stream, task: content.task.take()?, cancel_scope, launcher })
     }
 
-    /// A ready has completed.
+    /// Completes an instruction.
     #[inline]
     pub(super) fn done(&mut self, number: u32, context: &impl GraphContext) {
         self.finish(number, context);
         self.settle(context);
     }
 
-    /// Whether an awaited point has come.
+    /// Returns whether an awaited point has been reached.
     pub(super) fn is_behind(&self, context: &impl GraphContext) -> bool {
         let awaited = self.awaited.iter().map(|number| self.data[*number as usize].until);
         awaited.flatten().any(|(point, milestone)| context.is_reached(point, milestone))
     }
 
-    /// Some of the awaited points may have come.
+    /// Completes the waits whose points have been reached.
     pub(super) fn recheck(&mut self, context: &impl GraphContext) {
         let mut k = 0;
         while k < self.awaited.len() {
@@ -251,7 +255,7 @@ impl Graph {
         self.settle(context);
     }
 
-    /// Says kind has not completed, a line for each stream.
+    /// Describes the remaining instructions, one line for each stream.
     pub(super) fn describe(&self, into: &mut String) {
         for stream in self.streams.iter().filter(|stream| !stream.order.is_empty()) {
             let (first, left) =
@@ -289,7 +293,7 @@ impl Graph {
         &mut self.streams[self.index[id.index()] as usize]
     }
 
-    /// A node that comes after its stream's gate. It is held until [`Graph::release`].
+    /// Creates a node after its stream's gate. It is not ready before [`Graph::release`].
     #[inline]
     fn node(&mut self, id: StreamId, seq: Option<u64>, kind: NodeKind) -> u32 {
         let at = self.index[id.index()];
@@ -314,7 +318,7 @@ impl Graph {
         number
     }
 
-    /// `later` comes after `earlier`, which has not completed.
+    /// Adds an edge. `earlier` has not completed.
     #[inline]
     fn order(&mut self, earlier: u32, later: u32) {
         self.nodes[earlier as usize].after.push(later);
@@ -359,7 +363,8 @@ impl Graph {
         }
         let mut uses = Uses::new();
         let priority = context.uses(&task, &mut uses);
-        // Writes first: one that also reads its storage comes after everything that a read would.
+        // Writes first: an operand that is both read and written comes after everything that a read
+        // comes after.
         for &(root, _) in uses.iter().filter(|(_, writes)| *writes) {
             let noted = self.storages.write(root, number);
             self.note(number, noted);
@@ -378,7 +383,7 @@ impl Graph {
         self.release(number);
     }
 
-    /// A node uses a storage, and comes after kind the storage says.
+    /// Adds the edges of one use of a storage.
     #[inline]
     fn note(&mut self, number: u32, noted: Option<Noted>) {
         let Some(Noted { entry, after }) = noted else { return };
@@ -390,7 +395,7 @@ impl Graph {
         }
     }
 
-    /// One of those that a node comes after has completed.
+    /// Removes one predecessor of a node.
     #[inline]
     fn release(&mut self, number: u32) {
         let node = &mut self.nodes[number as usize];
@@ -406,7 +411,7 @@ impl Graph {
         }
     }
 
-    /// Goes on with kind needs nobody to run it.
+    /// Completes all nodes that need no worker.
     #[inline]
     fn settle(&mut self, context: &impl GraphContext) {
         while let Some(number) = self.settled.pop() {
@@ -430,14 +435,14 @@ impl Graph {
         let (mut after, mut noted) =
             (std::mem::take(&mut node.after), std::mem::take(&mut node.noted));
         for entry in noted.drain(..) {
-            if let Some(writer) = self.storages.take_back(number, entry) {
+            if let Some(writer) = self.storages.end_use(number, entry) {
                 self.release(writer);
             }
         }
         for later in after.drain(..) {
             self.release(later);
         }
-        // NodeKind was grown is kept.
+        // The lists keep their capacity.
         let node = &mut self.nodes[number as usize];
         (node.after, node.noted) = (after, noted);
         self.free.push(number);

@@ -1,23 +1,25 @@
-//! Pools: any instruction that can run, on any worker.
+//! Pools: streams whose instructions run in any order that their data allow, on any of the pool
+//! workers.
 //!
-//! All pools of a machine share one graph, one queue from the emission, and one crew of workers. Whoever
-//! of the crew has nothing to do takes the lock, puts into the graph what the queue holds, takes out
-//! some of what can run, lets go of the lock and runs that. There is no thread that only schedules.
+//! All pools of a machine share one graph, one queue from the emission, and one group of workers. A
+//! worker without work takes the lock, moves the queue's tasks into the graph, claims some of the
+//! ready calls, releases the lock and runs them. There is no scheduler thread.
 //!
 //! # Rules
 //! 1. The lock is held for bookkeeping alone, never while a kernel runs.
-//! 2. Small calls are taken by the dozen, others as many as are soon done (`share`): a measured average tells
-//!    which they are.
-//! 3. A worker is woken only where the work that is left is_wakeup_worthwhile for it: waking one costs tens of
+//! 2. A worker claims dozens of small calls at once, and of others as many as take a short time
+//!    (`share`): a measured average tells their cost.
+//! 3. A worker is woken only where the remaining work pays for it: a wake-up costs tens of
 //!    microseconds.
-//! 4. What the emission gives is found by somebody: who spin_limit, finds it. If nobody spin_limit, the inbox's
-//!    bell is down, and whoever gives something set_wake one that sleeps.
-//! 5. The exception are workers that run small calls, who will look soon: the bell stays up
-//!    while one of the others, the monitor, set_wake every millisecond to see whether they do look. If they
-//!    do not, one of those calls was not small after all: the monitor takes over what they have in claim.
-//! 6. A worker that finds nothing while others run calls worth handing over says so (`starving`). The
-//!    next of them to come to the end of a call tells what has completed and, if nothing is ready then,
-//!    gives back half of what it has not begun.
+//! 4. Every submission is found: a polling worker finds it. If no worker polls, the inbox is marked
+//!    as parked, and the submitter wakes a worker.
+//! 5. An exception are workers that run small calls, which poll again soon. The inbox is not marked
+//!    then; one of the others, the monitor, wakes every millisecond to check that they do poll. If
+//!    they do not, one of those calls was not small after all: the monitor takes over their
+//!    remaining claims.
+//! 6. A worker that finds nothing, while others run calls worth handing over, sets `starving`. The
+//!    next worker at the end of a call reports its completed calls and, if that makes nothing
+//!    ready, returns half of its remaining claims.
 
 mod claim_counter;
 mod graph;
@@ -45,7 +47,7 @@ use graph::{GraphContext, Uses};
 pub(crate) use scheduler::Scheduler;
 use state::PoolShared;
 
-/// A crew and the way to it.
+/// The workers of all pools, with their queue and inbox.
 pub(crate) struct Pool {
     pub(crate) queue: Producer<Task>,
     pub(crate) inbox: Arc<Inbox>,
@@ -53,7 +55,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A crew of so many workers.
+    /// Starts the workers.
     ///
     /// # Errors
     /// A thread is refused. Those that were started stop.
@@ -66,7 +68,7 @@ impl Pool {
         for k in 0..workers.max(1) {
             match worker::start(&shared, k) {
                 Ok(thread) => pool.threads.push(thread),
-                // One is enough to run everything.
+                // One worker is enough to run everything.
                 Err(_) if k > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -75,7 +77,7 @@ impl Pool {
     }
 }
 
-/// The graph's view of a machine.
+/// The machine, as the graph sees it.
 pub(crate) struct MachineContext<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) inbox: &'a Arc<Inbox>,
@@ -85,12 +87,12 @@ impl GraphContext for MachineContext<'_> {
     #[inline]
     fn uses(&self, task: &Task, uses: &mut Uses) -> Priority {
         let root = |tensor: TensorId| {
-            // SAFETY: the task names the tensor, and is on its way to run.
+            // SAFETY: the task names the tensor, and is pending.
             unsafe { self.tables.storage_roots.get(tensor.index()) }.copied().unwrap_or(tensor.0)
         };
         match task {
             Task::Call(call) => {
-                // SAFETY: as above, of the call.
+                // SAFETY: as above, for the call.
                 let Some(slot) = (unsafe { self.tables.calls.get(call.number as usize) }) else {
                     unreachable!("a stored call is in the table before it is emitted")
                 };

@@ -1,4 +1,4 @@
-//! What a crew knows of its pools: the graph, and what somebody else has yet to complete.
+//! The bookkeeping of the pools: the graph, and the instructions that another party completes.
 
 use std::collections::HashMap;
 
@@ -12,65 +12,65 @@ use crate::worker::{ExternalCompletion, Worker};
 use super::MachineContext;
 use super::graph::{Graph, ReadyTask};
 
-/// The bookkeeping of a crew.
+/// The graph, and the instructions that another party completes.
 #[derive(Default)]
 pub(crate) struct Scheduler {
     graph: Graph,
-    /// Instructions that somebody else completes, with their numbers.
+    /// Instructions that another party completes, with their numbers.
     external: HashMap<Point, (u32, ExternalCompletion)>,
-    /// Results of such that came before the worker had said that it was one.
+    /// Results of such instructions that arrived before their worker had registered them.
     early: HashMap<Point, WorkResult>,
     /// Streams with points that were published and not flushed.
     dirty: Vec<StreamId>,
-    /// Whether the crew was reported to stop.
+    /// Whether the workers were told to stop.
     stop: bool,
 }
 
 impl Scheduler {
-    /// Takes a task.
+    /// Accepts a task.
     #[inline]
     pub(crate) fn accept(&mut self, task: Task, context: &MachineContext<'_>) {
         self.graph.accept(task, context);
     }
 
-    /// How many instructions have not completed.
+    /// Returns how many instructions have not completed.
     pub(crate) const fn live(&self) -> usize {
         self.graph.live()
     }
 
-    /// How many can run.
+    /// Returns how many can run.
     pub(crate) const fn ready(&self) -> usize {
         self.graph.ready()
     }
 
-    /// The next one to run.
+    /// Takes the next instruction that can run.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<ReadyTask> {
         self.graph.next()
     }
 
-    /// A stored call that was taken, and not begun, can run again.
-    pub(crate) fn give_back(&mut self, number: u32) {
-        self.graph.give_back(number);
+    /// Makes a stored call ready again that was taken and not begun.
+    pub(crate) fn unclaim(&mut self, number: u32) {
+        self.graph.unclaim(number);
     }
 
-    /// One of those that can run, by number.
+    /// Takes one of the instructions that can run, by number.
     pub(crate) fn any(&mut self, at: usize) -> Option<ReadyTask> {
         self.graph.any(at)
     }
 
-    /// A stream's key.
+    /// Returns a stream's key.
     pub(crate) fn key(&self, stream: StreamId) -> &StreamKey {
         self.graph.key(stream)
     }
 
-    /// The next one to run, if that is a stored call and nothing is context it.
+    /// Takes the next instruction that can run, if it is a stored call without scope or launcher.
     #[inline]
     pub(crate) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
         self.graph.next_call()
     }
 
-    /// An instruction was run, and has completed.
+    /// Completes an instruction that was run.
     #[inline]
     pub(crate) fn ran(&mut self, number: u32, stream: StreamId, context: &MachineContext<'_>) {
         if !self.dirty.contains(&stream) {
@@ -79,7 +79,7 @@ impl Scheduler {
         self.graph.done(number, context);
     }
 
-    /// An instruction was run, and somebody else has yet to complete it.
+    /// Registers an instruction that was run and that another party has yet to complete.
     pub(crate) fn register_external(
         &mut self,
         number: u32,
@@ -94,7 +94,7 @@ impl Scheduler {
         }
     }
 
-    /// Hears a piece of messages.
+    /// Handles a message.
     pub(crate) fn handle(
         &mut self,
         messages: Message,
@@ -110,7 +110,7 @@ impl Scheduler {
                 }
                 None => drop(self.early.insert(point, result)),
             },
-            // The worker that launched something stays with it.
+            // The worker that launched a command waits for it.
             Message::Device(_) => {}
         }
     }
@@ -129,7 +129,7 @@ impl Scheduler {
         self.ran(number, point.stream, context);
     }
 
-    /// Makes sure that everyone is reported who waits for what has passed.
+    /// Wakes all waiters for published points.
     pub(crate) fn flush(&mut self, context: &MachineContext<'_>) {
         for stream in self.dirty.drain(..) {
             context.tables.points.stream(stream).flush();
@@ -140,22 +140,22 @@ impl Scheduler {
         }
     }
 
-    /// Whether something waits for what has come, and the crew has not been reported yet.
+    /// Returns whether a wait's point has been reached whose message has not arrived.
     pub(crate) fn is_behind(&self, context: &MachineContext<'_>) -> bool {
         self.graph.is_behind(context)
     }
 
-    /// Goes on with what waits for what has come.
+    /// Completes the waits whose points have been reached.
     pub(crate) fn catch_up(&mut self, context: &MachineContext<'_>) {
         self.graph.recheck(context);
     }
 
-    /// Whether the crew was reported to stop and nothing is left.
+    /// Returns whether the workers were told to stop and nothing is left.
     pub(crate) const fn is_done(&self) -> bool {
         self.stop && self.graph.live() == 0
     }
 
-    /// Says what has not completed, a line for each stream.
+    /// Describes the remaining instructions, one line for each stream.
     pub(crate) fn describe(&self, into: &mut String) {
         self.graph.describe(into);
     }

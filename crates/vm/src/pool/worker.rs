@@ -1,4 +1,4 @@
-//! A worker of a crew.
+//! A worker of the pools.
 
 use std::time::{Duration, Instant};
 
@@ -14,23 +14,23 @@ use super::graph::ReadyTask;
 use super::parked::ParkedWorker;
 use super::state::{EXTERNAL, MAX_CLAIMED, MIN_HANDOVER, PoolShared, State};
 
-/// How often small calls are timed: every so many rounds.
+/// Small calls are timed once in so many rounds.
 const TIMED: u32 = 8;
 
-/// How often a worker that has nothing spin_limit again before it sleeps: some ten microseconds.
+/// How often a worker without work polls before it parks: some ten microseconds.
 const SPINS: u32 = spins(500);
 
-/// The same beside others that run calls of microseconds, any of which may make something ready: about
-/// what being woken costs.
+/// The same beside workers that run calls of microseconds, any of which may make something ready:
+/// about the cost of a wake-up.
 const SPINS_BESIDE: u32 = 4 * SPINS;
 
-/// How often the monitor spin_limit.
+/// How often the monitor checks on the others.
 const MONITOR_INTERVAL: Duration = Duration::from_millis(1);
 
-/// After so many rounds a worker spin_limit whether others are held up.
+/// After so many rounds a worker checks whether others are stuck in a call.
 const PATIENCE: u32 = 256;
 
-/// After so many rounds with small calls everyone is reported who waits for what has passed.
+/// After so many rounds with small calls, all waiters for published points are woken.
 const ROUNDS: u32 = 16;
 
 pub(super) fn start(shared: &Arc<PoolShared>, number: usize) -> Result<JoinHandle<()>> {
@@ -68,9 +68,9 @@ struct PoolWorker<'a> {
     unasked: u32,
     /// How many small calls it has run since it last found nothing.
     ran: u32,
-    /// The calls that it has taken, but for the first.
+    /// Its claims, except the first.
     calls: Vec<StoredCall>,
-    /// How many each worker had begun when this one last looked whether they are held up.
+    /// How many calls each worker had begun at the last check.
     seen: Vec<u64>,
 }
 
@@ -78,7 +78,7 @@ impl PoolWorker<'_> {
     fn work(&mut self) {
         let shared = self.shared;
         let mut state = shared.lock();
-        state.looking += 1;
+        state.polling += 1;
         loop {
             state.poll_inbox(shared, &mut self.worker);
             state.fill(shared);
@@ -113,7 +113,7 @@ impl PoolWorker<'_> {
         }
     }
 
-    /// Takes its share of what can run, of which `first` is the first, and runs it without the lock.
+    /// Claims a share of the ready calls, starting with `first`, and runs them without the lock.
     fn run<'s>(
         &mut self,
         mut state: MutexGuard<'s, State>,
@@ -141,7 +141,7 @@ impl PoolWorker<'_> {
             taken.calls.push((number, call.stream));
             self.calls.push(call);
         }
-        self.prepare_others(&mut state);
+        self.before_unlock(&mut state);
         self.untimed += 1;
         let (shares, timed) =
             (state.cost >= MIN_HANDOVER, state.cost >= MIN_HANDOVER || self.untimed >= TIMED);
@@ -174,7 +174,7 @@ impl PoolWorker<'_> {
 
         let mut state = shared.lock();
         state.running -= 1;
-        state.looking += 1;
+        state.polling += 1;
         if let Some(time) = time {
             state.measured(time, ran);
             self.untimed = 0;
@@ -187,8 +187,8 @@ impl PoolWorker<'_> {
         state
     }
 
-    /// A worker has nothing to run: it gets half of what this one has not begun, if what has completed
-    /// meanwhile makes nothing ready.
+    /// Returns half of the claims that are not begun, for a worker without work, unless the
+    /// completions since make something ready.
     #[cold]
     fn hand_over(&mut self, ran: usize) {
         let shared = self.shared;
@@ -199,16 +199,16 @@ impl PoolWorker<'_> {
         if scheduler.ready() == 0 {
             let keep = ran + calls.len().saturating_sub(ran).div_ceil(2);
             for (number, _) in calls.drain(keep.min(calls.len())..) {
-                scheduler.give_back(number);
+                scheduler.unclaim(number);
             }
         }
-        // Others may have taken over some as well.
+        // Other workers may have taken over some claims as well.
         self.calls.truncate(calls.len().max(ran) - 1);
         shared.ready.store(scheduler.ready(), Ordering::Relaxed);
         shared.starving.store(false, Ordering::Relaxed);
     }
 
-    /// Somebody else completes the call that is number `k` of those taken.
+    /// Registers that another party completes claim number `k`.
     #[cold]
     fn register_external(&mut self, k: usize, external: ExternalCompletion) {
         let mut state = self.shared.lock();
@@ -219,10 +219,10 @@ impl PoolWorker<'_> {
         scheduler.register_external(call.0, external, &mut self.worker, &self.shared.context());
     }
 
-    /// What is seen to before the lock is let go of.
-    fn prepare_others(&mut self, state: &mut State) {
+    /// Does the work for other workers before the lock is released.
+    fn before_unlock(&mut self, state: &mut State) {
         state.rounds += 1;
-        state.looking -= 1;
+        state.polling -= 1;
         state.running += 1;
         self.unflushed += 1;
         if self.unflushed >= ROUNDS || !state.is_small() {
@@ -234,21 +234,22 @@ impl PoolWorker<'_> {
             self.unasked = 0;
             self.take_over(state);
         }
-        self.leave_to_others(state);
+        self.ensure_poller(state);
     }
 
-    /// Sees that somebody spin_limit while this worker runs what it has taken, and set_wake one if there is
+    /// Makes sure that a worker polls while this one runs its claims, and wakes one if there is
     /// work for two.
-    fn leave_to_others(&self, state: &mut State) {
+    fn ensure_poller(&self, state: &mut State) {
         let shared = self.shared;
         shared.ready.store(state.scheduler.ready(), Ordering::Relaxed);
         shared
             .has_active_poller
             .store(state.is_small() && state.cost < MIN_HANDOVER, Ordering::Relaxed);
-        if state.looking > 0 || shared.claims.len() == 1 {
+        if state.polling > 0 || shared.claims.len() == 1 {
             return;
         }
-        // Any of them may last, although none has of late: somebody must be there for the others.
+        // Any of the claims may take long, although none has recently: another worker must be ready
+        // to take over.
         let count = state.taken[self.number].calls.len();
         let others = count > 1 || state.scheduler.ready() > 0;
         if state.is_wakeup_worthwhile(count) || (others && !state.monitor) {
@@ -260,19 +261,19 @@ impl PoolWorker<'_> {
         if will_look || shared.inbox.is_parked() || !shared.parked.has_parked() {
             return;
         }
-        // Nobody spin_limit, and nobody will for a while.
-        let given = || shared.is_given() || shared.inbox.has_messages();
-        if !shared.inbox.begin_park(|| given() || state.scheduler.is_behind(&shared.context())) {
+        // No worker polls, and none will for a while.
+        let has_work = || shared.has_queued() || shared.inbox.has_messages();
+        if !shared.inbox.begin_park(|| has_work() || state.scheduler.is_behind(&shared.context())) {
             shared.parked.wake_one();
         }
     }
 
-    /// Looks a while without the lock. Returns whether there may be something to do.
+    /// Polls for a while without the lock. Returns whether there may be work.
     fn spin(&mut self, spin_limit: u32) -> bool {
-        // Where small calls come in a stream, some are let come together.
+        // Where small calls come in a stream, let some accumulate.
         pause(std::mem::take(&mut self.ran), &self.shared.inbox);
         for _ in 0..spin_limit {
-            if self.shared.is_worth_a_look() {
+            if self.shared.may_have_work() {
                 return true;
             }
             spin_loop();
@@ -280,7 +281,7 @@ impl PoolWorker<'_> {
         false
     }
 
-    /// Sleeps until there is something to do.
+    /// Parks until there is work.
     fn park_until_work<'s>(&mut self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State>
     where
         Self: 's,
@@ -291,27 +292,27 @@ impl PoolWorker<'_> {
         loop {
             let moved = seen.replace(state.rounds) != Some(state.rounds);
             let others = state.running > 0 && state.cost < MIN_HANDOVER;
-            let work = shared.is_given() || state.scheduler.ready() > 0;
-            // Those who run calls too small to be handed over see to what is there, as long as they do
-            // look.
+            let work = shared.has_queued() || state.scheduler.ready() > 0;
+            // Workers with calls too small to hand over will claim everything that is ready, as
+            // long as they do poll.
             if shared.inbox.has_messages() || state.is_done() || (work && !(others && moved)) {
                 return state;
             }
             let monitor = state.running > 0 && state.is_small() && !state.monitor;
-            state.looking -= 1;
-            if state.looking == 0 {
+            state.polling -= 1;
+            if state.polling == 0 {
                 shared.starving.store(false, Ordering::Relaxed);
             }
             state.missed = Duration::ZERO;
             state.monitor |= monitor;
             shared.parked.enter(&self.parker);
-            let lone = state.looking == 0 && (state.running == 0 || !state.is_small());
-            let given = || shared.is_given() || shared.inbox.has_messages();
-            let given = || given() || state.scheduler.is_behind(&shared.context());
-            if lone && !shared.inbox.is_parked() && !shared.inbox.begin_park(given) {
+            let lone = state.polling == 0 && (state.running == 0 || !state.is_small());
+            let has_work = || shared.has_queued() || shared.inbox.has_messages();
+            let has_work = || has_work() || state.scheduler.is_behind(&shared.context());
+            if lone && !shared.inbox.is_parked() && !shared.inbox.begin_park(has_work) {
                 state.catch_up(shared);
                 shared.parked.leave(&self.parker);
-                state.looking += 1;
+                state.polling += 1;
                 state.monitor &= !monitor;
                 return state;
             }
@@ -320,10 +321,11 @@ impl PoolWorker<'_> {
             let woken = self.parker.park(monitor.then_some(MONITOR_INTERVAL));
             shared.parked.leave(&self.parker);
             state = shared.lock();
-            state.looking += 1;
+            state.polling += 1;
             state.monitor &= !monitor;
             if woken {
-                // Where calls come seldom, looking is in vain, and there is less of it with each sleep.
+                // Where calls come rarely, polling is in vain, and there is less of it after each
+                // park.
                 let short = parked.elapsed() < MONITOR_INTERVAL / 20 || monitor;
                 self.spin_limit = if short { SPINS } else { self.spin_limit / 2 };
                 return state;
@@ -333,8 +335,8 @@ impl PoolWorker<'_> {
         }
     }
 
-    /// What those have taken who have begun nothing since this was last asked, and are held up by what
-    /// they run, can go on without them.
+    /// Takes over the claims of workers that have begun nothing since the last check: the call that
+    /// they run keeps them.
     fn take_over(&mut self, state: &mut State) {
         for (k, claim) in self.shared.claims.iter().enumerate() {
             let begun = claim.begun();
@@ -348,9 +350,9 @@ impl PoolWorker<'_> {
             let State { taken, scheduler, .. } = &mut *state;
             let begun = (begun - taken[k].base) as usize;
             for (number, _) in taken[k].calls.drain(begun..) {
-                scheduler.give_back(number);
+                scheduler.unclaim(number);
             }
-            // The last one that was begun runs.
+            // The last call that was begun is running.
             state.report_ran(k, begun - 1, &self.shared.context());
         }
     }

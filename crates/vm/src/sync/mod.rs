@@ -25,8 +25,8 @@ pub(crate) const BLOCK: usize = 128;
 
 /// Returns how often a loop checks before it parks. A model needs fewer checks to reach the same
 /// states.
-pub(crate) const fn spins(looks: u32) -> u32 {
-    looks
+pub(crate) const fn spins(checks: u32) -> u32 {
+    checks
 }
 
 /// Returns how much work a worker claims at once. A model's calls take long, so it claims several

@@ -1,4 +1,4 @@
-//! Who waits for a stream is wakes, as often as it came.
+//! Waiters of a stream are woken as often as they were registered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ impl Wake for Count {
 }
 
 #[test]
-fn who_gives_up_leaves_the_list() {
+fn a_waiter_that_gives_up_leaves_the_list() {
     let state = StreamState::new();
     let counts: [Arc<Count>; 2] = Default::default();
     let task = |which: usize| Waiter::Task(Waker::from(counts[which].clone()));
@@ -25,17 +25,17 @@ fn who_gives_up_leaves_the_list() {
     for (seq, which) in [(3, 0), (2, 1), (3, 0), (3, 1)] {
         assert!(state.park(seq, Milestone::Completed, task(which)));
     }
-    // Who was not there does not leave, nor whoever waits for something else.
+    // A waiter that is not registered does not leave, nor does one for another point.
     state.leave(2, Milestone::Completed, &task(0));
     state.leave(3, Milestone::Launched, &task(0));
-    // Who was there twice leaves once.
+    // A waiter that is registered twice leaves once.
     state.leave(3, Milestone::Completed, &task(0));
     state.leave(2, Milestone::Completed, &task(1));
     state.publish(2, Milestone::Completed);
     assert_eq!(wakes(), [0, 0]);
     state.publish(3, Milestone::Completed);
     assert_eq!(wakes(), [1, 1]);
-    // Told already.
+    // Woken already.
     state.leave(3, Milestone::Completed, &task(0));
     state.flush();
     assert_eq!(wakes(), [1, 1]);

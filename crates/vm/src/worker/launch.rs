@@ -1,6 +1,6 @@
-//! Running one task.
+//! Launch of one task.
 //!
-//! Long because each kind of instruction is launched in a way of its own, and the ways share much.
+//! Long because each kind of instruction is launched in its own way, and the ways share much.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::worker::stream::{Effect, ExternalCompletion, InFlight, NativeStream, 
 use crate::worker::task::Task;
 use crate::worker::work::{CallWork, CompletionToken, ReadWork};
 
-/// What made work fail, and in which words.
+/// Returns the cause and the message of a failure of work.
 pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
     if let Some(cancelled) = error.downcast_ref::<Cancelled>() {
         return (Cause::Cancelled, cancelled.to_string());
@@ -31,7 +31,7 @@ pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
 }
 
 impl Worker {
-    /// Runs a task of the stream at `at`. Gives it back if the stream is blocked_on before it.
+    /// Runs a task of the stream at `at`. Returns the task if the stream is blocked before it.
     pub(super) fn run(&mut self, at: usize, task: Task) -> Option<Task> {
         match task {
             Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
@@ -76,7 +76,7 @@ impl Worker {
                 self.finished += 1;
             }
             Task::RecordForWait { until, event, origin } => {
-                // Should it fail, that is at this half's place.
+                // If it fails, it fails at this half's point.
                 let body = Body::StreamWait { at: until, until, via: Via::Device(event) };
                 self.record(at, until.seq, event, &Instruction { body, origin });
             }
@@ -107,7 +107,7 @@ impl Worker {
                     self.streams[at].draining = true;
                     return Some(instruction);
                 }
-                self.give_to_host(at, instruction);
+                self.submit_to_host(at, instruction);
             }
             Body::SyncRead { .. } => return self.read(at, instruction),
             Body::AllocateTensor { .. }
@@ -121,7 +121,7 @@ impl Worker {
         None
     }
 
-    /// What the stream is made of; made now if this is its first need of it.
+    /// Returns the stream's native stream; creates it at the first call.
     fn native_stream(&mut self, at: usize) -> Result<&mut NativeStream> {
         let stream = &mut self.streams[at];
         if let Some(error) = &stream.lost {
@@ -151,7 +151,7 @@ impl Worker {
         stream.native.as_ref().is_some_and(|n| n.asynchronous)
     }
 
-    /// An instruction was handed over: it has completed if nothing is outstanding.
+    /// Handles a launched instruction: it has completed if nothing is outstanding.
     pub(super) fn launched(
         &mut self,
         at: usize,
@@ -168,11 +168,11 @@ impl Worker {
         }
         stream.in_flight.push_back(InFlight { seq, ticket, until, effect });
         self.publish(at, seq, Milestone::Launched);
-        // Where nothing is outstanding on the device, nobody will call.
+        // If nothing is outstanding on the device, no notification follows.
         self.retire(at);
     }
 
-    /// An instruction was handed over and has nothing outstanding itself.
+    /// Handles a launched instruction with nothing outstanding of its own.
     #[inline]
     pub(super) fn completed(&mut self, at: usize, seq: u64) {
         if self.streams[at].in_flight.is_empty() {
@@ -183,15 +183,16 @@ impl Worker {
         }
     }
 
-    /// Whether the stream's next instruction, whose operands seem to be poisoned, is blocked_on. What it
-    /// comes after may still fly, and heal them when it lands; then nobody is skipped.
+    /// Blocks the stream until its in-flight instructions have completed, if there are any, and
+    /// returns whether there were. Called before an instruction with poisoned operands is skipped:
+    /// an earlier instruction in flight may heal them.
     fn drain_first(&mut self, at: usize) -> bool {
         let stream = &mut self.streams[at];
         stream.draining = !stream.in_flight.is_empty();
         stream.draining
     }
 
-    /// Runs a call. Gives it back if the stream is blocked_on before it.
+    /// Runs a call. Returns it if the stream is blocked before it.
     pub(super) fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
         let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return None };
         let (seq, op) = (point.seq, *op);
@@ -206,8 +207,7 @@ impl Worker {
         let made = self.native_stream(at).map(drop);
         let Worker { tables, inbox, streams, .. } = self;
         let mut taken = false;
-        // Nothing on the way of a call counts references: the tables's count would be written by
-        // all threads.
+        // No step of a call counts references: all threads would write the count of the tables.
         let stream = &mut streams[at];
         let progress = match (made, stream.native.as_mut()) {
             (Err(error), _) => Err((Cause::Device, error.to_string())),
@@ -231,7 +231,8 @@ impl Worker {
         None
     }
 
-    /// A call was given to its device, or was not taken. If its token was, that completes it.
+    /// Handles the result of `submit`. If the kernel took the completion token, the token completes
+    /// the call.
     pub(super) fn submitted(
         &mut self,
         at: usize,
@@ -263,7 +264,7 @@ impl Worker {
         cause: Cause,
         message: String,
     ) {
-        // What flies before it may be about to heal what this one poisons.
+        // An earlier instruction in flight may heal what this one poisons.
         if !self.streams[at].in_flight.is_empty() {
             self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
             return;
@@ -272,25 +273,24 @@ impl Worker {
         self.launched(at, seq, None, None, Effect::None);
     }
 
-    /// Marks what an instruction wrote as poisoned, by its own failure.
+    /// Poisons the outputs of an instruction with its own failure.
     pub(super) fn fail(&self, at: usize, instruction: &Instruction, cause: Cause, message: String) {
         let key = &self.streams[at].key;
         let failure = self.tables.failure(instruction, key, cause, message);
         self.skip(at, instruction, &failure);
     }
 
-    /// Marks what an instruction would have written as poisoned, and has those who wait for the
-    /// instruction poll_inbox why.
+    /// Poisons the outputs of a skipped instruction, and notes the cause for waiters.
     fn skip(&self, at: usize, instruction: &Instruction, cause: &Arc<Failure>) {
         poison(&self.tables, instruction.body.operands(), cause);
         let stream = &self.streams[at];
-        // Nobody but its launcher can wait for an instruction of a stored list.
+        // Only its launcher can wait for an instruction of a stored list.
         if let Some(point) = stream.launcher.or(instruction.body.at()) {
             self.tables.failures.note(point, cause);
         }
     }
 
-    /// What a call wrote is healed, or poisoned by its failure or by what it read.
+    /// Heals the outputs of a call, or poisons them with its failure or with poison that it read.
     pub(super) fn finish_call(&self, at: usize, instruction: &Instruction, result: WorkResult) {
         let operands = instruction.body.operands();
         match result {
@@ -299,7 +299,7 @@ impl Worker {
                 self.fail(at, instruction, cause, message);
             }
             Ok(()) => match poison_of(&self.tables, operands) {
-                // Launched behind a wait on the device, before the failure was known.
+                // It was launched behind a wait on the device, before the failure was known.
                 Some(cause) => self.skip(at, instruction, &cause),
                 None => heal(&self.tables, operands),
             },
@@ -310,7 +310,7 @@ impl Worker {
         let recorded = if Worker::is_asynchronous(&self.streams[at]) {
             self.record_native(at, event)
         } else {
-            // Nothing is outstanding on the device: the point itself is all that can be waited for.
+            // Nothing is outstanding on the device: waiters need only the point itself.
             Ok(None)
         };
         match recorded {
@@ -340,17 +340,17 @@ impl Worker {
         })
     }
 
-    /// Runs a wait. Returns whether the stream is blocked_on before it.
+    /// Runs a wait. Returns whether the stream is blocked before it.
     fn wait(&mut self, at: usize, seq: u64, until: Point, via: Via, i: &Instruction) -> bool {
         if let Via::Device(event) = via {
-            // A wait for an event that was not recorded would be no wait at all.
+            // A wait for an event that is not recorded yet would be no wait at all.
             if self.block_until(at, until, Milestone::Launched) {
                 return true;
             }
             let tables = self.tables.clone();
             let native_event = tables.events.get(&event).map(|e| e.value().clone());
-            // No native event: its stream completes at once, or its device refused. No wait on the
-            // device, then.
+            // Without a native event, its stream completes at once, or its device refused the
+            // record; then there is no wait on the device.
             if let Some(event) = native_event
                 && !tables.points.reached(until, Milestone::Completed)
             {
@@ -366,8 +366,8 @@ impl Worker {
                         return false;
                     }
                     Err(error) => {
-                        // Told, and made good: the host waits in the device's stead. Should the
-                        // device be lost, the next call to it will say so.
+                        // The failure is reported, and the host waits in the device's stead. If the
+                        // device is lost, the next call to it says so.
                         self.fail(at, i, Cause::Device, error.to_string());
                     }
                 }
@@ -380,8 +380,8 @@ impl Worker {
         false
     }
 
-    /// Gives an instruction to a host worker; the stream is blocked_on until it answers.
-    fn give_to_host(&mut self, at: usize, instruction: Instruction) {
+    /// Submits an instruction to a host thread; the stream is blocked until it returns.
+    fn submit_to_host(&mut self, at: usize, instruction: Instruction) {
         let Some(point) = instruction.body.at() else { return };
         let (inbox, tables) = (self.inbox.clone(), self.tables.clone());
         let job: Box<dyn FnOnce() -> WorkResult + Send> = match &instruction.body {
@@ -398,15 +398,16 @@ impl Worker {
                 Box::new(move || {
                     cancel::check(cancel_scope.as_ref())?;
                     let callback =
-                        callback.ok_or_else(|| anyhow::anyhow!("the function is gone"))?;
+                        callback.ok_or_else(|| anyhow::anyhow!("the function no longer exists"))?;
                     let copy = copy?;
-                    // SAFETY: the stream runs the instruction that names the tensor, and is blocked_on
+                    // SAFETY: the stream runs the instruction that names the tensor, and is blocked
                     // until this returns.
                     let slot = unsafe { tables.slots.get(operand.tensor.index()) };
-                    let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
+                    let slot =
+                        slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
                     anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
                     // SAFETY: the waits before the instruction order all conflicting uses, and the
-                    // stream is blocked_on meanwhile; the memory lives until after its last use.
+                    // stream is blocked meanwhile; the memory lives until after its last use.
                     let mut blob =
                         unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
                     callback(&mut blob)
@@ -433,8 +434,8 @@ impl Worker {
         }
     }
 
-    /// The kernel by which the host reads and writes strided tensors. It is the host that runs it,
-    /// whatever device the stream is of.
+    /// Returns the kernel by which the host copies strided tensors. It is the host's kernel for
+    /// streams of any device.
     fn host_copy(&mut self, at: usize) -> anyhow::Result<Arc<dyn Kernel>> {
         self.native_stream(at)?;
         let kernel = self.tables.kernels.get("cpu", "copy").cloned();
@@ -447,7 +448,7 @@ impl Worker {
         }
     }
 
-    /// A function of the host's has returned.
+    /// Handles the external completion of instruction `seq`.
     pub(super) fn external_done(&mut self, at: usize, seq: u64, result: WorkResult) {
         let awaits =
             |h: &mut ExternalCompletion| h.instruction.body.at().is_some_and(|at| at.seq == seq);
@@ -461,7 +462,7 @@ impl Worker {
         self.finish_on_host(at, &instruction);
     }
 
-    /// Runs a read. Gives it back if the stream is blocked_on before it.
+    /// Runs a read. Returns it if the stream is blocked before it.
     fn read(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
         let Body::SyncRead { at: point, operand, into } = &instruction.body else { return None };
         let (seq, operand, into) = (point.seq, *operand, *into);
@@ -527,13 +528,14 @@ fn no_kernel(tables: &Tables, op: millstream_types::OpId, native: &NativeStream)
     format!("{op} has no kernel on {}", native.device.id())
 }
 
-/// Why an instruction that uses these is skipped, if it is: the poison of what it reads.
+/// Returns the poison of the first poisoned operand that is read, for which the instruction is
+/// skipped.
 fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
     if !tables.poison.any() {
         return None;
     }
     let reads = operands.iter().filter(|o| o.access.reads());
-    // SAFETY: the caller is running the instruction, which names these.
+    // SAFETY: the caller runs the instruction, which names these tensors.
     reads
         .filter_map(|o| tables.poison.get(unsafe { tables.slots.get(o.tensor.index()) }?.storage))
         .next()
@@ -541,7 +543,7 @@ fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
 
 fn poison(tables: &Tables, operands: &[Operand], cause: &Arc<Failure>) {
     for operand in operands.iter().filter(|o| o.access.writes()) {
-        // SAFETY: the caller is running the instruction, which names these.
+        // SAFETY: the caller runs the instruction, which names these tensors.
         if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
             tables.poison.set(slot.storage, cause);
         }
@@ -553,7 +555,7 @@ fn heal(tables: &Tables, operands: &[Operand]) {
         return;
     }
     for operand in operands.iter().filter(|o| o.access.writes() && !o.access.reads()) {
-        // SAFETY: the caller is running the instruction, which names these.
+        // SAFETY: the caller runs the instruction, which names these tensors.
         if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
             tables.poison.heal(slot.storage);
         }

@@ -1,23 +1,23 @@
-//! The tables of one worker: runs what its streams are given, in each stream's order.
+//! The loop of one worker: runs the instructions of its streams, each stream in its order.
 //!
 //! # States of an instruction
 //! | state | where it is |
 //! |---|---|
-//! | pending | in the worker's queue, or in its stream's `waiting` behind one that is blocked_on |
-//! | ready | at the head of its stream, and all it waits for has come |
+//! | queued | in the worker's queue, or in its stream's `pending` behind a blocked one |
+//! | ready | at the head of its stream, with all its waits complete |
 //! | dispatched | in [`Worker::run`] |
 //! | launched | in its stream's `in_flight`: handed to the device, `launched` published |
-//! | completed | `completed` published; failed and skipped ones complete as well |
-//! | retired | counted by [`Worker::flush`]; its slots may be given out again |
+//! | completed | `completed` published; failed and skipped instructions complete as well |
+//! | retired | counted by [`Worker::flush`]; its slots may be reused |
 //!
 //! # Rules
-//! 1. A stream runs its instructions in the order they came. One that cannot run yet holds the
-//!    stream, and no other.
+//! 1. A stream runs its instructions in the order in which they came. An instruction that cannot
+//!    run yet blocks its stream, and no other.
 //! 2. On a device whose commands complete at once, launched and completed are one step.
-//! 3. On any other, instructions complete in the order of `in_flight`: each when its command has, and
-//!    a wait only when its point has been published, so that poison comes before its readers.
-//! 4. The worker reads no clock and never blocks. Functions of the host's go to threads that are not
-//!    its own.
+//! 3. On any other device, instructions complete in the order of `in_flight`: each when its command
+//!    has completed, and a wait only when its point has been published, so that poison arrives
+//!    before its readers run.
+//! 4. The worker reads no clock and never blocks its thread. Host functions run on other threads.
 
 pub(crate) mod inbox;
 mod launch;
@@ -42,7 +42,7 @@ use crate::worker::task::{StoredCall, Task};
 pub(crate) use stream::ExternalCompletion;
 use stream::WorkerStream;
 
-/// How far a stream has come, for the log of a simulated run.
+/// The progress of a stream, for the log of a simulated run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) launched: u64,
@@ -50,14 +50,14 @@ pub(crate) struct Progress {
     pub(crate) blocked: bool,
 }
 
-/// One worker's streams and what they are doing.
+/// One worker's streams and their states.
 pub(crate) struct Worker {
     tables: Arc<Tables>,
     inbox: Arc<Inbox>,
     streams: Vec<WorkerStream>,
-    /// The place of each stream in `streams`; `NONE` for those of other workers.
+    /// The position of each stream in `streams`; `NONE` for those of other workers.
     index: Vec<u32>,
-    /// Lanes with published points that have not been flushed.
+    /// Streams with published points that have not been flushed.
     dirty: Vec<u32>,
     /// Tasks finished since the last flush.
     finished: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Worker {
 
 const NONE: u32 = u32::MAX;
 
-/// How long a worker sleeps between two questions to a device that does not tell by itself.
+/// How long a worker sleeps between two polls of a device that sends no notifications.
 pub(crate) const POLL: Duration = Duration::from_micros(50);
 
 impl Worker {
@@ -84,7 +84,7 @@ impl Worker {
         }
     }
 
-    /// Takes a task: runs it now, or keeps it until its stream can.
+    /// Takes a task: runs it now, or queues it until its stream can run it.
     pub(crate) fn accept(&mut self, task: Task) {
         if let Task::OpenStream(id, key) = task {
             self.open(id, *key);
@@ -119,7 +119,7 @@ impl Worker {
         self.streams.push(WorkerStream::new(id, key));
     }
 
-    /// Runs what a stream has waiting, as far as it can.
+    /// Runs a stream's pending tasks until one blocks.
     fn run_pending(&mut self, at: usize) {
         while !self.streams[at].is_blocked()
             && let Some(task) = self.streams[at].pending.pop_front()
@@ -131,7 +131,7 @@ impl Worker {
         }
     }
 
-    /// Holds a stream until a point has got far enough. Returns false if it has.
+    /// Blocks a stream until a point has reached a milestone. Returns false if it already has.
     fn block_until(&mut self, at: usize, point: Point, milestone: Milestone) -> bool {
         let stream = &mut self.streams[at];
         if self.tables.points.reached(point, milestone) {
@@ -143,7 +143,7 @@ impl Worker {
         stream.blocked_on.is_some()
     }
 
-    /// Hears what others have left in the inbox. Returns whether there was anything.
+    /// Handles all messages. Returns whether there were any.
     pub(crate) fn poll_inbox(&mut self) -> bool {
         if !self.inbox.has_messages() {
             return false;
@@ -157,7 +157,7 @@ impl Worker {
         true
     }
 
-    /// Hears the oldest of what others have left in the inbox.
+    /// Handles the oldest message.
     pub(crate) fn poll_inbox_once(&mut self) {
         if let Some(one) = self.inbox.take_one() {
             self.handle(one);
@@ -174,7 +174,7 @@ impl Worker {
                 self.run_pending(at);
             }
             Message::Device(stream) => {
-                // The device may call before the stream's opening has come to an end.
+                // The device may notify before the stream's opening has ended.
                 let at = self.index[stream.index()] as usize;
                 self.poll(at);
                 self.run_pending(at);
@@ -182,9 +182,9 @@ impl Worker {
         }
     }
 
-    /// What a stream waits for may have come.
+    /// Continues a stream that waits for a point.
     fn resume(&mut self, at: usize) {
-        // Either of the two may have. The waiter of one that has not still stands.
+        // Either of the two points may have been reached. The waiter of the other stays registered.
         let (stream, points) = (&mut self.streams[at], &self.tables.points);
         stream.blocked_on.take_if(|(point, milestone)| points.reached(*point, *milestone));
         stream.awaited.take_if(|point| points.reached(*point, Milestone::Completed));
@@ -192,7 +192,7 @@ impl Worker {
         self.run_pending(at);
     }
 
-    /// The first stream that waits for what has come.
+    /// Returns the first stream that waits for a reached point.
     fn behind(&self) -> Option<usize> {
         let points = &self.tables.points;
         self.streams.iter().position(|stream| {
@@ -201,20 +201,20 @@ impl Worker {
         })
     }
 
-    /// Whether a stream waits for what has come, and its worker has not been told yet.
+    /// Returns whether a stream waits for a reached point whose message has not arrived.
     pub(crate) fn is_behind(&self) -> bool {
         self.behind().is_some()
     }
 
-    /// Goes on with such streams.
+    /// Continues all streams that wait for a reached point.
     pub(crate) fn catch_up(&mut self) {
         while let Some(at) = self.behind() {
             self.resume(at);
         }
     }
 
-    /// Asks the devices that have something outstanding. Returns whether one had messages. A worker
-    /// sleeps only after this had none, even where a device tells by itself.
+    /// Polls all devices with instructions in flight. Returns whether any completed. A worker parks
+    /// only after this completed nothing, even where devices send notifications.
     pub(crate) fn poll_devices(&mut self) -> bool {
         let mut moved = false;
         for at in 0..self.streams.len() {
@@ -228,12 +228,12 @@ impl Worker {
         moved
     }
 
-    /// Whether a device has something outstanding.
+    /// Returns whether an instruction is in flight.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.streams.iter().any(|l| !l.in_flight.is_empty())
     }
 
-    /// Tells how far each stream has come, with its number.
+    /// Reports the progress of each stream, with its position.
     pub(crate) fn each_progress(&self, mut tell: impl FnMut(usize, StreamId, Progress)) {
         for (k, stream) in self.streams.iter().enumerate() {
             let state = self.tables.points.stream(stream.id);
@@ -243,7 +243,7 @@ impl Worker {
         }
     }
 
-    /// Says what the streams wait for that are not done, a line for each.
+    /// Describes each stream that is not idle, in one line.
     pub(crate) fn describe(&self, into: &mut String) {
         for stream in self.streams.iter().filter(|l| !l.is_idle()) {
             let done = self.tables.points.stream(stream.id).completed();
@@ -251,7 +251,7 @@ impl Worker {
             let _ = write!(into, "{} ({}): {done} completed", stream.id, stream.key);
             if let Some(ExternalCompletion { instruction, .. }) = &stream.external {
                 let name = instruction.body.kind().name();
-                let _ = write!(into, ", {name} is to be completed by somebody else");
+                let _ = write!(into, ", {name} awaits an external completion");
             } else if let Some(first) = stream.in_flight.front() {
                 let _ = write!(into, ", {} is on the device", first.seq);
             }
@@ -263,12 +263,12 @@ impl Worker {
         }
     }
 
-    /// Whether some device has to be asked now and then.
+    /// Returns whether a device has to be polled regularly.
     pub(crate) fn must_poll(&self) -> bool {
         self.streams.iter().any(WorkerStream::must_be_polled)
     }
 
-    /// Makes sure that everyone who waits for what was published is told.
+    /// Wakes all waiters for published points.
     pub(crate) fn flush(&mut self) {
         for at in self.dirty.drain(..) {
             let stream = &mut self.streams[at as usize];
@@ -280,17 +280,18 @@ impl Worker {
         }
     }
 
-    /// Whether a function of the host's runs for one of the streams.
+    /// Returns whether a stream waits for an external completion.
     pub(crate) fn awaits_external(&self) -> bool {
         self.streams.iter().any(|l| l.external.is_some())
     }
 
-    /// Whether the worker was told to stop and has nothing left to do.
+    /// Returns whether the worker was stopped and has nothing left to do.
     pub(crate) fn is_done(&self) -> bool {
         self.stop && self.streams.iter().all(WorkerStream::is_idle)
     }
 
-    /// Publishes that a stream has got as far as `seq`. Of a pool, the pool knows how far that is.
+    /// Publishes that a stream has reached `seq`. For a pool the pool publishes, as only its graph
+    /// knows.
     #[inline]
     fn publish(&mut self, at: usize, seq: u64, milestone: Milestone) {
         let stream = &mut self.streams[at];

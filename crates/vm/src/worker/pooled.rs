@@ -1,4 +1,4 @@
-//! Instructions of pools: each is run by itself, as its own.
+//! Instructions of pools: each is run by itself, without the order of its stream.
 
 use millstream_ep::WorkResult;
 use millstream_types::{StreamId, StreamKey};
@@ -11,9 +11,8 @@ use crate::worker::{ExternalCompletion, NONE, Worker};
 use super::POLL;
 
 impl Worker {
-    /// Runs an instruction that all has been waited for. Returns it if somebody else has yet to
-    /// complete it; otherwise it has completed. Where its place
-    /// is to be published, the pool knows.
+    /// Runs an instruction whose waits are complete. Returns it if another party has yet to
+    /// complete it; otherwise it has completed. The pool publishes its point.
     pub(crate) fn run_pooled(&mut self, ready: ReadyTask) -> Option<ExternalCompletion> {
         let at = self.index[ready.stream.index()] as usize;
         let stream = &mut self.streams[at];
@@ -27,7 +26,7 @@ impl Worker {
         self.streams[at].external.take()
     }
 
-    /// As [`Worker::run_pooled`], of a stored call with nothing context it.
+    /// Runs a stored call without scope or launcher, as [`Worker::run_pooled`] does.
     #[inline]
     pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<ExternalCompletion> {
         let at = self.index[call.stream.index()] as usize;
@@ -45,7 +44,8 @@ impl Worker {
         self.streams[at].external.take()
     }
 
-    /// Where the device runs by itself, the worker stays with what it was given.
+    /// Waits until the instructions in flight have completed. On an asynchronous device, the worker
+    /// stays with its instruction.
     #[inline]
     fn wait_in_flight(&mut self, at: usize) {
         while !self.streams[at].in_flight.is_empty() {
@@ -56,7 +56,7 @@ impl Worker {
         }
     }
 
-    /// Completes what [`Worker::run_pooled`] returned, also on another worker.
+    /// Completes an instruction that [`Worker::run_pooled`] returned, possibly on another worker.
     pub(crate) fn finish_pooled(&mut self, external: ExternalCompletion, result: WorkResult) {
         let Some(point) = external.instruction.body.at() else { return };
         let at = self.index[point.stream.index()] as usize;
@@ -64,7 +64,7 @@ impl Worker {
         self.external_done(at, point.seq, result);
     }
 
-    /// Makes a pool's stream known, before anything of it is run or finished here.
+    /// Opens a pool's stream, before any of its instructions run or complete here.
     #[inline]
     pub(crate) fn open_pooled(&mut self, id: StreamId, key: impl FnOnce(StreamId) -> StreamKey) {
         if self.index.get(id.index()).is_none_or(|at| *at == NONE) {

@@ -1,4 +1,4 @@
-//! Completion of what was launched.
+//! Completion of launched instructions.
 
 use millstream_types::Cause;
 
@@ -7,7 +7,7 @@ use crate::worker::Worker;
 use crate::worker::stream::Effect;
 
 impl Worker {
-    /// Asks a stream's device what has completed, and completes that.
+    /// Polls a stream's device, and completes the reported instructions.
     pub(super) fn poll(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         let Some(native) = &mut stream.native else { return };
@@ -21,7 +21,8 @@ impl Worker {
         self.retire(at);
     }
 
-    /// Completes launched instructions, in order, as far as their commands and points have.
+    /// Completes launched instructions in order, as far as their commands and points have
+    /// completed.
     pub(super) fn retire(&mut self, at: usize) {
         loop {
             let stream = &mut self.streams[at];
@@ -42,7 +43,7 @@ impl Worker {
             if let Some(until) = front.until
                 && !self.tables.points.reached(until, Milestone::Completed)
             {
-                // The command has been taken note of; what is left to wait for is the point.
+                // The command has been reported; only the point is left to wait for.
                 if let Some(front) = stream.in_flight.front_mut() {
                     front.ticket = None;
                     if let (Effect::Order(wait), Err(error)) = (&front.effect, &result) {

@@ -1,4 +1,4 @@
-//! CallNumbers that stand in the tables's table: the way that most instructions of a busy stream go.
+//! Stored calls: the path of most instructions of a busy stream.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use crate::worker::task::{StoredCall, Task};
 use crate::worker::work::{CompletionToken, DetachedCall, NO_ATTRS};
 
 impl Worker {
-    /// Makes a stored call. Gives it back, as an instruction, if the stream is blocked_on before it.
+    /// Makes a stored call. Returns it, as an instruction, if the stream is blocked before it.
     pub(super) fn call_stored(&mut self, at: usize, call: StoredCall) -> Option<Task> {
         let Worker { tables, inbox, streams, .. } = self;
         let stream = &mut streams[at];
-        // SAFETY: the stream runs the call, which names the slot; the borrow ends with this function.
+        // SAFETY: the stream runs the call, which names the slot; the borrow ends with this
+        // function.
         let Some(slot) = (unsafe { tables.calls.get(call.number as usize) }) else {
             unreachable!("a stored call is in the table before it is emitted")
         };
-        // Whatever is out of the ordinary goes the way of all instructions.
+        // Every special case takes the path of all instructions.
         let ready = stream.lost.is_none() && stream.cancel_scope.is_none() && !tables.poison.any();
         let Some(native) = stream.native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);
@@ -49,7 +50,7 @@ impl Worker {
     }
 }
 
-/// A stored call that is to run now.
+/// A stored call that runs now.
 struct StoredWork<'a> {
     tables: &'a Arc<Tables>,
     slot: &'a CallSlot,
@@ -77,7 +78,7 @@ impl Work for StoredWork<'_> {
             tables: self.tables.clone(),
             body: self.call.instruction(self.slot).body,
             kernel: self.kernel.clone(),
-            // A stream within a scope goes the way of all instructions.
+            // A stream within a cancel scope takes the path of all instructions.
             cancel_scope: None,
         })
     }

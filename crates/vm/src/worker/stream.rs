@@ -12,7 +12,7 @@ use crate::emission::cancel::CancelScope;
 use crate::sync::points::Milestone;
 use crate::worker::task::Task;
 
-/// What a stream is made of, once its first instruction that needs it has come.
+/// The device objects of a stream, created for its first instruction that needs them.
 pub(super) struct NativeStream {
     pub(super) device: Arc<dyn Device>,
     pub(super) stream: Box<dyn Stream>,
@@ -23,21 +23,21 @@ pub(super) struct NativeStream {
     pub(super) notifies: bool,
 }
 
-/// What a launched instruction has still to do when it completes.
+/// The action at the completion of a launched instruction.
 pub(super) enum Effect {
-    /// Nothing.
+    /// None.
     None,
-    /// Poison or heal what a call wrote.
+    /// Poisons or heals the outputs of a call.
     Call(Instruction),
-    /// Poison what a call that was refused would have written, in its turn.
+    /// Poisons the outputs of a refused call, in its turn.
     Failed(Instruction, Cause, String),
-    /// Say so if a record or a wait has failed.
+    /// Reports the failure of a record or a wait.
     Order(Instruction),
-    /// Give a host read its bytes.
+    /// Gives a host read its bytes.
     Read(Instruction, Arc<Mutex<Option<Vec<u8>>>>),
 }
 
-/// A launched instruction.
+/// A launched instruction that has not completed.
 pub(super) struct InFlight {
     pub(super) seq: u64,
     /// Its command on the device, if it has one.
@@ -47,10 +47,11 @@ pub(super) struct InFlight {
     pub(super) effect: Effect,
 }
 
-/// An instruction that somebody else completes: a function of the host's, or who holds its token.
+/// An instruction that another party completes: a host function, or the holder of its completion
+/// token.
 pub(crate) struct ExternalCompletion {
     pub(crate) instruction: Instruction,
-    /// What has come of it so far.
+    /// Its result so far.
     pub(crate) so_far: WorkResult,
 }
 
@@ -61,25 +62,26 @@ pub(super) struct WorkerStream {
     pub(super) native: Option<NativeStream>,
     /// Why nothing runs on the stream's device any more.
     pub(super) lost: Option<Error>,
-    /// Tasks that stand behind one that is blocked_on.
+    /// Tasks behind a blocked one.
     pub(super) pending: VecDeque<Task>,
-    /// What the head needs: a waiter of this stream stands in that point's list.
+    /// The milestone that blocks the head. A waiter of this stream is registered for it.
     pub(super) blocked_on: Option<(Point, Milestone)>,
-    /// Whether it is a pool's: then nothing waits here, and nothing is published.
+    /// Whether it is a pool: then nothing blocks here, and nothing is published.
     pub(super) pooled: bool,
-    /// The instruction that somebody else completes.
+    /// The instruction that another party completes.
     pub(super) external: Option<ExternalCompletion>,
-    /// Whether the head waits for all that flies to wait_in_flight.
+    /// Whether the head waits for all instructions in flight.
     pub(super) draining: bool,
     /// Launched and not completed, in order.
     pub(super) in_flight: VecDeque<InFlight>,
-    /// Commands that the device has reported.
+    /// Commands that the device has reported as completed.
     pub(super) reported: VecDeque<(Ticket, WorkResult)>,
-    /// What the first of `in_flight` completes after, if a waiter of this stream stands in its list.
+    /// The point that the first of `in_flight` completes after, if a waiter of this stream is
+    /// registered for it.
     pub(super) awaited: Option<Point>,
     /// Of a private stream: the instruction that runs its list.
     pub(super) launcher: Option<Point>,
-    /// The scopes that what comes next was submitted in.
+    /// The cancel scopes of the next instructions.
     pub(super) cancel_scope: Option<Arc<CancelScope>>,
     /// Whether points were published since the last flush.
     pub(super) dirty: bool,

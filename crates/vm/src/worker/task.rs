@@ -100,7 +100,7 @@ impl Task {
         match self {
             Task::Run(instruction) => match instruction.body.at() {
                 Some(at) => at.stream,
-                None => unreachable!("only instructions with a place are given to workers"),
+                None => unreachable!("only instructions with a point are given to workers"),
             },
             Task::Call(call) => call.stream,
             Task::OpenStream(stream, _)

@@ -1,4 +1,4 @@
-//! Work that streams are given: calls and reads, to be run now or when their device gets to them.
+//! Work for native streams: calls and reads, run now or when their device reaches them.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -36,7 +36,7 @@ impl Operands for CallOperands<'_> {
 
 pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
-/// What a token needs to tell a call's worker of its end.
+/// The token by which a kernel defers the completion of its call.
 pub(super) struct CompletionToken<'a> {
     inbox: &'a Arc<Inbox>,
     at: Point,
@@ -48,7 +48,7 @@ impl<'a> CompletionToken<'a> {
         CompletionToken { inbox, at, taken: Cell::new(false) }
     }
 
-    /// Whether somebody else completes the call.
+    /// Returns whether another party completes the call.
     pub(super) fn is_taken(&self) -> bool {
         self.taken.get()
     }
@@ -71,7 +71,7 @@ fn run_call(
     native: &dyn Any,
 ) -> WorkResult {
     let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
-    // A call without operands is the machine's own: it fills memory that nobody has.
+    // A call without operands is the machine's own: it fills unused memory.
     if !operands.is_empty() {
         cancel::check(cancel_scope)?;
     }
@@ -90,7 +90,7 @@ fn run_call(
     }
 }
 
-/// A call that is to run now.
+/// A call that runs now.
 pub(super) struct CallWork<'a> {
     pub(super) tables: &'a Arc<Tables>,
     pub(super) body: &'a Body,
@@ -121,7 +121,7 @@ impl Work for CallWork<'_> {
     }
 }
 
-/// A call that is to run when its device gets to it.
+/// A call that runs when its device reaches it.
 pub(super) struct DetachedCall {
     pub(super) tables: Arc<Tables>,
     pub(super) body: Body,
@@ -161,7 +161,7 @@ impl Work for ReadWork {
         cancel::check(self.cancel_scope.as_ref())?;
         // SAFETY: the stream runs the instruction that names the tensor.
         let slot = unsafe { self.tables.slots.get(self.operand.tensor.index()) };
-        let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
+        let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
         anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
         // SAFETY: the waits before the read order all writes before it and none beside it.
         let bytes = unsafe { copy_out(slot.raw(), &self.copy) }?;

@@ -21,8 +21,8 @@ mod sync {
     pub(crate) use loom::sync::{Arc, Condvar, Mutex};
     pub(crate) use loom::thread::{Thread, park};
 
-    /// A model has no fence that acts on all threads: what holds with a full one on both sides
-    /// holds with the pair of `asymmetric_fence.rs`.
+    /// A model has no fence that acts on all threads. A property that holds with a full fence on
+    /// both sides holds with the asymmetric pair of `asymmetric_fence.rs`.
     pub(crate) fn light_fence() {
         fence(Ordering::SeqCst);
     }
@@ -68,9 +68,9 @@ fn a_queue_keeps_order() {
     });
 }
 
-/// A worker that goes to sleep while it is given something does not sleep on it.
+/// A worker that parks during a submission does not sleep on it.
 #[test]
-fn a_gift_wakes_the_worker() {
+fn a_submission_wakes_the_worker() {
     loom::model(|| {
         let (mut producer, mut consumer) = spsc_queue::queue();
         let inbox = Arc::new(Inbox::default());
@@ -87,7 +87,7 @@ fn a_gift_wakes_the_worker() {
     });
 }
 
-/// A waiter that parks while the point is published is told, or sees it by itself.
+/// A waiter that parks while the point is published is woken, or sees the point by itself.
 #[test]
 fn a_published_point_reaches_its_waiter() {
     loom::model(|| {
@@ -96,8 +96,8 @@ fn a_published_point_reaches_its_waiter() {
         let (owner, waiting) = (state.clone(), inbox.clone());
         let waiter = thread::spawn(move || {
             waiting.set_thread(thread::current());
-            let told = Waiter::Stream(waiting.clone(), StreamId(0));
-            if state.park(2, Milestone::Completed, told) {
+            let to_wake = Waiter::Stream(waiting.clone(), StreamId(0));
+            if state.park(2, Milestone::Completed, to_wake) {
                 while !waiting.has_messages() {
                     waiting.park_unless(|| waiting.has_messages());
                 }
@@ -115,15 +115,16 @@ fn a_published_point_reaches_its_waiter() {
     });
 }
 
-/// A thread that waits while the point is published does not sleep long even if the owner does not flush.
+/// A thread that waits while the point is published does not park for long, even if the owner does
+/// not flush.
 #[test]
-fn a_thread_does_not_sleep_on_what_has_come() {
+fn a_thread_does_not_park_on_a_reached_point() {
     loom::model(|| {
         let state = Arc::new(StreamState::new());
         let owner = state.clone();
         let waiter = thread::spawn(move || {
-            let told = Waiter::Thread(thread::current());
-            if state.park(1, Milestone::Completed, told) {
+            let to_wake = Waiter::Thread(thread::current());
+            if state.park(1, Milestone::Completed, to_wake) {
                 // After a short sleep.
                 assert!(sync::heavy_fence());
                 while !state.reached(1, Milestone::Completed) {
@@ -136,17 +137,17 @@ fn a_thread_does_not_sleep_on_what_has_come() {
     });
 }
 
-/// Nor does a worker sleep on a point that another has published and not flushed.
+/// Nor does a worker park on a point that another has published and not flushed.
 #[test]
-fn a_worker_does_not_sleep_on_what_has_come() {
+fn a_worker_does_not_park_on_a_reached_point() {
     loom::model(|| {
         let state = Arc::new(StreamState::new());
         let owner = state.clone();
         let worker = thread::spawn(move || {
             let inbox = Arc::new(Inbox::default());
             inbox.set_thread(thread::current());
-            let told = Waiter::Stream(inbox.clone(), StreamId(0));
-            if state.park(1, Milestone::Completed, told) {
+            let to_wake = Waiter::Stream(inbox.clone(), StreamId(0));
+            if state.park(1, Milestone::Completed, to_wake) {
                 let come = || inbox.has_messages() || state.reached(1, Milestone::Completed);
                 while !come() {
                     inbox.park_unless(come);
@@ -158,13 +159,13 @@ fn a_worker_does_not_sleep_on_what_has_come() {
     });
 }
 
-/// A worker takes three calls, and somebody takes over what it has not begun: each call is run once,
-/// and who takes over sees what was done before.
+/// A worker claims three calls, and another takes over the calls that it has not begun: each call
+/// is run once, and the second worker sees the effects of the calls before.
 #[test]
-fn calls_in_hand_are_run_once() {
+fn claimed_calls_are_run_once() {
     loom::model(|| {
         let claim = Arc::new(ClaimCounter::default());
-        // How many calls are the worker's: what the crew's lock protects.
+        // How many calls are the worker's: protected by the pool's lock.
         let left = Arc::new(sync::Mutex::new(3));
         let ran = Arc::new(loom::cell::UnsafeCell::new(0u64));
         let base = claim.take();
@@ -173,9 +174,9 @@ fn calls_in_hand_are_run_once() {
             thread::spawn(move || {
                 let mut count = 0;
                 loop {
-                    // A call leaves something behind.
+                    // A call has an effect.
                     if count == 0 {
-                        // SAFETY: loom sees to it that nobody else uses it meanwhile.
+                        // SAFETY: loom checks that no other thread uses it meanwhile.
                         ran.with_mut(|ran| unsafe { *ran = 1 });
                     }
                     count += 1;
@@ -191,7 +192,7 @@ fn calls_in_hand_are_run_once() {
             let mut left = left.lock().unwrap();
             let begun = claim.stop().unwrap() - base;
             if begun > 1 {
-                // The first has been run, and what it did is seen.
+                // The first call has been run, and its effect is seen.
                 // SAFETY: as above.
                 ran.with(|ran| assert_eq!(unsafe { *ran }, 1));
             }

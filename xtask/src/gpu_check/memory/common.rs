@@ -18,7 +18,7 @@ pub(super) fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(CudaConfig::default()).register(&devices);
     let devices = Arc::new(devices);
-    MachineConfig { driver, sync, devices, host_workers: 2, threads: 2, ..MachineConfig::default() }
+    MachineConfig::default().driver(driver).sync(sync).devices(devices).host_workers(2).threads(2)
 }
 
 /// A machine of any driver with ops that fail.

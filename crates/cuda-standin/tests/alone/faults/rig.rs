@@ -105,14 +105,12 @@ impl Rig {
         let room = 1 << 20;
         let limits = [(DeviceId::cpu(0), room), (DeviceId::pinned(0), room)];
         let own = (DEVICE, case.memory.unwrap_or(room));
-        let config = MachineConfig {
-            driver: driver.0,
-            host_workers: 2,
-            threads: 1,
-            check_memory: true,
-            memory_limits: HashMap::from_iter(limits.into_iter().chain([own])),
-            ..MachineConfig::of(ops::standard(), kernels, Arc::new(devices))
-        };
+        let config = MachineConfig::of(ops::standard(), kernels, Arc::new(devices))
+            .driver(driver.0)
+            .host_workers(2)
+            .threads(1)
+            .check_memory(true)
+            .memory_limits(HashMap::from_iter(limits.into_iter().chain([own])));
         Rig { machine: Some(Machine::new(config).unwrap()), plan, kind, at, turn }
     }
 

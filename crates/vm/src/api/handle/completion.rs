@@ -1,4 +1,4 @@
-//! Instructions on their way, to be waited for.
+//! Completions: submitted instructions that can be waited for.
 
 use std::fmt;
 use std::future::Future;
@@ -12,17 +12,18 @@ use millstream_types::{Error, Origin, Point, Result};
 
 use crate::api::machine::Machine;
 use crate::emission::Emission;
+use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::sync::points::{Milestone, Waiter};
 
-/// Instructions on their way, to be waited for: blocking, with a time-out, or as a future.
+/// Submitted instructions that can be waited for: blocking, with a time-out, or as a future.
 pub struct Completion {
     machine: Machine,
     /// At most one of each stream.
     points: SmallVec<[Point; 1]>,
     /// The storage that is waited for, if it is one tensor's.
     storage: Option<u64>,
-    /// Who is registered already, once which point has completed.
+    /// The registered waker, and the point that it is registered for.
     registered: Option<(Point, Waker)>,
 }
 
@@ -32,44 +33,44 @@ impl Completion {
         Completion { machine, points, storage: None, registered: None }
     }
 
-    /// Of the last write of a storage, the number of which is given.
+    /// Creates a completion of the last write of a storage, given by its number.
     pub(crate) fn of_storage(machine: Machine, last: Point, storage: Option<u64>) -> Completion {
         let mut completion = Completion::new(machine, [last]);
         completion.storage = storage;
         completion
     }
 
-    /// Whether all has completed. Never blocks.
+    /// Returns whether all points have completed. Never blocks.
     pub fn query(&self) -> bool {
         self.points.iter().all(|&point| self.machine.shared.query(point))
     }
 
-    /// Blocks until all has completed.
+    /// Blocks until all points have completed.
     ///
     /// # Errors
-    /// Why the first instruction on a stream, up to the one waited for, failed or was skipped since
-    /// failures were last cleared. Of a tensor: why that is poisoned.
+    /// Why the first instruction on a stream, up to the awaited one, failed or was skipped since
+    /// failures were last cleared. Of a tensor: why it is poisoned.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
-        self.wait_from(None, Origin::caller())
+        self.wait_at(None, origin::caller())
     }
 
-    /// As [`Completion::wait`], for no longer than `timeout`.
+    /// Blocks as [`Completion::wait`] does, for no longer than `timeout`.
     ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Completion::wait`].
     #[track_caller]
     pub fn wait_for(&self, timeout: Duration) -> Result<()> {
-        self.wait_from(Some(timeout), Origin::caller())
+        self.wait_at(Some(timeout), origin::caller())
     }
 
-    pub(crate) fn wait_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+    pub(crate) fn wait_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
         let waited = self.machine.wait_for_all(&self.points, timeout);
         waited.map_err(|e| e.at(&origin))?;
         self.observe(&origin)
     }
 
-    /// Nobody is registered for the sake of this one any more.
+    /// Removes the registered waker.
     fn leave(&mut self) {
         if let Some((point, waker)) = self.registered.take() {
             let points = &self.machine.shared.tables.points;
@@ -77,7 +78,7 @@ impl Completion {
         }
     }
 
-    /// Notes that the host has waited, and says what failed.
+    /// Notes that the host has waited, and returns the failure, if any.
     fn observe(&self, origin: &Origin) -> Result<()> {
         let mut emission = self.machine.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
@@ -95,8 +96,8 @@ impl Completion {
 impl Future for Completion {
     type Output = Result<()>;
 
-    /// Ready once all has completed, or never can: as a wait without a limit. As after
-    /// [`Completion::wait`], no stream waits for it again.
+    /// Ready once all points have completed, or never can: as a wait without a limit. As after
+    /// [`Completion::wait`], no stream waits for them again.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let shared = self.machine.shared.clone();
         if let Err(error) = reentrancy::check(shared.tables.machine, "waiting") {
@@ -109,7 +110,7 @@ impl Future for Completion {
             return Poll::Ready(Err(error));
         }
         if !shared.runs_by_itself() {
-            // Nothing runs by itself: whoever waits has to ask again.
+            // No other thread runs instructions, so the task has to poll again.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -125,7 +126,7 @@ impl Future for Completion {
         if shared.tables.points.park(open, Milestone::Completed, Waiter::Task(waker.clone())) {
             self.registered = Some((open, waker.clone()));
         } else {
-            // It has completed meanwhile; the next poll looks at the others.
+            // It has completed meanwhile; the next poll checks the other points.
             waker.wake_by_ref();
         }
         Poll::Pending

@@ -1,12 +1,12 @@
-//! Events, as users hold them.
+//! Events.
 //!
 //! # Rules
-//! 1. A handle stands for the newest record. Each record takes an event slot of its own, so those
-//!    who wait for an earlier record wait for that one, whatever comes after.
-//! 2. A record is let go of when neither a handle nor a wait that is being emitted names it.
-//! 3. The time of a timed record is noted by a waiter that stands at the record's place before the
-//!    place is given out. So the worker sees it when it completes the record, and nobody else reads
-//!    a clock.
+//! 1. A handle stands for the newest record. Each record takes an event slot of its own, so a wait
+//!    for an earlier record stays a wait for that one.
+//! 2. A record is released when neither a handle nor a wait under emission names it.
+//! 3. The time of a timed record is noted by a waiter that is registered for the record's point
+//!    before the emission assigns it. So the worker notes the time when it completes the record,
+//!    and no other thread reads a clock.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -18,6 +18,7 @@ use millstream_instructions::builder::EventRef;
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
 
 use crate::api::machine::Machine;
+use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::{Emission, Release};
 use crate::sync::points::{Milestone, Waiter};
@@ -25,7 +26,7 @@ use crate::sync::{Mutex, OnceLock};
 
 use super::{Completion, Stream};
 
-/// A milestone in a stream's order, which the newest record has set. Clones are the same event.
+/// A mark in a stream's order, set by the newest record. Clones are the same event.
 #[derive(Clone)]
 pub struct Event {
     inner: Arc<Inner>,
@@ -50,24 +51,24 @@ impl Drop for Record {
     }
 }
 
-/// What is known of the moment at which a record completed.
+/// The time at which a record completed.
 #[derive(Clone)]
 enum Time {
-    /// Nobody asked.
+    /// The event takes no times.
     Untimed,
-    /// The device does not tell.
+    /// The device reports no times.
     Unknown(DeviceId),
-    /// Noted here once it has.
+    /// Noted here at completion.
     Noted(Arc<Stamp>),
 }
 
-/// Notes when it is woken.
+/// Notes the time at which it is woken.
 #[derive(Default)]
 struct Stamp(OnceLock<Instant>);
 
 impl Wake for Stamp {
     fn wake(self: Arc<Self>) {
-        // A place completes once.
+        // A point completes once.
         let _ = self.0.set(Instant::now());
     }
 }
@@ -85,36 +86,32 @@ impl Event {
         &self.inner.machine
     }
 
-    /// The newest record, if there is one.
+    /// Returns the newest record, if there is one.
     pub(super) fn newest(&self) -> Option<Arc<Record>> {
         self.inner.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records the event on the current stream, behind all that it was given. Whoever waited for an
-    /// earlier record still waits for that one.
+    /// Records the event on the current stream, behind everything submitted to it. Waits for an
+    /// earlier record stay waits for that one.
     ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
     pub fn record(&self) -> Result<()> {
         let stream = self.inner.machine.current_stream()?;
-        self.record_from(&stream, Origin::caller())
+        self.record_at(&stream, origin::caller())
     }
 
-    /// As [`Event::record`], on `stream`.
+    /// Records the event as [`Event::record`] does, on `stream`.
     ///
     /// # Errors
     /// The stream is another machine's, or the machine has been shut down.
     #[track_caller]
     pub fn record_on(&self, stream: &Stream) -> Result<()> {
-        self.record_from(stream, Origin::caller())
+        self.record_at(stream, origin::caller())
     }
 
-    /// As [`Event::record_on`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Event::record_on`].
-    pub fn record_from(&self, stream: &Stream, origin: Origin) -> Result<()> {
+    pub(crate) fn record_at(&self, stream: &Stream, origin: Origin) -> Result<()> {
         let machine = &self.inner.machine;
         machine.own_stream(stream).map_err(|e| e.at(&origin))?;
         let device = &stream.key.device;
@@ -141,7 +138,7 @@ impl Event {
         let mut newest = self.inner.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let former = newest.replace(record);
         drop(newest);
-        // Without the lock: it tells the machine.
+        // Outside the lock, as the release enters the machine.
         drop(former);
         Ok(())
     }
@@ -153,11 +150,11 @@ impl Event {
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         let stream = self.inner.machine.current_stream()?;
-        stream.wait_event_from(self, Origin::caller())
+        stream.wait_event_at(self, origin::caller())
     }
 
-    /// Whether the newest record, and all before it on its stream, has completed; true if there is
-    /// none. Never blocks.
+    /// Returns whether the newest record, and everything before it on its stream, has completed;
+    /// true if there is none. Never blocks.
     pub fn query(&self) -> bool {
         self.newest().is_none_or(|r| self.inner.machine.shared.query(r.event.at))
     }
@@ -169,35 +166,36 @@ impl Event {
     /// failures were last cleared.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        self.completion().wait_from(None, Origin::caller())
+        self.completion().wait_at(None, origin::caller())
     }
 
-    /// As [`Event::synchronize`], for no longer than `timeout`.
+    /// Blocks as [`Event::synchronize`] does, for no longer than `timeout`.
     ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Event::synchronize`].
     #[track_caller]
     pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
-        self.completion().wait_from(Some(timeout), Origin::caller())
+        self.completion().wait_at(Some(timeout), origin::caller())
     }
 
-    /// The newest record, to be waited for as a future or later; none is as one that has completed.
+    /// Returns a completion of the newest record, to be awaited as a future or later. Without a
+    /// record it has completed.
     pub fn completion(&self) -> Completion {
         let none = Point::new(StreamId(0), 0);
         self.inner.machine.completion_of(self.newest().map_or(none, |r| r.event.at))
     }
 
-    /// The milliseconds from this event's newest record to `end`'s, negative if that completed
-    /// first. They are the host's, from one worker's hearing of a completion to the other's: on a
-    /// device that computes elsewhere, that is somewhat later than the completion itself. Both
-    /// events must have been made by [`Machine::timed_event`] and have completed.
+    /// Returns the milliseconds from this event's newest record to `end`'s, negative if that
+    /// completed first. The times are those at which the workers observed the completions: on a
+    /// device that computes elsewhere, somewhat later than the completions themselves. Both events
+    /// must have been made by [`Machine::timed_event`] and have completed.
     ///
     /// # Errors
-    /// An event takes no times, was never recorded, has not completed, lies on a device that tells
-    /// no times, or is another machine's.
+    /// An event takes no times, was never recorded, has not completed, lies on a device that
+    /// reports no times, or is another machine's.
     #[track_caller]
     pub fn elapsed_time(&self, end: &Event) -> Result<f64> {
-        let origin = Origin::caller();
+        let origin = origin::caller();
         if !Arc::ptr_eq(&self.inner.machine.shared, &end.inner.machine.shared) {
             return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
         }
@@ -225,7 +223,7 @@ impl Event {
             Time::Noted(stamp) => stamp,
         };
         if shared.query(record.event.at) {
-            // The worker publishes the place and then notes the time. A worker does not wait for
+            // The worker publishes the point and then notes the time. A worker does not wait for
             // itself in between.
             match stamp.0.get() {
                 Some(time) => return Ok(*time),

@@ -1,4 +1,4 @@
-//! Streams, tensors, events and sections, as users hold them.
+//! Handles of streams, tensors, events and sections.
 
 mod completion;
 mod current;

@@ -1,4 +1,4 @@
-//! Critical sections, as users hold them.
+//! Critical sections.
 
 use std::fmt;
 
@@ -7,6 +7,7 @@ use millstream_instructions::builder::SectionId;
 use millstream_types::{Origin, Point, Result};
 
 use crate::api::machine::Machine;
+use crate::emission::origin;
 use crate::emission::{Emission, Release};
 
 use super::Completion;
@@ -37,16 +38,8 @@ impl Section {
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
-    pub fn end(self) -> Result<Completion> {
-        self.end_from(Origin::caller())
-    }
-
-    /// As [`Section::end`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Section::end`].
-    pub fn end_from(mut self, origin: Origin) -> Result<Completion> {
-        let point = self.end_at(&origin)?;
+    pub fn end(mut self) -> Result<Completion> {
+        let point = self.end_at(&origin::caller())?;
         Ok(self.machine.completion_of(point))
     }
 

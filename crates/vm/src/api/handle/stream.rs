@@ -1,4 +1,4 @@
-//! Streams, as users hold them.
+//! Streams.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
 
 use crate::api::machine::Machine;
 use crate::emission::Emission;
+use crate::emission::origin;
 
 use super::Completion;
 use super::Event;
@@ -24,7 +25,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Device, type and index.
+    /// Returns device, type and index.
     pub const fn key(&self) -> &StreamKey {
         &self.key
     }
@@ -35,14 +36,10 @@ impl Stream {
     /// The event is another machine's.
     #[track_caller]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
-        self.wait_event_from(event, Origin::caller())
+        self.wait_event_at(event, origin::caller())
     }
 
-    /// As [`Stream::wait_event`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Stream::wait_event`].
-    pub fn wait_event_from(&self, event: &Event, origin: Origin) -> Result<()> {
+    pub(crate) fn wait_event_at(&self, event: &Event, origin: Origin) -> Result<()> {
         if !Arc::ptr_eq(&event.machine().shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
         }
@@ -55,29 +52,22 @@ impl Stream {
         })
     }
 
-    /// Records a new event, behind all that the stream was given.
+    /// Records a new event, behind everything submitted to the stream.
     ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
     pub fn record_event(&self) -> Result<Event> {
-        self.machine.record_from(self, Origin::caller())
+        self.machine.record(self)
     }
 
-    /// Orders the stream behind all that `source` was given so far.
+    /// Orders the stream behind everything submitted to `source` so far.
     ///
     /// # Errors
     /// `source` is another machine's.
     #[track_caller]
     pub fn wait_stream(&self, source: &Stream) -> Result<()> {
-        self.wait_stream_from(source, Origin::caller())
-    }
-
-    /// As [`Stream::wait_stream`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Stream::wait_stream`].
-    pub fn wait_stream_from(&self, source: &Stream, origin: Origin) -> Result<()> {
+        let origin = origin::caller();
         if !Arc::ptr_eq(&source.machine.shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the stream".to_owned() }.at(&origin));
         }
@@ -89,26 +79,27 @@ impl Stream {
         })
     }
 
-    /// Uses tensors without changing or reading them: what follows on the stream comes after their
-    /// last writes.
+    /// Uses tensors without changing or reading them: later instructions of the stream come after
+    /// their last writes.
     ///
     /// # Errors
     /// A tensor was released, is held, or is another machine's.
     #[track_caller]
     pub fn touch(&self, tensors: &[&Tensor]) -> Result<Completion> {
-        self.touch_from(tensors, None, Origin::caller())
+        self.touch_within(tensors, None)
     }
 
-    /// As [`Stream::touch`], asked for at `origin`, perhaps from within a section.
+    /// Uses tensors as [`Stream::touch`] does, perhaps from within a section.
     ///
     /// # Errors
     /// As [`Stream::touch`].
-    pub fn touch_from(
+    #[track_caller]
+    pub fn touch_within(
         &self,
         tensors: &[&Tensor],
         section: Option<&Section>,
-        origin: Origin,
     ) -> Result<Completion> {
+        let origin = origin::caller();
         let at = |e: Error| e.at(&origin);
         let refs: Result<Vec<TensorRef>> = tensors.iter().map(|t| self.machine.owns(t)).collect();
         let refs = refs.map_err(at)?;
@@ -121,35 +112,32 @@ impl Stream {
         Ok(self.machine.completion_of(point))
     }
 
-    /// Blocks until all that the stream was given has completed.
+    /// Blocks until everything submitted to the stream has completed.
     ///
     /// # Errors
     /// Why the first instruction on the stream failed or was skipped since failures were last
     /// cleared.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        self.synchronize_from(None, Origin::caller())
+        self.synchronize_at(None, origin::caller())
     }
 
-    /// As [`Stream::synchronize`], for no longer than `timeout`.
+    /// Blocks as [`Stream::synchronize`] does, for no longer than `timeout`.
     ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Stream::synchronize`].
     #[track_caller]
     pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
-        self.synchronize_from(Some(timeout), Origin::caller())
+        self.synchronize_at(Some(timeout), origin::caller())
     }
 
-    /// As [`Stream::synchronize`], for no longer than `timeout`, asked for at `origin`.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`], or as [`Stream::synchronize`].
-    pub fn synchronize_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+    pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
         let all = self.completion().map_err(|e| e.at(&origin))?;
-        all.wait_from(timeout, origin)
+        all.wait_at(timeout, origin)
     }
 
-    /// All that the stream was given so far, to be waited for as a future or later.
+    /// Returns a completion of everything submitted to the stream so far, to be awaited as a future
+    /// or later.
     ///
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
@@ -159,7 +147,7 @@ impl Stream {
         Ok(self.machine.completion_of(tail))
     }
 
-    /// Whether all that the stream was given has completed. Never blocks.
+    /// Returns whether everything submitted to the stream has completed. Never blocks.
     ///
     /// # Errors
     /// As [`Stream::completion`].

@@ -1,4 +1,4 @@
-//! Tensors, as users hold them.
+//! Tensors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use millstream_types::{
 };
 
 use crate::api::machine::Machine;
-use crate::emission::{Emission, Release};
+use crate::emission::origin;
+use crate::emission::{Emission, MadeTensor, Release};
 use crate::host::Blob;
 
 use super::Completion;
@@ -41,12 +42,11 @@ pub struct Tensor(Arc<TensorInner>);
 impl Tensor {
     pub(crate) fn new(
         machine: Machine,
-        tensor: TensorRef,
-        spec: TensorSpec,
-        device: DeviceId,
+        made: MadeTensor,
         made_on: Stream,
         origin: Origin,
     ) -> Tensor {
+        let MadeTensor { tensor, spec, device } = made;
         Tensor(Arc::new(TensorInner { machine, tensor, spec, device, made_on, origin }))
     }
 
@@ -58,35 +58,37 @@ impl Tensor {
         &self.0.machine
     }
 
-    /// The tensor's slot, for calls that are prepared once and made many times.
+    /// Returns the tensor's slot, for prepared calls.
     pub fn tensor_ref(&self) -> TensorRef {
         self.0.tensor
     }
 
-    /// Dtype, shape and layout.
+    /// Returns dtype, shape and layout.
     pub fn spec(&self) -> &TensorSpec {
         &self.0.spec
     }
 
-    /// The device whose memory it lies in.
+    /// Returns the device whose memory the tensor lies in.
     pub fn device(&self) -> &DeviceId {
         &self.0.device
     }
 
-    /// Ends the tensor now, while handles are still held; using one is an error from now on.
+    /// Ends the tensor now, while handles still exist; using one is an error from now on.
     ///
     /// # Errors
     /// It was released before, or a critical section holds it.
     #[track_caller]
     pub fn release(&self) -> Result<()> {
-        self.release_from(None, Origin::caller())
+        self.release_within(None)
     }
 
-    /// As [`Tensor::release`], asked for at `origin`, perhaps from within a section.
+    /// Ends the tensor as [`Tensor::release`] does, perhaps from within a section.
     ///
     /// # Errors
     /// As [`Tensor::release`].
-    pub fn release_from(&self, section: Option<&Section>, origin: Origin) -> Result<()> {
+    #[track_caller]
+    pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
+        let origin = origin::caller();
         let section = self.0.machine.own_section(section).map_err(|e| e.at(&origin))?;
         self.0.machine.shared.emit(&origin, |e| {
             let Emission { builder, router, .. } = e;
@@ -94,76 +96,79 @@ impl Tensor {
         })
     }
 
-    /// A tensor of another dtype, shape or layout on the same storage. It costs no kernel.
+    /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
     ///
     /// # Errors
     /// The tensor was released or is held, or the view reaches past the storage.
     #[track_caller]
     pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
-        self.view_from(spec, Origin::caller())
-    }
-
-    /// As [`Tensor::view`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Tensor::view`].
-    pub fn view_from(&self, spec: TensorSpec, origin: Origin) -> Result<Tensor> {
+        let origin = origin::caller();
         let machine = &self.0.machine;
         let made = machine.shared.emit(&origin, |e| {
             let Emission { builder, router, .. } = e;
-            builder.view(router, self.0.tensor, spec.clone(), &origin).map(Outcome::Done)
+            let made = builder.view(router, self.0.tensor, spec.clone(), &origin)?;
+            e.made(made).map(Outcome::Done)
         })?;
-        machine.tensor(made, &self.0.made_on, &origin)
+        Ok(machine.tensor(made, &self.0.made_on, &origin))
     }
 
-    /// The stream that can read the tensor for the host.
+    fn not_on_host(&self) -> Error {
+        let (spec, device) = (self.0.spec.brief(), &self.0.device);
+        let message = format!(
+            "{spec} lies in the memory of {device}, which a host function cannot use; copy the \
+             tensor to host memory first"
+        );
+        Error::Invalid { what: "access", message }
+    }
+
+    /// Returns the stream that reads the tensor for the host.
     fn reader(&self) -> Result<Stream> {
         let machine = &self.0.machine;
         if !self.0.device.is_host() {
             let key = StreamKey::new(self.0.device.clone(), StreamType::Device2Host, 0);
-            return machine.any_stream(&key);
+            return machine.stream(&key);
         }
-        // Behind its last write no wait is needed.
+        // On the stream of its last write, a read needs no wait.
         let last = machine.shared.lock()?.builder.last_write(self.0.tensor)?;
         let writer = machine.stream_of(last.stream).ok().filter(|s| {
             last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device.kind() == "cpu"
         });
         match writer {
             Some(writer) => Ok(writer),
-            None => machine.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
+            None => machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
         }
     }
 
-    /// Blocks until the tensor's last write so far has completed; reads of it are not waited for, nor
-    /// is anything later on its stream. On a pool, which has no order, all that the pool was given
-    /// before the write is.
+    /// Blocks until the tensor's last write so far has completed; waits neither for reads of it nor
+    /// for later instructions of its stream. A pool has no order, so on a pool this waits for
+    /// everything submitted before the write.
     ///
     /// # Errors
     /// The failure that poisoned the tensor, or it was released.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        let origin = Origin::caller();
-        self.completion().and_then(|done| done.wait_from(None, origin))
+        let origin = origin::caller();
+        self.completion().and_then(|done| done.wait_at(None, origin))
     }
 
-    /// As [`Tensor::synchronize`], for no longer than `timeout`.
+    /// Blocks as [`Tensor::synchronize`] does, for no longer than `timeout`.
     ///
     /// # Errors
     /// [`Error::Timeout`](millstream_types::Error::Timeout), or as [`Tensor::synchronize`].
     #[track_caller]
     pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
-        let origin = Origin::caller();
-        self.completion().and_then(|done| done.wait_from(Some(timeout), origin))
+        let origin = origin::caller();
+        self.completion().and_then(|done| done.wait_at(Some(timeout), origin))
     }
 
-    /// The tensor's last write so far, to be waited for as a future or later.
+    /// Returns a completion of the tensor's last write so far, to be awaited as a future or later.
     ///
     /// # Errors
     /// The tensor was released. Asked from within the machine's own work, or an earlier emission
     /// panicked.
     #[track_caller]
     pub fn completion(&self) -> Result<Completion> {
-        let (machine, origin) = (&self.0.machine, Origin::caller());
+        let (machine, origin) = (&self.0.machine, origin::caller());
         let at = |e: millstream_types::Error| e.at(&origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
         let emission = machine.shared.lock().map_err(at)?;
@@ -173,28 +178,25 @@ impl Tensor {
         Ok(Completion::of_storage(machine.clone(), last, storage))
     }
 
-    /// Reads the elements back: in row-major order without gaps, as bytes. Blocks.
+    /// Reads the elements back as bytes, in row-major order without gaps. Blocks.
     ///
     /// # Errors
     /// The failure that poisoned the tensor, or it was released.
     #[track_caller]
     pub fn read(&self) -> Result<Vec<u8>> {
-        self.read_from(Origin::caller())
+        self.read_at(None, origin::caller())
     }
 
-    /// As [`Tensor::read`], asked for at `origin`.
+    /// Reads the elements back as [`Tensor::read`] does, perhaps from within a section.
     ///
     /// # Errors
     /// As [`Tensor::read`].
-    pub fn read_from(&self, origin: Origin) -> Result<Vec<u8>> {
-        self.read_within(None, origin)
+    #[track_caller]
+    pub fn read_within(&self, section: Option<&Section>) -> Result<Vec<u8>> {
+        self.read_at(section, origin::caller())
     }
 
-    /// As [`Tensor::read_from`], perhaps from within a section.
-    ///
-    /// # Errors
-    /// As [`Tensor::read`].
-    pub fn read_within(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
+    pub(crate) fn read_at(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
         let machine = &self.0.machine;
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
@@ -206,7 +208,7 @@ impl Tensor {
         }
         let stream = self.reader().map_err(|e| e.at(&origin))?;
         if !machine.shared.protection.waits() {
-            // The stream that reads is the machine's choice, and so is its order.
+            // The machine chose the reading stream, so it orders that stream as well.
             let last = machine.shared.lock()?.builder.last_write(self.0.tensor);
             let last = last.map_err(|e| e.at(&origin))?;
             machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
@@ -244,25 +246,21 @@ impl Tensor {
         })
     }
 
-    /// Lets a function of the host's use the tensor's memory, behind all that was submitted on it.
-    /// The function runs on a host worker; it must not submit or wait.
+    /// Lets a host function use the tensor's memory, behind everything submitted on the tensor. The
+    /// function runs on a host worker; it must not submit or wait.
     ///
     /// # Errors
-    /// The tensor was released or is held.
+    /// The tensor was released or is held, or lies in memory that the host cannot address.
     #[track_caller]
     pub fn access(
         &self,
         access: Access,
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
-        self.access_from(access, Origin::caller(), function)
+        self.access_at(access, origin::caller(), function)
     }
 
-    /// As [`Tensor::access`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Tensor::access`].
-    pub fn access_from(
+    pub(crate) fn access_at(
         &self,
         access: Access,
         origin: Origin,
@@ -281,6 +279,9 @@ impl Tensor {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let tensor = self.0.tensor;
+            if router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {
+                return Err(self.not_on_host());
+            }
             builder
                 .access_blob(router, stream.id, tensor, access, callback, None, &origin)
                 .map(Outcome::Done)

@@ -1,8 +1,7 @@
-//! Copies of tensors, from one memory to another or within one.
+//! Copies of tensors, between memories or within one.
 //!
-//! What crosses between memories is dense: a copy tables moves bytes. A tensor with gaps is first
-//! made dense where it lies, and one that is to be written with gaps gets its elements from a dense
-//! one beside it.
+//! Copies between memories are dense, as copy engines move bytes. A tensor with gaps is first made
+//! dense in its own memory; a target with gaps gets its elements from a dense tensor beside it.
 //!
 //! | from | to | way |
 //! |---|---|---|
@@ -14,51 +13,42 @@
 
 use millstream_types::{DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec};
 
+use crate::emission::origin;
+
 use super::{Section, Stream, Tensor};
 
 /// Reads of at most this many bytes go through a staging buffer in pinned memory.
 const STAGED: usize = 64 << 10;
 
 impl Tensor {
-    /// A dense, row-major copy in the memory that `stream` makes tensors in. Whatever is submitted
-    /// on `stream` or elsewhere later waits for it as for any other result.
+    /// Makes a dense, row-major copy in the memory of `stream`. Later instructions on any stream
+    /// wait for it as for any other result.
     ///
     /// # Errors
     /// The tensor was released, or the memory is used up.
     #[track_caller]
     pub fn copy_to(&self, stream: &Stream) -> Result<Tensor> {
-        self.copy_to_from(stream, Origin::caller())
+        self.copy_to_at(stream, origin::caller())
     }
 
-    /// As [`Tensor::copy_to`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Tensor::copy_to`].
-    pub fn copy_to_from(&self, stream: &Stream, origin: Origin) -> Result<Tensor> {
+    pub(crate) fn copy_to_at(&self, stream: &Stream, origin: Origin) -> Result<Tensor> {
         let machine = self.machine();
         let spec = TensorSpec::contiguous(self.spec().dtype, self.spec().shape())?;
         let bytes = spec.span_bytes() as u64;
-        let target = machine.empty_in(stream, spec, bytes, origin.clone())?;
+        let target = machine.empty_at(stream, spec, bytes, origin.clone())?;
         self.transfer(&target, stream, origin)?;
         Ok(target)
     }
 
     /// Sets the elements of `target`, of the same dtype and shape, to this tensor's. Both may be
-    /// views, also of one storage: this one counts as read in full before `target` is written.
+    /// views, also of one storage: this tensor counts as read in full before `target` is written.
     ///
     /// # Errors
     /// A tensor was released, the two differ in dtype or shape, elements of `target` overlap, or
     /// memory is used up.
     #[track_caller]
     pub fn copy_into(&self, target: &Tensor) -> Result<()> {
-        self.copy_into_from(target, Origin::caller())
-    }
-
-    /// As [`Tensor::copy_into`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Tensor::copy_into`].
-    pub fn copy_into_from(&self, target: &Tensor, origin: Origin) -> Result<()> {
+        let origin = origin::caller();
         let (own, given) = (self.spec(), target.spec());
         if own.dtype != given.dtype || own.shape() != given.shape() {
             let message = format!("{} is to be copied into {}", own.brief(), given.brief());
@@ -71,7 +61,7 @@ impl Tensor {
         if !near && given.layout.is_contiguous() {
             return self.transfer(target, &made_on, origin);
         }
-        let near = if near { self.clone() } else { self.copy_to_from(&made_on, origin.clone())? };
+        let near = if near { self.clone() } else { self.copy_to_at(&made_on, origin.clone())? };
         machine.call("copy_", &[target, &near]).origin(origin).on(&made_on).map(drop)
     }
 
@@ -89,22 +79,22 @@ impl Tensor {
         let into = |device: &DeviceId| StreamKey::new(device.clone(), StreamType::Host2Device, 0);
         if !from.is_host() && !to.is_host() && !machine.copies_directly(from, &into(to))? {
             let host = machine.staging(from)?;
-            return self.copy_to_from(&host, origin.clone())?.transfer(target, stream, origin);
+            return self.copy_to_at(&host, origin.clone())?.transfer(target, stream, origin);
         }
         let dense = match self.spec().layout.is_contiguous() {
             true => self.clone(),
-            false => self.copy_to_from(&machine.compute_stream_of(self)?, origin.clone())?,
+            false => self.copy_to_at(&machine.compute_stream_of(self)?, origin.clone())?,
         };
         let key = match to.is_host() {
             true => StreamKey::new(from.clone(), StreamType::Device2Host, 0),
             false => into(to),
         };
-        copy(&dense, &machine.any_stream(&key)?)
+        copy(&dense, &machine.stream(&key)?)
     }
 
-    /// What the host reads in this tensor's stead, and on which stream: a small tensor of a device is
-    /// first copied to pinned memory, where there is some, as a read of other memory would have to.
-    /// What the host cannot read where it lies is copied in any case.
+    /// Copies the tensor for a read by the host, and returns the copy and its stream: a small
+    /// tensor of a device goes to pinned memory, where available, as a read of other memory would
+    /// have to. A tensor that the host cannot read in place is copied in any case.
     pub(super) fn staged(
         &self,
         section: Option<&Section>,
@@ -122,8 +112,8 @@ impl Tensor {
         let key = |ty| StreamKey::new(self.device().clone(), ty, 0);
         let bytes = spec.span_bytes() as u64;
         let memory = machine.staging(self.device())?;
-        let target = machine.empty_in(&memory, spec, bytes, origin.clone())?;
-        let copy = machine.any_stream(&key(StreamType::Device2Host))?;
+        let target = machine.empty_at(&memory, spec, bytes, origin.clone())?;
+        let copy = machine.stream(&key(StreamType::Device2Host))?;
         let call = machine.call("copy", &[self]).origin(origin.clone()).out(&[&target]);
         match section {
             Some(section) => call.within(section).on(&copy)?,

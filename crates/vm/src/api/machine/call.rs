@@ -1,4 +1,4 @@
-//! CallNumbers of ops.
+//! Calls of ops.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use millstream_instructions::{Call, Outcome, Priority, TensorRef};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
 
 use crate::api::handle::{Section, Stream, Tensor};
-use crate::emission::Emission;
+use crate::emission::origin;
+use crate::emission::{Emission, MadeTensor};
 
 use super::Machine;
 
-/// A call of an op.
+/// A call of an op, under construction.
 #[must_use = "a call does nothing until it is made on a stream"]
 pub struct CallBuilder<'a> {
     pub(crate) machine: &'a Machine,
@@ -27,38 +28,39 @@ pub struct CallBuilder<'a> {
 }
 
 impl<'a> CallBuilder<'a> {
-    /// With a named argument.
+    /// Sets a named argument.
     pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> CallBuilder<'a> {
         self.attrs.set(name, value);
         self
     }
 
-    /// With these named arguments.
+    /// Sets all named arguments.
     pub fn attrs(mut self, attrs: Attrs) -> CallBuilder<'a> {
         self.attrs = attrs;
         self
     }
 
-    /// Writing the results to these tensors instead of new ones.
+    /// Writes the results to these tensors instead of new ones.
     pub fn out(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
         self.out = Some(targets.iter().copied().collect());
         self
     }
 
-    /// As urgent as `priority` says: of the calls of a pool that are ready, those of the highest go
-    /// first. 0 unless said; streams that run in order take no notice.
+    /// Sets the priority: of the ready calls of a pool, those of the highest priority run first.
+    /// The default is 0; in-order streams ignore it.
     pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
         self.priority = Priority(priority);
         self
     }
 
-    /// From within a critical section.
+    /// Makes the call within a critical section.
     pub fn within(mut self, section: &'a Section) -> CallBuilder<'a> {
         self.section = Some(section);
         self
     }
 
-    /// As coming from `origin`.
+    /// Sets the origin: the place that errors and lists name. The default is the calling line, or
+    /// the scope of [`with_origin`](crate::with_origin).
     pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
         self.origin = origin;
         self
@@ -73,12 +75,13 @@ impl<'a> CallBuilder<'a> {
         self.on(&stream)
     }
 
-    /// Makes the call on a stream. The results are the op's outputs in order; one that is changed
-    /// in place is the input itself. Blocks only for an output whose size must be read first.
+    /// Makes the call on a stream. The results are the op's outputs in order; an output that is
+    /// changed in place is the input itself. Blocks only for an output whose size must be read
+    /// first.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
-    /// an output whose size is read: the failure of what makes it.
+    /// an output whose size is read: the failure of the call that makes it.
     pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
         let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
@@ -91,7 +94,7 @@ impl<'a> CallBuilder<'a> {
         let targets = out.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
         let attrs = Arc::new(attrs);
         let call = Call {
-            op: op.id,
+            op,
             inputs: &given,
             into: targets.as_deref(),
             attrs: &attrs,
@@ -100,22 +103,26 @@ impl<'a> CallBuilder<'a> {
             section: machine.own_section(section).map_err(at)?,
             origin: &origin,
         };
-        let outputs: Outputs = machine.shared.emit(&origin, |e| {
+        let new = out.is_none();
+        let outputs = machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.call(router, &call)
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.call(router, &call)? {
+                Outcome::Done(outputs) => e.results(outputs, new).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
         })?;
         let mut results = Vec::with_capacity(outputs.len());
         for (k, output) in outputs.into_iter().enumerate() {
             results.push(match output {
-                Output::Same(input) => inputs[input].clone(),
-                Output::Tensor(_) if out.is_some() => {
+                CallResult::Input(input) => inputs[input].clone(),
+                CallResult::Given => {
                     out.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
                 }
-                Output::Tensor(made) => machine.tensor(made, stream, &origin)?,
-                Output::Bounded { data, count } => {
-                    let data = machine.tensor(data, stream, &origin)?;
-                    let count = machine.tensor(count, stream, &origin)?;
+                CallResult::New(made) => machine.tensor(made, stream, &origin),
+                CallResult::Bounded { data, count } => {
+                    let data = machine.tensor(data, stream, &origin);
+                    let count = machine.tensor(count, stream, &origin);
                     machine.fix_bound(&data, &count, stream, &origin)?
                 }
             });
@@ -124,8 +131,39 @@ impl<'a> CallBuilder<'a> {
     }
 }
 
+/// A result of a call, described under the lock that made it.
+enum CallResult {
+    /// The input of this number, changed in place.
+    Input(usize),
+    /// The tensor that the caller gave for it.
+    Given,
+    New(MadeTensor),
+    /// A tensor of the most rows possible, and their actual count, which is yet to be read.
+    Bounded {
+        data: MadeTensor,
+        count: MadeTensor,
+    },
+}
+
+impl Emission {
+    /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
+    fn results(&self, outputs: Outputs, new: bool) -> Result<SmallVec<[CallResult; 2]>> {
+        let described = outputs.into_iter().map(|output| {
+            Ok(match output {
+                Output::Same(input) => CallResult::Input(input),
+                Output::Tensor(_) if !new => CallResult::Given,
+                Output::Tensor(made) => CallResult::New(self.made(made)?),
+                Output::Bounded { data, count } => {
+                    CallResult::Bounded { data: self.made(data)?, count: self.made(count)? }
+                }
+            })
+        });
+        described.collect()
+    }
+}
+
 impl Machine {
-    /// A call of the op called `name`, to be completed and then made on a stream.
+    /// Begins a call of the op called `name`.
     #[track_caller]
     pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
         CallBuilder {
@@ -136,11 +174,11 @@ impl Machine {
             attrs: Attrs::new(),
             priority: Priority::default(),
             section: None,
-            origin: Origin::caller(),
+            origin: origin::caller(),
         }
     }
 
-    /// Reads how many rows there are, and makes the tensor of those.
+    /// Reads the count of rows, and makes a view of so many rows.
     fn fix_bound(
         &self,
         data: &Tensor,
@@ -148,16 +186,17 @@ impl Machine {
         stream: &Stream,
         origin: &Origin,
     ) -> Result<Tensor> {
-        let bytes = count.read_from(origin.clone())?;
+        let bytes = count.read_at(None, origin.clone())?;
         let rows = bytes
             .try_into()
             .map(i64::from_ne_bytes)
             .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
         let view = self.shared.emit(origin, |e| {
             let Emission { builder, router, .. } = e;
-            builder.fix_bound(router, data.tensor_ref(), rows, origin).map(Outcome::Done)
+            let view = builder.fix_bound(router, data.tensor_ref(), rows, origin)?;
+            e.made(view).map(Outcome::Done)
         })?;
-        self.tensor(view, stream, origin)
+        Ok(self.tensor(view, stream, origin))
     }
 
     pub(crate) fn stream_of(&self, id: StreamId) -> Result<Stream> {

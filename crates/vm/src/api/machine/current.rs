@@ -1,4 +1,4 @@
-//! The default stream, new streams, and the current one.
+//! The current stream, and new streams.
 
 use millstream_types::{DeviceId, Result, StreamKey, StreamType};
 
@@ -7,24 +7,28 @@ use crate::api::handle::{Stream, innermost};
 use super::Machine;
 
 impl Machine {
-    /// Compute stream 0 of the default device.
+    /// Returns the stream of the innermost [`with_stream`](crate::with_stream) scope of this thread
+    /// and machine. Outside of any scope that is compute stream 0 of the default device.
     ///
     /// # Errors
     /// There is no such device.
-    pub fn default_stream(&self) -> Result<Stream> {
-        self.any_stream(&StreamKey::compute(self.shared.default_device.clone(), 0))
-    }
-
-    /// The stream that the innermost [`with_stream`](crate::with_stream) of this thread names, of
-    /// those of this machine; outside of any the default stream.
-    ///
-    /// # Errors
-    /// As [`Machine::default_stream`].
     pub fn current_stream(&self) -> Result<Stream> {
         innermost(self).map_or_else(|| self.default_stream(), Ok)
     }
 
-    /// A compute stream of `device` that nobody has been given yet. As every stream, it costs
+    /// Returns compute stream 0 of the default device, without the lock from the second time on.
+    fn default_stream(&self) -> Result<Stream> {
+        let key = StreamKey::compute(self.shared.default_device.clone(), 0);
+        if let Some(&id) = self.shared.default_stream.get() {
+            return Ok(Stream { machine: self.clone(), id, key });
+        }
+        let stream = self.stream(&key)?;
+        // Another thread may have set the same id meanwhile.
+        let _ = self.shared.default_stream.set(stream.id);
+        Ok(stream)
+    }
+
+    /// Returns a compute stream of `device` that no earlier call returned. As every stream, it costs
     /// nothing before its first instruction.
     ///
     /// # Errors

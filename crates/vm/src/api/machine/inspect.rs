@@ -1,4 +1,4 @@
-//! What a machine has done and has: counts, memory, threads.
+//! Statistics of a machine: counts, memory, threads.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::driver::Schedule;
 use super::Machine;
 
 impl Machine {
-    /// Counts of what was emitted.
+    /// Returns counts of the emitted instructions.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -22,7 +22,7 @@ impl Machine {
         Ok(self.shared.lock()?.builder.stats().clone())
     }
 
-    /// How much memory of each device is used, by whom, and how it was found.
+    /// Returns the use of each device's memory: how much, by which tensors, and how it was found.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -30,7 +30,7 @@ impl Machine {
         Ok(self.shared.lock()?.builder.memory())
     }
 
-    /// The keys of all streams that were asked for, by id.
+    /// Returns the keys of all requested streams, by id.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -38,7 +38,7 @@ impl Machine {
         Ok(self.shared.lock()?.builder.streams().map(|s| s.key.clone()).collect())
     }
 
-    /// The keys of the streams that were given anything.
+    /// Returns the keys of the streams with instructions.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -50,7 +50,7 @@ impl Machine {
         Ok(keys.filter(|(k, _)| is_used(*k)).map(|(_, s)| s.key.clone()).collect())
     }
 
-    /// How far each stream has come, of those that were given anything.
+    /// Returns the progress of each stream with instructions.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -66,7 +66,7 @@ impl Machine {
         Ok(ids.into_iter().zip(loads).map(of).collect())
     }
 
-    /// How many instructions each stream was given, of those that were given any.
+    /// Returns how many instructions each stream was given, for streams with any.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -77,7 +77,16 @@ impl Machine {
         Ok(tails.iter().map(|p| (keys[p.stream.index()].clone(), p.seq)).collect())
     }
 
-    /// How many worker threads have been started, host workers and kernels' threads apart.
+    /// Returns how often the critical section was entered before this call.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn emission_entries(&self) -> Result<u64> {
+        Ok(self.shared.lock()?.entries - 1)
+    }
+
+    /// Returns how many worker threads have been started, without the threads of host functions and
+    /// kernels.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -85,7 +94,7 @@ impl Machine {
         Ok(self.shared.lock()?.router.driver.threads())
     }
 
-    /// What the simulated driver has done so far; none if another one runs the machine.
+    /// Returns the steps of the simulated driver so far; none with another driver.
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -94,23 +103,23 @@ impl Machine {
         Ok(emission.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
     }
 
-    /// What the machine sees to by itself.
+    /// Returns the hazards that the machine prevents by itself.
     pub fn protection(&self) -> Protection {
         self.shared.protection
     }
 
-    /// How many threads for host functions and for kernels have been started.
+    /// Returns how many threads for host functions and for kernels have been started.
     pub fn helper_threads(&self) -> (usize, usize) {
         let tables = &self.shared.tables;
         (tables.host_workers.threads(), tables.threads.started())
     }
 
-    /// How many host callbacks have not been run or dropped.
+    /// Returns how many host callbacks have not been run or dropped.
     pub fn pending_callbacks(&self) -> usize {
         self.shared.tables.host.callbacks()
     }
 
-    /// The policies, and through them the devices that were opened.
+    /// Returns the policies, and through them the opened devices.
     pub fn policies(&self) -> &Arc<PolicyTable> {
         &self.shared.tables.policies
     }

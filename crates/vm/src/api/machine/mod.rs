@@ -1,15 +1,17 @@
-//! The machine: making one, its streams and tensors, and what orders them.
+//! The machine: its creation, its streams and tensors, and their order.
+//!
+//! Long because the constructor connects all layers.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `config` | what a machine is made of |
+//! | `config` | the configuration |
 //! | `call` | calls of ops |
-//! | `current` | the default stream, new ones, the current one |
+//! | `current` | the current stream, and new streams |
 //! | `event` | events |
 //! | `wait` | waits of the host, and failures |
-//! | `inspect` | counts and threads |
-//! | `record` | lists of what is emitted |
-//! | `shutdown` | its end |
+//! | `inspect` | statistics |
+//! | `record` | recording of the emitted list |
+//! | `shutdown` | shutdown |
 
 mod call;
 mod config;
@@ -33,20 +35,21 @@ use millstream_instructions::{Builder, BuilderConfig, Outcome, Protection, Tenso
 use millstream_kernels::Threads;
 use millstream_stream_policy::{ArenaMemory, Catalog, PolicyTable};
 use millstream_types::{
-    Access, DeviceId, Error, OpId, Origin, Point, Result, StreamKey, StreamMode, StreamType,
-    TensorSpec,
+    Access, DeviceId, Error, OpId, Origin, Point, Result, StreamId, StreamKey, StreamMode,
+    StreamType, TensorSpec,
 };
 
 use crate::api::handle::{Completion, Section, Stream, Tensor};
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::call_numbers::CallNumbers;
+use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
-use crate::emission::{Emission, Release};
+use crate::emission::{Emission, MadeTensor, Release};
 use crate::host::{HostTable, HostWorkers};
 use crate::sync::points::PointTable;
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
 use crate::tables::{Backlog, Tables};
@@ -55,7 +58,7 @@ pub use call::CallBuilder;
 pub use config::{DriverKind, MachineConfig};
 pub use shutdown::ShutdownReport;
 
-/// What all handles of a machine share.
+/// The state that all handles of a machine share.
 pub(crate) struct MachineShared {
     pub(crate) tables: Arc<Tables>,
     pub(crate) emission: Mutex<Emission>,
@@ -65,14 +68,16 @@ pub(crate) struct MachineShared {
     pub(crate) watermark: u64,
     pub(crate) watermark_bytes: u64,
     pub(crate) check_memory: bool,
-    /// Who runs the instructions.
+    /// The driver that runs the instructions.
     pub(crate) driver: DriverKind,
     pub(crate) protection: Protection,
     /// The device whose compute stream 0 is the default stream.
     default_device: DeviceId,
+    /// The default stream, after its first use.
+    default_stream: OnceLock<StreamId>,
     closed: AtomicBool,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
-    /// Whether shutting down has left something behind.
+    /// Whether shutdown has left hanging instructions behind.
     pub(crate) abandoned: AtomicBool,
 }
 
@@ -84,15 +89,8 @@ pub struct Machine {
     pub(crate) shared: Arc<MachineShared>,
 }
 
-/// An op, looked up once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpHandle {
-    pub(crate) id: OpId,
-    pub(crate) machine: u64,
-}
-
 impl Machine {
-    /// A machine that has done nothing: no device is open, no thread runs.
+    /// Creates a machine without opening a device or starting a thread.
     ///
     /// # Errors
     /// Memory is to be checked, and the ops do not include `scrub`.
@@ -151,6 +149,7 @@ impl Machine {
             calls,
             ended_jobs,
             next_list: 0,
+            entries: 0,
             is_broken: false,
             backpressure_skips: 0,
         };
@@ -165,6 +164,7 @@ impl Machine {
             driver: config.driver,
             protection: config.protection,
             default_device: config.default_device,
+            default_stream: OnceLock::default(),
             closed: AtomicBool::new(false),
             watchdog,
             abandoned: AtomicBool::new(false),
@@ -172,15 +172,22 @@ impl Machine {
         Ok(Machine { shared: Arc::new(shared) })
     }
 
-    /// The in-order stream of this key. It comes into being with its first instruction.
+    /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A
+    /// stream costs nothing before its first instruction.
     ///
     /// # Errors
     /// There is no such device, or no policy serves the stream.
     pub fn stream(&self, key: &StreamKey) -> Result<Stream> {
-        self.stream_with_mode(key, StreamMode::InOrder)
+        let mut emission = self.shared.lock()?;
+        let known = emission.builder.streams().position(|s| s.key == *key);
+        let id = match known {
+            Some(index) => StreamId(index as u16),
+            None => emission.builder.stream(key)?,
+        };
+        Ok(Stream { machine: self.clone(), id, key: key.clone() })
     }
 
-    /// The stream of this key, in-order or a pool.
+    /// Returns the stream of this key in the given mode: in-order or a pool.
     ///
     /// # Errors
     /// As [`Machine::stream`], or it is known in another mode.
@@ -189,7 +196,7 @@ impl Machine {
         Ok(Stream { machine: self.clone(), id, key: key.clone() })
     }
 
-    /// The compute stream `index` of `device`.
+    /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.
     ///
     /// # Errors
     /// As [`Machine::stream`].
@@ -197,26 +204,16 @@ impl Machine {
         self.stream(&StreamKey::compute(device.clone(), index))
     }
 
-    /// The stream of this key, in whichever mode it is known; in-order if it is not.
-    ///
-    /// # Errors
-    /// There is no such device, or no policy serves the stream.
-    pub fn any_stream(&self, key: &StreamKey) -> Result<Stream> {
-        let known = self.shared.lock()?.builder.streams().find(|s| s.key == *key).map(|s| s.mode);
-        self.stream_with_mode(key, known.unwrap_or(StreamMode::InOrder))
-    }
-
     fn host_stream(&self, ty: StreamType) -> Result<Stream> {
-        self.any_stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
+        self.stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
     }
 
-    /// Looks an op up, to be called again and again.
+    /// Returns the id of the op called `name`.
     ///
     /// # Errors
     /// There is none of that name; the error names the nearest.
-    pub fn op(&self, name: &str) -> Result<OpHandle> {
-        let id = self.shared.tables.ops.id(name)?;
-        Ok(OpHandle { id, machine: self.shared.tables.machine })
+    pub(crate) fn op(&self, name: &str) -> Result<OpId> {
+        self.shared.tables.ops.id(name)
     }
 
     pub(crate) fn own(&self, machine: u64, what: &str) -> Result<()> {
@@ -236,7 +233,7 @@ impl Machine {
         Ok(Some(section.id()))
     }
 
-    /// A stream that runs ops on a tensor's memory: the one that it was made for, if that does.
+    /// Returns a stream that runs ops on a tensor's memory: the tensor's own stream, if that does.
     pub(crate) fn compute_stream_of(&self, tensor: &Tensor) -> Result<Stream> {
         let device = match tensor.device().is_host() {
             true => DeviceId::cpu(0),
@@ -246,24 +243,26 @@ impl Machine {
         if made_on.key.ty == StreamType::Compute && made_on.key.device == device {
             return Ok(made_on.clone());
         }
-        self.any_stream(&StreamKey::compute(device, 0))
+        self.stream(&StreamKey::compute(device, 0))
     }
 
-    /// A stream that makes tensors in the host's memory for copies from `device`, in pinned memory
-    /// where there is some.
+    /// Returns a stream that makes tensors in host memory for copies from `device`, in pinned
+    /// memory where available.
     pub(crate) fn staging(&self, device: &DeviceId) -> Result<Stream> {
         let (devices, pinned) = (self.policies().devices(), DeviceId::pinned(0));
-        // What cannot be probed is told with the nearest name, which takes longer than to ask first.
+        // A probe of an unknown device searches for the nearest name, which takes longer than this
+        // question.
         let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
             true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
             false => StreamKey::compute(DeviceId::cpu(0), 0),
         };
-        self.any_stream(&key)
+        self.stream(&key)
     }
 
-    /// Whether copies on the stream of this key read tensors where they lie in `device`'s memory.
+    /// Returns whether copies on the stream of this key read tensors where they lie in `device`'s
+    /// memory.
     pub(crate) fn copies_directly(&self, device: &DeviceId, key: &StreamKey) -> Result<bool> {
-        let stream = self.any_stream(key)?;
+        let stream = self.stream(key)?;
         Ok(self.shared.lock()?.builder.copies_from(stream.id, device))
     }
 
@@ -272,34 +271,30 @@ impl Machine {
         Ok(tensor.tensor_ref())
     }
 
-    pub(crate) fn tensor(
-        &self,
-        made: TensorRef,
-        made_on: &Stream,
-        origin: &Origin,
-    ) -> Result<Tensor> {
-        let emission = self.shared.lock()?;
-        let spec = emission.builder.spec(made)?.clone();
-        let device = emission.builder.device(made)?.clone();
-        drop(emission);
-        Ok(Tensor::new(self.clone(), made, spec, device, made_on.clone(), origin.clone()))
+    pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
+        Tensor::new(self.clone(), made, made_on.clone(), origin.clone())
     }
 
-    /// A tensor of unspecified content in the memory that `stream` works on.
+    /// Makes a tensor of unspecified content in the memory that `stream` works on.
     ///
     /// # Errors
     /// The memory is used up.
     #[track_caller]
     pub fn empty(&self, stream: &Stream, spec: TensorSpec) -> Result<Tensor> {
         let bytes = spec.span_bytes() as u64;
-        self.empty_in(stream, spec, bytes, Origin::caller())
+        self.empty_at(stream, spec, bytes, origin::caller())
     }
 
-    /// As [`Machine::empty`], in a storage of `bytes` bytes.
+    /// Makes a tensor as [`Machine::empty`] does, in a storage of `bytes` bytes.
     ///
     /// # Errors
     /// The memory is used up, or the storage is too small for the layout.
-    pub fn empty_in(
+    #[track_caller]
+    pub fn empty_in(&self, stream: &Stream, spec: TensorSpec, bytes: u64) -> Result<Tensor> {
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn empty_at(
         &self,
         stream: &Stream,
         spec: TensorSpec,
@@ -309,28 +304,27 @@ impl Machine {
         self.own_stream(stream).map_err(|e| e.at(&origin))?;
         let made = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.allocate(router, stream.id, spec.clone(), bytes, &origin)
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
+                Outcome::Done(made) => e.made(made).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
         })?;
-        self.tensor(made, stream, &origin)
+        Ok(self.tensor(made, stream, &origin))
     }
 
-    /// A tensor with these elements, given in row-major order without gaps, in the memory that
-    /// `stream` works on. For other memory than the host's, they are copied there by the device's
-    /// host-to-device stream.
+    /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
+    /// that `stream` works on. For a device's memory, the device's host-to-device stream copies
+    /// them there.
     ///
     /// # Errors
     /// The memory is used up, or there are more or fewer bytes than elements.
     #[track_caller]
     pub fn upload(&self, stream: &Stream, spec: TensorSpec, bytes: Vec<u8>) -> Result<Tensor> {
-        self.upload_from(stream, spec, bytes, Origin::caller())
+        self.upload_at(stream, spec, bytes, origin::caller())
     }
 
-    /// As [`Machine::upload`], for data that come from `origin`.
-    ///
-    /// # Errors
-    /// As [`Machine::upload`].
-    pub fn upload_from(
+    pub(crate) fn upload_at(
         &self,
         stream: &Stream,
         spec: TensorSpec,
@@ -343,55 +337,51 @@ impl Machine {
             return Err(Error::Invalid { what: "data", message }.at(&origin));
         }
         let storage = spec.span_bytes() as u64;
-        let target = self.empty_in(stream, spec.clone(), storage, origin.clone())?;
+        let target = self.empty_at(stream, spec.clone(), storage, origin.clone())?;
         if target.device().is_host() {
-            target.access_from(Access::ReadWrite, origin, move |blob| blob.write_bytes(&bytes))?;
+            target.access_at(Access::ReadWrite, origin, move |blob| blob.write_bytes(&bytes))?;
             return Ok(target);
         }
         let unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
         if unordered {
-            // The steps of an upload are not the program's to order, so the host waits for each.
-            stream.synchronize_from(None, origin.clone())?;
+            // The program cannot order the steps of an upload, so the host waits for each.
+            stream.synchronize_at(None, origin.clone())?;
         }
         let host = self.staging(target.device())?;
         let key = StreamKey::new(target.device().clone(), StreamType::Host2Device, 0);
-        let staged = self.empty_in(&host, spec, storage, origin.clone())?;
+        let staged = self.empty_at(&host, spec, storage, origin.clone())?;
         let written = staged
-            .access_from(Access::ReadWrite, origin.clone(), move |blob| blob.write_bytes(&bytes))?;
+            .access_at(Access::ReadWrite, origin.clone(), move |blob| blob.write_bytes(&bytes))?;
         if unordered {
-            written.wait_from(None, origin.clone())?;
+            written.wait_at(None, origin.clone())?;
         }
-        let copy = self.any_stream(&key)?;
+        let copy = self.stream(&key)?;
         self.call("copy", &[&staged]).origin(origin.clone()).out(&[&target]).on(&copy)?;
         if unordered {
-            copy.synchronize_from(None, origin)?;
+            copy.synchronize_at(None, origin)?;
         }
         Ok(target)
     }
 
-    /// Puts a barrier between all that was submitted and all that will be.
+    /// Puts a barrier between all earlier and all later instructions.
     ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
     pub fn barrier(&self) -> Result<Completion> {
-        self.barrier_from(false, Origin::caller())
+        self.barrier_at(false, origin::caller())
     }
 
-    /// A barrier at which all ranks meet.
+    /// Puts a barrier at which all ranks synchronize.
     ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
     pub fn global_sync(&self) -> Result<Completion> {
-        self.barrier_from(true, Origin::caller())
+        self.barrier_at(true, origin::caller())
     }
 
-    /// A barrier, at which all ranks meet if it is `global`, asked for at `origin`.
-    ///
-    /// # Errors
-    /// The machine has been shut down.
-    pub fn barrier_from(&self, global: bool, origin: Origin) -> Result<Completion> {
+    pub(crate) fn barrier_at(&self, global: bool, origin: Origin) -> Result<Completion> {
         let stream = self.host_stream(StreamType::Barrier)?;
         let point = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
@@ -405,35 +395,28 @@ impl Machine {
         Completion::new(self.clone(), [point])
     }
 
-    /// Begins an exclusive hold of tensors: until the section ends, they can be used only through
-    /// it.
+    /// Begins a critical section, an exclusive hold of tensors: until the section ends, only calls
+    /// within it can use them.
     ///
     /// # Errors
     /// A tensor was released, is held already, or is another machine's.
     #[track_caller]
     pub fn critical_section(&self, tensors: &[&Tensor]) -> Result<Section> {
-        self.critical_section_from(tensors, Origin::caller())
+        self.critical_section_within(tensors, None)
     }
 
-    /// As [`Machine::critical_section`], asked for at `origin`.
+    /// Begins a section as [`Machine::critical_section`] does, perhaps from within another one: then
+    /// calls from within the new section may use the tensors of both.
     ///
     /// # Errors
     /// As [`Machine::critical_section`].
-    pub fn critical_section_from(&self, tensors: &[&Tensor], origin: Origin) -> Result<Section> {
-        self.critical_section_within(tensors, None, origin)
-    }
-
-    /// As [`Machine::critical_section`], asked for at `origin`, perhaps from within another
-    /// section: then calls from within the new one may use what either holds.
-    ///
-    /// # Errors
-    /// As [`Machine::critical_section`].
+    #[track_caller]
     pub fn critical_section_within(
         &self,
         tensors: &[&Tensor],
         outer: Option<&Section>,
-        origin: Origin,
     ) -> Result<Section> {
+        let origin = origin::caller();
         let outer = outer.map(Section::id);
         let stream = self.host_stream(StreamType::CriticalSection)?;
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();

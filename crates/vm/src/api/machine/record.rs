@@ -1,24 +1,29 @@
-//! Lists of what a machine emits.
+//! Recording of the emitted list.
 
 use millstream_instructions::{External, InstructionList, ListRecorder};
 use millstream_types::{Error, Result};
 
 use crate::api::handle::Tensor;
 use crate::emission::Emission;
+use crate::emission::origin;
 
 use super::Machine;
 
 impl Machine {
-    /// Begins a list of all that is emitted from now on. `externals` are the tensors that it
-    /// starts from, by name. Everything submitted before is waited for, so that the list stands on
-    /// its own.
+    /// Begins a recording of all instructions emitted from now on. `externals` are the tensors that
+    /// the list starts from, by name. Waits for all earlier instructions, so that the list is
+    /// complete by itself.
     ///
     /// # Errors
-    /// A tensor was released, or something submitted before has failed.
+    /// A recording is under way, a tensor was released, or an earlier instruction has failed.
     #[track_caller]
     pub fn start_recording(&self, externals: &[(&str, &Tensor)]) -> Result<()> {
         self.synchronize()?;
         let mut emission = self.shared.lock()?;
+        if emission.router.recorder.is_some() {
+            let message = "a recording is under way; finish it first".to_owned();
+            return Err(Error::Invalid { what: "list", message }.at(&origin::caller()));
+        }
         let mut recorder = ListRecorder::new();
         for (name, tensor) in externals {
             let made = self.owns(tensor)?;
@@ -33,14 +38,14 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends a list.
+    /// Ends the recording and returns its list.
     ///
     /// # Errors
-    /// None was begun, or a critical section is still open.
+    /// No recording is under way, or a critical section is still open.
     pub fn finish_recording(&self) -> Result<InstructionList> {
         let mut emission = self.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
-        // The recording goes on if it cannot end here.
+        // A recording that cannot end here goes on.
         builder.all_sections_ended()?;
         let Some(mut recorder) = router.recorder.take() else {
             let message = "no recording was begun".to_owned();

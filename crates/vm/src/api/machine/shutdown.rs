@@ -1,4 +1,4 @@
-//! The end of a machine, in numbered steps.
+//! Shutdown of a machine, in numbered steps.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use crate::sync::points::Milestone;
 
 use super::{DriverKind, Machine, MachineShared};
 
-/// What shutting down found.
+/// The findings of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
-    /// Streams with instructions that have not completed, and how far each has come.
+    /// Streams with instructions that have not completed, and the progress of each.
     pub hanging: Vec<String>,
-    /// The tensors that were not released, if memory is checked: what each is, how large, and where
-    /// it was made.
+    /// The tensors that were not released, if memory is checked: each with its size and origin.
     pub unreleased: Vec<String>,
     /// Whether worker threads, with their memory, were left behind.
     pub leaked: bool,
 }
 
 impl Machine {
-    /// Shuts down: refuses what comes, drains what there is, ends the threads. Whatever has not
-    /// completed within `timeout` is reported, and left behind with its threads and memory.
+    /// Shuts down: refuses new work, completes submitted work, ends the threads. Instructions that
+    /// do not complete within `timeout` are reported, and left behind with their threads and
+    /// memory.
     pub fn shutdown(self, timeout: Duration) -> ShutdownReport {
         self.shared.shutdown(timeout)
     }
@@ -36,8 +36,8 @@ impl MachineShared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// 1. Refuse new work. 2. Wait for what is on its way. 3. Tell the workers to stop. 4. Join
-    ///    them, or leave those behind that hang, and have everyone told who waits without a limit.
+    /// 1. Refuse new work. 2. Wait for pending work. 3. Tell the workers to stop. 4. Join them; or
+    ///    leave hanging ones behind, and wake all waiters without a limit.
     fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         if self.closed.swap(true, Ordering::AcqRel) {
             return ShutdownReport::default();
@@ -67,7 +67,7 @@ impl MachineShared {
         }
         if report.hanging.is_empty() {
             for thread in threads {
-                // A worker that panicked has nothing left to give.
+                // A worker that panicked returns nothing.
                 let _ = thread.join();
             }
         } else {
@@ -89,10 +89,10 @@ impl MachineShared {
         )
     }
 
-    /// Whether a point has completed. Never blocks.
+    /// Returns whether a point has completed. Never blocks.
     pub(crate) fn query(&self, point: Point) -> bool {
         let reached = || self.tables.points.reached(point, Milestone::Completed);
-        // The machine's own work looks, and moves nothing.
+        // A query from the machine's own work moves nothing.
         if self.runs_by_itself() || reentrancy::check(self.tables.machine, "").is_err() {
             return reached();
         }
@@ -100,7 +100,7 @@ impl MachineShared {
             return self.query_simulated(point).unwrap_or_else(|_| reached());
         }
         if !reached() {
-            // Nobody else would ask the devices.
+            // No other thread polls the devices.
             let _ = self.advance_inline(Duration::ZERO);
         }
         reached()
@@ -108,8 +108,8 @@ impl MachineShared {
 }
 
 impl Drop for MachineShared {
-    /// Drains, however long it takes. From within the machine's own work it cannot: then the
-    /// threads end by themselves.
+    /// Completes submitted work, however long it takes. The machine's own work cannot wait for
+    /// that: then the threads end by themselves.
     fn drop(&mut self) {
         if reentrancy::check(self.tables.machine, "dropping").is_ok() {
             self.shutdown(Duration::MAX);

@@ -1,4 +1,4 @@
-//! Waits of the host, and the failures that they report.
+//! Waits of the host, and failures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,34 +7,31 @@ use millstream_types::{Error, Failure, Origin, Point, Result};
 
 use crate::api::handle::Completion;
 use crate::emission::Emission;
+use crate::emission::origin;
 use crate::emission::reentrancy;
 
 use super::Machine;
 
 impl Machine {
-    /// Blocks until all that was submitted has completed.
+    /// Blocks until all submitted instructions have completed.
     ///
     /// # Errors
-    /// The first failure since they were last cleared; again and again until they are.
+    /// The first failure since failures were last cleared; every time until they are.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        self.synchronize_from(None, Origin::caller())
+        self.synchronize_at(None, origin::caller())
     }
 
-    /// As [`Machine::synchronize`], for no longer than `timeout`.
+    /// Blocks as [`Machine::synchronize`] does, for no longer than `timeout`.
     ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Machine::synchronize`].
     #[track_caller]
     pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
-        self.synchronize_from(Some(timeout), Origin::caller())
+        self.synchronize_at(Some(timeout), origin::caller())
     }
 
-    /// As [`Machine::synchronize`], asked for at `origin`.
-    ///
-    /// # Errors
-    /// As [`Machine::synchronize_for`].
-    pub fn synchronize_from(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+    pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
         reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
         let tails = self.shared.lock()?.router.tails();
         self.wait_for_all(&tails, timeout)?;
@@ -42,8 +39,8 @@ impl Machine {
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &tails, &origin);
         let poison = &self.shared.tables.poison;
-        // Storages that are gone leave nothing behind, unless another thread has submitted readers
-        // of one meanwhile.
+        // Released storages leave no poison behind, unless another thread has submitted readers of
+        // one meanwhile.
         if poison.any() && router.tails() == tails {
             let live: std::collections::HashSet<u64> =
                 builder.live_tensors().filter_map(|t| Some(router.slot(t)?.storage)).collect();
@@ -53,7 +50,8 @@ impl Machine {
         self.first_failure()
     }
 
-    /// All that was submitted so far, to be waited for as a future or later.
+    /// Returns a completion of all instructions submitted so far, to be awaited as a future or
+    /// later.
     ///
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
@@ -72,7 +70,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A time-out names the stream, not its number.
+    /// Replaces the stream's number in a time-out with its key.
     fn name_stream(&self, error: Error, point: Point) -> Error {
         match (error, self.shared.lock()) {
             (Error::Timeout { .. }, Ok(emission)) => {
@@ -88,13 +86,13 @@ impl Machine {
         self.shared.tables.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
     }
 
-    /// The failures since they were last cleared, the first ones in full, and how many there were.
+    /// Returns the failures since they were last cleared: the first ones in full, and their count.
     pub fn failures(&self) -> (Vec<Arc<Failure>>, u64) {
         self.shared.tables.failures.all()
     }
 
-    /// Takes note of all failures so far: [`Machine::synchronize`] reports only later ones. What
-    /// they poisoned stays poisoned until it is overwritten or released.
+    /// Clears all failures so far: [`Machine::synchronize`] reports only later ones. Poisoned
+    /// storages stay poisoned until they are overwritten or released.
     pub fn clear_failures(&self) {
         self.shared.tables.failures.clear();
     }

@@ -142,7 +142,7 @@ impl Router {
         }
         if self.program.streams[id.index()].worker == UNOPENED {
             let gates = std::mem::take(&mut self.program.streams[id.index()].gates);
-            let opened = self.give_to_worker(id, decl)?;
+            let opened = self.assign_worker(id, decl)?;
             self.program.streams[id.index()] = RoutedStream { gates, ..opened };
         }
         Ok(())
@@ -154,7 +154,7 @@ impl Router {
         streams.map(|s| Point::new(s.id, s.tail)).collect()
     }
 
-    fn give_to_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<RoutedStream> {
+    fn assign_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<RoutedStream> {
         let key = &decl.key;
         let policy = self.tables.policies.policy(key)?;
         let group = policy.crew(key);
@@ -189,7 +189,7 @@ impl Router {
                 });
             }
             self.next_private_stream -= 1;
-            let stream = self.give_to_worker(id, decl)?;
+            let stream = self.assign_worker(id, decl)?;
             scope.streams.push(stream);
         }
         Ok(scope)
@@ -271,7 +271,7 @@ impl Router {
     }
 
     /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
-    fn give(&mut self, stream: StreamId, seq: u64, task: Task) {
+    fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
         let at = stream.index();
         if !self.program.streams[at].gates.is_empty() {
             let (worker, id) = (self.program.streams[at].worker, self.program.streams[at].id);
@@ -302,14 +302,14 @@ impl Router {
             Body::StreamWait { until, via: Via::Device(event), .. } => {
                 let origin = instruction.origin.clone();
                 let half = Task::RecordForWait { until: *until, event: *event, origin };
-                self.give(until.stream, until.seq, half);
+                self.submit(until.stream, until.seq, half);
             }
             Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
             Body::OpCall { priority, .. } => self.note_priority(*priority),
             _ => {}
         }
         if let Some(at) = instruction.body.at() {
-            self.give(at.stream, at.seq, Task::run(instruction));
+            self.submit(at.stream, at.seq, Task::run(instruction));
         }
     }
 
@@ -413,7 +413,7 @@ impl Sink for Router {
             self.tables.backlog.add();
             threaded.push_with(stream.worker, stored);
         } else {
-            self.give(at.stream, at.seq, stored());
+            self.submit(at.stream, at.seq, stored());
         }
     }
 
@@ -423,7 +423,7 @@ impl Sink for Router {
             let body = Body::StreamWaitEvent { at, until, via };
             return self.emit(Instruction { body, origin });
         }
-        self.give(at.stream, at.seq, Task::Wait { at, until, via, origin });
+        self.submit(at.stream, at.seq, Task::Wait { at, until, via, origin });
     }
 
     fn reached(&self, point: Point) -> bool {

@@ -31,7 +31,7 @@ impl StoredRun<'_> {
         }
     }
 
-    fn give(&mut self, stream: StreamId, seq: u64, task: Task) {
+    fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
         let s = &mut self.job.scope.streams[stream.index()];
         let (id, worker) = (s.id, s.worker);
         let gates = std::mem::take(&mut s.gates);
@@ -75,7 +75,7 @@ impl StoredRun<'_> {
                 let (until, via) = (*until, *via);
                 if let Via::Device(event) = via {
                     let origin = instruction.origin.clone();
-                    self.give(source, until.seq, Task::RecordForWait { until, event, origin });
+                    self.submit(source, until.seq, Task::RecordForWait { until, event, origin });
                 }
             }
             Body::Barrier { at: own } | Body::GlobalSync { at: own } => {
@@ -94,7 +94,7 @@ impl StoredRun<'_> {
             // `store` has refused these.
             _ => return,
         }
-        self.give(list_at.stream, at.seq, Task::run(instruction));
+        self.submit(list_at.stream, at.seq, Task::run(instruction));
     }
 
     fn gate_barrier(&mut self, list_stream: StreamId, at: Point) {
