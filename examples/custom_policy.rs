@@ -119,7 +119,7 @@ pub(crate) struct Shown {
 /// None is expected.
 pub(crate) fn run() -> Result<Shown> {
     let policy = Arc::new(Aside::default());
-    let mut config = MachineConfig { policies: vec![policy.clone()], ..MachineConfig::default() };
+    let mut config = MachineConfig::default().policies(vec![policy.clone()]);
     config.ops.register(Arc::new(Square));
     config.kernels.register("cpu", "square", Arc::new(square_kernel()));
     let machine = Machine::new(config)?;

@@ -20,12 +20,9 @@ fn block(machine: &Machine, stream: &Stream) -> Result<Tensor> {
 
 /// What the machine says of its memory, before and after a stream has heard of another.
 pub(crate) fn pending() -> Result<[String; 2]> {
-    let config = MachineConfig {
-        memory_limits: [(DeviceId::cpu(0), 64 << 20)].into(),
-        ..MachineConfig::default()
-    };
+    let config = MachineConfig::default().memory_limits([(DeviceId::cpu(0), 64 << 20)].into());
     let machine = Machine::new(config)?;
-    let (a, b) = (machine.default_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
+    let (a, b) = (machine.current_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
     let x = block(&machine, &a)?;
     b.touch(&[&x])?; // a use on another stream
     drop(x); // its memory is pending: a does not know that b is done
@@ -40,12 +37,9 @@ pub(crate) fn pending() -> Result<[String; 2]> {
 
 /// The error of a memory that is full.
 pub(crate) fn full() -> Result<Error> {
-    let config = MachineConfig {
-        memory_limits: [(DeviceId::cpu(0), 2048)].into(),
-        ..MachineConfig::default()
-    };
+    let config = MachineConfig::default().memory_limits([(DeviceId::cpu(0), 2048)].into());
     let machine = Machine::new(config)?;
-    let s = machine.default_stream()?;
+    let s = machine.current_stream()?;
     let _held = [block(&machine, &s)?, block(&machine, &s)?];
     match machine.empty(&s, TensorSpec::contiguous(DType::F64, &[1000])?) {
         Ok(_) => Err(Error::Internal { message: "8000 bytes of 2048 were had".to_owned() }),
@@ -55,8 +49,8 @@ pub(crate) fn full() -> Result<Error> {
 
 /// What was not released when a machine was shut down.
 pub(crate) fn checked() -> Result<Vec<String>> {
-    let machine = Machine::new(MachineConfig { check_memory: true, ..MachineConfig::default() })?;
-    let x = block(&machine, &machine.default_stream()?)?;
+    let machine = Machine::new(MachineConfig::default().check_memory(true))?;
+    let x = block(&machine, &machine.current_stream()?)?;
     let report = machine.shutdown(Duration::from_secs(10));
     drop(x);
     Ok(report.unreleased)
@@ -71,10 +65,9 @@ pub(crate) fn copies() -> Result<Vec<u8>> {
         ..Default::default()
     })));
     devices.register(Arc::new(PinnedBackend::new(1 << 20)));
-    let machine =
-        Machine::new(MachineConfig { devices: Arc::new(devices), ..MachineConfig::default() })?;
+    let machine = Machine::new(MachineConfig::default().devices(Arc::new(devices)))?;
     let spec = TensorSpec::contiguous(DType::U8, &[4])?;
-    let host = machine.upload(&machine.default_stream()?, spec.clone(), vec![1, 2, 3, 4])?;
+    let host = machine.upload(&machine.current_stream()?, spec.clone(), vec![1, 2, 3, 4])?;
     let gpu = machine.compute(&DeviceId::sim(0), 0)?;
     let pinned = StreamKey::new(DeviceId::sim(0), StreamType::PinnedCompute, 0);
     let pinned = machine.stream(&pinned)?;

@@ -116,13 +116,13 @@ pub(crate) fn run() -> Result<(String, Vec<f32>)> {
     devices.register(Arc::new(CpuBackend::new()));
     devices.register(Arc::new(sim));
     let devices = Arc::new(devices);
-    let config = MachineConfig { driver: DriverKind::Inline, devices, ..MachineConfig::default() };
+    let config = MachineConfig::default().driver(DriverKind::Inline).devices(devices);
     let machine = Machine::new(config)?;
 
     let spec = TensorSpec::contiguous(DType::F32, &[2])?;
     let chunk = |k: usize| {
         let values = [k as f32 + 1.0, -1.0].map(f32::to_ne_bytes).concat();
-        machine.upload(&machine.default_stream()?, spec.clone(), values)
+        machine.upload(&machine.current_stream()?, spec.clone(), values)
     };
     let chunks: Vec<Tensor> = (0..CHUNKS).map(chunk).collect::<Result<_>>()?;
     let watched = watch(&machine, &device, &chunks);

@@ -8,7 +8,7 @@ use millstream::{
 
 fn upload(machine: &Machine) -> Result<Tensor> {
     let data = [1.0f32, -2.0].map(f32::to_ne_bytes).concat();
-    machine.upload(&machine.default_stream()?, TensorSpec::contiguous(DType::F32, &[2])?, data)
+    machine.upload(&machine.current_stream()?, TensorSpec::contiguous(DType::F32, &[2])?, data)
 }
 
 fn current() -> Result<()> {
@@ -23,7 +23,7 @@ fn current() -> Result<()> {
 
 fn order() -> Result<()> {
     let machine = Machine::new(MachineConfig::default())?;
-    let (a, b) = (machine.default_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
+    let (a, b) = (machine.current_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
     b.wait_stream(&a)?; // what follows on b comes after all that a was given so far
     let event = a.record_event()?;
     b.wait_event(&event)?; // what follows on b comes after the record
@@ -37,7 +37,7 @@ fn order() -> Result<()> {
 
 fn host() -> Result<()> {
     let machine = Machine::new(MachineConfig::default())?;
-    let stream = machine.default_stream()?;
+    let stream = machine.current_stream()?;
     let event = stream.record_event()?;
     event.synchronize()?;
     stream.synchronize_for(Duration::from_secs(10))?; // an error if it takes longer

@@ -36,8 +36,8 @@ pub use millstream_types::{
 };
 pub use millstream_vm::{
     Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Job, JobRecorder,
-    JobTensor, Machine, MachineConfig, OpHandle, Prepared, Rendezvous, Report, Schedule, Section,
-    Simulation, Stream, Tensor, TensorHandle, with_stream,
+    JobTensor, Machine, MachineConfig, Prepared, RankBarrier, Schedule, Section, ShutdownReport,
+    Simulation, Stream, Tensor, TensorHandle, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

@@ -46,7 +46,7 @@ fn round(machine: &Machine, add: &Prepared, x: &[TensorHandle], streams: &[Strea
 #[test]
 fn a_prepared_call_allocates_nothing() {
     let workers = 2;
-    let config = MachineConfig { host_workers: workers, ..MachineConfig::default() };
+    let config = MachineConfig::default().host_workers(workers);
     let machine = Machine::new(config).unwrap();
     let spec = TensorSpec::contiguous(DType::F32, &[4]).unwrap();
     for count in [1, 4] {

@@ -55,13 +55,11 @@ fn work(
 
 #[test]
 fn two_threads_on_the_same_and_on_different_streams() {
-    let config = MachineConfig {
-        memory_limits: [(DeviceId::cpu(0), 4 << 20)].into(),
-        watermark_bytes: 1 << 20,
-        host_workers: 2,
-        threads: 1,
-        ..MachineConfig::default()
-    };
+    let config = MachineConfig::default()
+        .memory_limits([(DeviceId::cpu(0), 4 << 20)].into())
+        .watermark_bytes(1 << 20)
+        .host_workers(2)
+        .threads(1);
     let machine = Machine::new(config).unwrap();
     let streams: Vec<Stream> =
         (0..3).map(|k| machine.compute(&DeviceId::cpu(0), k).unwrap()).collect();

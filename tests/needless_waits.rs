@@ -26,17 +26,17 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
     devices.register(Arc::new(CpuBackend::new()));
     devices.register(Arc::new(sim));
     let (ops, kernels) = ((*options.ops).clone(), (*options.kernels).clone());
-    let machine = Machine::new(MachineConfig {
-        driver: if seed.is_some() { DriverKind::Simulated } else { DriverKind::Inline },
-        simulation: Simulation {
-            seed: seed.unwrap_or(0),
-            devices: Some(control),
-            ..Simulation::default()
-        },
-        host_workers: 3,
-        threads: 1,
-        ..MachineConfig::of(ops, kernels, Arc::new(devices))
-    })
+    let machine = Machine::new(
+        MachineConfig::of(ops, kernels, Arc::new(devices))
+            .driver(if seed.is_some() { DriverKind::Simulated } else { DriverKind::Inline })
+            .simulation(Simulation {
+                seed: seed.unwrap_or(0),
+                devices: Some(control),
+                ..Simulation::default()
+            })
+            .host_workers(3)
+            .threads(1),
+    )
     .unwrap();
     let bound: Vec<Tensor> = (1..)
         .zip(&list.externals)

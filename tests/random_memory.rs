@@ -97,14 +97,14 @@ fn run(driver: DriverKind, seed: u64) -> Outcome {
     let devices = Registry::new();
     devices.register(std::sync::Arc::new(CpuBackend::new()));
     devices.register(std::sync::Arc::new(SimBackend::new(Default::default())));
-    let machine = Machine::new(MachineConfig {
-        driver,
-        devices: std::sync::Arc::new(devices),
-        host_workers: 2,
-        threads: 1,
-        memory_limits: limits.map(|bytes| (device.clone(), bytes)).into_iter().collect(),
-        ..MachineConfig::default()
-    })
+    let machine = Machine::new(
+        MachineConfig::default()
+            .driver(driver)
+            .devices(std::sync::Arc::new(devices))
+            .host_workers(2)
+            .threads(1)
+            .memory_limits(limits.map(|bytes| (device.clone(), bytes)).into_iter().collect()),
+    )
     .unwrap();
     let streams: Vec<Stream> = (0..1 + below(8) as u32)
         .map(|k| {

@@ -167,13 +167,11 @@ fn what_cannot_move_is_an_error() {
     let config = SimConfig { completion: Completion::ByHand, ..SimConfig::default() };
     devices.register(Arc::new(SimBackend::new(config)));
     // The driver is not given the devices, so their commands never run.
-    let config = MachineConfig {
-        driver: DriverKind::Simulated,
-        simulation: Simulation { seed: 3, ..Simulation::default() },
-        devices: Arc::new(devices),
-        threads: 1,
-        ..MachineConfig::default()
-    };
+    let config = MachineConfig::default()
+        .driver(DriverKind::Simulated)
+        .simulation(Simulation { seed: 3, ..Simulation::default() })
+        .devices(Arc::new(devices))
+        .threads(1);
     let machine = Machine::new(config).unwrap();
     let stream = machine.compute(&DeviceId::sim(0), 0).unwrap();
     let spec = TensorSpec::contiguous(DType::I64, &[2]).unwrap();
@@ -191,12 +189,10 @@ fn what_cannot_move_is_an_error() {
 #[test]
 fn a_program_that_only_looks_gets_there() {
     for seed in 0..20 {
-        let config = MachineConfig {
-            driver: DriverKind::Simulated,
-            simulation: Simulation { seed, ..Simulation::default() },
-            threads: 1,
-            ..MachineConfig::default()
-        };
+        let config = MachineConfig::default()
+            .driver(DriverKind::Simulated)
+            .simulation(Simulation { seed, ..Simulation::default() })
+            .threads(1);
         let machine = Machine::new(config).unwrap();
         let stream = machine.compute(&DeviceId::cpu(0), 0).unwrap();
         let spec = TensorSpec::contiguous(DType::I64, &[1]).unwrap();

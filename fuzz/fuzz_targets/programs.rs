@@ -13,13 +13,13 @@ use millstream_testing::programs::{Step, run};
 fuzz_target!(|input: (u8, u8, bool, u64, Vec<Step>)| {
     let (streams, pools, last_used, seed, steps) = input;
     let steps = &steps[..steps.len().min(60)];
-    let config = |driver| MachineConfig {
-        driver,
-        sync: if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier },
-        simulation: Simulation { seed, ..Default::default() },
-        host_workers: 3,
-        threads: 1,
-        ..Default::default()
+    let config = |driver| {
+        MachineConfig::default()
+            .driver(driver)
+            .sync(if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier })
+            .simulation(Simulation { seed, ..Default::default() })
+            .host_workers(3)
+            .threads(1)
     };
     let inline = run(config(DriverKind::Inline), 1 + streams % 8, pools, steps);
     for driver in [DriverKind::Threaded, DriverKind::Simulated] {

@@ -137,15 +137,13 @@ impl Fixture for Machines {
             ..Simulation::default()
         };
         let limits = |m| HashMap::from([(DeviceId::cpu(0), 1 << 20), (DeviceId::sim(0), m)]);
-        let mut config = MachineConfig {
-            driver: driver.0,
-            simulation,
-            host_workers: 2,
-            threads: 1,
-            check_memory: true,
-            memory_limits: case.memory.map(limits).unwrap_or_default(),
-            ..MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices))
-        };
+        let mut config = MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices))
+            .driver(driver.0)
+            .simulation(simulation)
+            .host_workers(2)
+            .threads(1)
+            .check_memory(true)
+            .memory_limits(case.memory.map(limits).unwrap_or_default());
         let calls = Arc::new(AtomicU64::new(0));
         let wrapped: &[&str] = match kind {
             Kind::HalfCopy => &["copy"],
@@ -207,7 +205,7 @@ impl Fixture for Machines {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
         let report = machine.clone().shutdown(LONG);
-        assert_eq!(report, Report::default(), "{what}");
+        assert_eq!(report, ShutdownReport::default(), "{what}");
         drop(machine);
         // What stood in the queues of a device that was lost does nothing, but has to go.
         self.sim.run_all();

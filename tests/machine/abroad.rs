@@ -19,7 +19,7 @@ fn config_of(driver: DriverKind, completion: Completion) -> (MachineConfig, ep::
     devices.register(Arc::new(CpuBackend::new()));
     devices.register(Arc::new(sim));
     let base = config(driver, SyncPolicy::Frontier);
-    (MachineConfig { devices: Arc::new(devices), ..base }, control)
+    (base.devices(Arc::new(devices)), control)
 }
 
 fn homes(m: &Machine) -> [Stream; 2] {

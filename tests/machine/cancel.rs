@@ -42,14 +42,14 @@ fn passing_and_healing() {
         );
         assert_eq!(cancelled(y.read().unwrap_err()), cancelled(error));
         assert_eq!(read(&x), [5.0, 5.0], "a write after the cancelled one's read");
-        m.call("relu", &[&x]).into(&[&y]).on(&s).unwrap();
+        m.call("relu", &[&x]).out(&[&y]).on(&s).unwrap();
         assert_eq!(read(&y), [5.0, 5.0], "healed by a full overwrite");
         cancelled(s.synchronize().unwrap_err());
         cancelled(m.synchronize().unwrap_err());
         m.clear_failures();
         m.synchronize().unwrap();
         lists.push(listing(&m.finish_recording().unwrap()));
-        assert_eq!(m.shutdown(LONG), Report::default());
+        assert_eq!(m.shutdown(LONG), ShutdownReport::default());
     }
     assert_eq!(lists[0], lists[1]);
     assert_eq!(lists[0], lists[2]);
@@ -141,7 +141,7 @@ fn one_run_of_a_stored_list() {
             (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
         let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
         let t = list.call("relu", &[a], Attrs::new(), own[0]).unwrap()[0];
-        list.call_from("add", &[t, a], Some(&[b]), Attrs::new(), own[1], Origin::caller()).unwrap();
+        list.call_out("add", &[t, a], &[b], Attrs::new(), own[1]).unwrap();
         list.release(t).unwrap();
         let job = m.store(list).unwrap();
         job.launch().unwrap().wait().unwrap();

@@ -14,10 +14,10 @@ fn current(m: &Machine) -> String {
 fn the_default_is_compute_0_of_the_default_device() {
     assert_eq!(current(&threaded()), "cpu:0 compute 0");
     let (config, _hand) = by_hand_config();
-    let m = Machine::new(MachineConfig { default_device: SIM, ..config }).unwrap();
+    let m = Machine::new(config.default_device(SIM)).unwrap();
     assert_eq!(current(&m), "sim:0 compute 0");
-    assert_eq!(m.default_stream().unwrap().key(), sim(&m, 0).key());
-    let nowhere = MachineConfig { default_device: DeviceId::sim(7), ..by_hand_config().0 };
+    assert_eq!(m.current_stream().unwrap().key(), sim(&m, 0).key());
+    let nowhere = by_hand_config().0.default_device(DeviceId::sim(7));
     let error = Machine::new(nowhere).unwrap().current_stream().unwrap_err();
     assert!(matches!(error.without_place(), Error::Device { .. }), "{error}");
 }
@@ -109,7 +109,7 @@ fn a_machine_may_end_with_its_scope() {
 #[test]
 fn calls_records_and_waits_go_there() {
     let list = emitted(SyncPolicy::Frontier, |m| {
-        let (a, b) = (m.default_stream().unwrap(), m.create_stream(&CPU).unwrap());
+        let (a, b) = (m.current_stream().unwrap(), m.create_stream(&CPU).unwrap());
         let x = upload(&a, m, &[1.0, -2.0]);
         m.start_recording(&[("x", &x)]).unwrap();
         let y = m.call("relu", &[&x]).run().unwrap().remove(0);

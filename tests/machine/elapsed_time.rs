@@ -63,7 +63,7 @@ fn every_record_has_its_time() {
 fn a_simulated_record_has_the_time_of_its_step() {
     for driver in DRIVERS {
         let (config, hand) = by_hand_config();
-        let m = Machine::new(MachineConfig { driver, ..config }).unwrap();
+        let m = Machine::new(config.driver(driver)).unwrap();
         let s = sim(&m, 0);
         let x = m.empty(&s, f32_spec(&[1])).unwrap();
         m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
@@ -127,7 +127,7 @@ fn without_a_time_the_error_says_why() {
     on_its_way.record_on(&sim(&slow, 0)).unwrap();
     let devices = Registry::new();
     devices.register(Arc::new(Mute(CpuBackend::new())));
-    let config = MachineConfig { devices: Arc::new(devices), ..MachineConfig::default() };
+    let config = MachineConfig::default().devices(Arc::new(devices));
     let mute = Machine::new(config).unwrap();
     let clockless = mute.timed_event();
     clockless.record_on(&cpu(&mute, 0)).unwrap();

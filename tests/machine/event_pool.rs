@@ -8,7 +8,7 @@ use millstream_testing::machine::*;
 fn ten_thousand_uses_across_streams_take_a_handful_of_events() {
     let (config, hand) = by_hand_config();
     hand.switch(ep::sim::Completion::IssueOrder);
-    let m = Machine::new(MachineConfig { watermark: 64, ..config }).unwrap();
+    let m = Machine::new(config.watermark(64)).unwrap();
     let s: Vec<Stream> = (0..3).map(|k| sim(&m, k)).collect();
     let x = upload(&s[0], &m, &[0.0]);
     let one = upload(&s[0], &m, &[1.0]);
@@ -28,7 +28,7 @@ fn ten_thousand_uses_across_streams_take_a_handful_of_events() {
 #[test]
 fn a_held_event_keeps_its_meaning() {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-    let m = Machine::new(MachineConfig { watermark: 64, ..config }).unwrap();
+    let m = Machine::new(config.watermark(64)).unwrap();
     let (a, b) = (sim(&m, 0), sim(&m, 1));
     let x = upload(&a, &m, &[1.0]);
     let held = m.record(&a).unwrap();

@@ -8,7 +8,7 @@ use millstream_testing::machine::*;
 fn machines() -> Vec<(Machine, Hand)> {
     let made = DRIVERS.map(|driver| {
         let (config, hand) = by_hand_config();
-        (Machine::new(MachineConfig { driver, ..config }).unwrap(), hand)
+        (Machine::new(config.driver(driver)).unwrap(), hand)
     });
     made.into()
 }

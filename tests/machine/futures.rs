@@ -73,7 +73,7 @@ fn all_that_can_be_waited_for_can_be_awaited() {
 #[test]
 fn inline_it_is_polled() {
     let (config, hand) = by_hand_config();
-    let m = Machine::new(MachineConfig { driver: DriverKind::Inline, ..config }).unwrap();
+    let m = Machine::new(config.driver(DriverKind::Inline)).unwrap();
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();

@@ -9,7 +9,7 @@ use millstream_testing::machine::*;
 fn a_full_overwrite_on_its_way_is_waited_for() {
     let (mut config, hand) = by_hand_config();
     add_failing_ops(&mut config);
-    let m = Machine::new(MachineConfig { driver: DriverKind::Inline, ..config }).unwrap();
+    let m = Machine::new(config.driver(DriverKind::Inline)).unwrap();
     let hand = hand; // below the machine
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();

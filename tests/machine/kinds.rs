@@ -53,8 +53,8 @@ fn touch_completes_after_the_write_that_it_waits_for() {
 /// Tells of each rank that comes, then has them wait for one another.
 struct Meeting(Barrier, Mutex<mpsc::Sender<()>>);
 
-impl Rendezvous for Meeting {
-    fn meet(&self) -> anyhow::Result<()> {
+impl RankBarrier for Meeting {
+    fn wait(&self) -> anyhow::Result<()> {
         self.1.lock().unwrap().send(())?;
         self.0.wait();
         Ok(())
@@ -68,7 +68,7 @@ fn global_sync() {
     let ranks = Arc::new(Meeting(Barrier::new(2), Mutex::new(come)));
     let machine = || {
         let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-        Machine::new(MachineConfig { ranks: ranks.clone(), ..config }).unwrap()
+        Machine::new(config.rank_barrier(ranks.clone())).unwrap()
     };
     let (m, other) = (machine(), machine());
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
@@ -90,8 +90,8 @@ fn global_sync() {
 
 struct Nobody;
 
-impl Rendezvous for Nobody {
-    fn meet(&self) -> anyhow::Result<()> {
+impl RankBarrier for Nobody {
+    fn wait(&self) -> anyhow::Result<()> {
         anyhow::bail!("rank 1 does not come")
     }
 }
@@ -100,7 +100,7 @@ impl Rendezvous for Nobody {
 fn global_sync_without_the_others() {
     for driver in ALL_DRIVERS {
         let config = config(driver, SyncPolicy::Frontier);
-        let m = Machine::new(MachineConfig { ranks: Arc::new(Nobody), ..config }).unwrap();
+        let m = Machine::new(config.rank_barrier(Arc::new(Nobody))).unwrap();
         let failed = failure(m.global_sync().unwrap().wait().unwrap_err());
         assert_eq!(
             (failed.instruction, failed.message.as_str()),
@@ -164,7 +164,7 @@ fn a_skipped_callback_is_freed() {
 #[test]
 fn a_hanging_callback_holds_its_stream_alone() {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-    let m = Machine::new(MachineConfig { host_workers: 1, ..config }).unwrap();
+    let m = Machine::new(config.host_workers(1)).unwrap();
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
     let gate = Gate::on(&x);
     gate.entered();

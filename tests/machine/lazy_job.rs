@@ -10,8 +10,7 @@ fn stored(m: &Machine, x: &Tensor, y: &Tensor) -> Job {
     let s: Vec<_> = (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
     let (x, y) = (list.import(x).unwrap(), list.import(y).unwrap());
     let t = list.call("relu", &[x], Attrs::new(), s[0]).unwrap()[0];
-    let at = Origin::caller();
-    list.call_from("add", &[t, x], Some(&[y]), Attrs::new(), s[1], at).unwrap();
+    list.call_out("add", &[t, x], &[y], Attrs::new(), s[1]).unwrap();
     list.release(t).unwrap();
     m.store(list).unwrap()
 }
@@ -77,7 +76,7 @@ fn a_failure_is_its_launchers() {
         let own = list.stream(&StreamKey::compute(CPU, 0)).unwrap();
         let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
         let t = list.call("fail", &[a], Attrs::new(), own).unwrap()[0];
-        list.call_from("copy", &[t], Some(&[b]), Attrs::new(), own, Origin::caller()).unwrap();
+        list.call_out("copy", &[t], &[b], Attrs::new(), own).unwrap();
         let job = m.store(list).unwrap();
         let launched = job.launch().unwrap();
         assert_eq!(failure(launched.wait().unwrap_err()).op.as_deref(), Some("fail"));

@@ -7,7 +7,7 @@ use millstream_testing::machine::*;
 
 fn checking(driver: DriverKind) -> Machine {
     let config = config(driver, SyncPolicy::Frontier);
-    Machine::new(MachineConfig { check_memory: true, ..config }).unwrap()
+    Machine::new(config.check_memory(true)).unwrap()
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_use_after_release_gives_no_number() {
     let (config, hand) = by_hand_config();
     // SAFETY: the commands of the simulated device run on one thread, the test's.
     let none = unsafe { Protection::default().without_waits().without_memory() };
-    let m = Machine::new(MachineConfig { protection: none, check_memory: true, ..config }).unwrap();
+    let m = Machine::new(config.protection(none).check_memory(true)).unwrap();
     let (s, t) = (sim(&m, 0), sim(&m, 1));
     let x = m.empty(&s, f32_spec(&[4])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();

@@ -12,7 +12,7 @@ use millstream_testing::machine::*;
 /// Four blocks of 512 bytes, the planner's grain.
 fn small(driver: DriverKind) -> Machine {
     let config = config(driver, SyncPolicy::Frontier);
-    Machine::new(MachineConfig { memory_limits: HashMap::from([(CPU, 2048)]), ..config }).unwrap()
+    Machine::new(config.memory_limits(HashMap::from([(CPU, 2048)]))).unwrap()
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn what_little_is_left_is_enough_for_little() {
         devices.register(Arc::new(SimBackend::new(sim_config)));
         let devices = Arc::new(devices);
         let machine = || {
-            let config = MachineConfig { driver, threads: 1, ..MachineConfig::default() };
-            Machine::new(MachineConfig { devices: devices.clone(), ..config }).unwrap()
+            let config = MachineConfig::default().driver(driver).threads(1);
+            Machine::new(config.devices(devices.clone())).unwrap()
         };
         let (m, other) = (machine(), machine());
         let (s, t) = (sim(&m, 0), sim(&other, 0));

@@ -47,9 +47,9 @@ fn of_ops() {
         refused(m.call("matmul", &[&x, &y]).on(&s)),
         refused(m.call("add", &[&x, &x]).attr("alhpa", 1.0).on(&s)),
         refused(m.call("fill", &[&x]).on(&s)),
-        refused(m.call("relu", &[&x]).into(&[&y]).on(&s)),
-        refused(m.call("relu", &[&x]).into(&[]).on(&s)),
-        refused(m.call("slice", &[&x]).into(&[&x]).on(&s)),
+        refused(m.call("relu", &[&x]).out(&[&y]).on(&s)),
+        refused(m.call("relu", &[&x]).out(&[]).on(&s)),
+        refused(m.call("slice", &[&x]).out(&[&x]).on(&s)),
         refused(m.call("relu", &[&x]).on(&sim(&m, 0))),
     ];
     insta::assert_snapshot!(errors.join("\n"), @r#"
@@ -87,7 +87,7 @@ fn of_tensors() {
         refused(m.critical_section(&[])),
         refused(m.call("add", &[&x, &foreign]).on(&s)),
         refused(m.upload(&s, f32_spec(&[2]), vec![0; 7])),
-        refused(m.empty_in(&s, f32_spec(&[2]), 7, Origin::caller())),
+        refused(m.empty_in(&s, f32_spec(&[2]), 7)),
     ];
     // Tensors' numbers are those of the machine's slots.
     let text = errors.join("\n").replace(&gone.tensor_ref().id.to_string(), "GONE");
@@ -155,7 +155,7 @@ fn of_streams_and_devices() {
         m.compute(&DeviceId::new("sin", 0).unwrap(), 0).unwrap_err(),
         m.compute(&DeviceId::sim(7), 0).unwrap_err(),
         m.compute(&DeviceId::cpu(1), 0).unwrap_err(),
-        m.op("ad").unwrap_err(),
+        m.call("ad", &[]).run().unwrap_err().without_place().clone(),
         m.finish_recording().unwrap_err(),
     ];
     let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -166,4 +166,17 @@ fn of_streams_and_devices() {
     unknown op 'ad'; did you mean 'add'?
     invalid list: no recording was begun
     "#);
+}
+
+#[test]
+fn of_recordings() {
+    let m = threaded();
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    m.start_recording(&[("x", &x)]).unwrap();
+    let text = refused(m.start_recording(&[]));
+    assert_eq!(text, "invalid list: a recording is under way; finish it first");
+    call(&m, "relu", &[&x], &cpu(&m, 0));
+    let list = listing(&m.finish_recording().unwrap());
+    assert!(list.contains("external %0 \"x\"") && list.contains("OpCall"), "{list}");
+    m.start_recording(&[]).unwrap();
 }

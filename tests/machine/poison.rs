@@ -16,7 +16,7 @@ fn passing_and_healing() {
         let y = call(&m, "fail", &[&x], &s);
         let z = call(&m, "relu", &[&y], &t);
         m.call("fill", &[&x]).attr("value", 5.0).on(&t).unwrap();
-        m.call("relu", &[&x]).into(&[&y]).on(&s).unwrap();
+        m.call("relu", &[&x]).out(&[&y]).on(&s).unwrap();
         let again = call(&m, "add", &[&y, &y], &t);
         let list = m.finish_recording().unwrap();
         checked(&list);
@@ -158,7 +158,7 @@ fn a_partial_overwrite_does_not_heal() {
         let half = slice(&m, &x, 0, 1, &s);
         let y = call(&m, "fail", &[&x], &s);
         let part = slice(&m, &y, 0, 1, &s);
-        m.call("relu", &[&half]).into(&[&part]).on(&s).unwrap();
+        m.call("relu", &[&half]).out(&[&part]).on(&s).unwrap();
         failure(y.read().unwrap_err());
         m.call("fill", &[&part]).attr("value", 1.0).on(&s).unwrap();
         failure(y.read().unwrap_err());

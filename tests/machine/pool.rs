@@ -119,7 +119,7 @@ fn a_stream_is_of_one_kind() {
     let m = threaded();
     let key = StreamKey::compute(CPU, 0);
     let pool = m.stream_with_mode(&key, StreamMode::Pool).unwrap();
-    let error = m.stream(&key).unwrap_err().to_string();
+    let error = m.stream_with_mode(&key, StreamMode::InOrder).unwrap_err().to_string();
     assert!(error.contains("cpu:0 compute 0 is pool, not in-order"), "{error}");
     // The machine's own helpers take it as it is.
     let x = upload(&pool, &m, &[1.0]);

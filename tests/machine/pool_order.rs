@@ -306,8 +306,7 @@ fn stored_lists_on_pools() {
         let doubled = list.call("add", &[a, a], Attrs::new(), p).unwrap()[0];
         list.prioritize(3);
         let squared = list.call("mul", &[a, a], Attrs::new(), p).unwrap()[0];
-        let at = Origin::caller();
-        list.call_from("sub", &[doubled, squared], Some(&[b]), Attrs::new(), p, at).unwrap();
+        list.call_out("sub", &[doubled, squared], &[b], Attrs::new(), p).unwrap();
         list.call("add_", &[a, b], Attrs::new(), p).unwrap();
         let job = m.store(list).unwrap();
         // x += 2x - x², three times.

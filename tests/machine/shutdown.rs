@@ -32,7 +32,7 @@ fn shutting_down_drains_and_refuses_what_comes() {
         let y = call(&m, "relu", &[&x], &s);
         let done = m.record(&s).unwrap();
         let report = m.clone().shutdown(LONG);
-        assert_eq!(report, Report::default());
+        assert_eq!(report, ShutdownReport::default());
         // Handles outlive it.
         assert!(done.query());
         done.synchronize().unwrap();
@@ -41,7 +41,7 @@ fn shutting_down_drains_and_refuses_what_comes() {
         refused(m.call("relu", &[&x]).on(&s).unwrap_err());
         refused(y.read().unwrap_err());
         refused(m.record(&s).unwrap_err());
-        assert_eq!(m.clone().shutdown(LONG), Report::default(), "a second time is nothing");
+        assert_eq!(m.clone().shutdown(LONG), ShutdownReport::default(), "a second time is nothing");
         drop((x, y, done, s, m));
     }
 }
@@ -90,7 +90,7 @@ fn the_last_handle_dropped_in_a_callback() {
 #[test]
 fn a_submitter_that_waits_for_room_is_let_go() {
     let (config, hand) = by_hand_config();
-    let m = Machine::new(MachineConfig { watermark: 2, ..config }).unwrap();
+    let m = Machine::new(config.watermark(2)).unwrap();
     let hand = hand;
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();

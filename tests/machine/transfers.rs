@@ -26,7 +26,7 @@ fn machine_of(driver: DriverKind, pinned: bool, direct_copies: bool) -> Machine 
         devices.register(Arc::new(PinnedBackend::new(1 << 20)));
     }
     let base = config(driver, SyncPolicy::Frontier);
-    Machine::new(MachineConfig { devices: Arc::new(devices), ..base }).unwrap()
+    Machine::new(base.devices(Arc::new(devices))).unwrap()
 }
 
 /// A stream for each memory: host, the first device, the second, and pinned memory.

@@ -21,7 +21,7 @@ const DEFAULT: SimStreamId = on_sim(1);
 const SIDE: SimStreamId = on_sim(2);
 
 fn tensor(m: &Machine, shape: &[usize], values: &[f32]) -> Tensor {
-    m.upload(&m.default_stream().unwrap(), f32_spec(shape), bytes(values)).unwrap()
+    m.upload(&m.current_stream().unwrap(), f32_spec(shape), bytes(values)).unwrap()
 }
 
 /// What the program says, without a word on order.
@@ -47,7 +47,7 @@ fn stepped(
     commands: u64,
 ) -> (Vec<f32>, InstructionList) {
     let (config, hand) = by_hand_config();
-    let config = MachineConfig { driver, protection, default_device: SIM, ..config };
+    let config = config.driver(driver).protection(protection).default_device(SIM);
     let m = Machine::new(config).unwrap();
     hand.switch(When::IssueOrder);
     let side = m.create_stream(&SIM).unwrap();
@@ -55,7 +55,7 @@ fn stepped(
     let weight = tensor(&m, &[1, 1, 1], &[2.0]);
     m.synchronize().unwrap();
     // The memory that the first result gets held sevens before.
-    let sevens = m.empty(&m.default_stream().unwrap(), f32_spec(&[1, 1, 4])).unwrap();
+    let sevens = m.empty(&m.current_stream().unwrap(), f32_spec(&[1, 1, 4])).unwrap();
     m.call("fill", &[&sevens]).attr("value", 7.0).run().unwrap();
     m.synchronize().unwrap();
     drop(sevens);

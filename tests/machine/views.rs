@@ -64,7 +64,7 @@ fn a_write_through_a_view_is_seen_through_the_base() {
         let on = if k % 2 == 0 { &s } else { &t };
         m.call("add_", &[&turned, &reshaped]).on(on).unwrap();
         let back = if k % 2 == 0 { &t } else { &s };
-        m.call("sub", &[&x, &x]).into(&[&m.empty(back, f32_spec(&[4])).unwrap()]).on(back).unwrap();
+        m.call("sub", &[&x, &x]).out(&[&m.empty(back, f32_spec(&[4])).unwrap()]).on(back).unwrap();
     }
     // The diagonal doubles each time; both others become their sum.
     let got = read(&x);
@@ -83,7 +83,7 @@ fn one_storage_twice_in_a_call() {
         let tail = slice(&m, &x, 1, 2, &t);
         m.call("add_", &[&x, &tail]).on(&s).unwrap();
         assert_eq!(read(&x), [-4.0, -16.0]);
-        let error = m.call("relu", &[&x]).into(&[&x]).on(&s).unwrap_err().to_string();
+        let error = m.call("relu", &[&x]).out(&[&x]).on(&s).unwrap_err().to_string();
         assert!(error.contains("use an op in place"), "{error}");
     }
 }

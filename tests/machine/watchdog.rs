@@ -10,7 +10,7 @@ use millstream_testing::machine::*;
 fn what_is_overdue_is_reported_back_to_its_first_cause() {
     let (config, hand) = by_hand_config();
     let limit = Duration::from_millis(20);
-    let m = Machine::new(MachineConfig { watchdog: Some(limit), ..config }).unwrap();
+    let m = Machine::new(config.watchdog(Some(limit))).unwrap();
     let hand = hand; // below the machine
     let (s, t) = (sim(&m, 0), cpu(&m, 0));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
@@ -38,7 +38,7 @@ fn what_is_overdue_is_reported_back_to_its_first_cause() {
 fn what_comes_after_all_is_right() {
     let (config, hand) = by_hand_config();
     let limit = Duration::from_millis(5);
-    let m = Machine::new(MachineConfig { watchdog: Some(limit), ..config }).unwrap();
+    let m = Machine::new(config.watchdog(Some(limit))).unwrap();
     let hand = hand;
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
@@ -50,7 +50,7 @@ fn what_comes_after_all_is_right() {
     while s.synchronize().is_err() {
         assert!(std::time::Instant::now() < until);
     }
-    assert_eq!(m.shutdown(LONG), Report::default());
+    assert_eq!(m.shutdown(LONG), ShutdownReport::default());
 }
 
 /// Who awaits is told as who blocks, and so is who waits for room to submit more.
@@ -58,7 +58,7 @@ fn what_comes_after_all_is_right() {
 fn futures_and_submitters_are_told() {
     let (config, hand) = by_hand_config();
     let watchdog = Some(Duration::from_millis(5));
-    let m = Machine::new(MachineConfig { watchdog, watermark: 4, ..config }).unwrap();
+    let m = Machine::new(config.watchdog(watchdog).watermark(4)).unwrap();
     let hand = hand;
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();

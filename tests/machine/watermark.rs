@@ -7,7 +7,7 @@ use millstream_testing::machine::*;
 
 fn narrow(watermark: u64) -> Machine {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-    Machine::new(MachineConfig { watermark, ..config }).unwrap()
+    Machine::new(config.watermark(watermark)).unwrap()
 }
 
 /// A submitter waits behind a stalled stream. Meanwhile others query, drop and ask; when the stream
@@ -66,7 +66,7 @@ fn an_instruction_larger_than_the_watermark_is_admitted_alone() {
 fn released_bytes_in_use_are_bounded() {
     const BYTES: u64 = 4096;
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-    let m = Machine::new(MachineConfig { watermark_bytes: 4 * BYTES, ..config }).unwrap();
+    let m = Machine::new(config.watermark_bytes(4 * BYTES)).unwrap();
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     let x = upload(&s, &m, &[1.0; 1024]);
     let held = upload(&t, &m, &[5.0]);
@@ -112,7 +112,7 @@ fn released_bytes_in_use_are_bounded() {
 #[test]
 fn a_loop_of_temporaries_on_two_streams_takes_little() {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-    let m = Machine::new(MachineConfig { watermark_bytes: 1 << 20, ..config }).unwrap();
+    let m = Machine::new(config.watermark_bytes(1 << 20)).unwrap();
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     for _ in 0..20_000 {
         let x = m.empty(&s, f32_spec(&[1024])).unwrap();
@@ -128,7 +128,7 @@ fn a_loop_of_temporaries_on_two_streams_takes_little() {
 #[test]
 fn the_inline_driver_is_not_held_up_by_a_device_that_stands_still() {
     let (config, hand) = by_hand_config();
-    let m = Machine::new(MachineConfig { driver: DriverKind::Inline, ..config }).unwrap();
+    let m = Machine::new(config.driver(DriverKind::Inline)).unwrap();
     let s = [sim(&m, 0), sim(&m, 1)];
     let x = m.empty(&s[0], f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s[0]).unwrap();

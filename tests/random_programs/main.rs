@@ -6,7 +6,7 @@ use millstream_testing::programs::{Step, run};
 use proptest::prelude::*;
 
 fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
-    MachineConfig { driver, sync, host_workers: 3, threads: 1, ..Default::default() }
+    MachineConfig::default().driver(driver).sync(sync).host_workers(3).threads(1)
 }
 
 /// How many programs are run: as many as `MILLSTREAM_CASES` says, or few enough for every run of the

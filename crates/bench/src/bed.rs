@@ -115,7 +115,7 @@ impl Bed {
     /// A machine for calls of `names`.
     pub(super) fn new(args: &EngineArgs, names: &[&str; 4]) -> Result<Bed> {
         let workers = args.workers as usize;
-        let mut config = MachineConfig { host_workers: workers, ..MachineConfig::default() };
+        let mut config = MachineConfig::default().host_workers(workers);
         let gate = Arc::new(AtomicBool::new(true));
         let mut add = |name, operands, writes, kernel: Arc<dyn millstream::kernels::Kernel>| {
             config.ops.register(Arc::new(Bench { name, operands, writes }));

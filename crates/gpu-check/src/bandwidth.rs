@@ -94,7 +94,7 @@ fn seconds(
         for _ in 0..CALLS {
             let call = bed.machine.call(op, inputs).attrs(attrs.clone());
             match into {
-                Some(to) => call.into(&[to]).on(stream)?,
+                Some(to) => call.out(&[to]).on(stream)?,
                 None => call.on(stream)?,
             };
         }

@@ -29,7 +29,7 @@ impl Bed {
         CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }).register(&devices);
         let id = DeviceId::cuda(index);
         let device = devices.device(&id)?;
-        let mut config = MachineConfig { devices, ..MachineConfig::default() };
+        let mut config = MachineConfig::default().devices(devices);
         change(&mut config);
         Ok(Bed { machine: Machine::new(config)?, device, id })
     }
@@ -39,7 +39,7 @@ impl Bed {
     }
 
     pub(super) fn stream(&self, ty: StreamType) -> Result<Stream> {
-        Ok(self.machine.any_stream(&StreamKey::new(self.id.clone(), ty, 0))?)
+        Ok(self.machine.stream(&StreamKey::new(self.id.clone(), ty, 0))?)
     }
 
     /// A tensor of these floats in the device's memory.

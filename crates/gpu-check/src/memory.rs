@@ -19,8 +19,8 @@ fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(CudaConfig::default()).register(&devices);
-    let devices = Arc::new(devices);
-    MachineConfig { driver, sync, devices, host_workers: 2, threads: 2, ..MachineConfig::default() }
+    let config = MachineConfig::default().devices(Arc::new(devices)).driver(driver).sync(sync);
+    config.host_workers(2).threads(2)
 }
 
 pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {

@@ -81,7 +81,7 @@ impl Pipeline {
             for (stage, op) in ["copy", "relu", "copy"].into_iter().enumerate() {
                 if stages[stage] {
                     let call = self.bed.machine.call(op, &[&buffer[stage]]);
-                    call.into(&[&buffer[stage + 1]]).on(&self.streams[stage])?;
+                    call.out(&[&buffer[stage + 1]]).on(&self.streams[stage])?;
                 }
             }
         }

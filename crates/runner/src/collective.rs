@@ -6,7 +6,7 @@
 //! never the one that launches for the device.
 
 use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, StreamType};
-use millstream_vm::{Machine, Stream, Tensor};
+use millstream_vm::{Machine, Stream, Tensor, with_origin};
 
 use crate::executor::OpCall;
 
@@ -27,19 +27,19 @@ pub(crate) fn on_host(
     origin: &Origin,
 ) -> Result<Vec<Tensor>> {
     let key = StreamKey::new(DeviceId::cpu(0), StreamType::Ccl, 0);
-    let host = machine.any_stream(&key)?;
-    let copy = |x: &&Tensor| x.copy_to_from(&host, origin.clone());
+    let host = machine.stream(&key)?;
+    let copy = |x: &&Tensor| with_origin(origin, || x.copy_to(&host));
     let copies: Vec<Tensor> = call.inputs.iter().map(copy).collect::<Result<_>>()?;
     let inputs: Vec<&Tensor> = copies.iter().collect();
     let made = machine.call(call.name, &inputs).attrs(Attrs::clone(call.attrs));
-    let made = made.from(origin.clone()).on(&host)?;
+    let made = made.origin(origin.clone()).on(&host)?;
     let mut results = Vec::with_capacity(made.len());
     for result in made {
         // What a collective gives is what it has written in place.
         let of = |copy: &Tensor| copy.tensor_ref() == result.tensor_ref();
         match copies.iter().position(of) {
             Some(k) => {
-                result.copy_into_from(call.inputs[k], origin.clone())?;
+                with_origin(origin, || result.copy_into(call.inputs[k]))?;
                 results.push(call.inputs[k].clone());
             }
             None => results.push(result),

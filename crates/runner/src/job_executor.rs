@@ -2,7 +2,7 @@
 
 use millstream_instructions::builder::EventRef;
 use millstream_types::{Attrs, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
-use millstream_vm::{JobRecorder, JobTensor};
+use millstream_vm::{JobRecorder, JobTensor, with_origin};
 
 use crate::executor::{Executor, OpCall};
 
@@ -25,11 +25,14 @@ impl Executor for JobExecutor {
         origin: &Origin,
     ) -> Result<Vec<JobTensor>> {
         let inputs: Vec<JobTensor> = call.inputs.iter().map(|t| **t).collect();
-        let into: Option<Vec<JobTensor>> =
+        let out: Option<Vec<JobTensor>> =
             call.out.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
-        let (attrs, origin) = (Attrs::clone(call.attrs), origin.clone());
-        self.0.prioritize(call.priority);
-        self.0.call_from(call.name, &inputs, into.as_deref(), attrs, *stream, origin)
+        let (attrs, list) = (Attrs::clone(call.attrs), &mut self.0);
+        list.prioritize(call.priority);
+        with_origin(origin, || match &out {
+            Some(out) => list.call_out(call.name, &inputs, out, attrs, *stream),
+            None => list.call(call.name, &inputs, attrs, *stream),
+        })
     }
 
     fn spec(&self, _: &JobTensor) -> Option<TensorSpec> {
@@ -37,23 +40,23 @@ impl Executor for JobExecutor {
     }
 
     fn release(&mut self, tensor: &JobTensor, origin: &Origin) -> Result<()> {
-        self.0.release_from(*tensor, origin.clone())
+        with_origin(origin, || self.0.release(*tensor))
     }
 
     fn record(&mut self, stream: &StreamId, origin: &Origin) -> Result<EventRef> {
-        self.0.record_from(*stream, origin.clone())
+        with_origin(origin, || self.0.record_event(*stream))
     }
 
     fn wait(&mut self, stream: &StreamId, event: &EventRef, origin: &Origin) -> Result<()> {
-        self.0.wait_from(*stream, event, origin.clone())
+        with_origin(origin, || self.0.wait_event(*stream, event))
     }
 
     fn stream_wait(&mut self, from: &StreamId, to: &StreamId, origin: &Origin) -> Result<()> {
-        self.0.wait_stream_from(*to, *from, origin.clone())
+        with_origin(origin, || self.0.wait_stream(*to, *from))
     }
 
     fn touch(&mut self, tensors: &[&JobTensor], stream: &StreamId, origin: &Origin) -> Result<()> {
         let tensors: Vec<JobTensor> = tensors.iter().map(|t| **t).collect();
-        self.0.touch_from(&tensors, *stream, origin.clone())
+        with_origin(origin, || self.0.touch(&tensors, *stream))
     }
 }

@@ -14,7 +14,7 @@ use millstream_stream_policy::PolicyTable;
 use millstream_trace::{Line, Program, Span, TraceError};
 use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, ReadId, TensorId, TensorSpec};
-use millstream_vm::{Machine, Tensor, accepts};
+use millstream_vm::{Machine, Tensor, accepts, with_origin};
 
 use crate::error::{RunError, distinct, placed};
 use crate::measure::measure_list;
@@ -299,7 +299,7 @@ fn round(
     let start = Instant::now();
     let mut errors = Vec::new();
     let origin = program.origin(program.source.span(0..0));
-    let launched = options.cancellable(|| job.launch_from(origin)).map_err(whole)?;
+    let launched = options.cancellable(|| with_origin(&origin, || job.launch())).map_err(whole)?;
     match launched.wait() {
         Err(e) if e.failure().is_some() => errors.push(e),
         waited => waited.map_err(whole)?,
@@ -311,7 +311,7 @@ fn round(
         let (spec, bytes) = match source {
             Source::External(k) => {
                 let tensor = &tensors[checked.externals[*k]];
-                (tensor.spec().clone(), tensor.read_from(program.origin(place)))
+                (tensor.spec().clone(), with_origin(&program.origin(place), || tensor.read()))
             }
             Source::Read(read, spec) => {
                 let taken = job.take_read(*read).map_err(at)?;

@@ -2,7 +2,7 @@
 
 use millstream_trace::JobRef;
 use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
-use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor};
+use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor, with_origin};
 
 use crate::collective;
 use crate::executor::{Executor, OpCall};
@@ -64,12 +64,12 @@ impl Executor for MachineExecutor<'_> {
             .attrs(Attrs::clone(call.attrs))
             .priority(call.priority);
         if let Some(targets) = &call.out {
-            made = made.into(targets);
+            made = made.out(targets);
         }
         if let Some(section) = self.section() {
             made = made.within(section);
         }
-        made.from(origin.clone()).on(stream)
+        made.origin(origin.clone()).on(stream)
     }
 
     fn spec(&self, tensor: &Tensor) -> Option<TensorSpec> {
@@ -77,61 +77,64 @@ impl Executor for MachineExecutor<'_> {
     }
 
     fn release(&mut self, tensor: &Tensor, origin: &Origin) -> Result<()> {
-        tensor.release_from(self.section(), origin.clone())
+        with_origin(origin, || tensor.release_within(self.section()))
     }
 
     fn record(&mut self, stream: &Stream, origin: &Origin) -> Result<Event> {
-        self.machine.record_from(stream, origin.clone())
+        with_origin(origin, || self.machine.record(stream))
     }
 
     fn wait(&mut self, stream: &Stream, event: &Event, origin: &Origin) -> Result<()> {
-        stream.wait_event_from(event, origin.clone())
+        with_origin(origin, || stream.wait_event(event))
     }
 
     fn stream_wait(&mut self, from: &Stream, to: &Stream, origin: &Origin) -> Result<()> {
-        to.wait_stream_from(from, origin.clone())
+        with_origin(origin, || to.wait_stream(from))
     }
 
     fn touch(&mut self, tensors: &[&Tensor], stream: &Stream, origin: &Origin) -> Result<()> {
-        stream.touch_from(tensors, self.section(), origin.clone())?;
+        with_origin(origin, || stream.touch_within(tensors, self.section()))?;
         Ok(())
     }
 
     fn read(&mut self, tensor: &Tensor, origin: &Origin) -> Result<()> {
-        let read = tensor.read_within(self.section(), origin.clone());
+        let read = with_origin(origin, || tensor.read_within(self.section()));
         self.note(read.map(drop))
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {
-        self.machine.barrier_from(global, origin.clone())?;
+        with_origin(origin, || match global {
+            true => self.machine.global_sync(),
+            false => self.machine.barrier(),
+        })?;
         Ok(())
     }
 
     fn synchronize(&mut self, stream: &Stream, origin: &Origin) -> Result<()> {
-        let waited = stream.synchronize_from(None, origin.clone());
+        let waited = with_origin(origin, || stream.synchronize());
         self.note(waited)
     }
 
     fn begin_section(&mut self, tensors: &[&Tensor], origin: &Origin) -> Result<()> {
         let outer = self.section();
-        let section = self.machine.critical_section_within(tensors, outer, origin.clone())?;
+        let section = with_origin(origin, || self.machine.critical_section_within(tensors, outer))?;
         self.sections.push(section);
         Ok(())
     }
 
     fn end_section(&mut self, origin: &Origin) -> Result<()> {
         match self.sections.pop() {
-            Some(section) => section.end_from(origin.clone()).map(drop),
+            Some(section) => with_origin(origin, || section.end()).map(drop),
             None => Ok(()),
         }
     }
 
     fn launch(&mut self, job: JobRef, stream: Option<&Stream>, origin: &Origin) -> Result<()> {
         let job = &self.jobs[job.index()];
-        match stream {
-            Some(stream) => job.launch_on(stream, origin.clone())?,
-            None => job.launch_from(origin.clone())?,
-        };
+        with_origin(origin, || match stream {
+            Some(stream) => job.launch_on(stream),
+            None => job.launch(),
+        })?;
         Ok(())
     }
 }

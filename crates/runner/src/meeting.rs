@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail, ensure};
 use millstream_kernels::{Group, Parcel};
-use millstream_vm::Rendezvous;
+use millstream_vm::RankBarrier;
 
 /// Where ranks meet. A rank that ends leaves; whoever waits for it then is told so.
 #[derive(Debug)]
@@ -171,8 +171,8 @@ impl Drop for Seat {
     }
 }
 
-impl Rendezvous for Seat {
-    fn meet(&self) -> Result<()> {
+impl RankBarrier for Seat {
+    fn wait(&self) -> Result<()> {
         self.meeting.synchronise()
     }
 }

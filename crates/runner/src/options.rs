@@ -18,19 +18,19 @@ use millstream_ops::OpRegistry;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
-    Alone, Cancellation, DriverKind, Machine, MachineConfig, Rendezvous, Simulation,
+    Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
 };
 
 /// How a rank of a program reaches the others.
 pub(crate) struct Rank {
-    pub(crate) meets: Arc<dyn Rendezvous>,
+    pub(crate) meets: Arc<dyn RankBarrier>,
     pub(crate) group: Arc<dyn Group>,
 }
 
 impl Rank {
     /// The only rank of a program.
     pub(crate) fn single() -> Rank {
-        Rank { meets: Arc::new(Alone), group: Arc::new(Single) }
+        Rank { meets: Arc::new(SingleRank), group: Arc::new(Single) }
     }
 }
 
@@ -187,17 +187,15 @@ impl RunOptions {
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
         let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
-        let mut config = MachineConfig {
-            driver: self.driver,
-            simulation: Simulation { seed, keep_log, devices: Some(control), cancel },
-            sync: self.sync,
-            protection: self.protection,
-            memory_limits: self.memory_limits(),
-            check_memory: self.check_memory,
-            watchdog: self.watchdog,
-            ranks: rank.meets,
-            ..MachineConfig::of(ops, kernels, Arc::new(devices))
-        };
+        let mut config = MachineConfig::of(ops, kernels, Arc::new(devices))
+            .driver(self.driver)
+            .simulation(Simulation { seed, keep_log, devices: Some(control), cancel })
+            .sync(self.sync)
+            .protection(self.protection)
+            .memory_limits(self.memory_limits())
+            .check_memory(self.check_memory)
+            .watchdog(self.watchdog)
+            .rank_barrier(rank.meets);
         cpu::register_group(&mut config.kernels, &rank.group);
         if simulated {
             config.threads = 1;

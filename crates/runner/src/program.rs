@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use millstream_instructions::{Body as Line, InstructionList};
 use millstream_trace::{Program, TraceError};
 use millstream_types::{Error, TensorId, TensorSpec};
-use millstream_vm::{Job, Machine, Tensor};
+use millstream_vm::{Job, Machine, Tensor, with_origin};
 
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
@@ -154,7 +154,7 @@ fn read_all(
             let message = format!("the output '{}' was not made", output.name);
             return Err(at(Error::Internal { message }));
         };
-        reads.push(match tensor.read_from(program.origin(place)) {
+        reads.push(match with_origin(&program.origin(place), || tensor.read()) {
             Ok(bytes) => {
                 let spec = tensor.spec();
                 Some((TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(at)?, bytes))

@@ -80,8 +80,8 @@ impl Timed {
             // What is spread over its elements is written by nothing.
             if !is_spread(tensor.spec()) {
                 let home = StreamKey::compute(tensor.device().clone(), 0);
-                let home = self.machine.any_stream(&home).map_err(whole)?;
-                let copied = self.machine.call("copy", &[before]).into(&[tensor]).on(&home);
+                let home = self.machine.stream(&home).map_err(whole)?;
+                let copied = self.machine.call("copy", &[before]).out(&[tensor]).on(&home);
                 copied.map_err(whole)?;
             }
         }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use millstream_trace::Program;
-use millstream_types::{
-    Access, DType, DeviceId, Origin, Result, StreamKey, StreamType, TensorSpec,
-};
-use millstream_vm::{Machine, Tensor};
+use millstream_types::{Access, DType, DeviceId, Result, StreamKey, StreamType, TensorSpec};
+use millstream_vm::{Machine, Tensor, with_origin};
 
 use crate::error::RunError;
 
@@ -19,7 +17,7 @@ pub(crate) fn all(
     let tensors = program.tensors.iter().enumerate();
     let made = tensors.map(|(k, tensor)| {
         let origin = program.origin(tensor.site.span());
-        one(machine, program, k, &device(k), &origin)
+        with_origin(&origin, || one(machine, program, k, &device(k)))
             .map_err(|e| RunError::at(program, tensor.site.span(), &e))
     });
     let made = made.collect::<Result<Vec<_>, RunError>>()?;
@@ -36,7 +34,6 @@ fn one(
     program: &Arc<Program>,
     index: usize,
     device: &DeviceId,
-    origin: &Origin,
 ) -> Result<Tensor> {
     let tensor = &program.tensors[index];
     let bytes = tensor.storage_bytes;
@@ -47,18 +44,18 @@ fn one(
         true => tensor.spec.clone(),
         false => TensorSpec::contiguous(DType::U8, &[bytes])?,
     };
-    let home = machine.any_stream(&StreamKey::compute(device.clone(), 0))?;
-    let target = machine.empty_in(&home, spec.clone(), bytes as u64, origin.clone())?;
+    let home = machine.stream(&StreamKey::compute(device.clone(), 0))?;
+    let target = machine.empty_in(&home, spec.clone(), bytes as u64)?;
     let on_host = device.is_host();
     let staged = match on_host {
         true => target.clone(),
         false => {
-            let host = machine.any_stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
-            machine.empty_in(&host, spec, bytes as u64, origin.clone())?
+            let host = machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+            machine.empty_in(&host, spec, bytes as u64)?
         }
     };
     let data = program.clone();
-    staged.access_from(Access::Write, origin.clone(), move |blob| {
+    staged.access(Access::Write, move |blob| {
         blob.fill_with(|storage| Ok(data.tensors[index].write(storage)?))
     })?;
     let protection = machine.protection();
@@ -69,17 +66,17 @@ fn one(
     }
     if !on_host {
         let copies = StreamKey::new(device.clone(), StreamType::Host2Device, 0);
-        let copies = machine.any_stream(&copies)?;
-        machine.call("copy", &[&staged]).from(origin.clone()).into(&[&target]).on(&copies)?;
+        let copies = machine.stream(&copies)?;
+        machine.call("copy", &[&staged]).out(&[&target]).on(&copies)?;
         if unordered {
             machine.synchronize()?;
         }
-        staged.release_from(None, origin.clone())?;
+        staged.release()?;
     }
     if dense {
         return Ok(target);
     }
-    let view = target.view_from(tensor.spec.clone(), origin.clone())?;
-    target.release_from(None, origin.clone())?;
+    let view = target.view(tensor.spec.clone())?;
+    target.release()?;
     Ok(view)
 }

@@ -35,7 +35,7 @@ fn devices(when: When) -> (Arc<Registry>, SimControl) {
 /// Two workers for the host, and a simulated device that completes in issue order.
 pub fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     let (devices, _) = devices(When::IssueOrder);
-    MachineConfig { driver, sync, devices, host_workers: 2, threads: 2, ..MachineConfig::default() }
+    MachineConfig::default().driver(driver).sync(sync).devices(devices).host_workers(2).threads(2)
 }
 
 /// Returns a machine with worker threads.
@@ -87,10 +87,7 @@ impl Drop for Hand {
 /// dropped first.
 pub fn by_hand_config() -> (MachineConfig, Hand) {
     let (devices, control) = devices(When::ByHand);
-    (
-        MachineConfig { devices, host_workers: 2, threads: 1, ..MachineConfig::default() },
-        Hand(control),
-    )
+    (MachineConfig::default().devices(devices).host_workers(2).threads(1), Hand(control))
 }
 
 /// As [`by_hand_config`], run inline, with a `sim:0` that fails as planned.
@@ -102,7 +99,7 @@ pub fn faulty_config(plan: FaultPlan) -> (MachineConfig, Hand) {
     registry.register(Arc::new(FaultyBackend::new(Arc::new(sim), plan)));
     let (config, _) = by_hand_config();
     let (driver, devices) = (DriverKind::Inline, Arc::new(registry));
-    (MachineConfig { driver, devices, ..config }, hand)
+    (config.driver(driver).devices(devices), hand)
 }
 
 /// Returns a machine whose `sim:0` is stepped by hand.

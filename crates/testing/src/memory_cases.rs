@@ -54,10 +54,8 @@ fn each(on: &Fixture, modes: [StreamMode; 2], limit: Option<u64>, check: impl Fn
     for driver in DRIVERS {
         for device in [CPU, on.device.clone()] {
             let limits = limit.map(|blocks| (device.clone(), blocks * BLOCK));
-            let config = MachineConfig {
-                memory_limits: HashMap::from_iter(limits),
-                ..(on.config)(driver, SyncPolicy::Frontier)
-            };
+            let config = (on.config)(driver, SyncPolicy::Frontier);
+            let config = config.memory_limits(HashMap::from_iter(limits));
             let m = Machine::new(config).unwrap();
             let stream = |k: u32, mode| {
                 m.stream_with_mode(&StreamKey::compute(device.clone(), k), mode).unwrap()
@@ -308,10 +306,8 @@ pub fn failures_and_waits_given_up_keep_nothing(on: &Fixture) {
 /// What a host function holds comes back when it has run: a request that fits nowhere waits for
 /// that before it is refused.
 pub fn what_a_host_function_holds_comes_back(on: &Fixture) {
-    let config = MachineConfig {
-        memory_limits: HashMap::from([(CPU, 2 * BLOCK)]),
-        ..(on.config)(DriverKind::Threaded, SyncPolicy::Frontier)
-    };
+    let config = (on.config)(DriverKind::Threaded, SyncPolicy::Frontier);
+    let config = config.memory_limits(HashMap::from([(CPU, 2 * BLOCK)]));
     let m = Machine::new(config).unwrap();
     let s = cpu(&m, 0);
     let (x, held) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[2.0]));

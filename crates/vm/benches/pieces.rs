@@ -1,25 +1,23 @@
-//! What the pieces of the engine cost, one by one: `cargo bench --bench pieces`.
+//! The cost of single pieces of the machine: `cargo bench --bench pieces`.
 //!
-//! The files that are measured are the crate's own, as in the loom models.
+//! The measured files are the crate's own, as in the loom models.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each bench uses a part of each file")]
 #![allow(unused_imports, reason = "as above")]
 
-#[path = "../src/barrier.rs"]
-mod barrier;
-#[path = "../src/pool/hand.rs"]
-mod hand;
-#[path = "../src/inbox.rs"]
+#[path = "../src/pool/claim_counter.rs"]
+mod claim_counter;
+#[path = "../src/worker/inbox.rs"]
 mod inbox;
-#[path = "../src/points.rs"]
-mod points;
 #[path = "../src/pool/ready.rs"]
 mod ready;
-#[path = "../src/ring.rs"]
-mod ring;
-#[path = "../src/slots.rs"]
+#[path = "../src/tables/slots.rs"]
 mod slots;
-#[path = "../src/sync.rs"]
+#[path = "../src/sync/mod.rs"]
 mod sync;
+
+mod worker {
+    pub(crate) use super::inbox;
+}
 
 use std::sync::Arc;
 
@@ -29,11 +27,12 @@ use millstream_ep::{Backend, EventPool};
 use millstream_instructions::{Frontier, Priority};
 use millstream_types::{Point, StreamId};
 
-use hand::Hand;
+use claim_counter::ClaimCounter;
 use inbox::Inbox;
-use points::{Mark, StreamState, Waiter};
 use ready::Ready;
 use slots::Slots;
+use sync::points::{Milestone, StreamState, Waiter};
+use sync::spsc_queue;
 
 fn main() {
     divan::main();
@@ -42,17 +41,17 @@ fn main() {
 /// As large as a task.
 type Line = [u64; 8];
 
-/// A task through a worker's queue, both ends on one core.
+/// A task through a worker's queue, both ends on one worker.
 #[divan::bench]
 fn queue_push_and_pop(bencher: Bencher<'_, '_>) {
-    let (mut producer, mut consumer) = ring::queue::<Line>();
+    let (mut producer, mut consumer) = spsc_queue::queue::<Line>();
     bencher.bench_local(|| {
         producer.push_with(|| black_box([1; 8]));
         consumer.pop()
     });
 }
 
-/// Whether a worker sleeps, asked by whoever gives it something.
+/// The check for a parked worker, on every submission.
 #[divan::bench]
 fn inbox_wake(bencher: Bencher<'_, '_>) {
     let inbox = Inbox::default();
@@ -64,7 +63,7 @@ fn point_publish(bencher: Bencher<'_, '_>) {
     let (state, mut seq) = (StreamState::new(), 0);
     bencher.bench_local(|| {
         seq += 1;
-        state.publish(seq, Mark::Completed);
+        state.publish(seq, Milestone::Completed);
     });
 }
 
@@ -74,37 +73,37 @@ fn point_flush(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| state.flush());
 }
 
-/// A stream is held for a point, and told when it comes.
+/// A stream is blocked on a point, and gets a message when it is reached.
 #[divan::bench]
-fn point_park_and_tell(bencher: Bencher<'_, '_>) {
+fn point_park_and_wake(bencher: Bencher<'_, '_>) {
     let (state, inbox, mut seq) = (StreamState::new(), Arc::new(Inbox::default()), 0);
-    let mut news = Vec::new();
+    let mut messages = Vec::new();
     bencher.bench_local(|| {
         seq += 1;
-        state.park(seq, Mark::Completed, Waiter::Lane(inbox.clone(), StreamId(0)));
-        state.publish(seq, Mark::Completed);
-        inbox.take(&mut news);
-        news.clear();
+        state.park(seq, Milestone::Completed, Waiter::Stream(inbox.clone(), StreamId(0)));
+        state.publish(seq, Milestone::Completed);
+        inbox.take(&mut messages);
+        messages.clear();
     });
 }
 
 #[divan::bench]
 fn slot_look_up(bencher: Bencher<'_, '_>) {
     let slots = Slots::new();
-    // SAFETY: nobody else has the table.
+    // SAFETY: no other thread has the table.
     (0..1000).for_each(|k| unsafe { slots.set(k, k as u64) });
     // SAFETY: nothing is set any more.
     bencher.bench_local(|| unsafe { slots.get(black_box(700)) }.copied());
 }
 
-/// A call of several in hand is begun.
+/// One of several claimed calls is begun.
 #[divan::bench]
 fn pool_begin(bencher: Bencher<'_, '_>) {
-    let hand = Hand::default();
-    let mut count = hand.take();
+    let claim = ClaimCounter::default();
+    let mut count = claim.take();
     bencher.bench_local(|| {
         count += 1;
-        hand.begin(count)
+        claim.begin(count)
     });
 }
 
@@ -132,11 +131,11 @@ fn frontier_covers(bencher: Bencher<'_, '_>, streams: u16) {
     bencher.bench_local(|| black_box(&frontier).covers(black_box(point)));
 }
 
-/// A frontier learns from one of the same streams.
+/// A frontier joins one of the same streams.
 #[divan::bench(args = [1, 4, 16])]
 fn frontier_join(bencher: Bencher<'_, '_>, streams: u16) {
-    let (mut known, news) = (frontier(streams, 10), frontier(streams, 11));
-    bencher.bench_local(|| known.join(black_box(&news)));
+    let (mut known, later) = (frontier(streams, 10), frontier(streams, 11));
+    bencher.bench_local(|| known.join(black_box(&later)));
 }
 
 /// An event is taken from its pool and comes back.

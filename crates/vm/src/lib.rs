@@ -1,76 +1,53 @@
-//! The engine, its drivers, and the machine that users hold.
+//! The virtual machine: emission of instructions, their workers, and the handles that programs
+//! hold.
 //!
 //! # Contract
-//! A [`Machine`] takes calls from any thread, emits them in one order, and runs them on the
-//! workers of their streams. Results do not depend on the driver, the number of workers or
-//! threads, or the moment at which a device finishes. A kernel that fails, or panics, fails its
-//! instruction alone; the error comes to whoever waits for what it would have written.
+//! A [`Machine`] takes calls from any thread, emits them in one order, and runs them on the workers
+//! of their streams. Results depend neither on the driver, nor on the number of workers or threads,
+//! nor on the moment at which a device finishes. A kernel that fails or panics fails its
+//! instruction alone; every waiter for data that the instruction would have written gets the error.
 //!
 //! # Invariants
-//! - One lock, the emission's, covers hazards, sequence numbers, placement and enqueueing. Only
-//!   the lock of memory's growth may be held when it is taken. Nothing waits while it is held, but
-//!   for the inline driver, which runs the program under it.
-//! - After emission there is no lock that all instructions take, and no thread that all pass by.
+//! - One lock, the emission's, covers hazards, sequence numbers, placement and enqueueing. Only the
+//!   lock of memory growth may be held when it is taken. No thread waits while it holds the lock,
+//!   except the inline driver, which runs the program under it.
+//! - After emission no lock is taken by all instructions, and no thread handles all of them.
 //! - No device, stream, memory or thread exists before the first instruction that needs it.
-//! - Unsafe code lives in `ring`, `slots`, `host` and `core/launch`, and where slots are looked up in
-//!   `router` and `engine`.
+//! - Unsafe code lives in the files that `tests/tidy.rs` lists.
 //!
 //! # Map
-//! | module | holds |
+//! Upper layers call lower ones; `sync` is the lowest.
+//!
+//! | folder | holds |
 //! |---|---|
-//! | [`machine`] | the machine: making one, calls, waits, shutdown |
-//! | [`handle`] | streams, tensors, events, sections as users hold them |
-//! | `emission`, `inside` | the critical section, and what it needs from outside |
-//! | `router` | from emitted instructions to workers' queues |
-//! | `driver` | worker threads, the caller's own in program order, or in an order chosen by seed |
-//! | `core` | one worker's engine |
-//! | `points` | progress of streams, and who waits for it |
-//! | `ring`, `inbox` | the ways to a worker |
-//! | `sync`, `barrier` | the primitives under those, which models replace |
-//! | `slots`, `poison` | tensors and stored calls as workers see them |
-//! | `host` | callbacks, reads, and their threads |
-//! | [`job`] | stored lists |
-//! | [`prepared`], [`batch`], `calls` | calls made many times, and many calls in a row |
-//! | `cancel` | giving up what was submitted |
-//! | `guard` | refuses a machine's own work to wait for it |
+//! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `jobs` | stored lists: recorded, checked, rewritten to a machine's ids |
+//! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
+//! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
+//! | `pool` | the graph of the streams that run in any order, and its workers |
+//! | `worker` | the loop of one worker: queue entries, inbox, launch, retire |
+//! | `host` | callbacks, reads, and the threads that run them |
+//! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
+//! | `sync` | the primitives that models replace, the fence, the queue, progress of streams |
 #![deny(missing_docs)]
 
-mod barrier;
-pub mod batch;
-mod calls;
-mod cancel;
-mod core;
+mod api;
 mod driver;
 mod emission;
-mod engine;
-mod guard;
-pub mod handle;
 mod host;
-mod inbox;
-mod inside;
-pub mod job;
-pub mod machine;
-mod points;
-#[cfg(test)]
-mod points_tests;
-mod poison;
+mod jobs;
 mod pool;
-pub mod prepared;
-mod ring;
-#[cfg(test)]
-mod ring_tests;
-mod router;
-mod slots;
 mod sync;
-mod task;
-mod watch;
+mod tables;
+mod worker;
 
-pub use batch::Batch;
-pub use cancel::Cancellation;
+pub use api::batch::Batch;
+pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
+pub use api::prepared::{Prepared, TensorHandle};
 pub use driver::{Schedule, Simulation};
-pub use engine::{Alone, Rendezvous};
-pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+pub use emission::cancel::Cancellation;
+pub use emission::origin::with_origin;
 pub use host::Blob;
-pub use job::{Job, JobRecorder, JobTensor, accepts};
-pub use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
-pub use prepared::{Prepared, TensorHandle};
+pub use jobs::{Job, JobRecorder, JobTensor, accepts};
+pub use tables::{RankBarrier, SingleRank};

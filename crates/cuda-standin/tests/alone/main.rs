@@ -69,13 +69,11 @@ pub(crate) fn machine_with(
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(cuda).register(&devices);
     let limits = [DeviceId::cuda(0), DeviceId::cuda(1), DeviceId::pinned(0)];
-    let config = MachineConfig {
-        driver,
-        threads: 1,
-        host_workers: 2,
-        memory_limits: HashMap::from(limits.map(|device| (device, 1 << 20))),
-        ..MachineConfig::of(millstream::ops::standard(), kernels, Arc::new(devices))
-    };
+    let config = MachineConfig::of(millstream::ops::standard(), kernels, Arc::new(devices))
+        .driver(driver)
+        .threads(1)
+        .host_workers(2)
+        .memory_limits(HashMap::from(limits.map(|device| (device, 1 << 20))));
     Machine::new(config).unwrap()
 }
 

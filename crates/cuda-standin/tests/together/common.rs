@@ -35,5 +35,5 @@ pub(crate) fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(CudaConfig::default()).register(&devices);
     let of = MachineConfig::of(millstream::ops::standard(), kernels(), Arc::new(devices));
-    MachineConfig { driver, sync, host_workers: 2, threads: 2, ..of }
+    of.driver(driver).sync(sync).host_workers(2).threads(2)
 }

@@ -90,7 +90,7 @@ pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     CudaBackend::new(CudaConfig::default()).register(&devices);
-    let config = MachineConfig { devices: Arc::new(devices), ..MachineConfig::default() };
+    let config = MachineConfig::default().devices(Arc::new(devices));
     let served: BTreeSet<String> =
         config.kernels.ops("cuda").into_iter().map(str::to_owned).collect();
     let machine = Machine::new(config)?;

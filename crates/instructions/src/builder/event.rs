@@ -57,7 +57,7 @@ impl EventTable {
 
     /// The uses of the slot that has been free the longest, if [`MOST_EVENTS`] are free and none of
     /// them can be used again yet.
-    pub(super) fn crowd(&self, sink: &dyn Sink) -> Option<&Frontier> {
+    pub(super) fn backpressure_frontier(&self, sink: &dyn Sink) -> Option<&Frontier> {
         if self.free.len() < MOST_EVENTS {
             return None;
         }

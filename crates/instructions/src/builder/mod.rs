@@ -266,11 +266,11 @@ impl Builder {
     /// of released tensors that are still in use, or a few hundred events, of which there are
     /// devices that have not many. To wait for it is not to observe it: that changes nothing that
     /// is emitted.
-    pub fn crowd(&mut self, most: u64, sink: &dyn Sink) -> Option<Frontier> {
-        if let Some(uses) = self.events.crowd(sink) {
+    pub fn backpressure_frontier(&mut self, most: u64, sink: &dyn Sink) -> Option<Frontier> {
+        if let Some(uses) = self.events.backpressure_frontier(sink) {
             return Some(uses.clone());
         }
-        self.slots.crowd(most, sink).cloned()
+        self.slots.backpressure_frontier(most, sink).cloned()
     }
 
     /// The memory of each device.

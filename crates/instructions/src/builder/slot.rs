@@ -345,7 +345,11 @@ impl SlotTable {
 
     /// The uses of the storage that ended first, if the storages that have ended and are in use
     /// take more than `most` bytes.
-    pub(super) fn crowd(&mut self, most: u64, sink: &dyn Sink) -> Option<&Frontier> {
+    pub(super) fn backpressure_frontier(
+        &mut self,
+        most: u64,
+        sink: &dyn Sink,
+    ) -> Option<&Frontier> {
         while self.busy_bytes > most {
             let ((id, bytes), death) = self.free_storages.front()?;
             if !death.iter().all(|p| sink.reached(p)) {

@@ -122,48 +122,42 @@ impl Step {
         }
     }
 
-    fn run(
-        &self,
-        machine: &Machine,
-        device: &DeviceId,
-        held: &mut Held,
-        at: &Origin,
-    ) -> Result<()> {
+    fn run(&self, machine: &Machine, device: &DeviceId, held: &mut Held) -> Result<()> {
         let s = |number| stream(machine, device, number);
         let t = |k: usize| held.tensors[k].as_ref().unwrap();
         let (made, tensor) = match *self {
             Step::Upload(out, on, values) => {
                 let bytes = bytes(&values);
-                (out, machine.upload_from(&s(on)?, f32_spec(&[ELEMENTS]), bytes, at.clone())?)
+                (out, machine.upload(&s(on)?, f32_spec(&[ELEMENTS]), bytes)?)
             }
             Step::Empty(out, on) => {
                 let bytes = f32_spec(&[ELEMENTS]).span_bytes() as u64;
-                (out, machine.empty_in(&s(on)?, f32_spec(&[ELEMENTS]), bytes, at.clone())?)
+                (out, machine.empty_in(&s(on)?, f32_spec(&[ELEMENTS]), bytes)?)
             }
             Step::Call(op, a, b, out, on) => {
                 let inputs: Vec<&Tensor> = std::iter::once(a).chain(b).map(t).collect();
-                (out, machine.call(op, &inputs).from(at.clone()).on(&s(on)?)?.remove(0))
+                (out, machine.call(op, &inputs).on(&s(on)?)?.remove(0))
             }
             Step::Into(op, a, to, on) => {
-                machine.call(op, &[t(a)]).from(at.clone()).into(&[t(to)]).on(&s(on)?)?;
+                machine.call(op, &[t(a)]).out(&[t(to)]).on(&s(on)?)?;
                 return Ok(());
             }
             Step::AddTo(a, b, on) => {
-                machine.call("add_", &[t(a), t(b)]).from(at.clone()).on(&s(on)?)?;
+                machine.call("add_", &[t(a), t(b)]).on(&s(on)?)?;
                 return Ok(());
             }
             Step::Fill(a, value, on) => {
                 let call = machine.call("fill", &[t(a)]).attr("value", value);
-                call.from(at.clone()).on(&s(on)?)?;
+                call.on(&s(on)?)?;
                 return Ok(());
             }
             Step::Slice(a, out, from, to, on) => {
                 let call = machine.call("slice", &[t(a)]).attr("dim", 0);
-                let call = call.attr("start", from).attr("end", to).from(at.clone());
+                let call = call.attr("start", from).attr("end", to);
                 (out, call.on(&s(on)?)?.remove(0))
             }
             Step::Access(a) => {
-                t(a).access_from(Access::ReadWrite, at.clone(), |blob| {
+                t(a).access(Access::ReadWrite, |blob| {
                     let more: Vec<f32> =
                         floats(&blob.to_bytes()?).iter().map(|v| v + 1.0).collect();
                     blob.write_bytes(&bytes(&more))
@@ -171,8 +165,8 @@ impl Step {
                 return Ok(());
             }
             Step::Event(from, to) => {
-                let event = machine.record_from(&s(from)?, at.clone())?;
-                return s(to)?.wait_event_from(&event, at.clone());
+                let event = machine.record(&s(from)?)?;
+                return s(to)?.wait_event(&event);
             }
             Step::Drop(a) => {
                 held.tensors[a] = None;
@@ -198,7 +192,9 @@ impl Case {
             before(k);
             let able = wanted(k) && step.needs().iter().all(|&t| held.tensors[t].is_some());
             let done = match able {
-                true => step.run(machine, &self.device, held, &place(k)).map_err(Some),
+                true => {
+                    with_origin(&place(k), || step.run(machine, &self.device, held)).map_err(Some)
+                }
                 false => Err(None),
             };
             held.emitted.push(done);
@@ -208,7 +204,7 @@ impl Case {
     /// Reads an output; none if it was never made.
     pub fn read(&self, held: &Held, output: usize) -> Option<Result<Vec<f32>>> {
         let tensor = held.tensors[output].as_ref()?;
-        Some(tensor.read_from(place(self.steps.len() + output)).map(|b| floats(&b)))
+        Some(with_origin(&place(self.steps.len() + output), || tensor.read()).map(|b| floats(&b)))
     }
 }
 

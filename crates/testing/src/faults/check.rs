@@ -23,8 +23,8 @@ pub fn reference(case: &Case, emitted: &[bool]) -> Vec<Option<Vec<f32>>> {
     devices.register(Arc::new(sim));
     let config = MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices));
     // Memory that nobody wrote holds the same everywhere.
-    let config = MachineConfig { check_memory: true, threads: 1, ..config };
-    let config = MachineConfig { driver: DriverKind::Inline, ..config };
+    let config = config.check_memory(true).threads(1);
+    let config = config.driver(DriverKind::Inline);
     let machine = Machine::new(config).unwrap();
     let mut held = Held::default();
     case.submit(&machine, &mut held, |k| emitted[k], |_| ());

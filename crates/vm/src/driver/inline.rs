@@ -1,19 +1,19 @@
-//! One core on the caller's thread, in program order: the reference for all other drivers.
+//! One worker on the caller's thread, in program order: the reference for all other drivers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::POLL;
-use crate::engine::Engine;
-use crate::inbox::Inbox;
-use crate::task::Task;
+use crate::tables::Tables;
+use crate::worker::POLL;
+use crate::worker::Worker;
+use crate::worker::inbox::Inbox;
+use crate::worker::task::Task;
 
-/// The caller's thread.
+/// The inline driver.
 #[derive(Default)]
 pub(crate) struct Inline {
-    core: Option<Core>,
+    worker: Option<Worker>,
     inbox: Arc<Inbox>,
     tasks: VecDeque<Task>,
 }
@@ -23,25 +23,26 @@ impl Inline {
         self.tasks.push_back(task);
     }
 
-    /// Runs all that can run now. Returns whether there was anything.
-    pub(super) fn advance(&mut self, engine: &Arc<Engine>) -> bool {
+    /// Runs everything that can run now. Returns whether there was anything.
+    pub(super) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         let mut moved = false;
-        let core = self.core.get_or_insert_with(|| Core::new(engine.clone(), self.inbox.clone()));
+        let worker =
+            self.worker.get_or_insert_with(|| Worker::new(tables.clone(), self.inbox.clone()));
         loop {
             while let Some(task) = self.tasks.pop_front() {
-                core.accept(task);
+                worker.accept(task);
                 moved = true;
             }
-            core.flush();
-            let heard = core.hear() | core.poll_devices();
-            core.flush();
-            if heard {
+            worker.flush();
+            let polled = worker.poll_inbox() | worker.poll_devices();
+            worker.flush();
+            if polled {
                 moved = true;
                 continue;
             }
-            // Program order: what comes next comes after the function has returned.
-            if core.is_hosting() && engine.host_workers.waiting() > 0 {
-                engine.host_workers.run_waiting(0);
+            // Program order: the next instruction comes after the function has returned.
+            if worker.awaits_external() && tables.host_workers.waiting() > 0 {
+                tables.host_workers.run_waiting(0);
                 moved = true;
                 continue;
             }
@@ -49,13 +50,13 @@ impl Inline {
         }
     }
 
-    /// Waits for news from devices or host functions. Returns whether any came in time, and
-    /// whether there may be something to do.
-    pub(super) fn wait_for_news(&mut self, timeout: Duration) -> (bool, bool) {
-        let polled = self.core.as_ref().is_some_and(Core::must_poll);
-        // A device that does not tell by itself is asked as often as a worker asks it.
+    /// Waits for messages from devices or host functions. Returns whether any came in time, and
+    /// whether there may be work.
+    pub(super) fn wait_for_messages(&mut self, timeout: Duration) -> (bool, bool) {
+        let polled = self.worker.as_ref().is_some_and(Worker::must_poll);
+        // A device that sends no notifications is polled as often as a worker thread polls it.
         let patience = if polled { timeout.min(POLL) } else { timeout };
-        let came = self.inbox.wait_for_news(patience);
+        let came = self.inbox.wait_for_messages(patience);
         (came, came || polled)
     }
 }

@@ -1,8 +1,8 @@
-//! What a simulated run did, step by step: lines of text and their hash.
+//! The log of a simulated run, step by step: lines of text and their hash.
 
 use std::fmt::{self, Write};
 
-/// What a simulated machine has done so far.
+/// The steps of a simulated machine so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// How many steps were taken.
@@ -13,8 +13,8 @@ pub struct Schedule {
     pub log: Option<String>,
 }
 
-/// The log of a simulated run. It names nothing that another machine would name otherwise: no
-/// address, no time, no thread.
+/// The log of a simulated run. It contains nothing that differs between computers: no address, no
+/// time, no thread.
 pub(super) struct Log {
     steps: u64,
     hasher: blake3::Hasher,
@@ -25,7 +25,7 @@ pub(super) struct Log {
     hashed: usize,
 }
 
-/// So much is hashed at once.
+/// The number of bytes that are hashed at once.
 const BLOCK: usize = 4096;
 
 impl Log {
@@ -34,12 +34,12 @@ impl Log {
         Log { steps: 0, hasher: blake3::Hasher::new(), text, kept, hashed: 0 }
     }
 
-    /// How many steps were taken.
+    /// Returns how many steps were taken.
     pub(super) const fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// A step, which `what` describes.
+    /// Logs a step.
     pub(super) fn step(&mut self, what: fmt::Arguments<'_>) {
         self.steps += 1;
         // Writing to a string does not fail.
@@ -47,7 +47,7 @@ impl Log {
         self.end_line();
     }
 
-    /// Something that came of the step before, or that the program did.
+    /// Logs a consequence of the last step, or an action of the program.
     pub(super) fn note(&mut self, what: fmt::Arguments<'_>) {
         let _ = write!(self.text, "  {what}");
         self.end_line();

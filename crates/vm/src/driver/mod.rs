@@ -1,12 +1,13 @@
-//! Who runs the workers' cores: threads of their own, the caller in program order, or the caller
-//! in an order that a seed chooses.
+//! Drivers: they run the workers on threads, on the caller's thread in program order, or on the
+//! caller's thread in an order that a seed chooses.
 
-mod crews;
 mod inline;
 mod log;
 mod schedule;
 mod simulated;
 mod threaded;
+pub(crate) mod watchdog;
+mod worker_groups;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use std::time::Duration;
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::Result;
 
-use crate::engine::Engine;
-use crate::guard;
+use crate::emission::reentrancy;
 use crate::sync::JoinHandle;
-use crate::task::Task;
+use crate::tables::Tables;
+use crate::worker::task::Task;
 
 use inline::Inline;
 use simulated::Simulated;
@@ -27,11 +28,11 @@ pub use log::Schedule;
 pub use simulated::Simulation;
 pub(crate) use threaded::pause;
 
-/// The drivers.
+/// A driver.
 pub(crate) enum Driver {
     /// Each worker is a thread.
     Threaded(Threaded),
-    /// One core on the caller's thread, in program order: the reference for all others.
+    /// One worker on the caller's thread, in program order: the reference for all others.
     Inline(Box<Inline>),
     /// All workers on the caller's thread, in an order that a seed chooses.
     Simulated(Box<Simulated>),
@@ -50,31 +51,31 @@ impl Driver {
         Driver::Simulated(Box::new(Simulated::new(host_workers, simulation)))
     }
 
-    /// The worker for the `count`-th stream of the host's.
-    pub(crate) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
+    /// Returns the worker for the `count`-th host stream.
+    pub(crate) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.host_worker(engine, count),
+            Driver::Threaded(threaded) => threaded.host_worker(tables, count),
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => simulated.host_worker(engine, count),
+            Driver::Simulated(simulated) => simulated.host_worker(tables, count),
         }
     }
 
-    /// The one worker of a crew.
-    pub(crate) fn own_worker(&mut self, engine: &Arc<Engine>, crew: WorkerGroup) -> Result<usize> {
+    /// Returns the worker of a group with one worker.
+    pub(crate) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.own_worker(engine, crew),
+            Driver::Threaded(threaded) => threaded.own_worker(tables, group),
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => simulated.own_worker(engine, crew),
+            Driver::Simulated(simulated) => simulated.own_worker(tables, group),
         }
     }
 
-    /// The worker that stands for the crew of all pools.
-    pub(crate) fn pool(&mut self, engine: &Arc<Engine>) -> Result<usize> {
+    /// Returns the worker that stands for the workers of all pools.
+    pub(crate) fn pool(&mut self, tables: &Arc<Tables>) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.pool(engine),
+            Driver::Threaded(threaded) => threaded.pool(tables),
             // Program order is one of the orders that a pool allows.
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => Ok(simulated.pool(engine)),
+            Driver::Simulated(simulated) => Ok(simulated.pool(tables)),
         }
     }
 
@@ -86,7 +87,7 @@ impl Driver {
         }
     }
 
-    /// How many worker threads there are.
+    /// Returns how many worker threads there are.
     pub(crate) fn threads(&self) -> usize {
         match self {
             Driver::Threaded(threaded) => threaded.threads(),
@@ -94,31 +95,31 @@ impl Driver {
         }
     }
 
-    /// Inline: runs all that can run now. Simulated: runs as much as the seed says. Called once an
-    /// emission is whole. Returns, inline, whether there was anything.
-    pub(crate) fn advance(&mut self, engine: &Arc<Engine>) -> bool {
+    /// Inline: runs everything that can run now, and returns whether there was anything. Simulated:
+    /// runs as many steps as the seed says. Called after each emission.
+    pub(crate) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         match self {
             Driver::Threaded(_) => false,
-            Driver::Inline(inline) => guard::within(engine.machine, || inline.advance(engine)),
+            Driver::Inline(inline) => reentrancy::enter(tables.machine, || inline.advance(tables)),
             Driver::Simulated(simulated) => {
-                guard::within(engine.machine, || simulated.advance(engine));
+                reentrancy::enter(tables.machine, || simulated.advance(tables));
                 false
             }
         }
     }
 
-    /// Inline: waits for news from devices or host functions, then runs what can run. Returns
-    /// false if none came in time.
-    pub(crate) fn wait_for_news(&mut self, engine: &Arc<Engine>, timeout: Duration) -> bool {
+    /// Inline: waits for messages from devices or host functions, then runs everything that can
+    /// run. Returns false if none came in time.
+    pub(crate) fn wait_for_messages(&mut self, tables: &Arc<Tables>, timeout: Duration) -> bool {
         let Driver::Inline(inline) = self else { return false };
-        let (came, worth) = inline.wait_for_news(timeout);
+        let (came, worth) = inline.wait_for_messages(timeout);
         if worth {
-            self.advance(engine);
+            self.advance(tables);
         }
         came
     }
 
-    /// The simulated driver, if it is that.
+    /// Returns the simulated driver, if it is that.
     pub(crate) fn simulated_mut(&mut self) -> Option<&mut Simulated> {
         match self {
             Driver::Simulated(simulated) => Some(simulated),

@@ -1,4 +1,4 @@
-//! Which of the legal steps is taken next: what a seed chooses.
+//! The choice of the next step of a simulated machine, by seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -9,20 +9,21 @@ use millstream_ep::sim::SimStreamId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A worker takes the next task of its queue.
-    Take(usize),
-    /// A worker hears the oldest news of its inbox.
-    Hear(usize),
-    /// A worker of the pools runs one of the instructions that can run: the first, the second, ….
+    TakeTask(usize),
+    /// A worker handles the oldest message of its inbox.
+    PollInbox(usize),
+    /// A pool worker runs one of the instructions that can run: the first, the second, ….
     Run(usize, usize),
-    /// A worker asks its devices, though none has told it to.
+    /// A worker polls its devices without a notification.
     Poll(usize),
     /// A device runs the next command of a stream.
     Device(SimStreamId),
-    /// A function of the host's runs, of those that were given away.
+    /// A submitted host function runs.
     Host(usize),
 }
 
-/// Whose step it is. The hands of a worker are told apart, so that one of them can be slow.
+/// The party that takes a step. The queue and the inbox of a worker are apart, so that one of them
+/// can be slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Actor {
     Queue(usize),
@@ -35,25 +36,25 @@ enum Actor {
 impl Step {
     fn actor(self) -> Actor {
         match self {
-            Step::Take(worker) => Actor::Queue(worker),
+            Step::TakeTask(worker) => Actor::Queue(worker),
             Step::Run(worker, _) => Actor::Pool(worker),
-            Step::Hear(worker) | Step::Poll(worker) => Actor::Inbox(worker),
+            Step::PollInbox(worker) | Step::Poll(worker) => Actor::Inbox(worker),
             Step::Device(stream) => Actor::Stream(stream),
             Step::Host(_) => Actor::Host,
         }
     }
 }
 
-/// Chooses by seed. Some actors are slow: while others can move, they seldom do. That reaches
-/// schedules in which one stream is far behind, which even odds hardly ever give.
+/// Chooses by seed. Some actors are slow: while others can move, they rarely do. That reaches
+/// schedules in which one stream is far behind, which uniform choice hardly ever produces.
 pub(super) struct Chooser {
     rng: ChaCha8Rng,
     slow: Vec<(Actor, bool)>,
-    /// Of 16 times, how often the machine goes on for another step while the program does not wait.
+    /// Of 16 times, how often the machine takes another step while the program does not wait.
     eagerness: u32,
 }
 
-/// Of so many steps that slow actors could take beside others, they take one.
+/// Slow actors take one of so many steps that they could take beside others.
 const SLOWNESS: u32 = 16;
 
 impl Chooser {
@@ -64,12 +65,12 @@ impl Chooser {
         chooser
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         ((u64::from(self.rng.next_u32()) * bound as u64) >> 32) as usize
     }
 
-    /// Whether something that happens once in `times` happens now.
+    /// Returns true once in `times` calls, on the average.
     pub(super) fn once_in(&mut self, times: u32) -> bool {
         self.below(times as usize) == 0
     }
@@ -78,15 +79,15 @@ impl Chooser {
         self.eagerness = [0, 4, 8, 14, 16][self.below(5)];
     }
 
-    /// The program has emitted something: how eager the machine is may change.
+    /// The program has emitted something: the machine's eagerness may change.
     pub(super) fn emitted(&mut self) {
         if self.once_in(16) {
             self.turn();
         }
     }
 
-    /// Whether the machine takes another step while the program does not wait for it.
-    pub(super) fn goes_on(&mut self) -> bool {
+    /// Returns whether the machine takes another step while the program does not wait for it.
+    pub(super) fn keeps_going(&mut self) -> bool {
         (self.below(16) as u32) < self.eagerness
     }
 
@@ -99,7 +100,7 @@ impl Chooser {
         slow
     }
 
-    /// One of `steps`, which are not empty. They are left in another order.
+    /// Returns one of `steps`, which are not empty, and reorders them.
     pub(super) fn pick(&mut self, steps: &mut [Step]) -> Step {
         let mut quick = 0;
         for k in 0..steps.len() {
@@ -125,7 +126,12 @@ mod tests {
     fn drawn(seed: u64) -> Vec<Step> {
         let mut chooser = Chooser::new(seed);
         let stream = |stream| SimStreamId { device: 0, stream };
-        let all = [Step::Take(0), Step::Hear(0), Step::Device(stream(0)), Step::Device(stream(1))];
+        let all = [
+            Step::TakeTask(0),
+            Step::PollInbox(0),
+            Step::Device(stream(0)),
+            Step::Device(stream(1)),
+        ];
         (0..1000).map(|_| chooser.pick(&mut all.clone())).collect()
     }
 
@@ -141,7 +147,8 @@ mod tests {
             let drawn = drawn(seed);
             let mut count = |step| drawn.iter().filter(|s| **s == step).count();
             let stream = |stream| Step::Device(SimStreamId { device: 0, stream });
-            let counts = [Step::Take(0), Step::Hear(0), stream(0), stream(1)].map(&mut count);
+            let counts =
+                [Step::TakeTask(0), Step::PollInbox(0), stream(0), stream(1)].map(&mut count);
             assert!(counts.iter().all(|n| *n > 0), "seed {seed}: {counts:?}");
         }
     }

@@ -1,19 +1,20 @@
-//! All workers on the caller's thread, each step chosen by seed among those that are legal.
+//! All workers on the caller's thread, each step chosen by seed among the legal ones.
 //!
 //! # Rules
-//! 1. A step is what a worker, a device or the host does without a look at the others in between:
-//!    a worker takes one task or hears one piece of news, a device runs one command, a function of
-//!    the host's runs. Whatever order of these a threaded machine could show, some seed shows.
+//! 1. A step is an action of a worker, a device or the host without a look at the others in
+//!    between: a worker takes one task or handles one message, a device runs one command, a host
+//!    function runs. Every order of these that a threaded machine could produce, some seed
+//!    produces.
 //! 2. Nothing here reads a clock or starts a thread, and the log names no address. The same calls
 //!    with the same seed give the same steps, byte for byte.
 //! 3. The program is one thread. While it emits, as many steps pass as the seed says; while it
-//!    waits, steps pass until what it waits for has come. If none is left, nothing ever will be:
-//!    the wait ends with the state of all streams.
-//! 4. What has completed on a device is not known to a worker before it hears of it, and a held
-//!    stream does not go on before its worker hears that it may. So completions and wake-ups are as
-//!    late as the seed likes, and so is the answer of a query.
+//!    waits, steps pass until its wait is over. If no step is left, the wait never ends: it returns
+//!    an error with the state of all streams.
+//! 4. A worker learns of a device's completion only from a message, and continues a blocked stream
+//!    only after a message. So completions and wake-ups are as late as the seed likes, and so is
+//!    the answer of a query.
 //!
-//! Faults, when they come, are further steps.
+//! Planned faults are further steps.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Write};
@@ -23,19 +24,19 @@ use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Origin, Point, Result};
 
-use crate::cancel::Cancellation;
-use crate::core::{Core, Progress};
-use crate::engine::Engine;
-use crate::inbox::Inbox;
-use crate::points::Mark;
-use crate::pool::{Ledger, World};
-use crate::task::Task;
+use crate::emission::cancel::Cancellation;
+use crate::pool::{MachineContext, Scheduler};
+use crate::sync::points::Milestone;
+use crate::tables::Tables;
+use crate::worker::inbox::Inbox;
+use crate::worker::task::Task;
+use crate::worker::{Progress, Worker};
 
-use super::crews::Crews;
 use super::log::{Log, Schedule};
 use super::schedule::{Chooser, Step};
+use super::worker_groups::WorkerGroups;
 
-/// What a simulated run is made of.
+/// The configuration of a simulated run.
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
     /// Chooses the order of steps.
@@ -43,31 +44,32 @@ pub struct Simulation {
     /// The simulated devices of the machine's registry, if there are any. Their commands are steps,
     /// so they have to complete by hand ([`Completion::ByHand`](millstream_ep::sim::Completion)).
     pub devices: Option<SimControl>,
-    /// Whether the log is wanted, and not only its hash.
+    /// Whether the log is kept, and not only its hash.
     pub keep_log: bool,
-    /// What is cancelled, and before which step, counted from 1: as by another thread.
+    /// A cancellation, and the step before which it is cancelled, counted from 1: as by another
+    /// thread.
     pub cancel: Option<(Cancellation, u64)>,
 }
 
-struct Worker {
-    core: Core,
+struct SimulatedWorker {
+    worker: Worker,
     inbox: Arc<Inbox>,
     tasks: VecDeque<Task>,
-    /// Of each lane, what the log has told.
-    told: Vec<Progress>,
-    /// If it stands for the crew of all pools: what that knows.
-    pools: Option<Box<Ledger>>,
+    /// The progress of each stream that the log has noted.
+    logged: Vec<Progress>,
+    /// The bookkeeping of the pools, if this stands for the workers of all pools.
+    pools: Option<Box<Scheduler>>,
 }
 
-/// The workers and who chooses among them.
+/// The workers, and the choice among them.
 pub(crate) struct Simulated {
-    workers: Vec<Worker>,
-    crews: Crews,
+    workers: Vec<SimulatedWorker>,
+    groups: WorkerGroups,
     devices: Option<SimControl>,
     chooser: Chooser,
     log: Log,
-    /// Of each stream the place up to which the program knows it to have completed.
-    told: Vec<u64>,
+    /// For each stream the sequence number up to which the program has observed completion.
+    observed: Vec<u64>,
     cancel: Option<(Cancellation, u64)>,
     // Kept for their memory.
     steps: Vec<Step>,
@@ -78,33 +80,33 @@ impl Simulated {
     pub(super) fn new(host_workers: usize, simulation: Simulation) -> Simulated {
         Simulated {
             workers: Vec::new(),
-            crews: Crews::new(host_workers),
+            groups: WorkerGroups::new(host_workers),
             devices: simulation.devices,
             chooser: Chooser::new(simulation.seed),
             log: Log::new(simulation.keep_log),
-            told: Vec::new(),
+            observed: Vec::new(),
             cancel: simulation.cancel,
             steps: Vec::new(),
             runnable: Vec::new(),
         }
     }
 
-    pub(super) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
-        let Simulated { workers, crews, .. } = self;
-        crews.host(count, |_| Ok(start(workers, engine)))
+    pub(super) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
+        let Simulated { workers, groups, .. } = self;
+        groups.host(count, |_| Ok(start(workers, tables)))
     }
 
-    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: WorkerGroup) -> Result<usize> {
-        let Simulated { workers, crews, .. } = self;
-        crews.own(crew, |_| Ok(start(workers, engine)))
+    pub(super) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
+        let Simulated { workers, groups, .. } = self;
+        groups.own(group, |_| Ok(start(workers, tables)))
     }
 
-    /// The worker that stands for the crew of all pools. Each of its steps runs one instruction of
-    /// those that can run, so that they complete in any order.
-    pub(super) fn pool(&mut self, engine: &Arc<Engine>) -> usize {
+    /// Returns the worker that stands for the workers of all pools. Each of its steps runs one
+    /// ready instruction, so that they complete in any order.
+    pub(super) fn pool(&mut self, tables: &Arc<Tables>) -> usize {
         let there = self.workers.iter().position(|worker| worker.pools.is_some());
         there.unwrap_or_else(|| {
-            let worker = start(&mut self.workers, engine);
+            let worker = start(&mut self.workers, tables);
             self.workers[worker].pools = Some(Box::default());
             worker
         })
@@ -114,74 +116,74 @@ impl Simulated {
         self.workers[worker].tasks.push_back(task);
     }
 
-    /// What was done so far.
+    /// Returns the steps so far.
     pub(crate) fn schedule(&self) -> Schedule {
         self.log.so_far()
     }
 
     /// The program has emitted something: runs as many steps as the seed says.
-    pub(super) fn advance(&mut self, engine: &Arc<Engine>) {
+    pub(super) fn advance(&mut self, tables: &Arc<Tables>) {
         self.chooser.emitted();
-        self.linger(engine);
+        self.run_some_steps(tables);
     }
 
     /// Runs as many steps as pass while the program does something else.
-    pub(crate) fn linger(&mut self, engine: &Arc<Engine>) {
-        while self.chooser.goes_on() && self.step(engine) {}
+    pub(crate) fn run_some_steps(&mut self, tables: &Arc<Tables>) {
+        while self.chooser.keeps_going() && self.step(tables) {}
     }
 
-    /// The program looks whether a point has completed: at most a step passes. What has completed
-    /// may be "not yet" a few times, but what was once told stays so.
-    pub(crate) fn query(&mut self, engine: &Arc<Engine>, point: Point) -> bool {
+    /// Returns whether the program sees a point as completed: at most one step passes. A completed
+    /// point may be "not yet" a few times, but once observed it stays so.
+    pub(crate) fn query(&mut self, tables: &Arc<Tables>, point: Point) -> bool {
         if self.chooser.once_in(2) {
-            self.step(engine);
+            self.step(tables);
         }
         let at = point.stream.index();
-        let told = self.told.get(at).is_some_and(|seq| *seq >= point.seq);
-        if told || point.seq == 0 {
+        let known = self.observed.get(at).is_some_and(|seq| *seq >= point.seq);
+        if known || point.seq == 0 {
             return true;
         }
-        let admits = engine.points.reached(point, Mark::Completed) && self.chooser.once_in(2);
+        let admits = tables.points.reached(point, Milestone::Completed) && self.chooser.once_in(2);
         if admits {
-            self.tell(point);
+            self.note_observed(point);
         }
         self.log.note(format_args!("program asks for {point}: {admits}"));
         admits
     }
 
-    /// The program knows that a point has completed.
-    pub(crate) fn tell(&mut self, point: Point) {
+    /// Notes that the program has observed a point.
+    pub(crate) fn note_observed(&mut self, point: Point) {
         let at = point.stream.index();
-        if self.told.len() <= at {
-            self.told.resize(at + 1, 0);
+        if self.observed.len() <= at {
+            self.observed.resize(at + 1, 0);
         }
-        self.told[at] = self.told[at].max(point.seq);
+        self.observed[at] = self.observed[at].max(point.seq);
     }
 
     /// Runs steps until `done`, and some more.
     ///
     /// # Errors
-    /// No step is left, with the state of all streams.
+    /// No step is left; the error has the state of all streams.
     pub(crate) fn wait(
         &mut self,
-        engine: &Arc<Engine>,
+        tables: &Arc<Tables>,
         what: &dyn Display,
         done: impl Fn() -> bool,
     ) -> Result<()> {
         self.log.note(format_args!("program waits for {what}"));
         while !done() {
-            if !self.step(engine) {
+            if !self.step(tables) {
                 self.log.note(format_args!("nothing can move"));
                 return Err(Error::Stuck { what: what.to_string(), state: self.state() });
             }
         }
-        self.linger(engine);
-        self.log.note(format_args!("program goes on"));
+        self.run_some_steps(tables);
+        self.log.note(format_args!("program continues"));
         Ok(())
     }
 
-    /// Lets the devices get to the end of their queues. A device that was lost has told so and may
-    /// still hold commands, which hold the machine.
+    /// Lets the devices run their queues to the end. A lost device has reported that, and may still
+    /// hold commands, which hold the machine.
     pub(super) fn stop(&mut self) {
         if let Some(devices) = &self.devices {
             devices.run_all();
@@ -189,19 +191,19 @@ impl Simulated {
     }
 
     /// Takes one of the legal steps. Returns false if there is none.
-    pub(crate) fn step(&mut self, engine: &Arc<Engine>) -> bool {
+    pub(crate) fn step(&mut self, tables: &Arc<Tables>) -> bool {
         if let Some((cancellation, _)) = self.cancel.take_if(|(_, at)| self.log.steps() + 1 >= *at)
         {
             self.log.note(format_args!("another thread cancels"));
-            cancellation.cancel_from(Origin::Unknown);
+            cancellation.cancel_at(Origin::Unknown);
         }
         self.steps.clear();
         for (k, worker) in self.workers.iter().enumerate() {
             if !worker.tasks.is_empty() {
-                self.steps.push(Step::Take(k));
+                self.steps.push(Step::TakeTask(k));
             }
-            if worker.inbox.has_news() {
-                self.steps.push(Step::Hear(k));
+            if worker.inbox.has_messages() {
+                self.steps.push(Step::PollInbox(k));
             }
             let ready = worker.pools.as_ref().map_or(0, |pools| pools.ready());
             self.steps.extend((0..ready).map(|which| Step::Run(k, which)));
@@ -211,42 +213,43 @@ impl Simulated {
             devices.collect_runnable(&mut self.runnable);
             self.steps.extend(self.runnable.iter().map(|(stream, ..)| Step::Device(*stream)));
         }
-        self.steps.extend((0..engine.host_workers.waiting()).map(Step::Host));
+        self.steps.extend((0..tables.host_workers.waiting()).map(Step::Host));
         if self.steps.is_empty() {
-            return self.poll_all(engine);
+            return self.poll_all(tables);
         }
-        // Asking unasked changes nothing by itself, so it is not among the steps that show that
-        // something can move.
+        // Polling without a notification changes nothing by itself, so it is not among the steps
+        // that show that something can move.
         if self.chooser.once_in(16) {
-            let flying = self.workers.iter().enumerate().filter(|(_, w)| w.core.has_flying());
-            self.steps.extend(flying.map(|(k, _)| Step::Poll(k)));
+            let in_flight =
+                self.workers.iter().enumerate().filter(|(_, w)| w.worker.has_in_flight());
+            self.steps.extend(in_flight.map(|(k, _)| Step::Poll(k)));
         }
         let step = self.chooser.pick(&mut self.steps);
-        self.take(engine, step);
+        self.take(tables, step);
         true
     }
 
-    fn take(&mut self, engine: &Arc<Engine>, step: Step) {
+    fn take(&mut self, tables: &Arc<Tables>, step: Step) {
         let Simulated { workers, log, .. } = self;
         let worker = match step {
-            Step::Take(k) => {
+            Step::TakeTask(k) => {
                 let Some(task) = workers[k].tasks.pop_front() else { return };
                 log.step(format_args!("w{k} takes {}", task.name()));
-                workers[k].accept(task, engine);
+                workers[k].accept(task, tables);
                 k
             }
-            Step::Hear(k) => {
-                log.step(format_args!("w{k} hears"));
-                workers[k].hear(engine);
+            Step::PollInbox(k) => {
+                log.step(format_args!("w{k} polls its inbox"));
+                workers[k].poll_inbox(tables);
                 k
             }
             Step::Run(k, which) => {
-                workers[k].run(which, engine, log);
+                workers[k].run(which, tables, log);
                 k
             }
             Step::Poll(k) => {
                 log.step(format_args!("w{k} polls"));
-                workers[k].core.poll_devices();
+                workers[k].worker.poll_devices();
                 k
             }
             Step::Device(stream) => {
@@ -260,31 +263,31 @@ impl Simulated {
             }
             Step::Host(k) => {
                 log.step(format_args!("host function {k} runs"));
-                engine.host_workers.run_waiting(k);
+                tables.host_workers.run_waiting(k);
                 return;
             }
         };
-        workers[worker].end_step(engine, log);
+        workers[worker].end_step(tables, log);
     }
 
-    /// Asks all devices, for those that move only when asked. Returns whether one had news.
-    fn poll_all(&mut self, engine: &Engine) -> bool {
+    /// Polls all devices, for those that progress only when polled. Returns whether one did.
+    fn poll_all(&mut self, tables: &Tables) -> bool {
         for k in 0..self.workers.len() {
-            if !self.workers[k].core.has_flying() {
+            if !self.workers[k].worker.has_in_flight() {
                 continue;
             }
-            let moved = self.workers[k].core.poll_devices();
-            // A device that is asked by one worker may have news for another.
-            if moved || self.workers.iter().any(|w| w.inbox.has_news()) {
+            let moved = self.workers[k].worker.poll_devices();
+            // One worker's poll may produce a message for another.
+            if moved || self.workers.iter().any(|w| w.inbox.has_messages()) {
                 self.log.step(format_args!("w{k} polls"));
-                self.workers[k].end_step(engine, &mut self.log);
+                self.workers[k].end_step(tables, &mut self.log);
                 return true;
             }
         }
         false
     }
 
-    /// What everything that is not done waits for.
+    /// Describes the waits of all unfinished streams.
     fn state(&self) -> String {
         let mut text = String::new();
         for (k, worker) in self.workers.iter().enumerate() {
@@ -293,7 +296,7 @@ impl Simulated {
             }
             match &worker.pools {
                 Some(pools) => pools.describe(&mut text),
-                None => worker.core.describe(&mut text),
+                None => worker.worker.describe(&mut text),
             }
         }
         for stream in self.devices.iter().flat_map(SimControl::streams) {
@@ -306,67 +309,77 @@ impl Simulated {
     }
 }
 
-impl Worker {
-    fn accept(&mut self, task: Task, engine: &Engine) {
+impl SimulatedWorker {
+    fn accept(&mut self, task: Task, tables: &Tables) {
         match &mut self.pools {
-            Some(pools) => pools.accept(task, &World { engine, inbox: &self.inbox }),
-            None => self.core.accept(task),
+            Some(pools) => pools.accept(task, &MachineContext { tables, inbox: &self.inbox }),
+            None => self.worker.accept(task),
         }
     }
 
-    fn hear(&mut self, engine: &Engine) {
-        let Some(pools) = &mut self.pools else { return self.core.hear_one() };
-        if let Some(news) = self.inbox.take_one() {
-            pools.heed(news, &mut self.core, &World { engine, inbox: &self.inbox });
+    fn poll_inbox(&mut self, tables: &Tables) {
+        let Some(pools) = &mut self.pools else { return self.worker.poll_inbox_once() };
+        if let Some(messages) = self.inbox.take_one() {
+            pools.handle(
+                messages,
+                &mut self.worker,
+                &MachineContext { tables, inbox: &self.inbox },
+            );
         }
     }
 
-    /// Runs one of the pools' instructions that can run.
-    fn run(&mut self, which: usize, engine: &Engine, log: &mut Log) {
+    /// Runs one of the pools' ready instructions.
+    fn run(&mut self, which: usize, tables: &Tables, log: &mut Log) {
         let Some(pools) = &mut self.pools else { return };
-        let Some(job) = pools.any(which) else { return };
-        log.step(format_args!("a worker of the pools runs {}", job.task.name()));
-        let (number, lane) = (job.number, job.lane);
-        self.core.open_pooled(lane, |lane| pools.key(lane).clone());
-        let world = World { engine, inbox: &self.inbox };
-        match self.core.run_pooled(job) {
-            None => pools.ran(number, lane, &world),
-            Some(hosting) => pools.host(number, hosting, &mut self.core, &world),
+        let Some(ready) = pools.any(which) else { return };
+        log.step(format_args!("a worker of the pools runs {}", ready.task.name()));
+        let (number, stream) = (ready.number, ready.stream);
+        self.worker.open_pooled(stream, |stream| pools.key(stream).clone());
+        let context = MachineContext { tables, inbox: &self.inbox };
+        match self.worker.run_pooled(ready) {
+            None => pools.ran(number, stream, &context),
+            Some(external) => pools.register_external(number, external, &mut self.worker, &context),
         }
     }
 
-    /// Has everyone told who waits, and tells the log what has changed.
-    fn end_step(&mut self, engine: &Engine, log: &mut Log) {
+    /// Wakes all waiters, and logs the changes.
+    fn end_step(&mut self, tables: &Tables, log: &mut Log) {
         match &mut self.pools {
-            Some(pools) => pools.flush(&World { engine, inbox: &self.inbox }),
-            None => self.core.flush(),
+            Some(pools) => pools.flush(&MachineContext { tables, inbox: &self.inbox }),
+            None => self.worker.flush(),
         }
-        let Worker { core, told, .. } = self;
-        core.each_progress(|k, stream, now| {
-            if told.len() <= k {
-                told.push(Progress::default());
+        let SimulatedWorker { worker, logged, .. } = self;
+        worker.each_progress(|k, stream, now| {
+            if logged.len() <= k {
+                logged.push(Progress::default());
                 log.note(format_args!("{stream} opens"));
             }
-            let before = std::mem::replace(&mut told[k], now);
+            let before = std::mem::replace(&mut logged[k], now);
             if now.launched > before.launched && now.launched > now.completed {
                 log.note(format_args!("{stream} launched {}", now.launched));
             }
             if now.completed > before.completed {
                 log.note(format_args!("{stream} completed {}", now.completed));
             }
-            match (before.held, now.held) {
-                (false, true) => log.note(format_args!("{stream} is held")),
-                (true, false) => log.note(format_args!("{stream} goes on")),
+            match (before.blocked, now.blocked) {
+                (false, true) => log.note(format_args!("{stream} is blocked")),
+                (true, false) => log.note(format_args!("{stream} continues")),
                 _ => {}
             }
         });
     }
 }
 
-fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>) -> usize {
+fn start(workers: &mut Vec<SimulatedWorker>, tables: &Arc<Tables>) -> usize {
     let inbox: Arc<Inbox> = Arc::default();
-    let core = Core::new(engine.clone(), inbox.clone());
-    workers.push(Worker { core, inbox, tasks: VecDeque::new(), told: Vec::new(), pools: None });
+    let worker = Worker::new(tables.clone(), inbox.clone());
+    workers.push(SimulatedWorker {
+        worker,
+        inbox,
+        tasks: VecDeque::new(),
+        logged: Vec::new(),
+        pools: None,
+    });
     workers.len() - 1
 }
 

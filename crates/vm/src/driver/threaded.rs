@@ -1,4 +1,4 @@
-//! Each worker is a thread.
+//! Worker threads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,30 +6,30 @@ use std::time::{Duration, Instant};
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Result};
 
-use crate::core::{Core, POLL};
-use crate::engine::Engine;
-use crate::guard;
-use crate::inbox::{Inbox, News};
+use crate::emission::reentrancy;
 use crate::pool::Pool;
-use crate::ring::{Consumer, Producer, queue};
+use crate::sync::spsc_queue::{Consumer, Producer, queue};
 use crate::sync::{Builder, JoinHandle, current, sleep, spin_loop, spins};
-use crate::task::Task;
+use crate::tables::Tables;
+use crate::worker::inbox::{Inbox, Message};
+use crate::worker::task::Task;
+use crate::worker::{POLL, Worker};
 
-use super::crews::Crews;
+use super::worker_groups::WorkerGroups;
 
-/// A worker thread and the way to it.
-struct Worker {
+/// A worker thread, with its queue and inbox; or all pool workers, which share one.
+struct WorkerHandle {
     queue: Producer<Task>,
     inbox: Arc<Inbox>,
-    /// Its thread; those of a crew.
+    /// One thread, or those of the pools.
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The worker threads, started when their first stream comes.
+/// The worker threads, each started for its first stream.
 pub(crate) struct Threaded {
-    workers: Vec<Worker>,
-    crews: Crews,
-    /// The crew of all pools.
+    workers: Vec<WorkerHandle>,
+    groups: WorkerGroups,
+    /// The entry of the pool workers.
     pool: Option<usize>,
     pool_workers: usize,
 }
@@ -38,28 +38,28 @@ impl Threaded {
     pub(super) fn new(host_workers: usize) -> Threaded {
         Threaded {
             workers: Vec::new(),
-            crews: Crews::new(host_workers),
+            groups: WorkerGroups::new(host_workers),
             pool: None,
             pool_workers: host_workers,
         }
     }
 
-    pub(super) fn host_worker(&mut self, engine: &Arc<Engine>, count: usize) -> Result<usize> {
-        let Threaded { workers, crews, .. } = self;
-        crews.host(count, |name| start(workers, engine, name))
+    pub(super) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
+        let Threaded { workers, groups, .. } = self;
+        groups.host(count, |name| start(workers, tables, name))
     }
 
-    pub(super) fn own_worker(&mut self, engine: &Arc<Engine>, crew: WorkerGroup) -> Result<usize> {
-        let Threaded { workers, crews, .. } = self;
-        crews.own(crew, |name| start(workers, engine, name))
+    pub(super) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
+        let Threaded { workers, groups, .. } = self;
+        groups.own(group, |name| start(workers, tables, name))
     }
 
-    pub(super) fn pool(&mut self, engine: &Arc<Engine>) -> Result<usize> {
+    pub(super) fn pool(&mut self, tables: &Arc<Tables>) -> Result<usize> {
         if let Some(pool) = self.pool {
             return Ok(pool);
         }
-        let Pool { queue, inbox, threads } = Pool::start(engine, self.pool_workers)?;
-        self.workers.push(Worker { queue, inbox, threads });
+        let Pool { queue, inbox, threads } = Pool::start(tables, self.pool_workers)?;
+        self.workers.push(WorkerHandle { queue, inbox, threads });
         Ok(*self.pool.insert(self.workers.len() - 1))
     }
 
@@ -67,7 +67,7 @@ impl Threaded {
         let worker = &mut self.workers[worker];
         worker.queue.push(task);
         if worker.inbox.wake() {
-            guard::roused();
+            reentrancy::note_wakeup();
         }
     }
 
@@ -77,7 +77,7 @@ impl Threaded {
         let worker = &mut self.workers[worker];
         worker.queue.push_with(make);
         if worker.inbox.wake() {
-            guard::roused();
+            reentrancy::note_wakeup();
         }
     }
 
@@ -87,28 +87,28 @@ impl Threaded {
 
     pub(super) fn stop(&mut self) -> Vec<JoinHandle<()>> {
         let stopped = self.workers.iter_mut().flat_map(|worker| {
-            worker.inbox.post(News::Stop);
+            worker.inbox.post(Message::Stop);
             std::mem::take(&mut worker.threads)
         });
         stopped.collect()
     }
 }
 
-fn start(workers: &mut Vec<Worker>, engine: &Arc<Engine>, name: &str) -> Result<usize> {
+fn start(workers: &mut Vec<WorkerHandle>, tables: &Arc<Tables>, name: &str) -> Result<usize> {
     let (queue, tasks) = queue();
     let inbox: Arc<Inbox> = Arc::default();
-    let (engine, own) = (engine.clone(), inbox.clone());
-    let machine = engine.machine;
+    let (tables, own) = (tables.clone(), inbox.clone());
+    let machine = tables.machine;
     let name = format!("millstream-{name}-{}", workers.len());
     let thread = Builder::new()
         .name(name)
         .spawn(move || {
-            guard::forever(machine);
-            own.owned_by(current());
-            work(Core::new(engine, own.clone()), &own, tasks);
+            reentrancy::mark_thread(machine);
+            own.set_thread(current());
+            work(Worker::new(tables, own.clone()), &own, tasks);
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })?;
-    workers.push(Worker { queue, inbox, threads: vec![thread] });
+    workers.push(WorkerHandle { queue, inbox, threads: vec![thread] });
     Ok(workers.len() - 1)
 }
 
@@ -117,45 +117,46 @@ const BATCH: u32 = 16;
 
 /// How often a worker finds nothing before it flushes: far less than a microsecond, and long enough
 /// for a submitter that is about to give the next task.
-const QUIET: u32 = spins(4);
+const IDLE_BEFORE_FLUSH: u32 = spins(4);
 
-/// How many pauses a worker makes for each task that it has taken since its queue was last empty,
-/// before it looks at the queue again, and how many at most: one or two microseconds. A look takes the
-/// queue's counter away from a submitter that is about to write it. Where tasks come one by one, the
-/// worker looks at once; where they come in a stream, it lets some come together.
+/// How many pauses a worker makes for each task taken since its queue was last empty, before it
+/// polls the queue again, and the most pauses: one or two microseconds. A poll takes the cache line
+/// of the queue's counter from a submitter that is about to write it. Where tasks come one by one,
+/// the worker polls at once; where they come in a stream, it lets some accumulate.
 const PAUSES_PER_TASK: u32 = 4;
-const MOST_PAUSES: u32 = spins(200);
+const MAX_PAUSES: u32 = spins(200);
 
-/// How often an idle worker looks again before it sleeps, at most: about ten microseconds. That is what
-/// being woken costs, so the worker loses at most as much again as whoever had known when the next task
-/// comes (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", SODA 1990).
-/// Where tasks come seldom, looking is in vain, and there is less of it with each sleep; after a short
-/// sleep there is all of it again.
+/// How often an idle worker polls before it parks, at most: about ten microseconds. That is the
+/// cost of a wake-up, so the worker loses at most as much again as a worker that knew the time of
+/// the next task (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems",
+/// SODA 1990). Where tasks come rarely, polling is in vain, and there is less of it after each
+/// park; after a short park the limit is restored.
 const SPINS: u32 = spins(500);
 
-/// A sleep that looking would have been better than.
+/// A park that polling would have been better than.
 const SHORT: Duration = Duration::from_micros(50);
 
-/// Lets a submitter go ahead that has just given so many tasks. Ends early if there is news.
+/// Lets a submitter that has just submitted so many tasks proceed. Ends early if there is a
+/// message.
 pub(crate) fn pause(taken: u32, inbox: &Inbox) {
-    for _ in 0..taken.saturating_mul(PAUSES_PER_TASK).min(MOST_PAUSES) {
-        if inbox.has_news() {
+    for _ in 0..taken.saturating_mul(PAUSES_PER_TASK).min(MAX_PAUSES) {
+        if inbox.has_messages() {
             return;
         }
         spin_loop();
     }
 }
 
-fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut idle, mut unflushed, mut taken, mut looks) = (0, 0, 0u32, SPINS);
+fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
+    let (mut idle, mut unflushed, mut taken, mut spin_limit) = (0, 0, 0u32, SPINS);
     loop {
-        let mut busy = core.hear();
+        let mut busy = worker.poll_inbox();
         let before = taken;
         for _ in 0..BATCH {
             if let Some(call) = tasks.pop_part(Task::stored) {
-                core.accept_call(call);
+                worker.accept_call(call);
             } else if let Some(task) = tasks.pop() {
-                core.accept(task);
+                worker.accept(task);
             } else {
                 break;
             }
@@ -163,14 +164,14 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
         }
         unflushed += taken - before;
         busy |= taken != before;
-        busy |= core.poll_devices();
+        busy |= worker.poll_devices();
         if busy {
             (idle, unflushed) = (0, unflushed + 1);
-            // Points are published as they are reached; a flush finds those who wait without
-            // spinning, and costs a fence.
+            // Points are published as they are reached; a flush finds the parked waiters, and costs
+            // a fence.
             if unflushed > BATCH {
-                core.flush();
-                core.catch_up();
+                worker.flush();
+                worker.catch_up();
                 unflushed = 0;
             }
             // A full batch means that there is more.
@@ -180,27 +181,27 @@ fn work(mut core: Core, inbox: &Inbox, mut tasks: Consumer<Task>) {
             continue;
         }
         idle += 1;
-        if idle < QUIET {
+        if idle < IDLE_BEFORE_FLUSH {
             spin_loop();
             continue;
         }
-        core.flush();
+        worker.flush();
         unflushed = 0;
-        if core.is_done() && tasks.is_empty() {
+        if worker.is_done() && tasks.is_empty() {
             return;
         }
-        if idle < looks {
+        if idle < spin_limit {
             spin_loop();
             continue;
         }
-        if core.must_poll() {
+        if worker.must_poll() {
             sleep(POLL);
             continue;
         }
-        let asleep = Instant::now();
-        inbox.sleep(|| !tasks.is_empty() || inbox.has_news() || core.is_behind());
-        core.catch_up();
-        looks = if asleep.elapsed() < SHORT { SPINS } else { looks / 2 };
+        let since = Instant::now();
+        inbox.park_unless(|| !tasks.is_empty() || inbox.has_messages() || worker.is_behind());
+        worker.catch_up();
+        spin_limit = if since.elapsed() < SHORT { SPINS } else { spin_limit / 2 };
         idle = 0;
     }
 }

@@ -1,14 +1,16 @@
-//! Which instructions of the pools must come after which.
+//! The dependency graph of the instructions of all pools.
+//!
+//! Long because nodes, storages and streams change together in each operation.
 //!
 //! # Rules
-//! 1. Reads of a storage between two writes come after the first of them, in any order; a write comes
-//!    after the write before it and all reads since (MXNet's rules for its variables).
-//! 2. A wait holds the next instruction of its stream that is neither a wait nor a record, and no
-//!    other. A gate, which stands for a barrier or for the begin of a stored list, holds all that come
-//!    later on its stream.
-//! 3. To others, a place is passed once all up to it have completed.
-//! 4. Every edge leads from an earlier instruction to a later one, so the first that is left can
-//!    always go on.
+//! 1. Reads of a storage between two writes come after the first of them, in any order; a write
+//!    comes after the previous write and all reads since (MXNet's rules for its variables).
+//! 2. A wait orders the next instruction of its stream that is neither a wait nor a record, and no
+//!    other. A gate, which stands for a barrier or for the begin of a stored list, orders all later
+//!    instructions of its stream.
+//! 3. A point is published once all instructions of its stream up to it have completed.
+//! 4. Every edge leads from an earlier instruction to a later one, so the first remaining one can
+//!    always run.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -19,66 +21,67 @@ use smallvec::SmallVec;
 use millstream_instructions::{Body, Priority};
 use millstream_types::{Point, StreamId, StreamKey};
 
-use crate::cancel::Within;
-use crate::points::Mark;
-use crate::task::{StoredCall, Task};
+use crate::emission::cancel::CancelScope;
+use crate::sync::points::Milestone;
+use crate::worker::task::{StoredCall, Task};
 
 use super::ready::Ready;
 use super::storages::{After, Noted, Storages};
 
-/// The storages that a task uses, and whether it writes them.
+/// The storages that a task uses, each with whether the task writes it.
 pub(super) type Uses = SmallVec<[(u32, bool); 4]>;
 
-/// What the graph has to know of the machine.
-pub(super) trait Around {
-    /// The priority of a task, and its operands: of each a number of its storage, which may stand for
-    /// others as well, and whether it is written.
+/// The graph's access to its machine.
+pub(super) trait GraphContext {
+    /// Returns the priority of a task, and fills in its operands: for each the number of a storage,
+    /// which may stand for other storages as well, and whether it is written.
     fn uses(&self, task: &Task, uses: &mut Uses) -> Priority;
 
-    /// Whether a point has yet to come. If so, the graph's owner is told once it has.
-    fn is_awaited(&self, lane: StreamId, point: Point, mark: Mark) -> bool;
+    /// Registers a wait for a point, and returns whether the point is not reached yet. Once it is,
+    /// the owner of the graph gets a message.
+    fn register_wait(&self, stream: StreamId, point: Point, milestone: Milestone) -> bool;
 
-    /// Whether a point has come.
-    fn has_come(&self, point: Point, mark: Mark) -> bool;
+    /// Returns whether a point has reached a milestone.
+    fn is_reached(&self, point: Point, milestone: Milestone) -> bool;
 
-    /// All of a stream up to a place has completed.
-    fn passed(&self, lane: StreamId, seq: u64);
+    /// Publishes that all of a stream up to `seq` has completed.
+    fn publish_completed(&self, stream: StreamId, seq: u64);
 }
 
-/// An instruction that can run, with what its stream had around it.
+/// An instruction that can run, with the state of its stream at its emission.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct ReadyTask {
     pub(crate) number: u32,
-    pub(crate) lane: StreamId,
+    pub(crate) stream: StreamId,
     pub(crate) task: Task,
-    pub(crate) within: Option<Arc<Within>>,
+    pub(crate) cancel_scope: Option<Arc<CancelScope>>,
     pub(crate) launcher: Option<Point>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    /// Something to run.
+enum NodeKind {
+    /// An instruction to run.
     Work,
-    /// Something to run that has a priority.
-    Urgent,
-    /// Nothing: it has a place alone.
-    Place,
+    /// An instruction to run that has a priority.
+    WithPriority,
+    /// No work: it has a point alone.
+    Position,
     /// The wait for a point.
     Wait,
 }
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// An instruction, as others see it that come before or after. One cache line: workers pass it on to
-/// one another all the time.
+/// An instruction as its predecessors and successors see it. One cache line: workers exchange it
+/// all the time.
 #[repr(align(64))]
 struct Node {
-    /// How many that it comes after have not completed.
+    /// How many predecessors have not completed.
     open: u32,
-    /// Its entry in the stream's order, counted from the stream's beginning as far as a number goes.
+    /// Its position in the stream's order, counted from the stream's beginning, modulo 2^32.
     place: u32,
-    lane: u16,
-    what: What,
+    stream: u16,
+    kind: NodeKind,
     has_place: bool,
     after: SmallVec<[u32; 4]>,
     noted: SmallVec<[u32; 4]>,
@@ -86,179 +89,183 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() == 64);
 
-/// What of an instruction matters to those alone who run it.
+/// The part of an instruction that only its worker needs.
 #[derive(Default)]
-struct Content {
+struct NodeData {
     task: Option<Task>,
     priority: Priority,
-    /// Of a wait, for what.
-    until: Option<(Point, Mark)>,
-    within: Option<Arc<Within>>,
+    /// Of a wait, the awaited milestone.
+    until: Option<(Point, Milestone)>,
+    cancel_scope: Option<Arc<CancelScope>>,
     launcher: Option<Point>,
 }
 
-struct Lane {
+struct PoolStream {
     id: StreamId,
     key: StreamKey,
-    /// The places that have not passed, with whether each has completed; the first has this number.
+    /// The sequence numbers that have not been published, each with whether it has completed. The
+    /// position of the first is `first`.
     order: VecDeque<(u64, bool)>,
     first: u32,
-    /// What all that comes later comes after.
+    /// The gate before all later instructions.
     gate: u32,
     /// The waits since the last instruction that was none.
     waits: SmallVec<[u32; 4]>,
-    within: Option<Arc<Within>>,
+    cancel_scope: Option<Arc<CancelScope>>,
     launcher: Option<Point>,
 }
 
 /// The instructions of all pools that have not completed.
 #[derive(Default)]
 pub(crate) struct Graph {
-    lanes: Vec<Lane>,
-    /// The place of each stream in `lanes`.
+    streams: Vec<PoolStream>,
+    /// The position of each stream in `streams`.
     index: Vec<u32>,
     nodes: Vec<Node>,
-    contents: Vec<Content>,
+    data: Vec<NodeData>,
     free: Vec<u32>,
     storages: Storages,
     ready: Ready,
-    /// The waits whose points have yet to come.
+    /// The waits whose points are not reached.
     awaited: Vec<u32>,
-    /// What is free to go on and needs nobody to run it.
+    /// Nodes without predecessors that need no worker.
     settled: Vec<u32>,
     live: usize,
-    /// How many tasks have come to an end since this was last asked.
+    /// How many tasks have ended since `take_finished` was last called.
     finished: u64,
 }
 
 impl Graph {
-    /// How many instructions have not completed.
+    /// Returns how many instructions have not completed.
     pub(super) const fn live(&self) -> usize {
         self.live
     }
 
-    /// How many can run.
+    /// Returns how many can run.
     pub(super) const fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many tasks have come to an end since this was last asked.
+    /// Returns how many tasks have ended since the last call.
     pub(super) fn take_finished(&mut self) -> u64 {
         std::mem::take(&mut self.finished)
     }
 
-    /// A stream's key.
-    pub(super) fn key(&self, lane: StreamId) -> &StreamKey {
-        &self.lanes[self.index[lane.index()] as usize].key
+    /// Returns a stream's key.
+    pub(super) fn key(&self, stream: StreamId) -> &StreamKey {
+        &self.streams[self.index[stream.index()] as usize].key
     }
 
-    /// Takes a task: what it has to come after is known from now on.
+    /// Accepts a task, and adds its edges.
     #[inline]
-    pub(super) fn accept(&mut self, task: Task, around: &impl Around) {
+    pub(super) fn accept(&mut self, task: Task, context: &impl GraphContext) {
         match task {
-            Task::Open(id, key) => self.open(id, *key),
-            Task::Call(call) => self.work(call.stream, call.seq, task, around),
-            Task::Wait { at, until, .. } => self.wait(at, until, around),
-            Task::Mark { at, .. } | Task::Record { until: at, .. } => self.record(at, around),
-            Task::Within(id, within) => {
-                self.lane(id).within = within;
+            Task::OpenStream(id, key) => self.open(id, *key),
+            Task::Call(call) => self.work(call.stream, call.seq, task, context),
+            Task::Wait { at, until, .. } => self.wait(at, until, context),
+            Task::RecordEvent { at, .. } | Task::RecordForWait { until: at, .. } => {
+                self.record(at, context)
+            }
+            Task::SetCancelScope(id, cancel_scope) => {
+                self.stream(id).cancel_scope = cancel_scope;
                 self.finished += 1;
             }
-            Task::Hold(id, point, mark) => self.gate(id, (point, mark), around),
-            Task::Enter(id, launcher, within) => {
-                self.gate(id, (launcher, Mark::Launched), around);
-                let lane = self.lane(id);
-                (lane.launcher, lane.within) = (Some(launcher), within);
+            Task::Gate(id, point, milestone) => self.gate(id, (point, milestone), context),
+            Task::EnterRun(id, launcher, cancel_scope) => {
+                self.gate(id, (launcher, Milestone::Launched), context);
+                let stream = self.stream(id);
+                (stream.launcher, stream.cancel_scope) = (Some(launcher), cancel_scope);
             }
             Task::Run(instruction) => match instruction.body {
                 Body::StreamWaitEvent { at, until, .. } | Body::StreamWait { at, until, .. } => {
-                    self.wait(at, until, around);
+                    self.wait(at, until, context);
                 }
-                Body::RecordEvent { at, .. } => self.record(at, around),
+                Body::RecordEvent { at, .. } => self.record(at, context),
                 _ => {
                     let Some(at) = instruction.body.at() else { return };
-                    self.work(at.stream, at.seq, Task::Run(instruction), around);
+                    self.work(at.stream, at.seq, Task::Run(instruction), context);
                 }
             },
-            Task::Begin(..) => unreachable!("stored lists begin on streams of their launchers"),
+            Task::BeginRun(..) => unreachable!("stored lists begin on streams of their launchers"),
         }
     }
 
-    /// The next one to run, of those that can.
+    /// Takes the next instruction that can run.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Job> {
+    pub(super) fn next(&mut self) -> Option<ReadyTask> {
         let number = self.ready.pop()?;
-        self.job(number)
+        self.take_ready(number)
     }
 
-    /// One of those that can run: which, does not go by priority.
-    pub(super) fn any(&mut self, at: usize) -> Option<Job> {
+    /// Takes one of the instructions that can run, by number and regardless of priority.
+    pub(super) fn any(&mut self, at: usize) -> Option<ReadyTask> {
         let number = self.ready.take(at)?;
-        self.job(number)
+        self.take_ready(number)
     }
 
-    /// The next one to run, if that is a stored call and nothing is around it.
+    /// Takes the next instruction that can run, if it is a stored call without scope or launcher.
     #[inline]
     pub(super) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
         let number = self.ready.peek()?;
-        let content = &self.contents[number as usize];
-        let plain = content.within.is_none() && content.launcher.is_none();
+        let content = &self.data[number as usize];
+        let plain = content.cancel_scope.is_none() && content.launcher.is_none();
         let call = content.task.as_ref().filter(|_| plain)?.stored()?;
         self.ready.pop();
         Some((number, call))
     }
 
-    /// A stored call that was taken, and not begun, can run again.
-    pub(super) fn give_back(&mut self, number: u32) {
-        self.ready.push(self.contents[number as usize].priority, number);
+    /// Makes a stored call ready again that was taken and not begun.
+    pub(super) fn unclaim(&mut self, number: u32) {
+        self.ready.push(self.data[number as usize].priority, number);
     }
 
-    fn job(&mut self, number: u32) -> Option<Job> {
-        let lane = self.lanes[usize::from(self.nodes[number as usize].lane)].id;
-        let content = &mut self.contents[number as usize];
-        let (within, launcher) = (content.within.take(), content.launcher);
-        Some(Job { number, lane, task: content.task.take()?, within, launcher })
+    fn take_ready(&mut self, number: u32) -> Option<ReadyTask> {
+        let stream = self.streams[usize::from(self.nodes[number as usize].stream)].id;
+        let content = &mut self.data[number as usize];
+        let (cancel_scope, launcher) = (content.cancel_scope.take(), content.launcher);
+        Some(ReadyTask { number, stream, task: content.task.take()?, cancel_scope, launcher })
     }
 
-    /// A job has completed.
+    /// Completes an instruction.
     #[inline]
-    pub(super) fn done(&mut self, number: u32, around: &impl Around) {
-        self.finish(number, around);
-        self.settle(around);
+    pub(super) fn done(&mut self, number: u32, context: &impl GraphContext) {
+        self.finish(number, context);
+        self.settle(context);
     }
 
-    /// Whether an awaited point has come.
-    pub(super) fn is_behind(&self, around: &impl Around) -> bool {
-        let awaited = self.awaited.iter().map(|number| self.contents[*number as usize].until);
-        awaited.flatten().any(|(point, mark)| around.has_come(point, mark))
+    /// Returns whether an awaited point has been reached.
+    pub(super) fn is_behind(&self, context: &impl GraphContext) -> bool {
+        let awaited = self.awaited.iter().map(|number| self.data[*number as usize].until);
+        awaited.flatten().any(|(point, milestone)| context.is_reached(point, milestone))
     }
 
-    /// Some of the awaited points may have come.
-    pub(super) fn look_again(&mut self, around: &impl Around) {
+    /// Completes the waits whose points have been reached.
+    pub(super) fn recheck(&mut self, context: &impl GraphContext) {
         let mut k = 0;
         while k < self.awaited.len() {
             let number = self.awaited[k];
-            let until = self.contents[number as usize].until;
-            if until.is_none_or(|(point, mark)| around.has_come(point, mark)) {
+            let until = self.data[number as usize].until;
+            if until.is_none_or(|(point, milestone)| context.is_reached(point, milestone)) {
                 self.awaited.swap_remove(k);
-                self.finish(number, around);
+                self.finish(number, context);
             } else {
                 k += 1;
             }
         }
-        self.settle(around);
+        self.settle(context);
     }
 
-    /// Says what has not completed, a line for each stream.
+    /// Describes the remaining instructions, one line for each stream.
     pub(super) fn describe(&self, into: &mut String) {
-        for lane in self.lanes.iter().filter(|lane| !lane.order.is_empty()) {
-            let (first, left) = (lane.order.front().map_or(0, |(seq, _)| *seq), lane.order.len());
+        for stream in self.streams.iter().filter(|stream| !stream.order.is_empty()) {
+            let (first, left) =
+                (stream.order.front().map_or(0, |(seq, _)| *seq), stream.order.len());
             // Writing to a string does not fail.
             let _ = writeln!(
                 into,
                 "{} ({}): {left} left from {first} on; of all pools {} can run, {} wait for others",
-                lane.id,
-                lane.key,
+                stream.id,
+                stream.key,
                 self.ready.len(),
                 self.awaited.len()
             );
@@ -269,41 +276,41 @@ impl Graph {
         if self.index.len() <= id.index() {
             self.index.resize(id.index() + 1, NONE);
         }
-        self.index[id.index()] = self.lanes.len() as u32;
-        self.lanes.push(Lane {
+        self.index[id.index()] = self.streams.len() as u32;
+        self.streams.push(PoolStream {
             id,
             key,
             order: VecDeque::new(),
             first: 0,
             gate: NONE,
             waits: SmallVec::new(),
-            within: None,
+            cancel_scope: None,
             launcher: None,
         });
     }
 
-    fn lane(&mut self, id: StreamId) -> &mut Lane {
-        &mut self.lanes[self.index[id.index()] as usize]
+    fn stream(&mut self, id: StreamId) -> &mut PoolStream {
+        &mut self.streams[self.index[id.index()] as usize]
     }
 
-    /// A node that comes after its stream's gate. It is held until [`Graph::release`].
+    /// Creates a node after its stream's gate. It is not ready before [`Graph::release`].
     #[inline]
-    fn node(&mut self, id: StreamId, seq: Option<u64>, what: What) -> u32 {
+    fn node(&mut self, id: StreamId, seq: Option<u64>, kind: NodeKind) -> u32 {
         let at = self.index[id.index()];
-        let lane = &mut self.lanes[at as usize];
-        lane.order.extend(seq.map(|seq| (seq, false)));
-        let place = lane.first.wrapping_add(lane.order.len() as u32).wrapping_sub(1);
-        let gate = lane.gate;
+        let stream = &mut self.streams[at as usize];
+        stream.order.extend(seq.map(|seq| (seq, false)));
+        let place = stream.first.wrapping_add(stream.order.len() as u32).wrapping_sub(1);
+        let gate = stream.gate;
         let number = self.free.pop().unwrap_or(self.nodes.len() as u32);
         if number as usize == self.nodes.len() {
             let (after, noted) = (SmallVec::new(), SmallVec::new());
-            let (lane, has_place) = (at as u16, seq.is_some());
-            self.nodes.push(Node { open: 1, place, lane, what, has_place, after, noted });
-            self.contents.push(Content::default());
+            let (stream, has_place) = (at as u16, seq.is_some());
+            self.nodes.push(Node { open: 1, place, stream, kind, has_place, after, noted });
+            self.data.push(NodeData::default());
         }
         let node = &mut self.nodes[number as usize];
         (node.open, node.place, node.has_place) = (1, place, seq.is_some());
-        (node.lane, node.what) = (at as u16, what);
+        (node.stream, node.kind) = (at as u16, kind);
         self.live += 1;
         if gate != NONE {
             self.order(gate, number);
@@ -311,70 +318,72 @@ impl Graph {
         number
     }
 
-    /// `later` comes after `earlier`, which has not completed.
+    /// Adds an edge. `earlier` has not completed.
     #[inline]
     fn order(&mut self, earlier: u32, later: u32) {
         self.nodes[earlier as usize].after.push(later);
         self.nodes[later as usize].open += 1;
     }
 
-    fn gate(&mut self, id: StreamId, until: (Point, Mark), around: &impl Around) {
+    fn gate(&mut self, id: StreamId, until: (Point, Milestone), context: &impl GraphContext) {
         let number = self.until(id, None, until);
-        self.lane(id).gate = number;
+        self.stream(id).gate = number;
         self.release(number);
-        self.settle(around);
+        self.settle(context);
     }
 
-    fn wait(&mut self, at: Point, until: Point, around: &impl Around) {
-        let number = self.until(at.stream, Some(at.seq), (until, Mark::Completed));
-        self.lane(at.stream).waits.push(number);
+    fn wait(&mut self, at: Point, until: Point, context: &impl GraphContext) {
+        let number = self.until(at.stream, Some(at.seq), (until, Milestone::Completed));
+        self.stream(at.stream).waits.push(number);
         self.release(number);
-        self.settle(around);
+        self.settle(context);
     }
 
-    fn until(&mut self, id: StreamId, seq: Option<u64>, until: (Point, Mark)) -> u32 {
-        let number = self.node(id, seq, What::Wait);
-        self.contents[number as usize].until = Some(until);
+    fn until(&mut self, id: StreamId, seq: Option<u64>, until: (Point, Milestone)) -> u32 {
+        let number = self.node(id, seq, NodeKind::Wait);
+        self.data[number as usize].until = Some(until);
         number
     }
 
-    fn record(&mut self, at: Point, around: &impl Around) {
-        let number = self.node(at.stream, Some(at.seq), What::Place);
+    fn record(&mut self, at: Point, context: &impl GraphContext) {
+        let number = self.node(at.stream, Some(at.seq), NodeKind::Position);
         self.release(number);
-        self.settle(around);
+        self.settle(context);
     }
 
     #[inline]
-    fn work(&mut self, id: StreamId, seq: u64, task: Task, around: &impl Around) {
-        let number = self.node(id, Some(seq), What::Work);
-        let lane = self.lane(id);
-        let (launcher, within) = (lane.launcher, lane.within.clone());
-        if !lane.waits.is_empty() {
-            for wait in std::mem::take(&mut lane.waits) {
+    fn work(&mut self, id: StreamId, seq: u64, task: Task, context: &impl GraphContext) {
+        let number = self.node(id, Some(seq), NodeKind::Work);
+        let stream = self.stream(id);
+        let (launcher, cancel_scope) = (stream.launcher, stream.cancel_scope.clone());
+        if !stream.waits.is_empty() {
+            for wait in std::mem::take(&mut stream.waits) {
                 self.order(wait, number);
             }
         }
         let mut uses = Uses::new();
-        let priority = around.uses(&task, &mut uses);
-        // Writes first: one that also reads its storage comes after everything that a read would.
-        for &(home, _) in uses.iter().filter(|(_, writes)| *writes) {
-            let noted = self.storages.write(home, number);
+        let priority = context.uses(&task, &mut uses);
+        // Writes first: an operand that is both read and written comes after everything that a read
+        // comes after.
+        for &(root, _) in uses.iter().filter(|(_, writes)| *writes) {
+            let noted = self.storages.write(root, number);
             self.note(number, noted);
         }
-        for &(home, _) in uses.iter().filter(|(_, writes)| !*writes) {
-            let noted = self.storages.read(home, number);
+        for &(root, _) in uses.iter().filter(|(_, writes)| !*writes) {
+            let noted = self.storages.read(root, number);
             self.note(number, noted);
         }
         if priority != Priority::default() {
-            self.nodes[number as usize].what = What::Urgent;
+            self.nodes[number as usize].kind = NodeKind::WithPriority;
         }
-        let content = &mut self.contents[number as usize];
+        let content = &mut self.data[number as usize];
         content.task = Some(task);
-        (content.priority, content.launcher, content.within) = (priority, launcher, within);
+        (content.priority, content.launcher, content.cancel_scope) =
+            (priority, launcher, cancel_scope);
         self.release(number);
     }
 
-    /// A node uses a storage, and comes after what the storage says.
+    /// Adds the edges of one use of a storage.
     #[inline]
     fn note(&mut self, number: u32, noted: Option<Noted>) {
         let Some(Noted { entry, after }) = noted else { return };
@@ -386,74 +395,76 @@ impl Graph {
         }
     }
 
-    /// One of those that a node comes after has completed.
+    /// Removes one predecessor of a node.
     #[inline]
     fn release(&mut self, number: u32) {
         let node = &mut self.nodes[number as usize];
         node.open -= 1;
         if node.open == 0 {
-            match node.what {
-                What::Work => self.ready.push(Priority::default(), number),
-                What::Urgent => self.ready.push(self.contents[number as usize].priority, number),
-                What::Place | What::Wait => self.settled.push(number),
+            match node.kind {
+                NodeKind::Work => self.ready.push(Priority::default(), number),
+                NodeKind::WithPriority => {
+                    self.ready.push(self.data[number as usize].priority, number)
+                }
+                NodeKind::Position | NodeKind::Wait => self.settled.push(number),
             }
         }
     }
 
-    /// Goes on with what needs nobody to run it.
+    /// Completes all nodes that need no worker.
     #[inline]
-    fn settle(&mut self, around: &impl Around) {
+    fn settle(&mut self, context: &impl GraphContext) {
         while let Some(number) = self.settled.pop() {
             let node = &self.nodes[number as usize];
-            let lane = self.lanes[usize::from(node.lane)].id;
-            if node.what == What::Wait
-                && let Some((point, mark)) = self.contents[number as usize].until
-                && around.is_awaited(lane, point, mark)
+            let stream = self.streams[usize::from(node.stream)].id;
+            if node.kind == NodeKind::Wait
+                && let Some((point, milestone)) = self.data[number as usize].until
+                && context.register_wait(stream, point, milestone)
             {
                 self.awaited.push(number);
             } else {
-                self.finish(number, around);
+                self.finish(number, context);
             }
         }
     }
 
-    fn finish(&mut self, number: u32, around: &impl Around) {
+    fn finish(&mut self, number: u32, context: &impl GraphContext) {
         let node = &mut self.nodes[number as usize];
-        let (at, what) = (usize::from(node.lane), node.what);
+        let (at, kind) = (usize::from(node.stream), node.kind);
         let place = node.has_place.then_some(node.place);
         let (mut after, mut noted) =
             (std::mem::take(&mut node.after), std::mem::take(&mut node.noted));
         for entry in noted.drain(..) {
-            if let Some(writer) = self.storages.take_back(number, entry) {
+            if let Some(writer) = self.storages.end_use(number, entry) {
                 self.release(writer);
             }
         }
         for later in after.drain(..) {
             self.release(later);
         }
-        // What was grown is kept.
+        // The lists keep their capacity.
         let node = &mut self.nodes[number as usize];
         (node.after, node.noted) = (after, noted);
         self.free.push(number);
         self.live -= 1;
         self.finished += 1;
-        let lane = &mut self.lanes[at];
-        if what == What::Wait {
-            if lane.gate == number {
-                lane.gate = NONE;
+        let stream = &mut self.streams[at];
+        if kind == NodeKind::Wait {
+            if stream.gate == number {
+                stream.gate = NONE;
             }
-            lane.waits.retain(|wait| *wait != number);
+            stream.waits.retain(|wait| *wait != number);
         }
         let Some(place) = place else { return };
-        lane.order[place.wrapping_sub(lane.first) as usize].1 = true;
-        if place == lane.first {
+        stream.order[place.wrapping_sub(stream.first) as usize].1 = true;
+        if place == stream.first {
             let mut passed = 0;
-            while let Some((seq, true)) = lane.order.front() {
+            while let Some((seq, true)) = stream.order.front() {
                 passed = *seq;
-                lane.order.pop_front();
-                lane.first = lane.first.wrapping_add(1);
+                stream.order.pop_front();
+                stream.first = stream.first.wrapping_add(1);
             }
-            around.passed(lane.id, passed);
+            context.publish_completed(stream.id, passed);
         }
     }
 }

@@ -1,29 +1,31 @@
-//! Pools: any instruction that can run, on any worker.
+//! Pools: streams whose instructions run in any order that their data allow, on any of the pool
+//! workers.
 //!
-//! All pools of a machine share one graph, one queue from the emission, and one crew of workers. Whoever
-//! of the crew has nothing to do takes the lock, puts into the graph what the queue holds, takes out
-//! some of what can run, lets go of the lock and runs that. There is no thread that only schedules.
+//! All pools of a machine share one graph, one queue from the emission, and one group of workers. A
+//! worker without work takes the lock, moves the queue's tasks into the graph, claims some of the
+//! ready calls, releases the lock and runs them. There is no scheduler thread.
 //!
 //! # Rules
 //! 1. The lock is held for bookkeeping alone, never while a kernel runs.
-//! 2. Small calls are taken by the dozen, others as many as are soon done (`share`): a measured average tells
-//!    which they are.
-//! 3. A worker is woken only where the work that is left pays for it: waking one costs tens of
+//! 2. A worker claims dozens of small calls at once, and of others as many as take a short time
+//!    (`share`): a measured average tells their cost.
+//! 3. A worker is woken only where the remaining work pays for it: a wake-up costs tens of
 //!    microseconds.
-//! 4. What the emission gives is found by somebody: who looks, finds it. If nobody looks, the inbox's
-//!    bell is down, and whoever gives something wakes one that sleeps.
-//! 5. The exception are workers that run small calls, who will look soon: the bell stays up
-//!    while one of the others, the sentry, wakes every millisecond to see whether they do look. If they
-//!    do not, one of those calls was not small after all: the sentry takes over what they have in hand.
-//! 6. A worker that finds nothing while others run calls worth handing over says so (`hungry`). The
-//!    next of them to come to the end of a call tells what has completed and, if nothing is ready then,
-//!    gives back half of what it has not begun.
+//! 4. Every submission is found: a polling worker finds it. If no worker polls, the inbox is marked
+//!    as parked, and the submitter wakes a worker.
+//! 5. An exception are workers that run small calls, which poll again soon. The inbox is not marked
+//!    then; one of the others, the monitor, wakes every millisecond to check that they do poll. If
+//!    they do not, one of those calls was not small after all: the monitor takes over their
+//!    remaining claims.
+//! 6. A worker that finds nothing, while others run calls worth handing over, sets `starving`. The
+//!    next worker at the end of a call reports its completed calls and, if that makes nothing
+//!    ready, returns half of its remaining claims.
 
-mod crew;
+mod claim_counter;
 mod graph;
-mod hand;
-mod ledger;
+mod parked;
 mod ready;
+mod scheduler;
 mod state;
 mod storages;
 mod worker;
@@ -33,19 +35,19 @@ use std::sync::PoisonError;
 use millstream_instructions::{Body, Priority};
 use millstream_types::{Point, Result, StreamId, TensorId};
 
-use crate::engine::Engine;
-use crate::inbox::Inbox;
-use crate::points::{Mark, Waiter};
-use crate::ring::{Producer, queue};
+use crate::sync::points::{Milestone, Waiter};
+use crate::sync::spsc_queue::{Producer, queue};
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard};
-use crate::task::Task;
+use crate::tables::Tables;
+use crate::worker::inbox::Inbox;
+use crate::worker::task::Task;
 
-pub(crate) use graph::Job;
-use graph::{Around, Uses};
-pub(crate) use ledger::Ledger;
-use state::Shared;
+pub(crate) use graph::ReadyTask;
+use graph::{GraphContext, Uses};
+pub(crate) use scheduler::Scheduler;
+use state::PoolShared;
 
-/// A crew and the way to it.
+/// The workers of all pools, with their queue and inbox.
 pub(crate) struct Pool {
     pub(crate) queue: Producer<Task>,
     pub(crate) inbox: Arc<Inbox>,
@@ -53,19 +55,20 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A crew of so many workers.
+    /// Starts the workers.
     ///
     /// # Errors
     /// A thread is refused. Those that were started stop.
-    pub(crate) fn start(engine: &Arc<Engine>, workers: usize) -> Result<Pool> {
+    pub(crate) fn start(tables: &Arc<Tables>, workers: usize) -> Result<Pool> {
         let (queue, tasks) = queue();
         let inbox: Arc<Inbox> = Arc::default();
-        let shared = Arc::new(Shared::new(engine.clone(), inbox.clone(), tasks, workers.max(1)));
+        let shared =
+            Arc::new(PoolShared::new(tables.clone(), inbox.clone(), tasks, workers.max(1)));
         let mut pool = Pool { queue, inbox, threads: Vec::new() };
         for k in 0..workers.max(1) {
             match worker::start(&shared, k) {
                 Ok(thread) => pool.threads.push(thread),
-                // One is enough to run everything.
+                // One worker is enough to run everything.
                 Err(_) if k > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -74,32 +77,32 @@ impl Pool {
     }
 }
 
-/// The graph's view of a machine.
-pub(crate) struct World<'a> {
-    pub(crate) engine: &'a Engine,
+/// The machine, as the graph sees it.
+pub(crate) struct MachineContext<'a> {
+    pub(crate) tables: &'a Tables,
     pub(crate) inbox: &'a Arc<Inbox>,
 }
 
-impl Around for World<'_> {
+impl GraphContext for MachineContext<'_> {
     #[inline]
     fn uses(&self, task: &Task, uses: &mut Uses) -> Priority {
-        let home = |tensor: TensorId| {
-            // SAFETY: the task names the tensor, and is on its way to run.
-            unsafe { self.engine.homes.get(tensor.index()) }.copied().unwrap_or(tensor.0)
+        let root = |tensor: TensorId| {
+            // SAFETY: the task names the tensor, and is pending.
+            unsafe { self.tables.storage_roots.get(tensor.index()) }.copied().unwrap_or(tensor.0)
         };
         match task {
             Task::Call(call) => {
-                // SAFETY: as above, of the call.
-                let Some(slot) = (unsafe { self.engine.calls.get(call.number as usize) }) else {
+                // SAFETY: as above, for the call.
+                let Some(slot) = (unsafe { self.tables.calls.get(call.number as usize) }) else {
                     unreachable!("a stored call is in the table before it is emitted")
                 };
                 let tensors = call.tensors.iter().zip(&slot.accesses);
-                uses.extend(tensors.map(|(tensor, access)| (home(*tensor), access.writes())));
+                uses.extend(tensors.map(|(tensor, access)| (root(*tensor), access.writes())));
                 slot.priority
             }
             Task::Run(instruction) => {
                 let operands = instruction.body.operands().iter();
-                uses.extend(operands.map(|o| (home(o.tensor), o.access.writes())));
+                uses.extend(operands.map(|o| (root(o.tensor), o.access.writes())));
                 match &instruction.body {
                     Body::OpCall { priority, .. } => *priority,
                     _ => Priority::default(),
@@ -109,19 +112,19 @@ impl Around for World<'_> {
         }
     }
 
-    fn is_awaited(&self, lane: StreamId, point: Point, mark: Mark) -> bool {
-        let points = &self.engine.points;
-        !points.reached(point, mark)
-            && points.park(point, mark, Waiter::Lane(self.inbox.clone(), lane))
+    fn register_wait(&self, stream: StreamId, point: Point, milestone: Milestone) -> bool {
+        let points = &self.tables.points;
+        !points.reached(point, milestone)
+            && points.park(point, milestone, Waiter::Stream(self.inbox.clone(), stream))
     }
 
-    fn has_come(&self, point: Point, mark: Mark) -> bool {
-        self.engine.points.reached(point, mark)
+    fn is_reached(&self, point: Point, milestone: Milestone) -> bool {
+        self.tables.points.reached(point, milestone)
     }
 
     #[inline]
-    fn passed(&self, lane: StreamId, seq: u64) {
-        self.engine.points.stream(lane).publish(seq, Mark::Completed);
+    fn publish_completed(&self, stream: StreamId, seq: u64) {
+        self.tables.points.stream(stream).publish(seq, Milestone::Completed);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can run, the most urgent first.
+//! Ready instructions, the highest priority first.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ use millstream_instructions::Priority;
 /// Numbers by priority; of one priority, in the order in which they became ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    /// Calls without a priority, which most are.
+    /// Calls of the default priority, which most have.
     usual: VecDeque<u32>,
-    /// The others, by priority, the least urgent first.
+    /// The others, the lowest priority first.
     levels: Vec<(Priority, VecDeque<u32>)>,
     len: usize,
 }
@@ -37,7 +37,7 @@ impl Ready {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {
         let number = match self.urgent() {
-            // A level that has emptied stays: its priority is likely to come again.
+            // An emptied level stays: its priority is likely to occur again.
             Some(level) => self.levels[level].1.pop_front(),
             None => self.usual.pop_front(),
         }?;
@@ -45,7 +45,7 @@ impl Ready {
         Some(number)
     }
 
-    /// The level that the next one is of, unless that has no priority.
+    /// Returns the level of the next number, unless that has the default priority.
     #[inline]
     fn urgent(&self) -> Option<usize> {
         let level = self.levels.iter().rposition(|(_, numbers)| !numbers.is_empty())?;
@@ -53,7 +53,7 @@ impl Ready {
         first.then_some(level)
     }
 
-    /// The next one.
+    /// Returns the next number.
     #[inline]
     pub(super) fn peek(&self) -> Option<u32> {
         match self.urgent() {
@@ -63,7 +63,7 @@ impl Ready {
         .copied()
     }
 
-    /// Takes out the one at place `at` of all that are ready, whatever its priority.
+    /// Takes the number at position `at` of all that are ready, regardless of priority.
     pub(super) fn take(&mut self, at: usize) -> Option<u32> {
         let mut left = at;
         let levels = self.levels.iter_mut().map(|(_, numbers)| numbers);
@@ -93,7 +93,7 @@ mod tests {
         let order: Vec<u32> = std::iter::from_fn(|| ready.pop()).collect();
         assert_eq!(order, [2, 6, 5, 1, 4, 3, 7]);
         assert_eq!(ready.len(), 0);
-        // A level that is empty is passed over.
+        // An empty level is passed over.
         ready.push(Priority(-3), 8);
         ready.push(Priority(0), 9);
         assert_eq!([ready.pop(), ready.pop(), ready.pop()], [Some(9), Some(8), None]);

@@ -1,141 +1,141 @@
-//! What the workers of a crew have in common.
+//! The state that the workers of the pools share.
 
 use std::time::Duration;
 
 use millstream_types::StreamId;
 
-use crate::core::Core;
-use crate::engine::Engine;
-use crate::inbox::{Inbox, News};
-use crate::ring::{Consumer, Watcher};
+use crate::sync::spsc_queue::{Consumer, Watcher};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, share, spin_loop, spins,
 };
-use crate::task::Task;
+use crate::tables::Tables;
+use crate::worker::Worker;
+use crate::worker::inbox::{Inbox, Message};
+use crate::worker::task::Task;
 
-use super::crew::Crew;
-use super::hand::Hand;
-use super::ledger::Ledger;
-use super::{World, lock};
+use super::claim_counter::ClaimCounter;
+use super::parked::ParkedWorkers;
+use super::scheduler::Scheduler;
+use super::{MachineContext, lock};
 
-/// How far ahead a crew looks for something that can run: so many instructions are in the graph, the
-/// others wait in the queue, where they take less memory.
+/// The most instructions in the graph. The others stay in the queue, where they take less memory.
 const WINDOW: usize = 1024;
 
-/// As much work is taken at once, and as many calls at most: with each taking, what the lock protects
-/// comes over from another core.
-const SHARE: Duration = share(Duration::from_micros(8));
-pub(super) const MOST: usize = 32;
+/// A worker claims about this much work at once, and at most `MAX_CLAIMED` calls: every claim moves
+/// the data under the lock to another core.
+const CLAIM_TIME: Duration = share(Duration::from_micros(8));
+pub(super) const MAX_CLAIMED: usize = 32;
 
-/// What a call costs at least that is worth handing to another worker: less than that and the handing
+/// The least cost of a call that is worth handing to another worker: for cheaper calls, handing
 /// over is most of the work.
-pub(super) const HANDED: Duration = Duration::from_nanos(250);
+pub(super) const MIN_HANDOVER: Duration = Duration::from_nanos(250);
 
-/// What being woken costs, about: work that is done sooner than that is not waited for.
-const WAKING: Duration = Duration::from_micros(20);
+/// The approximate cost of a wake-up: work that ends sooner does not wait for one.
+const WAKE_COST: Duration = Duration::from_micros(20);
 
-/// How often a worker tries to get the lock before it sleeps.
-const LOCKING: u32 = spins(200);
+/// How often a worker tries to get the lock before it blocks.
+const LOCK_SPINS: u32 = spins(200);
 
-/// What a crew has in common.
-pub(super) struct Shared {
-    pub(super) engine: Arc<Engine>,
+/// The shared state.
+pub(super) struct PoolShared {
+    pub(super) tables: Arc<Tables>,
     pub(super) inbox: Arc<Inbox>,
-    pub(super) crew: Arc<Crew>,
+    pub(super) parked: Arc<ParkedWorkers>,
     pub(super) state: Mutex<State>,
-    /// How far each worker is with what it has taken. Should one be held up, others go on with that.
-    pub(super) hands: Box<[Hand]>,
-    /// What was ever put into the queue, and how much of it was taken out: for looks without the lock.
-    pub(super) given: Watcher<Task>,
+    /// The progress of each worker with its claims. If a call takes long, other workers take over
+    /// the rest.
+    pub(super) claims: Box<[ClaimCounter]>,
+    /// The number of tasks ever queued, and of those moved to the graph: read without the lock.
+    pub(super) queued: Watcher<Task>,
     pub(super) entered: AtomicU64,
-    /// Whether the graph has no room: what the queue holds is left there.
+    /// Whether the graph is full: tasks stay in the queue.
     pub(super) full: AtomicBool,
-    /// How many can run that nobody has taken.
+    /// How many ready instructions nobody has claimed.
     pub(super) ready: AtomicUsize,
-    /// Whether a worker looks and finds nothing, while others may have taken what it could run, or
-    /// know of something that has completed.
-    pub(super) hungry: AtomicBool,
-    /// Whether others run small calls, and will see to all that can run.
-    pub(super) covered: AtomicBool,
+    /// Whether a worker polls and finds nothing, while others may have claimed calls that it could
+    /// run, or have completions to report.
+    pub(super) starving: AtomicBool,
+    /// Whether other workers run small calls and will claim everything that is ready.
+    pub(super) has_active_poller: AtomicBool,
 }
 
-/// What a worker has taken: the calls' numbers and streams, in order.
+/// A worker's claims: the numbers and streams of the calls, in order.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct Claimed {
     pub(super) calls: Vec<(u32, StreamId)>,
-    /// How many the worker had begun before.
+    /// How many calls the worker had begun before.
     pub(super) base: u64,
-    /// How many of these the graph has been told of.
-    pub(super) told: usize,
+    /// How many of the claimed calls were reported to the graph.
+    pub(super) reported: usize,
 }
 
-/// In place of a number: somebody else is to complete the call, and the ledger knows.
-pub(super) const TOLD: u32 = u32::MAX;
+/// In place of a number: another party completes the call, and the scheduler has it.
+pub(super) const EXTERNAL: u32 = u32::MAX;
 
-/// What the lock protects.
+/// The state under the lock.
 pub(super) struct State {
-    pub(super) ledger: Ledger,
+    pub(super) scheduler: Scheduler,
     pub(super) tasks: Consumer<Task>,
-    pub(super) news: Vec<News>,
-    /// What each worker has taken.
-    pub(super) taken: Vec<Taken>,
-    /// How many workers are awake and have nothing to run, and how many run something.
-    pub(super) looking: usize,
+    pub(super) messages: Vec<Message>,
+    /// The claims of each worker.
+    pub(super) taken: Vec<Claimed>,
+    /// How many workers are awake without work, and how many run a call.
+    pub(super) polling: usize,
     pub(super) running: usize,
-    /// Whether a worker that sleeps looks by itself now and then.
-    pub(super) sentry: bool,
-    /// How often work was taken.
+    /// Whether a parked worker wakes regularly to check on the others.
+    pub(super) monitor: bool,
+    /// How often work was claimed.
     pub(super) rounds: u64,
-    /// What a call costs on the average, as far as is known.
+    /// The average cost of a call, as measured so far.
     pub(super) cost: Duration,
-    /// How much others could have done since one was last woken or went to sleep.
+    /// How much work other workers could have done since one was last woken or parked.
     pub(super) missed: Duration,
 }
 
-impl Shared {
+impl PoolShared {
     pub(super) fn new(
-        engine: Arc<Engine>,
+        tables: Arc<Tables>,
         inbox: Arc<Inbox>,
         tasks: Consumer<Task>,
         workers: usize,
-    ) -> Shared {
-        let crew: Arc<Crew> = Arc::default();
-        let sleepers = crew.clone();
-        inbox.wakes(move || {
-            sleepers.wake_one();
+    ) -> PoolShared {
+        let parked: Arc<ParkedWorkers> = Arc::default();
+        let to_wake = parked.clone();
+        inbox.set_wake(move || {
+            to_wake.wake_one();
         });
-        let given = tasks.watcher();
+        let queued = tasks.watcher();
         let state = State {
-            ledger: Ledger::default(),
+            scheduler: Scheduler::default(),
             tasks,
-            news: Vec::new(),
-            taken: (0..workers).map(|_| Taken::default()).collect(),
-            looking: 0,
+            messages: Vec::new(),
+            taken: (0..workers).map(|_| Claimed::default()).collect(),
+            polling: 0,
             running: 0,
-            sentry: false,
+            monitor: false,
             rounds: 0,
-            // As long as nothing is known, every call may be a large one.
-            cost: 2 * WAKING,
+            // Until something is measured, every call may be a large one.
+            cost: 2 * WAKE_COST,
             missed: Duration::ZERO,
         };
-        Shared {
-            engine,
+        PoolShared {
+            tables,
             inbox,
-            crew,
+            parked,
             state: Mutex::new(state),
-            hands: (0..workers).map(|_| Hand::default()).collect(),
-            given,
+            claims: (0..workers).map(|_| ClaimCounter::default()).collect(),
+            queued,
             entered: AtomicU64::new(0),
             full: AtomicBool::new(false),
             ready: AtomicUsize::new(0),
-            hungry: AtomicBool::new(false),
-            covered: AtomicBool::new(false),
+            starving: AtomicBool::new(false),
+            has_active_poller: AtomicBool::new(false),
         }
     }
 
-    /// The lock. It is held for less than a microsecond, which is soon looked out.
+    /// Locks the state. The lock is held for less than a microsecond, so spinning first pays.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        for _ in 0..LOCKING {
+        for _ in 0..LOCK_SPINS {
             if let Ok(state) = self.state.try_lock() {
                 return state;
             }
@@ -144,124 +144,125 @@ impl Shared {
         lock(&self.state)
     }
 
-    pub(super) fn world(&self) -> World<'_> {
-        World { engine: &self.engine, inbox: &self.inbox }
+    pub(super) fn context(&self) -> MachineContext<'_> {
+        MachineContext { tables: &self.tables, inbox: &self.inbox }
     }
 
-    /// Whether the queue holds something that can be taken.
-    pub(super) fn is_given(&self) -> bool {
+    /// Returns whether the queue holds a task that the graph has room for.
+    pub(super) fn has_queued(&self) -> bool {
         !self.full.load(Ordering::Relaxed)
-            && self.given.pushed() != self.entered.load(Ordering::Relaxed)
+            && self.queued.pushed() != self.entered.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be something to do, as far as that is seen without the lock.
-    pub(super) fn is_worth_a_look(&self) -> bool {
-        self.inbox.has_news()
-            || (!self.covered.load(Ordering::Relaxed)
-                && (self.ready.load(Ordering::Relaxed) > 0 || self.is_given()))
+    /// Returns whether there may be work, as far as the fields outside the lock tell.
+    pub(super) fn may_have_work(&self) -> bool {
+        self.inbox.has_messages()
+            || (!self.has_active_poller.load(Ordering::Relaxed)
+                && (self.ready.load(Ordering::Relaxed) > 0 || self.has_queued()))
     }
 }
 
 impl State {
-    /// Puts into the graph what was given, until there is enough to run or no room.
-    pub(super) fn fill(&mut self, shared: &Shared) {
-        let world = shared.world();
+    /// Moves tasks from the queue into the graph, until enough can run or the graph is full.
+    pub(super) fn fill(&mut self, shared: &PoolShared) {
+        let context = shared.context();
         let mut taken = 0;
-        // What is urgent may stand far behind.
-        let urgent = shared.engine.urgent.load(Ordering::Relaxed);
-        // What can run comes first: more is put in by a worker that has nothing else to do.
-        if !urgent && self.ledger.ready() > 0 && self.ledger.live() > WINDOW / 2 {
+        // A call of high priority may stand far behind.
+        let urgent = shared.tables.has_priorities.load(Ordering::Relaxed);
+        // Ready instructions run first: a worker without other work adds more.
+        if !urgent && self.scheduler.ready() > 0 && self.scheduler.live() > WINDOW / 2 {
             return;
         }
-        let enough = if urgent { WINDOW } else { 2 * MOST };
-        while self.ledger.live() < WINDOW
-            && self.ledger.ready() < enough
+        let enough = if urgent { WINDOW } else { 2 * MAX_CLAIMED };
+        while self.scheduler.live() < WINDOW
+            && self.scheduler.ready() < enough
             && let Some(task) = self.tasks.pop()
         {
             taken += 1;
-            self.ledger.accept(task, &world);
+            self.scheduler.accept(task, &context);
         }
         if taken > 0 {
-            // Relaxed: a hint; what it stands for is under the lock.
+            // Relaxed: a hint; the lock protects the queue itself.
             shared.entered.store(self.tasks.popped(), Ordering::Relaxed);
         }
-        let full = self.ledger.live() >= WINDOW;
+        let full = self.scheduler.live() >= WINDOW;
         if shared.full.load(Ordering::Relaxed) != full {
             shared.full.store(full, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn hear(&mut self, shared: &Shared, core: &mut Core) {
-        if !shared.inbox.has_news() {
+    pub(super) fn poll_inbox(&mut self, shared: &PoolShared, worker: &mut Worker) {
+        if !shared.inbox.has_messages() {
             return;
         }
-        let mut news = std::mem::take(&mut self.news);
-        shared.inbox.take(&mut news);
-        for one in news.drain(..) {
-            self.ledger.heed(one, core, &shared.world());
+        let mut messages = std::mem::take(&mut self.messages);
+        shared.inbox.take(&mut messages);
+        for one in messages.drain(..) {
+            self.scheduler.handle(one, worker, &shared.context());
         }
-        self.news = news;
+        self.messages = messages;
     }
 
-    /// Sees that nobody waits for what has come, here or elsewhere.
-    pub(super) fn catch_up(&mut self, shared: &Shared) {
-        self.ledger.catch_up(&shared.world());
-        self.ledger.flush(&shared.world());
+    /// Completes waits whose points have been reached, and wakes all waiters for published points.
+    pub(super) fn catch_up(&mut self, shared: &PoolShared) {
+        self.scheduler.catch_up(&shared.context());
+        self.scheduler.flush(&shared.context());
     }
 
-    /// Whether nothing is left, nor will anything come.
+    /// Returns whether nothing is left and nothing more will come.
     pub(super) fn is_done(&self) -> bool {
-        self.ledger.is_done() && self.tasks.is_empty()
+        self.scheduler.is_done() && self.tasks.is_empty()
     }
 
-    /// How many calls a worker takes beside one: of those that can run its share, if that is worth
-    /// more than it costs to hand over, and no more than are soon done.
+    /// Returns how many calls a worker claims beside the first: its share of the ready ones, if a
+    /// share is worth more than handing it over costs, and at most a short time's work.
     pub(super) fn share(&self) -> usize {
-        let ready = self.ledger.ready();
+        let ready = self.scheduler.ready();
         if ready == 0 {
             return 0;
         }
         let cost = self.cost.max(Duration::from_nanos(1));
-        let soon = (SHARE.as_nanos() / cost.as_nanos()) as usize;
-        // Of what there is, with the one that is taken already.
-        let awake = (self.looking + self.running).max(1);
-        let fair = if cost < HANDED { ready } else { (ready + 1).div_ceil(awake) - 1 };
-        fair.min(soon.min(MOST).saturating_sub(1))
+        let soon = (CLAIM_TIME.as_nanos() / cost.as_nanos()) as usize;
+        // Of the ready ones, with the one that is claimed already.
+        let awake = (self.polling + self.running).max(1);
+        let fair = if cost < MIN_HANDOVER { ready } else { (ready + 1).div_ceil(awake) - 1 };
+        fair.min(soon.min(MAX_CLAIMED).saturating_sub(1))
     }
 
-    /// Whether it pays to wake another worker: once it could have done as much, had it been awake, as
-    /// waking it costs. So no more is lost than twice what had to be (A. Karlin et al., "Competitive
-    /// Snoopy Caching", Algorithmica 1988). A worker takes `count` calls now, of which another would
-    /// have got half.
-    pub(super) fn pays(&mut self, count: usize) -> bool {
-        if self.cost < HANDED {
+    /// Returns whether it pays to wake another worker: once that worker could have done as much
+    /// work as its wake-up costs, had it been awake. So at most twice the unavoidable cost is lost
+    /// (A. Karlin et al., "Competitive Snoopy Caching", Algorithmica 1988). A worker claims `count`
+    /// calls now, of which another would have got half.
+    pub(super) fn is_wakeup_worthwhile(&mut self, count: usize) -> bool {
+        if self.cost < MIN_HANDOVER {
             return false;
         }
-        let others = self.ledger.ready() + count / 2;
+        let others = self.scheduler.ready() + count / 2;
         self.missed += self.cost * others.min(count) as u32;
-        others > 0 && (self.missed >= WAKING || self.cost * others as u32 >= WAKING)
+        others > 0 && (self.missed >= WAKE_COST || self.cost * others as u32 >= WAKE_COST)
     }
 
-    /// Whether calls are so small that whoever runs some will look again before anybody else could
-    /// have been woken.
+    /// Returns whether calls are so small that a worker that runs some polls again before another
+    /// could have been woken.
     pub(super) fn is_small(&self) -> bool {
-        self.cost < WAKING / 4
+        self.cost < WAKE_COST / 4
     }
 
-    /// The first `ran` calls that a worker has taken have been run.
-    pub(super) fn tell(&mut self, worker: usize, ran: usize, world: &World<'_>) {
+    /// Reports that a worker has run the first `ran` calls of its claims.
+    pub(super) fn report_ran(&mut self, worker: usize, ran: usize, context: &MachineContext<'_>) {
         let taken = &mut self.taken[worker];
-        for &(number, lane) in taken.calls[..ran].iter().skip(taken.told) {
-            if number != TOLD {
-                self.ledger.ran(number, lane, world);
+        for &(number, stream) in taken.calls[..ran].iter().skip(taken.reported) {
+            if number != EXTERNAL {
+                self.scheduler.ran(number, stream, context);
             }
         }
-        taken.told = ran;
+        taken.reported = ran;
     }
 
     pub(super) fn measured(&mut self, time: Duration, calls: usize) {
-        // One that took far longer than usual may have been interrupted: then the next ones tell.
-        let each = (time / calls.max(1) as u32).min(self.cost * 4 + HANDED / 4);
+        // A call that took far longer than usual may have been interrupted: then the next ones
+        // tell.
+        let each = (time / calls.max(1) as u32).min(self.cost * 4 + MIN_HANDOVER / 4);
         self.cost = (self.cost * 3 + each) / 4;
     }
 }

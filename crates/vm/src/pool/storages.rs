@@ -1,4 +1,4 @@
-//! Who uses which storage, of the instructions that have not completed.
+//! The pending uses of each storage.
 
 use super::graph::NONE;
 
@@ -7,7 +7,7 @@ use super::graph::NONE;
 struct Use {
     /// The last write.
     writer: u32,
-    /// The reads since.
+    /// The reads since then.
     reads: u32,
 }
 
@@ -19,28 +19,28 @@ struct Reads {
     writer: u32,
 }
 
-/// Of a use that is noted: this bit says that it is one of these reads, otherwise it is the last write
+/// In the entry of a use, this bit marks one of these reads; without it, the use is the last write
 /// of this storage.
 const READS: u32 = 1 << 31;
 
-/// A use that was noted: what the instruction keeps of it, and what it comes after.
+/// A noted use: its entry, and its predecessors.
 pub(super) struct Noted {
     pub(super) entry: u32,
     pub(super) after: After,
 }
 
-/// What a use comes after.
+/// The predecessors of a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     Nothing,
     /// This write.
     Write(u32),
-    /// Reads, the last of which says so ([`Storages::take_back`]).
+    /// Reads; the last of them returns the write ([`Storages::end_use`]).
     Reads,
 }
 
-/// The storages, by numbers of which several storages may share one: then more is ordered than has to
-/// be.
+/// The storages, by number. Several storages may share a number: then more is ordered than
+/// necessary.
 #[derive(Default)]
 pub(super) struct Storages {
     uses: Vec<Use>,
@@ -50,24 +50,24 @@ pub(super) struct Storages {
 
 impl Storages {
     #[inline]
-    fn at(&mut self, home: u32) -> (usize, Use) {
-        let home = (home & !READS) as usize;
-        if self.uses.len() <= home {
-            self.uses.resize(home + 1, Use { writer: NONE, reads: NONE });
+    fn at(&mut self, root: u32) -> (usize, Use) {
+        let root = (root & !READS) as usize;
+        if self.uses.len() <= root {
+            self.uses.resize(root + 1, Use { writer: NONE, reads: NONE });
         }
-        (home, self.uses[home])
+        (root, self.uses[root])
     }
 
-    /// An instruction writes a storage. None if it is noted already.
+    /// Notes that an instruction writes a storage. Returns none if that is noted already.
     #[inline]
-    pub(super) fn write(&mut self, home: u32, number: u32) -> Option<Noted> {
-        let (home, Use { writer, mut reads }) = self.at(home);
+    pub(super) fn write(&mut self, root: u32, number: u32) -> Option<Noted> {
+        let (root, Use { writer, mut reads }) = self.at(root);
         if writer == number {
             return None;
         }
         let reading = reads != NONE && self.reads[reads as usize].open > 0;
         let after = if reading {
-            // They come after the last write, so this one does, too.
+            // The reads come after the last write, so this one does, too.
             self.reads[reads as usize].writer = number;
             reads = NONE;
             After::Reads
@@ -76,14 +76,15 @@ impl Storages {
         } else {
             After::Nothing
         };
-        self.uses[home] = Use { writer: number, reads };
-        Some(Noted { entry: home as u32, after })
+        self.uses[root] = Use { writer: number, reads };
+        Some(Noted { entry: root as u32, after })
     }
 
-    /// An instruction reads a storage. None if it writes it, too, which is noted already.
+    /// Notes that an instruction reads a storage. Returns none if the instruction writes it, too,
+    /// which is noted already.
     #[inline]
-    pub(super) fn read(&mut self, home: u32, number: u32) -> Option<Noted> {
-        let (home, Use { writer, mut reads }) = self.at(home);
+    pub(super) fn read(&mut self, root: u32, number: u32) -> Option<Noted> {
+        let (root, Use { writer, mut reads }) = self.at(root);
         if writer == number {
             return None;
         }
@@ -93,16 +94,16 @@ impl Storages {
                 self.reads.push(Reads { open: 0, writer: NONE });
             }
             self.reads[reads as usize] = Reads { open: 0, writer: NONE };
-            self.uses[home].reads = reads;
+            self.uses[root].reads = reads;
         }
         self.reads[reads as usize].open += 1;
         let after = if writer == NONE { After::Nothing } else { After::Write(writer) };
         Some(Noted { entry: READS | reads, after })
     }
 
-    /// A use has ended. Returns the write that waited for the last of its reads, if this was it.
+    /// Ends a use. If it was the last of the reads that a write waits for, returns that write.
     #[inline]
-    pub(super) fn take_back(&mut self, number: u32, entry: u32) -> Option<u32> {
+    pub(super) fn end_use(&mut self, number: u32, entry: u32) -> Option<u32> {
         if entry & READS == 0 {
             let uses = &mut self.uses[entry as usize];
             if uses.writer == number {
@@ -129,7 +130,7 @@ mod tests {
         noted.map(|noted| noted.after)
     }
 
-    /// Reads overlap, a write comes after all of them, and what comes later after the write.
+    /// Reads overlap, a write comes after all of them, and later uses come after the write.
     #[test]
     fn reads_between_writes() {
         let mut storages = Storages::default();
@@ -140,11 +141,11 @@ mod tests {
         let second = storages.write(7, 3).unwrap();
         assert_eq!(second.after, After::Reads);
         assert_eq!(after(storages.read(7, 4)), Some(After::Write(3)));
-        assert_eq!(storages.take_back(0, first.entry), None);
-        assert_eq!(storages.take_back(2, reads[1].entry), None);
-        assert_eq!(storages.take_back(1, reads[0].entry), Some(3));
-        // The write has begun a time of its own, whose read is still open.
-        assert_eq!(storages.take_back(3, second.entry), None);
+        assert_eq!(storages.end_use(0, first.entry), None);
+        assert_eq!(storages.end_use(2, reads[1].entry), None);
+        assert_eq!(storages.end_use(1, reads[0].entry), Some(3));
+        // The write has reads of its own, one of which is still open.
+        assert_eq!(storages.end_use(3, second.entry), None);
         assert_eq!(after(storages.read(7, 5)), Some(After::Nothing));
         assert_eq!(after(storages.write(7, 6)), Some(After::Reads));
     }
@@ -154,7 +155,7 @@ mod tests {
         let mut storages = Storages::default();
         let write = storages.write(1, 0).unwrap();
         assert!(storages.write(1, 0).is_none() && storages.read(1, 0).is_none());
-        assert_eq!(storages.take_back(0, write.entry), None);
+        assert_eq!(storages.end_use(0, write.entry), None);
         assert_eq!(after(storages.write(1, 1)), Some(After::Nothing));
     }
 }

@@ -1,165 +1,171 @@
-//! A worker of a crew.
+//! A worker of the pools.
 
 use std::time::{Duration, Instant};
 
 use millstream_types::{Error, Result};
 
-use crate::core::{Core, Hosting};
 use crate::driver::pause;
-use crate::guard;
+use crate::emission::reentrancy;
 use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current, spin_loop, spins};
-use crate::task::StoredCall;
+use crate::worker::task::StoredCall;
+use crate::worker::{ExternalCompletion, Worker};
 
-use super::crew::Sleeper;
-use super::graph::Job;
-use super::state::{HANDED, MOST, Shared, State, TOLD};
+use super::graph::ReadyTask;
+use super::parked::ParkedWorker;
+use super::state::{EXTERNAL, MAX_CLAIMED, MIN_HANDOVER, PoolShared, State};
 
-/// How often small calls are timed: every so many rounds.
+/// Small calls are timed once in so many rounds.
 const TIMED: u32 = 8;
 
-/// How often a worker that has nothing looks again before it sleeps: some ten microseconds.
-const LOOKS: u32 = spins(500);
+/// How often a worker without work polls before it parks: some ten microseconds.
+const SPINS: u32 = spins(500);
 
-/// The same beside others that run calls of microseconds, any of which may make something ready: about
-/// what being woken costs.
-const LOOKS_BESIDE: u32 = 4 * LOOKS;
+/// The same beside workers that run calls of microseconds, any of which may make something ready:
+/// about the cost of a wake-up.
+const SPINS_BESIDE: u32 = 4 * SPINS;
 
-/// How often the sentry looks.
-const WATCH: Duration = Duration::from_millis(1);
+/// How often the monitor checks on the others.
+const MONITOR_INTERVAL: Duration = Duration::from_millis(1);
 
-/// After so many rounds a worker looks whether others are held up.
+/// After so many rounds a worker checks whether others are stuck in a call.
 const PATIENCE: u32 = 256;
 
-/// After so many rounds with small calls everyone is told who waits for what has passed.
+/// After so many rounds with small calls, all waiters for published points are woken.
 const ROUNDS: u32 = 16;
 
-pub(super) fn start(shared: &Arc<Shared>, number: usize) -> Result<JoinHandle<()>> {
+pub(super) fn start(shared: &Arc<PoolShared>, number: usize) -> Result<JoinHandle<()>> {
     let shared = shared.clone();
     Builder::new()
         .name(format!("millstream-pool-{number}"))
         .spawn(move || {
-            guard::forever(shared.engine.machine);
-            Worker {
-                core: Core::new(shared.engine.clone(), shared.inbox.clone()),
-                sleeper: Arc::new(Sleeper::new(current())),
+            reentrancy::mark_thread(shared.tables.machine);
+            PoolWorker {
+                worker: Worker::new(shared.tables.clone(), shared.inbox.clone()),
+                parker: Arc::new(ParkedWorker::new(current())),
                 shared: &shared,
                 number,
-                looks: LOOKS,
+                spin_limit: SPINS,
                 untimed: 0,
                 unflushed: 0,
                 unasked: 0,
                 ran: 0,
-                calls: Vec::with_capacity(MOST),
-                seen: vec![0; shared.hands.len()],
+                calls: Vec::with_capacity(MAX_CLAIMED),
+                seen: vec![0; shared.claims.len()],
             }
             .work();
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })
 }
 
-struct Worker<'a> {
-    shared: &'a Shared,
-    core: Core,
-    sleeper: Arc<Sleeper>,
+struct PoolWorker<'a> {
+    shared: &'a PoolShared,
+    worker: Worker,
+    parker: Arc<ParkedWorker>,
     number: usize,
-    looks: u32,
+    spin_limit: u32,
     untimed: u32,
     unflushed: u32,
     unasked: u32,
     /// How many small calls it has run since it last found nothing.
     ran: u32,
-    /// The calls that it has taken, but for the first.
+    /// Its claims, except the first.
     calls: Vec<StoredCall>,
-    /// How many each worker had begun when this one last looked whether they are held up.
+    /// How many calls each worker had begun at the last check.
     seen: Vec<u64>,
 }
 
-impl Worker<'_> {
+impl PoolWorker<'_> {
     fn work(&mut self) {
         let shared = self.shared;
         let mut state = shared.lock();
-        state.looking += 1;
+        state.polling += 1;
         loop {
-            state.hear(shared, &mut self.core);
+            state.poll_inbox(shared, &mut self.worker);
             state.fill(shared);
-            if let Some(job) = state.ledger.next() {
-                state = self.run(state, job);
+            if let Some(ready) = state.scheduler.next() {
+                state = self.run(state, ready);
                 continue;
             }
             state.catch_up(shared);
             self.unflushed = 0;
-            if state.ledger.ready() > 0 {
+            if state.scheduler.ready() > 0 {
                 continue;
             }
-            let others = state.running > 0 && state.cost >= HANDED;
-            shared.hungry.store(others, Ordering::Relaxed);
+            let others = state.running > 0 && state.cost >= MIN_HANDOVER;
+            shared.starving.store(others, Ordering::Relaxed);
             if state.running == 0 {
-                shared.covered.store(false, Ordering::Relaxed);
+                shared.has_active_poller.store(false, Ordering::Relaxed);
             }
             shared.ready.store(0, Ordering::Relaxed);
             if state.is_done() {
                 // The others find the same.
-                while shared.crew.wake_one() {}
+                while shared.parked.wake_one() {}
                 return;
             }
-            let looks = if others && state.is_small() { LOOKS_BESIDE } else { self.looks };
+            let spin_limit =
+                if others && state.is_small() { SPINS_BESIDE } else { self.spin_limit };
             drop(state);
-            let seen = self.look(looks);
+            let seen = self.spin(spin_limit);
             state = shared.lock();
             if !seen {
-                state = self.rest(state);
+                state = self.park_until_work(state);
             }
         }
     }
 
-    /// Takes its share of what can run, of which `first` is the first, and runs it without the lock.
-    fn run<'s>(&mut self, mut state: MutexGuard<'s, State>, first: Job) -> MutexGuard<'s, State>
+    /// Claims a share of the ready calls, starting with `first`, and runs them without the lock.
+    fn run<'s>(
+        &mut self,
+        mut state: MutexGuard<'s, State>,
+        first: ReadyTask,
+    ) -> MutexGuard<'s, State>
     where
         Self: 's,
     {
         let (shared, own) = (self.shared, self.number);
-        let hand = &shared.hands[own];
-        let base = hand.take();
-        let Job { number, lane, .. } = first;
+        let claim = &shared.claims[own];
+        let base = claim.take();
+        let ReadyTask { number, stream, .. } = first;
         let more = state.share();
-        let State { taken, ledger, .. } = &mut *state;
+        let State { taken, scheduler, .. } = &mut *state;
         let taken = &mut taken[own];
         taken.calls.clear();
-        taken.calls.push((number, lane));
-        (taken.base, taken.told) = (base, 0);
+        taken.calls.push((number, stream));
+        (taken.base, taken.reported) = (base, 0);
         self.calls.clear();
-        self.core.open_pooled(lane, |lane| ledger.key(lane).clone());
+        self.worker.open_pooled(stream, |stream| scheduler.key(stream).clone());
         while self.calls.len() < more
-            && let Some((number, call)) = ledger.next_call()
+            && let Some((number, call)) = scheduler.next_call()
         {
-            self.core.open_pooled(call.stream, |lane| ledger.key(lane).clone());
+            self.worker.open_pooled(call.stream, |stream| scheduler.key(stream).clone());
             taken.calls.push((number, call.stream));
             self.calls.push(call);
         }
-        self.prepare_others(&mut state);
+        self.before_unlock(&mut state);
         self.untimed += 1;
-        let (shares, timed) = (state.cost >= HANDED, state.cost >= HANDED || self.untimed >= TIMED);
+        let (shares, timed) =
+            (state.cost >= MIN_HANDOVER, state.cost >= MIN_HANDOVER || self.untimed >= TIMED);
         drop(state);
 
         let begun = timed.then(Instant::now);
-        if let Some(hosted) = self.core.run_pooled(first) {
-            self.host(0, hosted);
+        if let Some(external) = self.worker.run_pooled(first) {
+            self.register_external(0, external);
         }
         let mut ran = 1;
         while ran <= self.calls.len() {
-            if shares && shared.hungry.load(Ordering::Relaxed) {
+            if shares && shared.starving.load(Ordering::Relaxed) {
                 self.hand_over(ran);
                 if ran > self.calls.len() {
                     break;
                 }
             }
             let is_mine =
-                hand.begin(base + 1 + ran as u64) || ran < shared.lock().taken[own].calls.len();
+                claim.begin(base + 1 + ran as u64) || ran < shared.lock().taken[own].calls.len();
             if !is_mine {
                 break;
             }
-            if let Some(hosted) = self.core.call_pooled(self.calls[ran - 1]) {
-                self.host(ran, hosted);
+            if let Some(external) = self.worker.call_pooled(self.calls[ran - 1]) {
+                self.register_external(ran, external);
             }
             ran += 1;
         }
@@ -168,55 +174,55 @@ impl Worker<'_> {
 
         let mut state = shared.lock();
         state.running -= 1;
-        state.looking += 1;
+        state.polling += 1;
         if let Some(time) = time {
             state.measured(time, ran);
             self.untimed = 0;
         }
-        if state.cost >= HANDED {
+        if state.cost >= MIN_HANDOVER {
             self.ran = 0;
         }
-        state.tell(own, ran, &shared.world());
+        state.report_ran(own, ran, &shared.context());
         state.taken[own].calls.clear();
         state
     }
 
-    /// A worker has nothing to run: it gets half of what this one has not begun, if what has completed
-    /// meanwhile makes nothing ready.
+    /// Returns half of the claims that are not begun, for a worker without work, unless the
+    /// completions since make something ready.
     #[cold]
     fn hand_over(&mut self, ran: usize) {
         let shared = self.shared;
         let mut state = shared.lock();
-        state.tell(self.number, ran, &shared.world());
-        let State { taken, ledger, .. } = &mut *state;
+        state.report_ran(self.number, ran, &shared.context());
+        let State { taken, scheduler, .. } = &mut *state;
         let calls = &mut taken[self.number].calls;
-        if ledger.ready() == 0 {
+        if scheduler.ready() == 0 {
             let keep = ran + calls.len().saturating_sub(ran).div_ceil(2);
             for (number, _) in calls.drain(keep.min(calls.len())..) {
-                ledger.give_back(number);
+                scheduler.unclaim(number);
             }
         }
-        // Others may have taken over some as well.
+        // Other workers may have taken over some claims as well.
         self.calls.truncate(calls.len().max(ran) - 1);
-        shared.ready.store(ledger.ready(), Ordering::Relaxed);
-        shared.hungry.store(false, Ordering::Relaxed);
+        shared.ready.store(scheduler.ready(), Ordering::Relaxed);
+        shared.starving.store(false, Ordering::Relaxed);
     }
 
-    /// Somebody else completes the call that is number `k` of those taken.
+    /// Registers that another party completes claim number `k`.
     #[cold]
-    fn host(&mut self, k: usize, hosting: Hosting) {
+    fn register_external(&mut self, k: usize, external: ExternalCompletion) {
         let mut state = self.shared.lock();
-        let State { taken, ledger, .. } = &mut *state;
+        let State { taken, scheduler, .. } = &mut *state;
         let which = &mut taken[self.number].calls[k];
         let call = *which;
-        which.0 = TOLD;
-        ledger.host(call.0, hosting, &mut self.core, &self.shared.world());
+        which.0 = EXTERNAL;
+        scheduler.register_external(call.0, external, &mut self.worker, &self.shared.context());
     }
 
-    /// What is seen to before the lock is let go of.
-    fn prepare_others(&mut self, state: &mut State) {
+    /// Does the work for other workers before the lock is released.
+    fn before_unlock(&mut self, state: &mut State) {
         state.rounds += 1;
-        state.looking -= 1;
+        state.polling -= 1;
         state.running += 1;
         self.unflushed += 1;
         if self.unflushed >= ROUNDS || !state.is_small() {
@@ -228,43 +234,46 @@ impl Worker<'_> {
             self.unasked = 0;
             self.take_over(state);
         }
-        self.leave_to_others(state);
+        self.ensure_poller(state);
     }
 
-    /// Sees that somebody looks while this worker runs what it has taken, and wakes one if there is
+    /// Makes sure that a worker polls while this one runs its claims, and wakes one if there is
     /// work for two.
-    fn leave_to_others(&self, state: &mut State) {
+    fn ensure_poller(&self, state: &mut State) {
         let shared = self.shared;
-        shared.ready.store(state.ledger.ready(), Ordering::Relaxed);
-        shared.covered.store(state.is_small() && state.cost < HANDED, Ordering::Relaxed);
-        if state.looking > 0 || shared.hands.len() == 1 {
+        shared.ready.store(state.scheduler.ready(), Ordering::Relaxed);
+        shared
+            .has_active_poller
+            .store(state.is_small() && state.cost < MIN_HANDOVER, Ordering::Relaxed);
+        if state.polling > 0 || shared.claims.len() == 1 {
             return;
         }
-        // Any of them may last, although none has of late: somebody must be there for the others.
+        // Any of the claims may take long, although none has recently: another worker must be ready
+        // to take over.
         let count = state.taken[self.number].calls.len();
-        let others = count > 1 || state.ledger.ready() > 0;
-        if state.pays(count) || (others && !state.sentry) {
+        let others = count > 1 || state.scheduler.ready() > 0;
+        if state.is_wakeup_worthwhile(count) || (others && !state.monitor) {
             state.missed = Duration::ZERO;
-            shared.crew.wake_one();
+            shared.parked.wake_one();
             return;
         }
-        let will_look = state.is_small() && state.sentry;
-        if will_look || shared.inbox.is_asleep() || !shared.crew.has_sleepers() {
+        let will_look = state.is_small() && state.monitor;
+        if will_look || shared.inbox.is_parked() || !shared.parked.has_parked() {
             return;
         }
-        // Nobody looks, and nobody will for a while.
-        let given = || shared.is_given() || shared.inbox.has_news();
-        if !shared.inbox.fall_asleep(|| given() || state.ledger.is_behind(&shared.world())) {
-            shared.crew.wake_one();
+        // No worker polls, and none will for a while.
+        let has_work = || shared.has_queued() || shared.inbox.has_messages();
+        if !shared.inbox.begin_park(|| has_work() || state.scheduler.is_behind(&shared.context())) {
+            shared.parked.wake_one();
         }
     }
 
-    /// Looks a while without the lock. Returns whether there may be something to do.
-    fn look(&mut self, looks: u32) -> bool {
-        // Where small calls come in a stream, some are let come together.
+    /// Polls for a while without the lock. Returns whether there may be work.
+    fn spin(&mut self, spin_limit: u32) -> bool {
+        // Where small calls come in a stream, let some accumulate.
         pause(std::mem::take(&mut self.ran), &self.shared.inbox);
-        for _ in 0..looks {
-            if self.shared.is_worth_a_look() {
+        for _ in 0..spin_limit {
+            if self.shared.may_have_work() {
                 return true;
             }
             spin_loop();
@@ -272,52 +281,53 @@ impl Worker<'_> {
         false
     }
 
-    /// Sleeps until there is something to do.
-    fn rest<'s>(&mut self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State>
+    /// Parks until there is work.
+    fn park_until_work<'s>(&mut self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State>
     where
         Self: 's,
     {
         let shared = self.shared;
-        shared.covered.store(false, Ordering::Relaxed);
+        shared.has_active_poller.store(false, Ordering::Relaxed);
         let mut seen = None;
         loop {
             let moved = seen.replace(state.rounds) != Some(state.rounds);
-            let others = state.running > 0 && state.cost < HANDED;
-            let work = shared.is_given() || state.ledger.ready() > 0;
-            // Those who run calls too small to be handed over see to what is there, as long as they do
-            // look.
-            if shared.inbox.has_news() || state.is_done() || (work && !(others && moved)) {
+            let others = state.running > 0 && state.cost < MIN_HANDOVER;
+            let work = shared.has_queued() || state.scheduler.ready() > 0;
+            // Workers with calls too small to hand over will claim everything that is ready, as
+            // long as they do poll.
+            if shared.inbox.has_messages() || state.is_done() || (work && !(others && moved)) {
                 return state;
             }
-            let sentry = state.running > 0 && state.is_small() && !state.sentry;
-            state.looking -= 1;
-            if state.looking == 0 {
-                shared.hungry.store(false, Ordering::Relaxed);
+            let monitor = state.running > 0 && state.is_small() && !state.monitor;
+            state.polling -= 1;
+            if state.polling == 0 {
+                shared.starving.store(false, Ordering::Relaxed);
             }
             state.missed = Duration::ZERO;
-            state.sentry |= sentry;
-            shared.crew.enter(&self.sleeper);
-            let lone = state.looking == 0 && (state.running == 0 || !state.is_small());
-            let given = || shared.is_given() || shared.inbox.has_news();
-            let given = || given() || state.ledger.is_behind(&shared.world());
-            if lone && !shared.inbox.is_asleep() && !shared.inbox.fall_asleep(given) {
+            state.monitor |= monitor;
+            shared.parked.enter(&self.parker);
+            let lone = state.polling == 0 && (state.running == 0 || !state.is_small());
+            let has_work = || shared.has_queued() || shared.inbox.has_messages();
+            let has_work = || has_work() || state.scheduler.is_behind(&shared.context());
+            if lone && !shared.inbox.is_parked() && !shared.inbox.begin_park(has_work) {
                 state.catch_up(shared);
-                shared.crew.leave(&self.sleeper);
-                state.looking += 1;
-                state.sentry &= !sentry;
+                shared.parked.leave(&self.parker);
+                state.polling += 1;
+                state.monitor &= !monitor;
                 return state;
             }
             drop(state);
-            let asleep = Instant::now();
-            let woken = self.sleeper.sleep(sentry.then_some(WATCH));
-            shared.crew.leave(&self.sleeper);
+            let parked = Instant::now();
+            let woken = self.parker.park(monitor.then_some(MONITOR_INTERVAL));
+            shared.parked.leave(&self.parker);
             state = shared.lock();
-            state.looking += 1;
-            state.sentry &= !sentry;
+            state.polling += 1;
+            state.monitor &= !monitor;
             if woken {
-                // Where calls come seldom, looking is in vain, and there is less of it with each sleep.
-                let short = asleep.elapsed() < WATCH / 20 || sentry;
-                self.looks = if short { LOOKS } else { self.looks / 2 };
+                // Where calls come rarely, polling is in vain, and there is less of it after each
+                // park.
+                let short = parked.elapsed() < MONITOR_INTERVAL / 20 || monitor;
+                self.spin_limit = if short { SPINS } else { self.spin_limit / 2 };
                 return state;
             }
             state.catch_up(shared);
@@ -325,25 +335,25 @@ impl Worker<'_> {
         }
     }
 
-    /// What those have taken who have begun nothing since this was last asked, and are held up by what
-    /// they run, can go on without them.
+    /// Takes over the claims of workers that have begun nothing since the last check: the call that
+    /// they run keeps them.
     fn take_over(&mut self, state: &mut State) {
-        for (k, hand) in self.shared.hands.iter().enumerate() {
-            let begun = hand.begun();
+        for (k, claim) in self.shared.claims.iter().enumerate() {
+            let begun = claim.begun();
             if std::mem::replace(&mut self.seen[k], begun) != begun
                 || k == self.number
                 || state.taken[k].calls.len() < 2
             {
                 continue;
             }
-            let Some(begun) = hand.stop() else { continue };
-            let State { taken, ledger, .. } = &mut *state;
+            let Some(begun) = claim.stop() else { continue };
+            let State { taken, scheduler, .. } = &mut *state;
             let begun = (begun - taken[k].base) as usize;
             for (number, _) in taken[k].calls.drain(begun..) {
-                ledger.give_back(number);
+                scheduler.unclaim(number);
             }
-            // The last one that was begun runs.
-            state.tell(k, begun - 1, &self.shared.world());
+            // The last call that was begun is running.
+            state.report_ran(k, begun - 1, &self.shared.context());
         }
     }
 }

@@ -2,14 +2,18 @@
 //! allows. The files under test are the crate's own, compiled on loom's primitives.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each model uses a part of each file")]
 
-#[path = "../../src/pool/hand.rs"]
-mod hand;
-#[path = "../../src/inbox.rs"]
+#[path = "../../src/pool/claim_counter.rs"]
+mod claim_counter;
+#[path = "../../src/worker/inbox.rs"]
 mod inbox;
-#[path = "../../src/points.rs"]
+#[path = "../../src/sync/points.rs"]
 mod points;
-#[path = "../../src/ring.rs"]
-mod ring;
+#[path = "../../src/sync/spsc_queue.rs"]
+mod spsc_queue;
+
+mod worker {
+    pub(crate) use super::inbox;
+}
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
@@ -17,8 +21,8 @@ mod sync {
     pub(crate) use loom::sync::{Arc, Condvar, Mutex};
     pub(crate) use loom::thread::{Thread, park};
 
-    /// A model has no fence that acts on all threads: what holds with a full one on both sides
-    /// holds with the pair of `barrier.rs`.
+    /// A model has no fence that acts on all threads. A property that holds with a full fence on
+    /// both sides holds with the asymmetric pair of `asymmetric_fence.rs`.
     pub(crate) fn light_fence() {
         fence(Ordering::SeqCst);
     }
@@ -35,16 +39,16 @@ mod sync {
 use loom::thread;
 use millstream_types::StreamId;
 
-use hand::Hand;
-use inbox::{Inbox, News};
-use points::{Mark, StreamState, Waiter};
+use claim_counter::ClaimCounter;
+use inbox::{Inbox, Message};
+use points::{Milestone, StreamState, Waiter};
 use sync::Arc;
 
 /// Every item arrives once and in order, over the border of a block.
 #[test]
 fn a_queue_keeps_order() {
     loom::model(|| {
-        let (mut producer, mut consumer) = ring::queue();
+        let (mut producer, mut consumer) = spsc_queue::queue();
         let taker = thread::spawn(move || {
             let mut next = 0u64;
             while next < 3 {
@@ -64,17 +68,17 @@ fn a_queue_keeps_order() {
     });
 }
 
-/// A worker that goes to sleep while it is given something does not sleep on it.
+/// A worker that parks during a submission does not sleep on it.
 #[test]
-fn a_gift_wakes_the_worker() {
+fn a_submission_wakes_the_worker() {
     loom::model(|| {
-        let (mut producer, mut consumer) = ring::queue();
+        let (mut producer, mut consumer) = spsc_queue::queue();
         let inbox = Arc::new(Inbox::default());
         let own = inbox.clone();
         let worker = thread::spawn(move || {
-            own.owned_by(thread::current());
+            own.set_thread(thread::current());
             while consumer.pop().is_none() {
-                own.sleep(|| !consumer.is_empty());
+                own.park_unless(|| !consumer.is_empty());
             }
         });
         producer.push(1u64);
@@ -83,7 +87,7 @@ fn a_gift_wakes_the_worker() {
     });
 }
 
-/// A waiter that parks while the point is published is told, or sees it by itself.
+/// A waiter that parks while the point is published is woken, or sees the point by itself.
 #[test]
 fn a_published_point_reaches_its_waiter() {
     loom::model(|| {
@@ -91,92 +95,93 @@ fn a_published_point_reaches_its_waiter() {
         let inbox = Arc::new(Inbox::default());
         let (owner, waiting) = (state.clone(), inbox.clone());
         let waiter = thread::spawn(move || {
-            waiting.owned_by(thread::current());
-            let told = Waiter::Lane(waiting.clone(), StreamId(0));
-            if state.park(2, Mark::Completed, told) {
-                while !waiting.has_news() {
-                    waiting.sleep(|| waiting.has_news());
+            waiting.set_thread(thread::current());
+            let to_wake = Waiter::Stream(waiting.clone(), StreamId(0));
+            if state.park(2, Milestone::Completed, to_wake) {
+                while !waiting.has_messages() {
+                    waiting.park_unless(|| waiting.has_messages());
                 }
-                let mut news = Vec::new();
-                waiting.take(&mut news);
-                assert!(matches!(news[..], [News::Resume(StreamId(0))]));
+                let mut messages = Vec::new();
+                waiting.take(&mut messages);
+                assert!(matches!(messages[..], [Message::Resume(StreamId(0))]));
             }
-            assert!(state.reached(2, Mark::Completed));
+            assert!(state.reached(2, Milestone::Completed));
         });
-        owner.publish(1, Mark::Completed);
-        owner.publish(2, Mark::Completed);
+        owner.publish(1, Milestone::Completed);
+        owner.publish(2, Milestone::Completed);
         // The hint in `publish` may miss a waiter; this must not.
         owner.flush();
         waiter.join().unwrap();
     });
 }
 
-/// A thread that waits while the point is published does not sleep long even if the owner does not flush.
+/// A thread that waits while the point is published does not park for long, even if the owner does
+/// not flush.
 #[test]
-fn a_thread_does_not_sleep_on_what_has_come() {
+fn a_thread_does_not_park_on_a_reached_point() {
     loom::model(|| {
         let state = Arc::new(StreamState::new());
         let owner = state.clone();
         let waiter = thread::spawn(move || {
-            let told = Waiter::Thread(thread::current());
-            if state.park(1, Mark::Completed, told) {
+            let to_wake = Waiter::Thread(thread::current());
+            if state.park(1, Milestone::Completed, to_wake) {
                 // After a short sleep.
                 assert!(sync::heavy_fence());
-                while !state.reached(1, Mark::Completed) {
+                while !state.reached(1, Milestone::Completed) {
                     thread::park();
                 }
             }
         });
-        owner.publish(1, Mark::Completed);
+        owner.publish(1, Milestone::Completed);
         waiter.join().unwrap();
     });
 }
 
-/// Nor does a worker sleep on a point that another has published and not flushed.
+/// Nor does a worker park on a point that another has published and not flushed.
 #[test]
-fn a_worker_does_not_sleep_on_what_has_come() {
+fn a_worker_does_not_park_on_a_reached_point() {
     loom::model(|| {
         let state = Arc::new(StreamState::new());
         let owner = state.clone();
         let worker = thread::spawn(move || {
             let inbox = Arc::new(Inbox::default());
-            inbox.owned_by(thread::current());
-            let told = Waiter::Lane(inbox.clone(), StreamId(0));
-            if state.park(1, Mark::Completed, told) {
-                let come = || inbox.has_news() || state.reached(1, Mark::Completed);
+            inbox.set_thread(thread::current());
+            let to_wake = Waiter::Stream(inbox.clone(), StreamId(0));
+            if state.park(1, Milestone::Completed, to_wake) {
+                let come = || inbox.has_messages() || state.reached(1, Milestone::Completed);
                 while !come() {
-                    inbox.sleep(come);
+                    inbox.park_unless(come);
                 }
             }
         });
-        owner.publish(1, Mark::Completed);
+        owner.publish(1, Milestone::Completed);
         worker.join().unwrap();
     });
 }
 
-/// A worker takes three calls, and somebody takes over what it has not begun: each call is run once,
-/// and who takes over sees what was done before.
+/// A worker claims three calls, and another takes over the calls that it has not begun: each call
+/// is run once, and the second worker sees the effects of the calls before.
 #[test]
-fn calls_in_hand_are_run_once() {
+fn claimed_calls_are_run_once() {
     loom::model(|| {
-        let hand = Arc::new(Hand::default());
-        // How many calls are the worker's: what the crew's lock protects.
+        let claim = Arc::new(ClaimCounter::default());
+        // How many calls are the worker's: protected by the pool's lock.
         let left = Arc::new(sync::Mutex::new(3));
         let ran = Arc::new(loom::cell::UnsafeCell::new(0u64));
-        let base = hand.take();
+        let base = claim.take();
         let worker = {
-            let (hand, left, ran) = (hand.clone(), left.clone(), ran.clone());
+            let (claim, left, ran) = (claim.clone(), left.clone(), ran.clone());
             thread::spawn(move || {
                 let mut count = 0;
                 loop {
-                    // A call leaves something behind.
+                    // A call has an effect.
                     if count == 0 {
-                        // SAFETY: loom sees to it that nobody else uses it meanwhile.
+                        // SAFETY: loom checks that no other thread uses it meanwhile.
                         ran.with_mut(|ran| unsafe { *ran = 1 });
                     }
                     count += 1;
                     if count == 3
-                        || !(hand.begin(base + 1 + count) || count < *left.lock().unwrap())
+                        || !(claim.begin(base + 1 + count) || count < *left.lock().unwrap())
                     {
                         return count;
                     }
@@ -185,9 +190,9 @@ fn calls_in_hand_are_run_once() {
         };
         let taken = {
             let mut left = left.lock().unwrap();
-            let begun = hand.stop().unwrap() - base;
+            let begun = claim.stop().unwrap() - base;
             if begun > 1 {
-                // The first has been run, and what it did is seen.
+                // The first call has been run, and its effect is seen.
                 // SAFETY: as above.
                 ran.with(|ran| assert_eq!(unsafe { *ran }, 1));
             }

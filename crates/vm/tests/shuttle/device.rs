@@ -34,7 +34,7 @@ fn a_device() {
             }
         });
         {
-            let m = Machine::new(MachineConfig { devices: Arc::new(devices), ..config() }).unwrap();
+            let m = Machine::new(config().devices(Arc::new(devices))).unwrap();
             let on = |k| m.compute(&DeviceId::sim(0), k).unwrap();
             let x = upload(&m, &on(0), 2);
             let y = call(&m, "mul", &[&x, &x], &on(1));

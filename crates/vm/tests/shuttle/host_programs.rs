@@ -1,11 +1,11 @@
-//! Programs with functions of the host's, sections, barriers and stored lists.
+//! Programs with host functions, sections, barriers and stored lists.
 
-use millstream_types::{Access, Attrs, Error, Origin, StreamKey};
+use millstream_types::{Access, Attrs, Error, StreamKey};
 use shuttle::thread;
 
 use crate::rig::*;
 
-/// Callbacks on two streams, one of which fails: its data alone are spoilt, for every waiter.
+/// Callbacks on two streams, one of which fails: only its data is poisoned, for every waiter.
 #[test]
 fn callbacks() {
     explore(|| {
@@ -26,7 +26,7 @@ fn failed(error: Error) {
     assert!(matches!(error.without_place(), Error::Failed(_)), "{error}");
 }
 
-/// A barrier between streams, a section that excludes another thread's use.
+/// A barrier between streams, and a section that excludes another thread's use.
 #[test]
 fn regions() {
     explore(|| {
@@ -62,8 +62,7 @@ fn a_job() {
                 (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
             let (x, y) = (list.import(&x).unwrap(), list.import(&y).unwrap());
             let t = list.call("add", &[x, x], Attrs::new(), s[0]).unwrap()[0];
-            let at = Origin::caller();
-            list.call_from("add", &[t, x], Some(&[y]), Attrs::new(), s[1], at).unwrap();
+            list.call_out("add", &[t, x], &[y], Attrs::new(), s[1]).unwrap();
             list.release(t).unwrap();
             m.store(list).unwrap()
         };

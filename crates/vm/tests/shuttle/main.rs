@@ -1,71 +1,42 @@
-//! The whole threaded engine under shuttle: each program runs under thousands of schedules of its
+//! The whole threaded machine under shuttle: each program runs under thousands of schedules of its
 //! threads. The sources are the crate's own, compiled on shuttle's primitives in place of the
 //! standard library's (`sync`).
 //!
-//! # What a schedule is
+//! # Schedules
 //! Shuttle runs all threads on one, and may switch at every lock, atomic access, park and wake-up.
 //! Half of the schedules switch at random, half run the thread of highest priority and change
 //! priorities at a few moments (PCT: Burckhardt et al., "A Randomized Scheduler with Probabilistic
 //! Guarantees of Finding Bugs", ASPLOS 2010, <https://doi.org/10.1145/1736020.1736040>).
 //!
-//! # What it finds
-//! A time-out never comes, so whoever was not woken sleeps for good, and that is reported as a
-//! deadlock; a machine's time-outs would hide it. Each result is compared with what it has to be.
-//! All accesses are sequentially consistent here: orderings are loom's matter. Locks of the crates
+//! # Checks
+//! Time-outs never expire, so a thread that misses its wake-up parks for ever, and shuttle reports
+//! a deadlock; a machine's time-outs would hide it. Each result is compared with the expected one.
+//! All accesses are sequentially consistent here: loom checks the orderings. Locks of the crates
 //! below are the standard library's: no switch happens while one is held.
 //!
 //! # Running it
-//! `MILLSTREAM_SCHEDULES=N` is how many schedules each program gets, `SHUTTLE_RANDOM_SEED=N` chooses
-//! others. A failure prints a schedule: `MILLSTREAM_REPLAY=SCHEDULE` with the test's name runs that.
+//! `MILLSTREAM_SCHEDULES=N` sets the number of schedules of each program, `SHUTTLE_RANDOM_SEED=N`
+//! chooses others. A failure prints a schedule: `MILLSTREAM_REPLAY=SCHEDULE` with the test's name
+//! runs that.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
 #![allow(unused_imports, reason = "a library's sources, as a test")]
 
-#[path = "../../src/batch.rs"]
-mod batch;
-#[path = "../../src/calls.rs"]
-mod calls;
-#[path = "../../src/cancel.rs"]
-mod cancel;
-#[path = "../../src/core/mod.rs"]
-mod core;
+#[path = "../../src/api/mod.rs"]
+mod api;
 #[path = "../../src/driver/mod.rs"]
 mod driver;
-#[path = "../../src/emission.rs"]
+#[path = "../../src/emission/mod.rs"]
 mod emission;
-#[path = "../../src/engine.rs"]
-mod engine;
-#[path = "../../src/guard.rs"]
-mod guard;
-#[path = "../../src/handle/mod.rs"]
-mod handle;
-#[path = "../../src/host.rs"]
+#[path = "../../src/host/mod.rs"]
 mod host;
-#[path = "../../src/inbox.rs"]
-mod inbox;
-#[path = "../../src/inside.rs"]
-mod inside;
-#[path = "../../src/job/mod.rs"]
-mod job;
-#[path = "../../src/machine/mod.rs"]
-mod machine;
-#[path = "../../src/points.rs"]
-mod points;
-#[path = "../../src/poison.rs"]
-mod poison;
+#[path = "../../src/jobs/mod.rs"]
+mod jobs;
 #[path = "../../src/pool/mod.rs"]
 mod pool;
-#[path = "../../src/prepared.rs"]
-mod prepared;
-#[path = "../../src/ring.rs"]
-mod ring;
-#[path = "../../src/router/mod.rs"]
-mod router;
-#[path = "../../src/slots.rs"]
-mod slots;
-#[path = "../../src/task.rs"]
-mod task;
-#[path = "../../src/watch.rs"]
-mod watch;
+#[path = "../../src/tables/mod.rs"]
+mod tables;
+#[path = "../../src/worker/mod.rs"]
+mod worker;
 
 mod device;
 mod host_programs;
@@ -75,12 +46,13 @@ mod rig;
 mod sync;
 
 // The crate's root, as its modules know it.
-use batch::Batch;
-use cancel::Cancellation;
+use api::batch::Batch;
+use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
+use api::prepared::{Prepared, TensorHandle};
 use driver::{Schedule, Simulation};
-use engine::{Alone, Rendezvous};
-use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
+use emission::cancel::Cancellation;
+use emission::origin::with_origin;
 use host::Blob;
-use job::{Job, JobRecorder, JobTensor};
-use machine::{CallBuilder, DriverKind, Machine, MachineConfig, OpHandle, Report};
-use prepared::{Prepared, TensorHandle};
+use jobs::{Job, JobRecorder, JobTensor};
+use tables::{RankBarrier, SingleRank};

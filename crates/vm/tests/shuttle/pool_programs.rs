@@ -1,4 +1,4 @@
-//! Programs whose streams are pools: a graph, a queue and a crew that the workers share.
+//! Programs whose streams are pools: a graph, a queue and workers that share them.
 
 use millstream_types::{Attrs, StreamKey, StreamMode};
 use shuttle::thread;
@@ -10,8 +10,8 @@ fn pool(m: &Machine, index: u32) -> Stream {
     m.stream_with_mode(&StreamKey::compute(CPU, index), StreamMode::Pool).unwrap()
 }
 
-/// Two threads give a pool calls that overlap and calls that must not, and a stream that runs in order
-/// stands between.
+/// Two threads submit calls to a pool, some of which may overlap and some not, with an in-order
+/// stream between.
 #[test]
 fn a_pool_and_a_stream() {
     explore(|| {
@@ -34,7 +34,7 @@ fn a_pool_and_a_stream() {
     });
 }
 
-/// More calls that can run than one worker takes in one go: what it has not begun goes to the other.
+/// More ready calls than one worker claims at once: the other gets those that are not begun.
 #[test]
 fn a_worker_with_nothing_to_run() {
     explore(|| {
@@ -53,10 +53,10 @@ fn a_worker_with_nothing_to_run() {
     });
 }
 
-/// Calls that wait for one another, and calls that do not, taken by several workers; the machine goes
-/// while they run.
+/// Calls that wait for one another, and calls that do not, claimed by several workers; the machine
+/// is dropped while they run.
 #[test]
-fn a_crew_that_stops() {
+fn pools_that_stop() {
     explore(|| {
         let m = machine();
         let p = pool(&m, 0);

@@ -54,8 +54,8 @@ fn two_submitters() {
     });
 }
 
-/// Two threads with batches on streams of two workers, the calls' places in the table given up and
-/// taken again while they run.
+/// Two threads with batches on streams of two workers, the numbers of stored calls released and
+/// reused meanwhile.
 #[test]
 fn batches() {
     explore(|| {
@@ -87,7 +87,7 @@ fn batches() {
 #[test]
 fn no_room() {
     explore(|| {
-        let m = Machine::new(MachineConfig { watermark: 2, ..config() }).unwrap();
+        let m = Machine::new(config().watermark(2)).unwrap();
         let x = upload(&m, &cpu(&m, 0), 1);
         let threads: Vec<_> = (0..2)
             .map(|k| {
@@ -111,7 +111,7 @@ fn no_room() {
 #[test]
 fn no_bytes() {
     explore(|| {
-        let m = Machine::new(MachineConfig { watermark_bytes: 8, ..config() }).unwrap();
+        let m = Machine::new(config().watermark_bytes(8)).unwrap();
         let (a, b) = (cpu(&m, 0), cpu(&m, 1));
         let mut x = upload(&m, &a, 1);
         for s in [&b, &a, &b] {
@@ -138,7 +138,7 @@ fn block_on(completion: Completion) {
     }
 }
 
-/// A thread that blocks, one that awaits and one that asks, all for the same point.
+/// A thread that blocks, one that awaits and one that queries, all for the same point.
 #[test]
 fn three_ways_to_wait() {
     explore(|| {
@@ -169,7 +169,7 @@ fn three_ways_to_wait() {
 #[test]
 fn shutting_down() {
     explore(|| {
-        let watched = MachineConfig { watchdog: Some(LONG), ..config() };
+        let watched = config().watchdog(Some(LONG));
         let m = Machine::new(watched).unwrap();
         let s = cpu(&m, 0);
         let x = upload(&m, &s, 1);
@@ -187,7 +187,7 @@ fn shutting_down() {
         };
         let done = m.record(&s);
         let report = m.clone().shutdown(LONG);
-        assert_eq!(report, crate::Report::default());
+        assert_eq!(report, crate::ShutdownReport::default());
         drop((done, x, s, m));
         other.join().unwrap();
     });

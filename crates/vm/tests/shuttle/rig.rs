@@ -1,4 +1,4 @@
-//! Running a program under many schedules, and what programs share.
+//! Exploration of a program's schedules, and fixtures of the programs.
 
 use std::env::var;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use shuttle::{Config, Runner};
 
 use crate::{DriverKind, Machine, MachineConfig, Stream, Tensor};
 
-/// Longer than any schedule takes: no time-out is to come.
+/// Longer than any schedule takes: no time-out expires.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) const CPU: DeviceId = DeviceId::cpu(0);
 
-/// How many schedules a program gets unless the environment says otherwise. The rarest of the mistakes
-/// in `tests/traps` shows within 5,000 and not within 1,000.
+/// The number of schedules of a program unless the environment says otherwise. The rarest of the
+/// mistakes in `tests/traps` shows within 5,000 and not within 1,000.
 const SCHEDULES: usize = 5000;
 
 /// How often a PCT schedule changes priorities, at most.
@@ -40,15 +40,13 @@ pub(crate) fn explore(program: impl Fn() + Send + Sync + 'static) {
     Runner::new(PctScheduler::new_from_seed(1, CHANGES, count / 2), config).run(move || program());
 }
 
-/// A machine of up to three workers for the host's streams.
+/// Returns the configuration of a machine of up to three host workers.
 pub(crate) fn config() -> MachineConfig {
-    MachineConfig {
-        driver: DriverKind::Threaded,
-        host_workers: 3,
-        threads: 1,
-        annotations: false,
-        ..MachineConfig::default()
-    }
+    MachineConfig::default()
+        .driver(DriverKind::Threaded)
+        .host_workers(3)
+        .threads(1)
+        .annotations(false)
 }
 
 pub(crate) fn machine() -> Machine {

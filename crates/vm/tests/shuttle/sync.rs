@@ -1,4 +1,9 @@
-//! Shuttle's primitives, by the names of `src/sync.rs`.
+//! Shuttle's primitives, by the names of `src/sync/mod.rs`.
+
+#[path = "../../src/sync/points.rs"]
+pub(crate) mod points;
+#[path = "../../src/sync/spsc_queue.rs"]
+pub(crate) mod spsc_queue;
 
 pub(crate) use shuttle::hint::spin_loop;
 pub(crate) use shuttle::sync::atomic::{
@@ -23,12 +28,12 @@ pub(crate) fn heavy_fence() -> bool {
 /// Small, so that programs cross the border of a block.
 pub(crate) const BLOCK: usize = 2;
 
-/// Two looks: one that finds nothing, and one after others have run.
+/// Two checks: one that finds nothing, and one after other threads have run.
 pub(crate) const fn spins(_looks: u32) -> u32 {
     2
 }
 
-/// So much that a worker of a pool takes all of its share, and has some to hand over.
+/// So much that a pool worker claims its whole share, and has some to hand over.
 pub(crate) const fn share(_time: std::time::Duration) -> std::time::Duration {
     std::time::Duration::from_secs(1)
 }
@@ -56,12 +61,12 @@ impl<T> UnsafeCell<T> {
 pub(crate) struct OnceLock<T> {
     value: std::sync::OnceLock<T>,
     lock: Mutex<()>,
-    told: Condvar,
+    is_set: Condvar,
 }
 
 impl<T> Default for OnceLock<T> {
     fn default() -> OnceLock<T> {
-        OnceLock { value: std::sync::OnceLock::new(), lock: Mutex::new(()), told: Condvar::new() }
+        OnceLock { value: std::sync::OnceLock::new(), lock: Mutex::new(()), is_set: Condvar::new() }
     }
 }
 
@@ -69,7 +74,7 @@ impl<T> OnceLock<T> {
     pub(crate) fn set(&self, value: T) -> Result<(), T> {
         let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let set = self.value.set(value);
-        self.told.notify_all();
+        self.is_set.notify_all();
         set
     }
 
@@ -84,7 +89,7 @@ impl<T> OnceLock<T> {
             if let Some(value) = self.value.get() {
                 return value;
             }
-            guard = self.told.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            guard = self.is_set.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -105,14 +105,12 @@ impl Fixture for Machines {
         let room = 1 << 20;
         let limits = [(DeviceId::cpu(0), room), (DeviceId::pinned(0), room)];
         let own = (DEVICE, case.memory.unwrap_or(room));
-        let config = MachineConfig {
-            driver: driver.0,
-            host_workers: 2,
-            threads: 1,
-            check_memory: true,
-            memory_limits: HashMap::from_iter(limits.into_iter().chain([own])),
-            ..MachineConfig::of(ops::standard(), kernels, Arc::new(devices))
-        };
+        let config = MachineConfig::of(ops::standard(), kernels, Arc::new(devices))
+            .driver(driver.0)
+            .host_workers(2)
+            .threads(1)
+            .check_memory(true)
+            .memory_limits(HashMap::from_iter(limits.into_iter().chain([own])));
         Machines { machine: Some(Machine::new(config).unwrap()), plan, kind, at, turn }
     }
 
@@ -152,7 +150,7 @@ impl Fixture for Machines {
         let machine = self.machine.take().unwrap();
         assert_eq!(machine.pending_callbacks(), 0, "{what}");
         let report = machine.clone().shutdown(LONG);
-        assert_eq!(report, Report::default(), "{what}");
+        assert_eq!(report, ShutdownReport::default(), "{what}");
         drop(machine);
         no_violations();
         // On a lost device, nothing can be destroyed.

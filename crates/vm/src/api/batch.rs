@@ -1,0 +1,176 @@
+//! Batches: many calls in one critical section.
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_instructions::TensorRef;
+use millstream_types::{Error, Origin, Result};
+
+use crate::api::handle::Stream;
+use crate::api::machine::Machine;
+use crate::api::prepared::{Prepared, TensorHandle};
+use crate::emission::Emission;
+use crate::emission::cancel;
+use crate::emission::guard::EmissionGuard;
+use crate::emission::reentrancy::{self, BatchGuard};
+
+/// How many calls are made before other threads get the lock.
+const CALLS_PER_ENTRY: u64 = 64;
+
+/// Up to so many operands lie on the stack.
+const INLINE_OPERANDS: usize = 4;
+
+/// Calls in close succession. See [`Machine::batch`].
+#[must_use = "a batch does nothing before its first call"]
+pub struct Batch<'a> {
+    machine: &'a Machine,
+    entry: Option<Entry<'a>>,
+}
+
+/// One entry into the critical section.
+struct Entry<'a> {
+    emission: EmissionGuard<'a>,
+    _guard: BatchGuard,
+    left: u64,
+}
+
+impl Machine {
+    /// Begins a batch of calls. The calls share the cost of entering the machine: use a batch where
+    /// a thread makes many calls in a row. Each call is given to its worker at once; none waits for
+    /// the end of the batch.
+    ///
+    /// ```
+    /// use millstream_types::{Attrs, DType, DeviceId, TensorSpec};
+    /// use millstream_vm::{Machine, MachineConfig, Tensor};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let stream = machine.compute(&DeviceId::cpu(0), 0)?;
+    /// let spec = TensorSpec::contiguous(DType::F32, &[1])?;
+    /// let one = || machine.upload(&stream, spec.clone(), 1f32.to_ne_bytes().into());
+    /// let (x, y) = (one()?, one()?);
+    /// // The schema is checked once, and the operands are looked up.
+    /// let add = machine.prepare("add_", &[&x, &y], Attrs::new())?;
+    /// let (a, b) = (x.handle(), y.handle());
+    /// let mut batch = machine.batch();
+    /// for _ in 0..10 {
+    ///     batch.call_with(&add, &[a, b], &stream)?; // x += y
+    ///     batch.call_with(&add, &[b, a], &stream)?; // y += x
+    /// }
+    /// drop(batch);
+    /// assert_eq!(x.read()?, 10946f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Other submitting threads wait for a few dozen calls, or until the batch ends. This thread
+    /// would wait for itself: every other request to the machine before the batch ends, except
+    /// dropping handles, gets [`Error::InBatch`]. So drop a batch after its last call.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { machine: self, entry: None }
+    }
+}
+
+impl Batch<'_> {
+    /// Makes a call on a stream, on the operands that it was prepared with.
+    ///
+    /// # Errors
+    /// A tensor was released by hand or is held, or the call or the stream is another machine's.
+    #[track_caller]
+    pub fn call(&mut self, call: &Prepared, stream: &Stream) -> Result<()> {
+        let origin = Origin::caller();
+        let (_, tensors) = call.parts();
+        self.make(call, tensors, stream, &origin).map_err(|e| e.at(&origin))
+    }
+
+    /// Makes a call on a stream, on operands like the prepared ones: of equal dtypes, shapes and
+    /// layouts.
+    ///
+    /// # Errors
+    /// A tensor differs from the prepared one, was released or is held; or an argument is another
+    /// machine's.
+    #[track_caller]
+    pub fn call_with(
+        &mut self,
+        call: &Prepared,
+        operands: &[TensorHandle],
+        stream: &Stream,
+    ) -> Result<()> {
+        let origin = Origin::caller();
+        let machine = self.machine.shared.tables.machine;
+        let made = if operands.iter().any(|operand| operand.machine != machine) {
+            Err(Error::Foreign { what: "an operand".to_owned() })
+        } else if let Some(first) = operands.first().filter(|_| operands.len() <= INLINE_OPERANDS) {
+            let mut tensors = [first.tensor; INLINE_OPERANDS];
+            for (tensor, operand) in tensors.iter_mut().zip(operands) {
+                *tensor = operand.tensor;
+            }
+            self.make(call, &tensors[..operands.len()], stream, &origin)
+        } else {
+            let tensors: Vec<TensorRef> = operands.iter().map(|operand| operand.tensor).collect();
+            self.make(call, &tensors, stream, &origin)
+        };
+        made.map_err(|e| e.at(&origin))
+    }
+
+    #[inline(always)]
+    fn make(
+        &mut self,
+        call: &Prepared,
+        tensors: &[TensorRef],
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<()> {
+        let shared = &self.machine.shared;
+        if !Arc::ptr_eq(&stream.machine.shared, shared) {
+            return Err(Error::Foreign { what: "the stream".to_owned() });
+        }
+        if !Arc::ptr_eq(&call.machine().shared, shared) {
+            return Err(Error::Foreign { what: "the call".to_owned() });
+        }
+        let stays = |entry: &Entry<'_>| {
+            entry.left > 0 && cancel::is_current(entry.emission.router.cancel_scope.as_ref())
+        };
+        if !self.entry.as_ref().is_some_and(stays) {
+            self.begin_entry()?;
+        }
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        entry.left -= 1;
+        entry.emission.between_calls = false;
+        let made = entry.emission.open(stream.id).and_then(|()| {
+            let Emission { builder, router, .. } = &mut *entry.emission;
+            let (call, _) = call.parts();
+            builder.call_prepared(router, stream.id, call, tensors, origin)
+        });
+        entry.emission.between_calls = true;
+        made.map(drop)
+    }
+
+    fn begin_entry(&mut self) -> Result<()> {
+        self.end_entry();
+        let shared = &self.machine.shared;
+        let emission = shared.enter()?;
+        let _guard = reentrancy::enter_batch(shared.tables.machine);
+        // At most as many as may be pending.
+        let left = shared.watermark.min(CALLS_PER_ENTRY);
+        self.entry = Some(Entry { emission, _guard, left });
+        Ok(())
+    }
+
+    fn end_entry(&mut self) {
+        let Some(Entry { emission, _guard, .. }) = self.entry.take() else { return };
+        self.machine.shared.leave(emission);
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.end_entry();
+    }
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("machine", self.machine).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,154 @@
+//! Completions: submitted instructions that can be waited for.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use millstream_types::{Error, Origin, Point, Result};
+
+use crate::api::machine::Machine;
+use crate::emission::Emission;
+use crate::emission::origin;
+use crate::emission::reentrancy;
+use crate::sync::points::{Milestone, Waiter};
+
+/// Submitted instructions that can be waited for: blocking, with a time-out, or as a future.
+pub struct Completion {
+    machine: Machine,
+    /// At most one of each stream.
+    points: SmallVec<[Point; 1]>,
+    /// The storage that is waited for, if it is one tensor's.
+    storage: Option<u64>,
+    /// The registered waker, and the point that it is registered for.
+    registered: Option<(Point, Waker)>,
+}
+
+impl Completion {
+    pub(crate) fn new(machine: Machine, points: impl IntoIterator<Item = Point>) -> Completion {
+        let points = points.into_iter().collect();
+        Completion { machine, points, storage: None, registered: None }
+    }
+
+    /// Creates a completion of the last write of a storage, given by its number.
+    pub(crate) fn of_storage(machine: Machine, last: Point, storage: Option<u64>) -> Completion {
+        let mut completion = Completion::new(machine, [last]);
+        completion.storage = storage;
+        completion
+    }
+
+    /// Returns whether all points have completed. Never blocks.
+    pub fn query(&self) -> bool {
+        self.points.iter().all(|&point| self.machine.shared.query(point))
+    }
+
+    /// Blocks until all points have completed.
+    ///
+    /// # Errors
+    /// Why the first instruction on a stream, up to the awaited one, failed or was skipped since
+    /// failures were last cleared. Of a tensor: why it is poisoned.
+    #[track_caller]
+    pub fn wait(&self) -> Result<()> {
+        self.wait_at(None, origin::caller())
+    }
+
+    /// Blocks as [`Completion::wait`] does, for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], or as [`Completion::wait`].
+    #[track_caller]
+    pub fn wait_for(&self, timeout: Duration) -> Result<()> {
+        self.wait_at(Some(timeout), origin::caller())
+    }
+
+    pub(crate) fn wait_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+        let waited = self.machine.wait_for_all(&self.points, timeout);
+        waited.map_err(|e| e.at(&origin))?;
+        self.observe(&origin)
+    }
+
+    /// Removes the registered waker.
+    fn leave(&mut self) {
+        if let Some((point, waker)) = self.registered.take() {
+            let points = &self.machine.shared.tables.points;
+            points.leave(point, Milestone::Completed, &Waiter::Task(waker));
+        }
+    }
+
+    /// Notes that the host has waited, and returns the failure, if any.
+    fn observe(&self, origin: &Origin) -> Result<()> {
+        let mut emission = self.machine.shared.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, &self.points, origin);
+        drop(emission);
+        let tables = &self.machine.shared.tables;
+        let first = match self.storage {
+            Some(storage) => tables.poison.get(storage),
+            None => self.points.iter().find_map(|&point| tables.failures.up_to(point)),
+        };
+        first.map_or(Ok(()), |f| Err(Error::of(f)))
+    }
+}
+
+impl Future for Completion {
+    type Output = Result<()>;
+
+    /// Ready once all points have completed, or never can: as a wait without a limit. As after
+    /// [`Completion::wait`], no stream waits for them again.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let shared = self.machine.shared.clone();
+        if let Err(error) = reentrancy::check(shared.tables.machine, "waiting") {
+            return Poll::Ready(Err(error));
+        }
+        let Some(&open) = self.points.iter().find(|&&point| !shared.query(point)) else {
+            return Poll::Ready(self.observe(&Origin::Unknown));
+        };
+        if let Err(error) = shared.check_unreachable(open) {
+            return Poll::Ready(Err(error));
+        }
+        if !shared.runs_by_itself() {
+            // No other thread runs instructions, so the task has to poll again.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let waker = context.waker();
+        if self
+            .registered
+            .as_ref()
+            .is_some_and(|(point, registered)| *point == open && registered.will_wake(waker))
+        {
+            return Poll::Pending;
+        }
+        self.leave();
+        if shared.tables.points.park(open, Milestone::Completed, Waiter::Task(waker.clone())) {
+            self.registered = Some((open, waker.clone()));
+        } else {
+            // It has completed meanwhile; the next poll checks the other points.
+            waker.wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Clone for Completion {
+    fn clone(&self) -> Completion {
+        let (points, storage) = (self.points.clone(), self.storage);
+        Completion { machine: self.machine.clone(), points, storage, registered: None }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let points: Vec<String> = self.points.iter().map(Point::to_string).collect();
+        write!(f, "Completion({})", points.join(", "))
+    }
+}

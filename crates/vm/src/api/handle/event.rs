@@ -1,0 +1,247 @@
+//! Events.
+//!
+//! # Rules
+//! 1. A handle stands for the newest record. Each record takes an event slot of its own, so a wait
+//!    for an earlier record stays a wait for that one.
+//! 2. A record is released when neither a handle nor a wait under emission names it.
+//! 3. The time of a timed record is noted by a waiter that is registered for the record's point
+//!    before the emission assigns it. So the worker notes the time when it completes the record,
+//!    and no other thread reads a clock.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use millstream_instructions::Outcome;
+use millstream_instructions::builder::EventRef;
+use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
+
+use crate::api::machine::Machine;
+use crate::emission::origin;
+use crate::emission::reentrancy;
+use crate::emission::{Emission, Release};
+use crate::sync::points::{Milestone, Waiter};
+use crate::sync::{Mutex, OnceLock};
+
+use super::{Completion, Stream};
+
+/// A mark in a stream's order, set by the newest record. Clones are the same event.
+#[derive(Clone)]
+pub struct Event {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    machine: Machine,
+    timed: bool,
+    newest: Mutex<Option<Arc<Record>>>,
+}
+
+/// One record of an event.
+pub(super) struct Record {
+    machine: Machine,
+    pub(super) event: EventRef,
+    time: Time,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.machine.shared.release(Release::Event(self.event.clone()));
+    }
+}
+
+/// The time at which a record completed.
+#[derive(Clone)]
+enum Time {
+    /// The event takes no times.
+    Untimed,
+    /// The device reports no times.
+    Unknown(DeviceId),
+    /// Noted here at completion.
+    Noted(Arc<Stamp>),
+}
+
+/// Notes the time at which it is woken.
+#[derive(Default)]
+struct Stamp(OnceLock<Instant>);
+
+impl Wake for Stamp {
+    fn wake(self: Arc<Self>) {
+        // A point completes once.
+        let _ = self.0.set(Instant::now());
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::Invalid { what: "event", message: message.into() }
+}
+
+impl Event {
+    pub(crate) fn new(machine: Machine, timed: bool) -> Event {
+        Event { inner: Arc::new(Inner { machine, timed, newest: Mutex::new(None) }) }
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.inner.machine
+    }
+
+    /// Returns the newest record, if there is one.
+    pub(super) fn newest(&self) -> Option<Arc<Record>> {
+        self.inner.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records the event on the current stream, behind everything submitted to it. Waits for an
+    /// earlier record stay waits for that one.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn record(&self) -> Result<()> {
+        let stream = self.inner.machine.current_stream()?;
+        self.record_at(&stream, origin::caller())
+    }
+
+    /// Records the event as [`Event::record`] does, on `stream`.
+    ///
+    /// # Errors
+    /// The stream is another machine's, or the machine has been shut down.
+    #[track_caller]
+    pub fn record_on(&self, stream: &Stream) -> Result<()> {
+        self.record_at(stream, origin::caller())
+    }
+
+    pub(crate) fn record_at(&self, stream: &Stream, origin: Origin) -> Result<()> {
+        let machine = &self.inner.machine;
+        machine.own_stream(stream).map_err(|e| e.at(&origin))?;
+        let device = &stream.key.device;
+        let tells = || machine.policies().devices().capabilities(device).map(|c| c.timestamps);
+        let stamps = self.inner.timed && tells().map_err(|e| e.at(&origin))?;
+        let (event, stamp) = machine.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            let stamp = stamps.then(Arc::<Stamp>::default);
+            if let Some(stamp) = &stamp {
+                let place = Point::new(stream.id, builder.tail(stream.id).seq + 1);
+                let waiter = Waiter::Task(Waker::from(stamp.clone()));
+                router.tables.points.park(place, Milestone::Completed, waiter);
+            }
+            let event = builder.record_event(router, stream.id, &origin)?;
+            Ok(Outcome::Done((event, stamp)))
+        })?;
+        let time = match stamp {
+            Some(stamp) => Time::Noted(stamp),
+            None if self.inner.timed => Time::Unknown(device.clone()),
+            None => Time::Untimed,
+        };
+        let record = Arc::new(Record { machine: machine.clone(), event, time });
+        let mut newest = self.inner.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = newest.replace(record);
+        drop(newest);
+        // Outside the lock, as the release enters the machine.
+        drop(former);
+        Ok(())
+    }
+
+    /// Orders the current stream behind the newest record; does nothing if there is none.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn wait(&self) -> Result<()> {
+        let stream = self.inner.machine.current_stream()?;
+        stream.wait_event_at(self, origin::caller())
+    }
+
+    /// Returns whether the newest record, and everything before it on its stream, has completed;
+    /// true if there is none. Never blocks.
+    pub fn query(&self) -> bool {
+        self.newest().is_none_or(|r| self.inner.machine.shared.query(r.event.at))
+    }
+
+    /// Blocks until the newest record has completed; returns at once if there is none.
+    ///
+    /// # Errors
+    /// Why the first instruction on the stream, up to the record, failed or was skipped since
+    /// failures were last cleared.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        self.completion().wait_at(None, origin::caller())
+    }
+
+    /// Blocks as [`Event::synchronize`] does, for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], or as [`Event::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        self.completion().wait_at(Some(timeout), origin::caller())
+    }
+
+    /// Returns a completion of the newest record, to be awaited as a future or later. Without a
+    /// record it has completed.
+    pub fn completion(&self) -> Completion {
+        let none = Point::new(StreamId(0), 0);
+        self.inner.machine.completion_of(self.newest().map_or(none, |r| r.event.at))
+    }
+
+    /// Returns the milliseconds from this event's newest record to `end`'s, negative if that
+    /// completed first. The times are those at which the workers observed the completions: on a
+    /// device that computes elsewhere, somewhat later than the completions themselves. Both events
+    /// must have been made by [`Machine::timed_event`] and have completed.
+    ///
+    /// # Errors
+    /// An event takes no times, was never recorded, has not completed, lies on a device that
+    /// reports no times, or is another machine's.
+    #[track_caller]
+    pub fn elapsed_time(&self, end: &Event) -> Result<f64> {
+        let origin = origin::caller();
+        if !Arc::ptr_eq(&self.inner.machine.shared, &end.inner.machine.shared) {
+            return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
+        }
+        let from = self.completed_at().map_err(|e| e.at(&origin))?;
+        let to = end.completed_at().map_err(|e| e.at(&origin))?;
+        let milliseconds = |d: Duration| d.as_secs_f64() * 1e3;
+        Ok(match to.checked_duration_since(from) {
+            Some(later) => milliseconds(later),
+            None => -milliseconds(from.duration_since(to)),
+        })
+    }
+
+    fn completed_at(&self) -> Result<Instant> {
+        let shared = &self.inner.machine.shared;
+        let Some(record) = self.newest() else {
+            return Err(invalid("it was never recorded, so it has no time; record it first"));
+        };
+        let stamp = match &record.time {
+            Time::Untimed => {
+                return Err(invalid("it takes no times; make it by Machine::timed_event"));
+            }
+            Time::Unknown(device) => {
+                return Err(invalid(format!("{device} does not tell when a record completed")));
+            }
+            Time::Noted(stamp) => stamp,
+        };
+        if shared.query(record.event.at) {
+            // The worker publishes the point and then notes the time. A worker does not wait for
+            // itself in between.
+            match stamp.0.get() {
+                Some(time) => return Ok(*time),
+                None if reentrancy::check(shared.tables.machine, "waiting").is_ok() => {
+                    return Ok(*stamp.0.wait());
+                }
+                None => {}
+            }
+        }
+        Err(invalid("its record has not completed, so it has no time; synchronize first"))
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.newest() {
+            Some(record) => write!(f, "Event({})", record.event.at),
+            None => write!(f, "Event(not recorded)"),
+        }
+    }
+}

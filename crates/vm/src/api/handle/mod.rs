@@ -1,0 +1,17 @@
+//! Handles of streams, tensors, events and sections.
+
+mod completion;
+mod current;
+mod event;
+mod section;
+mod stream;
+mod tensor;
+mod transfer;
+
+pub use completion::Completion;
+pub(crate) use current::innermost;
+pub use current::with_stream;
+pub use event::Event;
+pub use section::Section;
+pub use stream::Stream;
+pub use tensor::Tensor;

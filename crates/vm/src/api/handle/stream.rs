@@ -1,0 +1,163 @@
+//! Streams.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_instructions::{Outcome, TensorRef};
+use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
+
+use crate::api::machine::Machine;
+use crate::emission::Emission;
+use crate::emission::origin;
+
+use super::Completion;
+use super::Event;
+use super::Section;
+use super::Tensor;
+
+/// A stream of a machine.
+#[derive(Clone)]
+pub struct Stream {
+    pub(crate) machine: Machine,
+    pub(crate) id: StreamId,
+    pub(crate) key: StreamKey,
+}
+
+impl Stream {
+    /// Returns device, type and index.
+    pub const fn key(&self) -> &StreamKey {
+        &self.key
+    }
+
+    /// Orders the stream behind the newest record of an event; does nothing if there is none.
+    ///
+    /// # Errors
+    /// The event is another machine's.
+    #[track_caller]
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        self.wait_event_at(event, origin::caller())
+    }
+
+    pub(crate) fn wait_event_at(&self, event: &Event, origin: Origin) -> Result<()> {
+        if !Arc::ptr_eq(&event.machine().shared, &self.machine.shared) {
+            return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
+        }
+        let Some(record) = event.newest() else { return Ok(()) };
+        self.machine.shared.emit(&origin, |e| {
+            e.open(self.id)?;
+            let Emission { builder, router, .. } = e;
+            let waited = builder.wait_event(router, self.id, &record.event, &origin);
+            waited.map(Outcome::Done)
+        })
+    }
+
+    /// Records a new event, behind everything submitted to the stream.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn record_event(&self) -> Result<Event> {
+        self.machine.record(self)
+    }
+
+    /// Orders the stream behind everything submitted to `source` so far.
+    ///
+    /// # Errors
+    /// `source` is another machine's.
+    #[track_caller]
+    pub fn wait_stream(&self, source: &Stream) -> Result<()> {
+        let origin = origin::caller();
+        if !Arc::ptr_eq(&source.machine.shared, &self.machine.shared) {
+            return Err(Error::Foreign { what: "the stream".to_owned() }.at(&origin));
+        }
+        self.machine.shared.emit(&origin, |e| {
+            e.open(self.id)?;
+            e.open(source.id)?;
+            let Emission { builder, router, .. } = e;
+            builder.wait_stream(router, self.id, source.id, &origin).map(Outcome::Done)
+        })
+    }
+
+    /// Uses tensors without changing or reading them: later instructions of the stream come after
+    /// their last writes.
+    ///
+    /// # Errors
+    /// A tensor was released, is held, or is another machine's.
+    #[track_caller]
+    pub fn touch(&self, tensors: &[&Tensor]) -> Result<Completion> {
+        self.touch_within(tensors, None)
+    }
+
+    /// Uses tensors as [`Stream::touch`] does, perhaps from within a section.
+    ///
+    /// # Errors
+    /// As [`Stream::touch`].
+    #[track_caller]
+    pub fn touch_within(
+        &self,
+        tensors: &[&Tensor],
+        section: Option<&Section>,
+    ) -> Result<Completion> {
+        let origin = origin::caller();
+        let at = |e: Error| e.at(&origin);
+        let refs: Result<Vec<TensorRef>> = tensors.iter().map(|t| self.machine.owns(t)).collect();
+        let refs = refs.map_err(at)?;
+        let section = self.machine.own_section(section).map_err(at)?;
+        let point = self.machine.shared.emit(&origin, |e| {
+            e.open(self.id)?;
+            let Emission { builder, router, .. } = e;
+            builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
+        })?;
+        Ok(self.machine.completion_of(point))
+    }
+
+    /// Blocks until everything submitted to the stream has completed.
+    ///
+    /// # Errors
+    /// Why the first instruction on the stream failed or was skipped since failures were last
+    /// cleared.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        self.synchronize_at(None, origin::caller())
+    }
+
+    /// Blocks as [`Stream::synchronize`] does, for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], or as [`Stream::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        self.synchronize_at(Some(timeout), origin::caller())
+    }
+
+    pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+        let all = self.completion().map_err(|e| e.at(&origin))?;
+        all.wait_at(timeout, origin)
+    }
+
+    /// Returns a completion of everything submitted to the stream so far, to be awaited as a future
+    /// or later.
+    ///
+    /// # Errors
+    /// Asked from within the machine's own work, or an earlier emission panicked.
+    pub fn completion(&self) -> Result<Completion> {
+        crate::emission::reentrancy::check(self.machine.shared.tables.machine, "waiting")?;
+        let tail = self.machine.shared.lock()?.builder.tail(self.id);
+        Ok(self.machine.completion_of(tail))
+    }
+
+    /// Returns whether everything submitted to the stream has completed. Never blocks.
+    ///
+    /// # Errors
+    /// As [`Stream::completion`].
+    pub fn query(&self) -> Result<bool> {
+        Ok(self.completion()?.query())
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({})", self.key)
+    }
+}

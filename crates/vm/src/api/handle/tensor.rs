@@ -1,0 +1,300 @@
+//! Tensors.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_instructions::builder::SectionId;
+use millstream_instructions::{Outcome, Protection, TensorRef};
+use millstream_types::{
+    Access, DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec,
+};
+
+use crate::api::machine::Machine;
+use crate::emission::origin;
+use crate::emission::{Emission, MadeTensor, Release};
+use crate::host::Blob;
+
+use super::Completion;
+use super::Section;
+use super::Stream;
+
+struct TensorInner {
+    machine: Machine,
+    tensor: TensorRef,
+    spec: TensorSpec,
+    device: DeviceId,
+    made_on: Stream,
+    origin: Origin,
+}
+
+impl Drop for TensorInner {
+    fn drop(&mut self) {
+        let origin = std::mem::take(&mut self.origin);
+        self.machine.shared.release(Release::Tensor(self.tensor, origin));
+    }
+}
+
+/// A tensor. Clones are the same tensor; it is released when the last is dropped.
+#[derive(Clone)]
+pub struct Tensor(Arc<TensorInner>);
+
+impl Tensor {
+    pub(crate) fn new(
+        machine: Machine,
+        made: MadeTensor,
+        made_on: Stream,
+        origin: Origin,
+    ) -> Tensor {
+        let MadeTensor { tensor, spec, device } = made;
+        Tensor(Arc::new(TensorInner { machine, tensor, spec, device, made_on, origin }))
+    }
+
+    pub(crate) fn made_on(&self) -> &Stream {
+        &self.0.made_on
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.0.machine
+    }
+
+    /// Returns the tensor's slot, for prepared calls.
+    pub fn tensor_ref(&self) -> TensorRef {
+        self.0.tensor
+    }
+
+    /// Returns dtype, shape and layout.
+    pub fn spec(&self) -> &TensorSpec {
+        &self.0.spec
+    }
+
+    /// Returns the device whose memory the tensor lies in.
+    pub fn device(&self) -> &DeviceId {
+        &self.0.device
+    }
+
+    /// Ends the tensor now, while handles still exist; using one is an error from now on.
+    ///
+    /// # Errors
+    /// It was released before, or a critical section holds it.
+    #[track_caller]
+    pub fn release(&self) -> Result<()> {
+        self.release_within(None)
+    }
+
+    /// Ends the tensor as [`Tensor::release`] does, perhaps from within a section.
+    ///
+    /// # Errors
+    /// As [`Tensor::release`].
+    #[track_caller]
+    pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
+        let origin = origin::caller();
+        let section = self.0.machine.own_section(section).map_err(|e| e.at(&origin))?;
+        self.0.machine.shared.emit(&origin, |e| {
+            let Emission { builder, router, .. } = e;
+            builder.release(router, self.0.tensor, section, &origin).map(Outcome::Done)
+        })
+    }
+
+    /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
+    ///
+    /// # Errors
+    /// The tensor was released or is held, or the view reaches past the storage.
+    #[track_caller]
+    pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
+        let origin = origin::caller();
+        let machine = &self.0.machine;
+        let made = machine.shared.emit(&origin, |e| {
+            let Emission { builder, router, .. } = e;
+            let made = builder.view(router, self.0.tensor, spec.clone(), &origin)?;
+            e.made(made).map(Outcome::Done)
+        })?;
+        Ok(machine.tensor(made, &self.0.made_on, &origin))
+    }
+
+    fn not_on_host(&self) -> Error {
+        let (spec, device) = (self.0.spec.brief(), &self.0.device);
+        let message = format!(
+            "{spec} lies in the memory of {device}, which a host function cannot use; copy the \
+             tensor to host memory first"
+        );
+        Error::Invalid { what: "access", message }
+    }
+
+    /// Returns the stream that reads the tensor for the host.
+    fn reader(&self) -> Result<Stream> {
+        let machine = &self.0.machine;
+        if !self.0.device.is_host() {
+            let key = StreamKey::new(self.0.device.clone(), StreamType::Device2Host, 0);
+            return machine.stream(&key);
+        }
+        // On the stream of its last write, a read needs no wait.
+        let last = machine.shared.lock()?.builder.last_write(self.0.tensor)?;
+        let writer = machine.stream_of(last.stream).ok().filter(|s| {
+            last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device.kind() == "cpu"
+        });
+        match writer {
+            Some(writer) => Ok(writer),
+            None => machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
+        }
+    }
+
+    /// Blocks until the tensor's last write so far has completed; waits neither for reads of it nor
+    /// for later instructions of its stream. A pool has no order, so on a pool this waits for
+    /// everything submitted before the write.
+    ///
+    /// # Errors
+    /// The failure that poisoned the tensor, or it was released.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let origin = origin::caller();
+        self.completion().and_then(|done| done.wait_at(None, origin))
+    }
+
+    /// Blocks as [`Tensor::synchronize`] does, for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`](millstream_types::Error::Timeout), or as [`Tensor::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        let origin = origin::caller();
+        self.completion().and_then(|done| done.wait_at(Some(timeout), origin))
+    }
+
+    /// Returns a completion of the tensor's last write so far, to be awaited as a future or later.
+    ///
+    /// # Errors
+    /// The tensor was released. Asked from within the machine's own work, or an earlier emission
+    /// panicked.
+    #[track_caller]
+    pub fn completion(&self) -> Result<Completion> {
+        let (machine, origin) = (&self.0.machine, origin::caller());
+        let at = |e: millstream_types::Error| e.at(&origin);
+        crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
+        let emission = machine.shared.lock().map_err(at)?;
+        let last = emission.builder.last_write(self.0.tensor).map_err(at)?;
+        let storage = emission.router.slot(self.0.tensor.id).map(|slot| slot.storage);
+        drop(emission);
+        Ok(Completion::of_storage(machine.clone(), last, storage))
+    }
+
+    /// Reads the elements back as bytes, in row-major order without gaps. Blocks.
+    ///
+    /// # Errors
+    /// The failure that poisoned the tensor, or it was released.
+    #[track_caller]
+    pub fn read(&self) -> Result<Vec<u8>> {
+        self.read_at(None, origin::caller())
+    }
+
+    /// Reads the elements back as [`Tensor::read`] does, perhaps from within a section.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    #[track_caller]
+    pub fn read_within(&self, section: Option<&Section>) -> Result<Vec<u8>> {
+        self.read_at(section, origin::caller())
+    }
+
+    pub(crate) fn read_at(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
+        let machine = &self.0.machine;
+        crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
+        let held = section;
+        let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
+        if machine.shared.protection == Protection::default()
+            && let Some((staged, stream)) = self.staged(held, &origin)?
+        {
+            return staged.read_on(&stream, None, &origin);
+        }
+        let stream = self.reader().map_err(|e| e.at(&origin))?;
+        if !machine.shared.protection.waits() {
+            // The machine chose the reading stream, so it orders that stream as well.
+            let last = machine.shared.lock()?.builder.last_write(self.0.tensor);
+            let last = last.map_err(|e| e.at(&origin))?;
+            machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
+        }
+        self.read_on(&stream, section, &origin)
+    }
+
+    fn read_on(
+        &self,
+        stream: &Stream,
+        section: Option<SectionId>,
+        origin: &Origin,
+    ) -> Result<Vec<u8>> {
+        let machine = &self.0.machine;
+        let host = &machine.shared.tables.host;
+        let read = host.add_read();
+        let emitted = machine.shared.emit(origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            let tensor = self.0.tensor;
+            let at = builder.sync_read(router, stream.id, tensor, read, section, origin);
+            at.map(Outcome::Done)
+        });
+        let waited = emitted.and_then(|point| {
+            machine.shared.wait_point(point, None)?;
+            Ok(point)
+        });
+        let result = host.take_read(read);
+        let point = waited?;
+        let mut emission = machine.shared.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, &[point], origin);
+        result.unwrap_or_else(|| {
+            Err(Error::Internal { message: "a read completed without a result".to_owned() })
+        })
+    }
+
+    /// Lets a host function use the tensor's memory, behind everything submitted on the tensor. The
+    /// function runs on a host worker; it must not submit or wait.
+    ///
+    /// # Errors
+    /// The tensor was released or is held, or lies in memory that the host cannot address.
+    #[track_caller]
+    pub fn access(
+        &self,
+        access: Access,
+        function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Completion> {
+        self.access_at(access, origin::caller(), function)
+    }
+
+    pub(crate) fn access_at(
+        &self,
+        access: Access,
+        origin: Origin,
+        function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Completion> {
+        let machine = &self.0.machine;
+        let stream = match self.0.made_on.key.ty {
+            StreamType::Compute | StreamType::Device2Host | StreamType::PinnedCompute => {
+                self.0.made_on.clone()
+            }
+            _ => machine.compute_stream_of(self)?,
+        };
+        let host = &machine.shared.tables.host;
+        let callback = host.add_callback(Box::new(function));
+        let emitted = machine.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            let tensor = self.0.tensor;
+            if router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {
+                return Err(self.not_on_host());
+            }
+            builder
+                .access_blob(router, stream.id, tensor, access, callback, None, &origin)
+                .map(Outcome::Done)
+        });
+        if emitted.is_err() {
+            drop(host.take_callback(callback));
+        }
+        Ok(machine.completion_of(emitted?))
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({} {} on {})", self.0.tensor.id, self.0.spec, self.0.device)
+    }
+}

@@ -1,0 +1,208 @@
+//! Calls of ops.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::{Output, Outputs};
+use millstream_instructions::{Call, Outcome, Priority, TensorRef};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
+
+use crate::api::handle::{Section, Stream, Tensor};
+use crate::emission::origin;
+use crate::emission::{Emission, MadeTensor};
+
+use super::Machine;
+
+/// A call of an op, under construction.
+#[must_use = "a call does nothing until it is made on a stream"]
+pub struct CallBuilder<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) name: &'a str,
+    pub(crate) inputs: SmallVec<[&'a Tensor; 4]>,
+    pub(crate) out: Option<SmallVec<[&'a Tensor; 2]>>,
+    pub(crate) attrs: Attrs,
+    pub(crate) priority: Priority,
+    pub(crate) section: Option<&'a Section>,
+    pub(crate) origin: Origin,
+}
+
+impl<'a> CallBuilder<'a> {
+    /// Sets a named argument.
+    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> CallBuilder<'a> {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// Sets all named arguments.
+    pub fn attrs(mut self, attrs: Attrs) -> CallBuilder<'a> {
+        self.attrs = attrs;
+        self
+    }
+
+    /// Writes the results to these tensors instead of new ones.
+    pub fn out(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
+        self.out = Some(targets.iter().copied().collect());
+        self
+    }
+
+    /// Sets the priority: of the ready calls of a pool, those of the highest priority run first.
+    /// The default is 0; in-order streams ignore it.
+    pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
+        self.priority = Priority(priority);
+        self
+    }
+
+    /// Makes the call within a critical section.
+    pub fn within(mut self, section: &'a Section) -> CallBuilder<'a> {
+        self.section = Some(section);
+        self
+    }
+
+    /// Sets the origin: the place that errors and lists name. The default is the calling line, or
+    /// the scope of [`with_origin`](crate::with_origin).
+    pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
+        self.origin = origin;
+        self
+    }
+
+    /// Makes the call on the current stream.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`].
+    pub fn run(self) -> Result<Vec<Tensor>> {
+        let stream = self.machine.current_stream().map_err(|e| e.at(&self.origin))?;
+        self.on(&stream)
+    }
+
+    /// Makes the call on a stream. The results are the op's outputs in order; an output that is
+    /// changed in place is the input itself. Blocks only for an output whose size must be read
+    /// first.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
+    /// an output whose size is read: the failure of the call that makes it.
+    pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
+        let at = |e: Error| e.at(&origin);
+        machine.own_stream(stream).map_err(at)?;
+        let op = machine.op(name).map_err(at)?;
+        let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
+            tensors.iter().map(|t| machine.owns(t)).collect()
+        };
+        let given = refs(&inputs).map_err(at)?;
+        let targets = out.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
+        let attrs = Arc::new(attrs);
+        let call = Call {
+            op,
+            inputs: &given,
+            into: targets.as_deref(),
+            attrs: &attrs,
+            stream: stream.id,
+            priority,
+            section: machine.own_section(section).map_err(at)?,
+            origin: &origin,
+        };
+        let new = out.is_none();
+        let outputs = machine.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.call(router, &call)? {
+                Outcome::Done(outputs) => e.results(outputs, new).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        let mut results = Vec::with_capacity(outputs.len());
+        for (k, output) in outputs.into_iter().enumerate() {
+            results.push(match output {
+                CallResult::Input(input) => inputs[input].clone(),
+                CallResult::Given => {
+                    out.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
+                }
+                CallResult::New(made) => machine.tensor(made, stream, &origin),
+                CallResult::Bounded { data, count } => {
+                    let data = machine.tensor(data, stream, &origin);
+                    let count = machine.tensor(count, stream, &origin);
+                    machine.fix_bound(&data, &count, stream, &origin)?
+                }
+            });
+        }
+        Ok(results)
+    }
+}
+
+/// A result of a call, described under the lock that made it.
+enum CallResult {
+    /// The input of this number, changed in place.
+    Input(usize),
+    /// The tensor that the caller gave for it.
+    Given,
+    New(MadeTensor),
+    /// A tensor of the most rows possible, and their actual count, which is yet to be read.
+    Bounded {
+        data: MadeTensor,
+        count: MadeTensor,
+    },
+}
+
+impl Emission {
+    /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
+    fn results(&self, outputs: Outputs, new: bool) -> Result<SmallVec<[CallResult; 2]>> {
+        let described = outputs.into_iter().map(|output| {
+            Ok(match output {
+                Output::Same(input) => CallResult::Input(input),
+                Output::Tensor(_) if !new => CallResult::Given,
+                Output::Tensor(made) => CallResult::New(self.made(made)?),
+                Output::Bounded { data, count } => {
+                    CallResult::Bounded { data: self.made(data)?, count: self.made(count)? }
+                }
+            })
+        });
+        described.collect()
+    }
+}
+
+impl Machine {
+    /// Begins a call of the op called `name`.
+    #[track_caller]
+    pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
+        CallBuilder {
+            machine: self,
+            name,
+            inputs: inputs.iter().copied().collect(),
+            out: None,
+            attrs: Attrs::new(),
+            priority: Priority::default(),
+            section: None,
+            origin: origin::caller(),
+        }
+    }
+
+    /// Reads the count of rows, and makes a view of so many rows.
+    fn fix_bound(
+        &self,
+        data: &Tensor,
+        count: &Tensor,
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let bytes = count.read_at(None, origin.clone())?;
+        let rows = bytes
+            .try_into()
+            .map(i64::from_ne_bytes)
+            .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
+        let view = self.shared.emit(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            let view = builder.fix_bound(router, data.tensor_ref(), rows, origin)?;
+            e.made(view).map(Outcome::Done)
+        })?;
+        Ok(self.tensor(view, stream, origin))
+    }
+
+    pub(crate) fn stream_of(&self, id: StreamId) -> Result<Stream> {
+        let emission = self.shared.lock()?;
+        let key = emission.builder.streams().nth(id.index()).map(|s| s.key.clone());
+        let key = key.ok_or_else(|| Error::Foreign { what: id.to_string() })?;
+        Ok(Stream { machine: self.clone(), id, key })
+    }
+}

@@ -1,0 +1,264 @@
+//! The configuration of a machine.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use millstream_ep::{Registry, cpu::CpuBackend};
+use millstream_instructions::{Protection, SyncPolicy};
+use millstream_kernels::KernelRegistry;
+use millstream_ops::OpRegistry;
+use millstream_stream_policy::StreamPolicy;
+use millstream_types::DeviceId;
+
+use crate::driver::Simulation;
+use crate::tables::{RankBarrier, SingleRank};
+
+/// The driver that runs a machine's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverKind {
+    /// Worker threads.
+    #[default]
+    Threaded,
+    /// The caller's thread, in program order: the reference for the others.
+    Inline,
+    /// The caller's thread, in an order of steps that a seed chooses: every order that threads and
+    /// devices might produce, repeated exactly. For programs that submit and wait on one thread.
+    Simulated,
+}
+
+/// The configuration of a machine. Each field has a method of its name that sets it:
+///
+/// ```
+/// use millstream_vm::{DriverKind, MachineConfig};
+///
+/// let config = MachineConfig::default().driver(DriverKind::Inline).watermark(64);
+/// assert_eq!(config.watermark, 64);
+/// ```
+#[non_exhaustive]
+pub struct MachineConfig {
+    /// The driver that runs the instructions.
+    pub driver: DriverKind,
+    /// The seed and devices of [`DriverKind::Simulated`]; no other driver reads it.
+    pub simulation: Simulation,
+    /// Which earlier uses of a tensor an instruction waits for.
+    pub sync: SyncPolicy,
+    /// The hazards that the machine prevents by itself. Less than all of them is `unsafe` to ask
+    /// for.
+    pub protection: Protection,
+    /// The device whose compute stream 0 is the default stream.
+    pub default_device: DeviceId,
+    /// The most workers over which host streams are spread.
+    pub host_workers: usize,
+    /// The threads that kernels share. With one, kernels run on their stream's worker.
+    pub threads: usize,
+    /// How many instructions may be pending before a submitter has to wait.
+    pub watermark: u64,
+    /// How many bytes of released tensors pending instructions may still use before a submitter has
+    /// to wait.
+    pub watermark_bytes: u64,
+    /// Memory limits in bytes, by device; others have their own default.
+    pub memory_limits: HashMap<DeviceId, u64>,
+    /// Whether unused memory is filled with a pattern, and whether shutting down names the tensors
+    /// that were never released. The ops have to include `scrub`, which does the filling.
+    pub check_memory: bool,
+    /// How long an instruction may take before all waiters for it, or for later instructions that
+    /// depend on it, get [`Error::Overdue`](millstream_types::Error::Overdue). Only worker threads
+    /// are watched; the other drivers run everything on the thread that waits.
+    pub watchdog: Option<Duration>,
+    /// The ops.
+    pub ops: OpRegistry,
+    /// Their kernels.
+    pub kernels: KernelRegistry,
+    /// The backends.
+    pub devices: Arc<Registry>,
+    /// Policies beside the standard ones; the last of a type takes precedence.
+    pub policies: Vec<Arc<dyn StreamPolicy>>,
+    /// Whether recorded lists say why each wait was emitted or elided.
+    pub annotations: bool,
+    /// The barrier between the program's ranks.
+    pub rank_barrier: Arc<dyn RankBarrier>,
+}
+
+/// Returns how many threads can run at once. Asked once, as the system reads files to answer.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+impl Default for MachineConfig {
+    /// Returns a configuration of the standard ops on `cpu:0`, run by worker threads.
+    fn default() -> MachineConfig {
+        let devices = Arc::new(Registry::new());
+        devices.register(Arc::new(CpuBackend::new()));
+        MachineConfig::of(millstream_ops::standard(), millstream_kernels::standard(), devices)
+    }
+}
+
+impl MachineConfig {
+    /// Returns a configuration of these ops on these devices, and everything else as by default.
+    pub fn of(ops: OpRegistry, kernels: KernelRegistry, devices: Arc<Registry>) -> MachineConfig {
+        let cores = cores();
+        MachineConfig {
+            driver: DriverKind::default(),
+            simulation: Simulation::default(),
+            sync: SyncPolicy::default(),
+            protection: Protection::default(),
+            default_device: DeviceId::cpu(0),
+            host_workers: cores,
+            threads: cores,
+            watermark: 1 << 20,
+            watermark_bytes: 1 << 30,
+            memory_limits: HashMap::new(),
+            check_memory: false,
+            watchdog: None,
+            ops,
+            kernels,
+            devices,
+            policies: Vec::new(),
+            annotations: true,
+            rank_barrier: Arc::new(SingleRank),
+        }
+    }
+
+    /// Sets [`MachineConfig::driver`].
+    #[must_use]
+    pub fn driver(mut self, driver: DriverKind) -> MachineConfig {
+        self.driver = driver;
+        self
+    }
+
+    /// Sets [`MachineConfig::simulation`].
+    #[must_use]
+    pub fn simulation(mut self, simulation: Simulation) -> MachineConfig {
+        self.simulation = simulation;
+        self
+    }
+
+    /// Sets [`MachineConfig::sync`].
+    #[must_use]
+    pub fn sync(mut self, sync: SyncPolicy) -> MachineConfig {
+        self.sync = sync;
+        self
+    }
+
+    /// Sets [`MachineConfig::protection`].
+    #[must_use]
+    pub fn protection(mut self, protection: Protection) -> MachineConfig {
+        self.protection = protection;
+        self
+    }
+
+    /// Sets [`MachineConfig::default_device`].
+    #[must_use]
+    pub fn default_device(mut self, default_device: DeviceId) -> MachineConfig {
+        self.default_device = default_device;
+        self
+    }
+
+    /// Sets [`MachineConfig::host_workers`].
+    #[must_use]
+    pub fn host_workers(mut self, host_workers: usize) -> MachineConfig {
+        self.host_workers = host_workers;
+        self
+    }
+
+    /// Sets [`MachineConfig::threads`].
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> MachineConfig {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets [`MachineConfig::watermark`].
+    #[must_use]
+    pub fn watermark(mut self, watermark: u64) -> MachineConfig {
+        self.watermark = watermark;
+        self
+    }
+
+    /// Sets [`MachineConfig::watermark_bytes`].
+    #[must_use]
+    pub fn watermark_bytes(mut self, watermark_bytes: u64) -> MachineConfig {
+        self.watermark_bytes = watermark_bytes;
+        self
+    }
+
+    /// Sets [`MachineConfig::memory_limits`].
+    #[must_use]
+    pub fn memory_limits(mut self, memory_limits: HashMap<DeviceId, u64>) -> MachineConfig {
+        self.memory_limits = memory_limits;
+        self
+    }
+
+    /// Sets [`MachineConfig::check_memory`].
+    #[must_use]
+    pub fn check_memory(mut self, check_memory: bool) -> MachineConfig {
+        self.check_memory = check_memory;
+        self
+    }
+
+    /// Sets [`MachineConfig::watchdog`].
+    #[must_use]
+    pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
+        self.watchdog = watchdog;
+        self
+    }
+
+    /// Sets [`MachineConfig::ops`].
+    #[must_use]
+    pub fn ops(mut self, ops: OpRegistry) -> MachineConfig {
+        self.ops = ops;
+        self
+    }
+
+    /// Sets [`MachineConfig::kernels`].
+    #[must_use]
+    pub fn kernels(mut self, kernels: KernelRegistry) -> MachineConfig {
+        self.kernels = kernels;
+        self
+    }
+
+    /// Sets [`MachineConfig::devices`].
+    #[must_use]
+    pub fn devices(mut self, devices: Arc<Registry>) -> MachineConfig {
+        self.devices = devices;
+        self
+    }
+
+    /// Sets [`MachineConfig::policies`].
+    #[must_use]
+    pub fn policies(mut self, policies: Vec<Arc<dyn StreamPolicy>>) -> MachineConfig {
+        self.policies = policies;
+        self
+    }
+
+    /// Sets [`MachineConfig::annotations`].
+    #[must_use]
+    pub fn annotations(mut self, annotations: bool) -> MachineConfig {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Sets [`MachineConfig::rank_barrier`].
+    #[must_use]
+    pub fn rank_barrier(mut self, rank_barrier: Arc<dyn RankBarrier>) -> MachineConfig {
+        self.rank_barrier = rank_barrier;
+        self
+    }
+}
+
+impl fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MachineConfig")
+            .field("driver", &self.driver)
+            .field("sync", &self.sync)
+            .field("protection", &self.protection)
+            .field("default_device", &self.default_device)
+            .field("host_workers", &self.host_workers)
+            .field("threads", &self.threads)
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! Statistics of a machine: counts, memory, threads.
+
+use std::sync::Arc;
+
+use millstream_instructions::Protection;
+use millstream_instructions::builder::Stats;
+use millstream_instructions::planner::ArenaUse;
+use millstream_stream_policy::PolicyTable;
+use millstream_types::overdue::StreamProgress;
+use millstream_types::{Result, StreamKey};
+
+use crate::driver::Schedule;
+
+use super::Machine;
+
+impl Machine {
+    /// Returns counts of the emitted instructions.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn stats(&self) -> Result<Stats> {
+        Ok(self.shared.lock()?.builder.stats().clone())
+    }
+
+    /// Returns the use of each device's memory: how much, by which tensors, and how it was found.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn memory(&self) -> Result<Vec<ArenaUse>> {
+        Ok(self.shared.lock()?.builder.memory())
+    }
+
+    /// Returns the keys of all requested streams, by id.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn stream_keys(&self) -> Result<Vec<StreamKey>> {
+        Ok(self.shared.lock()?.builder.streams().map(|s| s.key.clone()).collect())
+    }
+
+    /// Returns the keys of the streams with instructions.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn streams_used(&self) -> Result<Vec<StreamKey>> {
+        let emission = self.shared.lock()?;
+        let used = emission.router.tails();
+        let keys = emission.builder.streams().enumerate();
+        let is_used = |k: usize| used.iter().any(|p| p.stream.index() == k);
+        Ok(keys.filter(|(k, _)| is_used(*k)).map(|(_, s)| s.key.clone()).collect())
+    }
+
+    /// Returns the progress of each stream with instructions.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn progress(&self) -> Result<Vec<StreamProgress>> {
+        let loads = self.stream_loads()?;
+        let ids: Vec<_> = self.shared.lock()?.router.tails().iter().map(|p| p.stream).collect();
+        let of = |(id, (key, given)): (_, (StreamKey, u64))| {
+            let state = self.shared.tables.points.stream(id);
+            let completed = state.completed();
+            let launched = state.launched().max(completed);
+            StreamProgress { stream: key.to_string(), submitted: given, launched, completed }
+        };
+        Ok(ids.into_iter().zip(loads).map(of).collect())
+    }
+
+    /// Returns how many instructions each stream was given, for streams with any.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn stream_loads(&self) -> Result<Vec<(StreamKey, u64)>> {
+        let emission = self.shared.lock()?;
+        let keys: Vec<&StreamKey> = emission.builder.streams().map(|s| &s.key).collect();
+        let tails = emission.router.tails();
+        Ok(tails.iter().map(|p| (keys[p.stream.index()].clone(), p.seq)).collect())
+    }
+
+    /// Returns how often the critical section was entered before this call.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn emission_entries(&self) -> Result<u64> {
+        Ok(self.shared.lock()?.entries - 1)
+    }
+
+    /// Returns how many worker threads have been started, without the threads of host functions and
+    /// kernels.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn worker_threads(&self) -> Result<usize> {
+        Ok(self.shared.lock()?.router.driver.threads())
+    }
+
+    /// Returns the steps of the simulated driver so far; none with another driver.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn schedule(&self) -> Result<Option<Schedule>> {
+        let mut emission = self.shared.lock()?;
+        Ok(emission.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
+    }
+
+    /// Returns the hazards that the machine prevents by itself.
+    pub fn protection(&self) -> Protection {
+        self.shared.protection
+    }
+
+    /// Returns how many threads for host functions and for kernels have been started.
+    pub fn helper_threads(&self) -> (usize, usize) {
+        let tables = &self.shared.tables;
+        (tables.host_workers.threads(), tables.threads.started())
+    }
+
+    /// Returns how many host callbacks have not been run or dropped.
+    pub fn pending_callbacks(&self) -> usize {
+        self.shared.tables.host.callbacks()
+    }
+
+    /// Returns the policies, and through them the opened devices.
+    pub fn policies(&self) -> &Arc<PolicyTable> {
+        &self.shared.tables.policies
+    }
+}

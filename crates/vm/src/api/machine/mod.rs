@@ -1,0 +1,438 @@
+//! The machine: its creation, its streams and tensors, and their order.
+//!
+//! Long because the constructor connects all layers.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `config` | the configuration |
+//! | `call` | calls of ops |
+//! | `current` | the current stream, and new streams |
+//! | `event` | events |
+//! | `wait` | waits of the host, and failures |
+//! | `inspect` | statistics |
+//! | `record` | recording of the emitted list |
+//! | `shutdown` | shutdown |
+
+mod call;
+mod config;
+mod current;
+mod event;
+mod inspect;
+mod record;
+mod shutdown;
+mod wait;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crossbeam_queue::SegQueue;
+use dashmap::DashMap;
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::SectionId;
+use millstream_instructions::{Builder, BuilderConfig, Outcome, Protection, TensorRef};
+use millstream_kernels::Threads;
+use millstream_stream_policy::{ArenaMemory, Catalog, PolicyTable};
+use millstream_types::{
+    Access, DeviceId, Error, OpId, Origin, Point, Result, StreamId, StreamKey, StreamMode,
+    StreamType, TensorSpec,
+};
+
+use crate::api::handle::{Completion, Section, Stream, Tensor};
+use crate::driver::Driver;
+use crate::driver::watchdog::Watchdog;
+use crate::emission::call_numbers::CallNumbers;
+use crate::emission::origin;
+use crate::emission::reentrancy;
+use crate::emission::router::Router;
+use crate::emission::{Emission, MadeTensor, Release};
+use crate::host::{HostTable, HostWorkers};
+use crate::sync::points::PointTable;
+use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
+use crate::tables::poison::{FailureLog, Poison};
+use crate::tables::slots::Slots;
+use crate::tables::{Backlog, Tables};
+
+pub use call::CallBuilder;
+pub use config::{DriverKind, MachineConfig};
+pub use shutdown::ShutdownReport;
+
+/// The state that all handles of a machine share.
+pub(crate) struct MachineShared {
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) emission: Mutex<Emission>,
+    pub(crate) releases: SegQueue<Release>,
+    /// Held while an arena grows, so that memory and plan grow in the same order.
+    pub(crate) growth: Mutex<()>,
+    pub(crate) watermark: u64,
+    pub(crate) watermark_bytes: u64,
+    pub(crate) check_memory: bool,
+    /// The driver that runs the instructions.
+    pub(crate) driver: DriverKind,
+    pub(crate) protection: Protection,
+    /// The device whose compute stream 0 is the default stream.
+    default_device: DeviceId,
+    /// The default stream, after its first use.
+    default_stream: OnceLock<StreamId>,
+    closed: AtomicBool,
+    pub(crate) watchdog: Option<Arc<Watchdog>>,
+    /// Whether shutdown has left hanging instructions behind.
+    pub(crate) abandoned: AtomicBool,
+}
+
+static MACHINES: AtomicU64 = AtomicU64::new(1);
+
+/// A machine. Clones are the same machine.
+#[derive(Clone)]
+pub struct Machine {
+    pub(crate) shared: Arc<MachineShared>,
+}
+
+impl Machine {
+    /// Creates a machine without opening a device or starting a thread.
+    ///
+    /// # Errors
+    /// Memory is to be checked, and the ops do not include `scrub`.
+    pub fn new(config: MachineConfig) -> Result<Machine> {
+        // Relaxed: only uniqueness is wanted.
+        let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
+        let mut policies = PolicyTable::standard(config.devices.clone());
+        for policy in config.policies {
+            policies.register(policy);
+        }
+        let policies = Arc::new(policies);
+        let ops = Arc::new(config.ops);
+        let memory = ArenaMemory::new(config.devices.clone(), config.memory_limits);
+        let tables = Arc::new(Tables {
+            machine,
+            points: PointTable::new(),
+            slots: Slots::new(),
+            storage_roots: Slots::new(),
+            calls: Slots::new(),
+            poison: Poison::default(),
+            failures: FailureLog::default(),
+            host: HostTable::default(),
+            host_workers: HostWorkers::new(machine, config.driver != DriverKind::Threaded),
+            policies: policies.clone(),
+            memory: Arc::new(memory),
+            ops: ops.clone(),
+            kernels: config.kernels,
+            events: DashMap::new(),
+            threads: Threads::new(
+                config.threads,
+                Arc::new(move || reentrancy::mark_thread(machine)),
+            ),
+            rank_barrier: config.rank_barrier,
+            backlog: Backlog::default(),
+            has_priorities: AtomicBool::new(false),
+        });
+        let driver = match config.driver {
+            DriverKind::Threaded => Driver::threaded(config.host_workers),
+            DriverKind::Inline => Driver::inline(),
+            DriverKind::Simulated => Driver::simulated(config.host_workers, config.simulation),
+        };
+        let catalog = Box::new(Catalog(policies));
+        let mut builder = Builder::new(&BuilderConfig { sync: config.sync }, ops, catalog);
+        builder.set_protection(config.protection);
+        if config.check_memory {
+            builder.check_memory()?;
+        }
+        let mut router = Router::new(tables.clone(), driver, config.annotations);
+        let watched = config.watchdog.filter(|_| config.driver == DriverKind::Threaded);
+        let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
+        router.watchdog.clone_from(&watchdog);
+        let (calls, ended_jobs) = (CallNumbers::default(), SmallVec::new());
+        let emission = Emission {
+            builder,
+            router,
+            calls,
+            ended_jobs,
+            next_list: 0,
+            entries: 0,
+            is_broken: false,
+            backpressure_skips: 0,
+        };
+        let shared = MachineShared {
+            tables,
+            emission: Mutex::new(emission),
+            releases: SegQueue::new(),
+            growth: Mutex::new(()),
+            watermark: config.watermark.max(1),
+            watermark_bytes: config.watermark_bytes,
+            check_memory: config.check_memory,
+            driver: config.driver,
+            protection: config.protection,
+            default_device: config.default_device,
+            default_stream: OnceLock::default(),
+            closed: AtomicBool::new(false),
+            watchdog,
+            abandoned: AtomicBool::new(false),
+        };
+        Ok(Machine { shared: Arc::new(shared) })
+    }
+
+    /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A
+    /// stream costs nothing before its first instruction.
+    ///
+    /// # Errors
+    /// There is no such device, or no policy serves the stream.
+    pub fn stream(&self, key: &StreamKey) -> Result<Stream> {
+        let mut emission = self.shared.lock()?;
+        let known = emission.builder.streams().position(|s| s.key == *key);
+        let id = match known {
+            Some(index) => StreamId(index as u16),
+            None => emission.builder.stream(key)?,
+        };
+        Ok(Stream { machine: self.clone(), id, key: key.clone() })
+    }
+
+    /// Returns the stream of this key in the given mode: in-order or a pool.
+    ///
+    /// # Errors
+    /// As [`Machine::stream`], or it is known in another mode.
+    pub fn stream_with_mode(&self, key: &StreamKey, mode: StreamMode) -> Result<Stream> {
+        let id = self.shared.lock()?.builder.stream_with_mode(key, mode)?;
+        Ok(Stream { machine: self.clone(), id, key: key.clone() })
+    }
+
+    /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.
+    ///
+    /// # Errors
+    /// As [`Machine::stream`].
+    pub fn compute(&self, device: &DeviceId, index: u32) -> Result<Stream> {
+        self.stream(&StreamKey::compute(device.clone(), index))
+    }
+
+    fn host_stream(&self, ty: StreamType) -> Result<Stream> {
+        self.stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
+    }
+
+    /// Returns the id of the op called `name`.
+    ///
+    /// # Errors
+    /// There is none of that name; the error names the nearest.
+    pub(crate) fn op(&self, name: &str) -> Result<OpId> {
+        self.shared.tables.ops.id(name)
+    }
+
+    pub(crate) fn own(&self, machine: u64, what: &str) -> Result<()> {
+        if machine == self.shared.tables.machine {
+            return Ok(());
+        }
+        Err(Error::Foreign { what: what.to_owned() })
+    }
+
+    pub(crate) fn own_stream(&self, stream: &Stream) -> Result<()> {
+        self.own(stream.machine.shared.tables.machine, "the stream")
+    }
+
+    pub(crate) fn own_section(&self, section: Option<&Section>) -> Result<Option<SectionId>> {
+        let Some(section) = section else { return Ok(None) };
+        self.own(section.machine().shared.tables.machine, "the critical section")?;
+        Ok(Some(section.id()))
+    }
+
+    /// Returns a stream that runs ops on a tensor's memory: the tensor's own stream, if that does.
+    pub(crate) fn compute_stream_of(&self, tensor: &Tensor) -> Result<Stream> {
+        let device = match tensor.device().is_host() {
+            true => DeviceId::cpu(0),
+            false => tensor.device().clone(),
+        };
+        let made_on = tensor.made_on();
+        if made_on.key.ty == StreamType::Compute && made_on.key.device == device {
+            return Ok(made_on.clone());
+        }
+        self.stream(&StreamKey::compute(device, 0))
+    }
+
+    /// Returns a stream that makes tensors in host memory for copies from `device`, in pinned
+    /// memory where available.
+    pub(crate) fn staging(&self, device: &DeviceId) -> Result<Stream> {
+        let (devices, pinned) = (self.policies().devices(), DeviceId::pinned(0));
+        // A probe of an unknown device searches for the nearest name, which takes longer than this
+        // question.
+        let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
+            true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
+            false => StreamKey::compute(DeviceId::cpu(0), 0),
+        };
+        self.stream(&key)
+    }
+
+    /// Returns whether copies on the stream of this key read tensors where they lie in `device`'s
+    /// memory.
+    pub(crate) fn copies_directly(&self, device: &DeviceId, key: &StreamKey) -> Result<bool> {
+        let stream = self.stream(key)?;
+        Ok(self.shared.lock()?.builder.copies_from(stream.id, device))
+    }
+
+    pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
+        self.own(tensor.machine().shared.tables.machine, "the tensor")?;
+        Ok(tensor.tensor_ref())
+    }
+
+    pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
+        Tensor::new(self.clone(), made, made_on.clone(), origin.clone())
+    }
+
+    /// Makes a tensor of unspecified content in the memory that `stream` works on.
+    ///
+    /// # Errors
+    /// The memory is used up.
+    #[track_caller]
+    pub fn empty(&self, stream: &Stream, spec: TensorSpec) -> Result<Tensor> {
+        let bytes = spec.span_bytes() as u64;
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    /// Makes a tensor as [`Machine::empty`] does, in a storage of `bytes` bytes.
+    ///
+    /// # Errors
+    /// The memory is used up, or the storage is too small for the layout.
+    #[track_caller]
+    pub fn empty_in(&self, stream: &Stream, spec: TensorSpec, bytes: u64) -> Result<Tensor> {
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn empty_at(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        origin: Origin,
+    ) -> Result<Tensor> {
+        self.own_stream(stream).map_err(|e| e.at(&origin))?;
+        let made = self.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
+                Outcome::Done(made) => e.made(made).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        Ok(self.tensor(made, stream, &origin))
+    }
+
+    /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
+    /// that `stream` works on. For a device's memory, the device's host-to-device stream copies
+    /// them there.
+    ///
+    /// # Errors
+    /// The memory is used up, or there are more or fewer bytes than elements.
+    #[track_caller]
+    pub fn upload(&self, stream: &Stream, spec: TensorSpec, bytes: Vec<u8>) -> Result<Tensor> {
+        self.upload_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn upload_at(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: Vec<u8>,
+        origin: Origin,
+    ) -> Result<Tensor> {
+        let expected = spec.numel() * spec.dtype.size();
+        if bytes.len() != expected {
+            let message = format!("{spec}: expected {expected} bytes, got {}", bytes.len());
+            return Err(Error::Invalid { what: "data", message }.at(&origin));
+        }
+        let storage = spec.span_bytes() as u64;
+        let target = self.empty_at(stream, spec.clone(), storage, origin.clone())?;
+        if target.device().is_host() {
+            target.access_at(Access::ReadWrite, origin, move |blob| blob.write_bytes(&bytes))?;
+            return Ok(target);
+        }
+        let unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
+        if unordered {
+            // The program cannot order the steps of an upload, so the host waits for each.
+            stream.synchronize_at(None, origin.clone())?;
+        }
+        let host = self.staging(target.device())?;
+        let key = StreamKey::new(target.device().clone(), StreamType::Host2Device, 0);
+        let staged = self.empty_at(&host, spec, storage, origin.clone())?;
+        let written = staged
+            .access_at(Access::ReadWrite, origin.clone(), move |blob| blob.write_bytes(&bytes))?;
+        if unordered {
+            written.wait_at(None, origin.clone())?;
+        }
+        let copy = self.stream(&key)?;
+        self.call("copy", &[&staged]).origin(origin.clone()).out(&[&target]).on(&copy)?;
+        if unordered {
+            copy.synchronize_at(None, origin)?;
+        }
+        Ok(target)
+    }
+
+    /// Puts a barrier between all earlier and all later instructions.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn barrier(&self) -> Result<Completion> {
+        self.barrier_at(false, origin::caller())
+    }
+
+    /// Puts a barrier at which all ranks synchronize.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn global_sync(&self) -> Result<Completion> {
+        self.barrier_at(true, origin::caller())
+    }
+
+    pub(crate) fn barrier_at(&self, global: bool, origin: Origin) -> Result<Completion> {
+        let stream = self.host_stream(StreamType::Barrier)?;
+        let point = self.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
+        })?;
+        Ok(self.completion_of(point))
+    }
+
+    pub(crate) fn completion_of(&self, point: Point) -> Completion {
+        Completion::new(self.clone(), [point])
+    }
+
+    /// Begins a critical section, an exclusive hold of tensors: until the section ends, only calls
+    /// within it can use them.
+    ///
+    /// # Errors
+    /// A tensor was released, is held already, or is another machine's.
+    #[track_caller]
+    pub fn critical_section(&self, tensors: &[&Tensor]) -> Result<Section> {
+        self.critical_section_within(tensors, None)
+    }
+
+    /// Begins a section as [`Machine::critical_section`] does, perhaps from within another one: then
+    /// calls from within the new section may use the tensors of both.
+    ///
+    /// # Errors
+    /// As [`Machine::critical_section`].
+    #[track_caller]
+    pub fn critical_section_within(
+        &self,
+        tensors: &[&Tensor],
+        outer: Option<&Section>,
+    ) -> Result<Section> {
+        let origin = origin::caller();
+        let outer = outer.map(Section::id);
+        let stream = self.host_stream(StreamType::CriticalSection)?;
+        let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
+        let held = held.map_err(|e| e.at(&origin))?;
+        let id = self.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            let begun = builder.begin_nested_section(router, stream.id, &held, outer, &origin);
+            begun.map(Outcome::Done)
+        })?;
+        Ok(Section::new(self.clone(), id, origin))
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("number", &self.shared.tables.machine).finish()
+    }
+}

@@ -1,0 +1,63 @@
+//! Recording of the emitted list.
+
+use millstream_instructions::{External, InstructionList, ListRecorder};
+use millstream_types::{Error, Result};
+
+use crate::api::handle::Tensor;
+use crate::emission::Emission;
+use crate::emission::origin;
+
+use super::Machine;
+
+impl Machine {
+    /// Begins a recording of all instructions emitted from now on. `externals` are the tensors that
+    /// the list starts from, by name. Waits for all earlier instructions, so that the list is
+    /// complete by itself.
+    ///
+    /// # Errors
+    /// A recording is under way, a tensor was released, or an earlier instruction has failed.
+    #[track_caller]
+    pub fn start_recording(&self, externals: &[(&str, &Tensor)]) -> Result<()> {
+        self.synchronize()?;
+        let mut emission = self.shared.lock()?;
+        if emission.router.recorder.is_some() {
+            let message = "a recording is under way; finish it first".to_owned();
+            return Err(Error::Invalid { what: "list", message }.at(&origin::caller()));
+        }
+        let mut recorder = ListRecorder::new();
+        for (name, tensor) in externals {
+            let made = self.owns(tensor)?;
+            let spec = emission.builder.spec(made)?.clone();
+            let bytes = emission.builder.storage_bytes(made)?;
+            let device = emission.builder.device(made)?.clone();
+            let arena = emission.builder.planner_mut().arena(&device);
+            let name = (*name).to_owned();
+            recorder.external(External { tensor: made.id, name, spec, bytes, arena });
+        }
+        emission.router.recorder = Some(recorder);
+        Ok(())
+    }
+
+    /// Ends the recording and returns its list.
+    ///
+    /// # Errors
+    /// No recording is under way, or a critical section is still open.
+    pub fn finish_recording(&self) -> Result<InstructionList> {
+        let mut emission = self.shared.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        // A recording that cannot end here goes on.
+        builder.all_sections_ended()?;
+        let Some(mut recorder) = router.recorder.take() else {
+            let message = "no recording was begun".to_owned();
+            return Err(Error::Invalid { what: "list", message });
+        };
+        for decl in builder.streams() {
+            recorder.stream(decl.clone());
+        }
+        for device in builder.planner().devices() {
+            recorder.arena(device.clone());
+        }
+        recorder.ops(builder.ops().iter().map(|o| o.name()));
+        Ok(recorder.finish())
+    }
+}

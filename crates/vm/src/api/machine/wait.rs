@@ -1,0 +1,99 @@
+//! Waits of the host, and failures.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_types::{Error, Failure, Origin, Point, Result};
+
+use crate::api::handle::Completion;
+use crate::emission::Emission;
+use crate::emission::origin;
+use crate::emission::reentrancy;
+
+use super::Machine;
+
+impl Machine {
+    /// Blocks until all submitted instructions have completed.
+    ///
+    /// # Errors
+    /// The first failure since failures were last cleared; every time until they are.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        self.synchronize_at(None, origin::caller())
+    }
+
+    /// Blocks as [`Machine::synchronize`] does, for no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], or as [`Machine::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        self.synchronize_at(Some(timeout), origin::caller())
+    }
+
+    pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+        reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
+        let tails = self.shared.lock()?.router.tails();
+        self.wait_for_all(&tails, timeout)?;
+        let mut emission = self.shared.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, &tails, &origin);
+        let poison = &self.shared.tables.poison;
+        // Released storages leave no poison behind, unless another thread has submitted readers of
+        // one meanwhile.
+        if poison.any() && router.tails() == tails {
+            let live: std::collections::HashSet<u64> =
+                builder.live_tensors().filter_map(|t| Some(router.slot(t)?.storage)).collect();
+            poison.retain(|storage| live.contains(&storage));
+        }
+        drop(emission);
+        self.first_failure()
+    }
+
+    /// Returns a completion of all instructions submitted so far, to be awaited as a future or
+    /// later.
+    ///
+    /// # Errors
+    /// Asked from within the machine's own work, or an earlier emission panicked.
+    pub fn completion(&self) -> Result<Completion> {
+        reentrancy::check(self.shared.tables.machine, "waiting")?;
+        let tails = self.shared.lock()?.router.tails();
+        Ok(Completion::new(self.clone(), tails))
+    }
+
+    pub(crate) fn wait_for_all(&self, points: &[Point], timeout: Option<Duration>) -> Result<()> {
+        let start = Instant::now();
+        for &point in points {
+            let left = timeout.map(|all| all.saturating_sub(start.elapsed()));
+            self.shared.wait_point(point, left).map_err(|e| self.name_stream(e, point))?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the stream's number in a time-out with its key.
+    fn name_stream(&self, error: Error, point: Point) -> Error {
+        match (error, self.shared.lock()) {
+            (Error::Timeout { .. }, Ok(emission)) => {
+                let key = emission.builder.streams().nth(point.stream.index());
+                let key = key.map_or_else(String::new, |s| s.key.to_string());
+                Error::Timeout { what: format!("number {} of {key}", point.seq) }
+            }
+            (other, _) => other,
+        }
+    }
+
+    fn first_failure(&self) -> Result<()> {
+        self.shared.tables.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
+    }
+
+    /// Returns the failures since they were last cleared: the first ones in full, and their count.
+    pub fn failures(&self) -> (Vec<Arc<Failure>>, u64) {
+        self.shared.tables.failures.all()
+    }
+
+    /// Clears all failures so far: [`Machine::synchronize`] reports only later ones. Poisoned
+    /// storages stay poisoned until they are overwritten or released.
+    pub fn clear_failures(&self) {
+        self.shared.tables.failures.clear();
+    }
+}

@@ -1,0 +1,133 @@
+//! Prepared calls: their schema is checked once, and they are made many times.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::PreparedCall;
+use millstream_instructions::{Outcome, TensorRef};
+use millstream_types::{Attrs, Error, Result};
+
+use crate::api::handle::{Stream, Tensor};
+use crate::api::machine::{CallBuilder, Machine};
+use crate::emission::origin;
+use crate::emission::{Emission, Release};
+use crate::tables::slots::CallSlot;
+
+struct PreparedInner {
+    machine: Machine,
+    call: PreparedCall,
+    refs: SmallVec<[TensorRef; 4]>,
+    /// The operands live as long as the call can be made.
+    _operands: Vec<Tensor>,
+}
+
+impl Drop for PreparedInner {
+    fn drop(&mut self) {
+        if let Some(number) = self.call.number {
+            self.machine.shared.release(Release::Call(number));
+        }
+    }
+}
+
+/// A call whose schema was checked: for the operands that it was prepared with, and for all
+/// operands of equal dtypes, shapes and layouts. Making it costs only its ordering. Clones are the
+/// same call.
+#[derive(Clone)]
+pub struct Prepared(Arc<PreparedInner>);
+
+/// A tensor, looked up once. It does not keep the tensor alive: using it after the tensor was
+/// released is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorHandle {
+    pub(crate) tensor: TensorRef,
+    pub(crate) machine: u64,
+}
+
+impl Tensor {
+    /// Returns the tensor, looked up, for prepared calls.
+    pub fn handle(&self) -> TensorHandle {
+        let machine = self.machine().shared.tables.machine;
+        TensorHandle { tensor: self.tensor_ref(), machine }
+    }
+}
+
+impl Machine {
+    /// Prepares a call of an op that changes tensors in place and makes none.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or makes tensors.
+    #[track_caller]
+    pub fn prepare(&self, name: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Prepared> {
+        self.call(name, inputs).attrs(attrs).prepare()
+    }
+}
+
+impl CallBuilder<'_> {
+    /// Prepares the call, to be made many times: of an op that changes tensors in place and makes
+    /// none, outside critical sections.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or makes tensors; or the call was to write to given
+    /// tensors or from within a critical section.
+    pub fn prepare(self) -> Result<Prepared> {
+        let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
+        let at = |e: Error| e.at(&origin);
+        let op = machine.op(name).map_err(at)?;
+        if out.is_some() || section.is_some() {
+            let message = "a call into given tensors or from within a critical section cannot be \
+                           prepared"
+                .to_owned();
+            return Err(at(Error::Op { op: name.to_owned(), message }));
+        }
+        let refs: SmallVec<[TensorRef; 4]> =
+            inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
+        let mut emission = machine.shared.lock()?;
+        let Emission { builder, router, calls, .. } = &mut *emission;
+        let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
+        call.priority = priority;
+        let (accesses, attrs) = (call.accesses().collect(), call.attrs().cloned());
+        let slot = CallSlot { op, accesses, attrs, priority };
+        call.number = Some(calls.insert(&router.tables, slot));
+        drop(emission);
+        let (machine, _operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
+        Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, _operands })))
+    }
+}
+
+impl Prepared {
+    /// Makes the call on a stream. To make many in a row, [`Machine::batch`] costs less.
+    ///
+    /// # Errors
+    /// A tensor was released by hand or is held, or the stream is another machine's.
+    #[track_caller]
+    pub fn on(&self, stream: &Stream) -> Result<()> {
+        let origin = origin::caller();
+        let PreparedInner { machine, call, refs, .. } = &*self.0;
+        if !Arc::ptr_eq(&stream.machine.shared, &machine.shared) {
+            let what = "the stream".to_owned();
+            return Err(Error::Foreign { what }.at(&origin));
+        }
+        machine.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = e;
+            builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.0.machine
+    }
+
+    pub(crate) fn parts(&self) -> (&PreparedCall, &[TensorRef]) {
+        (&self.0.call, &self.0.refs)
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Prepared").field(&self.0.call).finish()
+    }
+}

@@ -1,0 +1,274 @@
+//! The watchdog: pending instructions, and whether the first of them has been pending for too long.
+//!
+//! # Rules
+//! 1. The emission notes every instruction that it gives to a worker; a thread checks the points
+//!    regularly. Workers are not involved, and read no clock.
+//! 2. Only a first cause is overdue: an instruction at the head of its stream that waits for no
+//!    other stream. An instruction that waits, however long, is as fast as the one that it waits
+//!    for.
+//! 3. An instruction that completes after all is no longer overdue.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use millstream_instructions::{Body, Kind};
+use millstream_types::overdue::{Overdue, StreamProgress, Waiting};
+use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
+
+use crate::sync::points::Milestone;
+use crate::sync::{AtomicBool, Builder, JoinHandle, Mutex, MutexGuard, Ordering, park_timeout};
+use crate::tables::Tables;
+use crate::worker::task::Task;
+
+/// A pending instruction.
+struct Submitted {
+    seq: u64,
+    kind: &'static str,
+    op: Option<OpId>,
+    origin: Origin,
+    /// Points of other streams that it waits for.
+    until: Vec<(Point, Milestone)>,
+}
+
+#[derive(Default)]
+struct WatchedStream {
+    key: Option<StreamKey>,
+    submitted: VecDeque<Submitted>,
+    tail: u64,
+    /// The waits of the next instruction.
+    gates: Vec<(Point, Milestone)>,
+    /// How many instructions had completed at the last check, and since when.
+    seen: Option<(u64, Instant)>,
+}
+
+/// The pending instructions of all streams, and the thread that checks them.
+pub(crate) struct Watchdog {
+    tables: Arc<Tables>,
+    limit: Duration,
+    streams: Mutex<HashMap<StreamId, WatchedStream>>,
+    overdue: AtomicBool,
+    stop: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How often the thread checks within the limit of one instruction.
+const CHECKS: u32 = 4;
+
+impl Watchdog {
+    pub(crate) fn start(tables: Arc<Tables>, limit: Duration) -> Result<Arc<Watchdog>> {
+        let watchdog = Arc::new(Watchdog {
+            tables,
+            limit,
+            streams: Mutex::default(),
+            overdue: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            thread: Mutex::default(),
+        });
+        let own = watchdog.clone();
+        let thread = Builder::new()
+            .name("millstream-watchdog".to_owned())
+            .spawn(move || {
+                while !own.stop.load(Ordering::Acquire) {
+                    park_timeout((own.limit / CHECKS).max(Duration::from_millis(1)));
+                    own.check_streams();
+                }
+            })
+            .map_err(|e| Error::Internal { message: format!("no thread for a watchdog: {e}") })?;
+        *watchdog.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(watchdog)
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // The thread returns nothing.
+            let _ = thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, WatchedStream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a task that is given to a worker.
+    pub(crate) fn note(&self, task: &Task) {
+        let mut streams = self.lock();
+        let stream = streams.entry(task.stream()).or_default();
+        match task {
+            Task::OpenStream(_, key) => stream.key = Some((**key).clone()),
+            Task::Gate(_, point, milestone) => stream.gates.push((*point, *milestone)),
+            Task::EnterRun(_, launcher, _) => stream.gates.push((*launcher, Milestone::Launched)),
+            // With a watchdog, the router submits calls as instructions.
+            Task::BeginRun(..) | Task::SetCancelScope(..) | Task::Call(_) => {}
+            Task::RecordForWait { until, origin, .. } => {
+                stream.submit(until.seq, "StreamWait", None, origin.clone(), None);
+            }
+            Task::Wait { at, until, origin, .. } => {
+                let (kind, until) = (Kind::StreamWaitEvent.name(), (*until, Milestone::Completed));
+                stream.submit(at.seq, kind, None, origin.clone(), Some(until));
+            }
+            Task::RecordEvent { at, origin, .. } => {
+                stream.submit(at.seq, Kind::RecordEvent.name(), None, origin.clone(), None);
+            }
+            Task::Run(instruction) => {
+                let (body, origin) = (&instruction.body, instruction.origin.clone());
+                let Some(at) = body.at() else { return };
+                let (op, until) = match body {
+                    Body::OpCall { op, .. } => (Some(*op), None),
+                    Body::StreamWait { until, .. } => (None, Some((*until, Milestone::Completed))),
+                    _ => (None, None),
+                };
+                stream.submit(at.seq, body.kind().name(), op, origin, until);
+            }
+        }
+        let done = self.tables.points.stream(task.stream()).completed();
+        while stream.submitted.front().is_some_and(|submitted| submitted.seq <= done) {
+            stream.submitted.pop_front();
+        }
+    }
+
+    fn check_streams(&self) {
+        let now = Instant::now();
+        let mut streams = self.lock();
+        for (id, stream) in streams.iter_mut() {
+            let done = self.tables.points.stream(*id).completed();
+            if stream.seen.is_none_or(|(seen, _)| seen != done) || done >= stream.tail {
+                stream.seen = Some((done, now));
+            }
+        }
+        let overdue = streams.iter().any(|(id, stream)| self.is_late(stream, *id));
+        self.overdue.store(overdue, Ordering::Release);
+        if overdue {
+            streams.keys().for_each(|id| self.tables.points.stream(*id).wake_to_recheck());
+        }
+    }
+
+    /// Returns the last point of a stream whose first instruction is overdue by itself.
+    fn first_cause(&self) -> Option<Point> {
+        let streams = self.lock();
+        let late = streams.iter().filter(|(id, stream)| self.is_late(stream, **id));
+        late.map(|(id, stream)| Point::new(*id, stream.tail)).min_by_key(|point| point.stream.0)
+    }
+
+    fn is_late(&self, stream: &WatchedStream, id: StreamId) -> bool {
+        let late = stream.seen.is_some_and(|(_, since)| since.elapsed() >= self.limit);
+        late && self.cause(stream, id).is_none()
+    }
+
+    /// Returns an error if something is overdue by itself: for waits without a point.
+    pub(crate) fn check_any(&self) -> Result<()> {
+        match self.first_cause().filter(|_| self.is_overdue()) {
+            Some(point) => self.check(point),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the first instruction of a stream that has not completed.
+    fn head<'a>(&self, stream: &'a WatchedStream, id: StreamId) -> Option<&'a Submitted> {
+        let done = self.tables.points.stream(id).completed();
+        stream.submitted.iter().find(|submitted| submitted.seq > done)
+    }
+
+    /// Returns the point that a stream's first instruction waits for.
+    fn cause(&self, stream: &WatchedStream, id: StreamId) -> Option<(Point, Milestone)> {
+        let head = self.head(stream, id)?;
+        let mut until = head.until.iter().copied();
+        until.find(|(point, milestone)| {
+            point.stream != id && !self.tables.points.reached(*point, *milestone)
+        })
+    }
+
+    /// Returns whether something is overdue.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.overdue.load(Ordering::Acquire)
+    }
+
+    /// Returns an error if `point` comes after something overdue.
+    pub(crate) fn check(&self, point: Point) -> Result<()> {
+        if !self.is_overdue() || self.tables.points.reached(point, Milestone::Completed) {
+            return Ok(());
+        }
+        let streams = self.lock();
+        let mut chain = Vec::new();
+        let mut asked = vec![];
+        let mut id = point.stream;
+        let mut late = false;
+        // A stream that is in the chain already closes a cycle, in which each is a cause.
+        while let Some(stream) = streams.get(&id).filter(|_| !asked.contains(&id)) {
+            asked.push(id);
+            let Some(head) = self.head(stream, id) else { break };
+            let cause = self.cause(stream, id);
+            chain.push(self.waiting(&streams, (id, stream), head, cause));
+            let Some((next, _)) = cause else {
+                let since = stream.seen.map(|(_, since)| since.elapsed());
+                late = since.is_some_and(|since| since >= self.limit);
+                break;
+            };
+            id = next.stream;
+        }
+        if !late {
+            return Ok(());
+        }
+        let mut all: Vec<_> = streams.iter().filter(|(_, s)| s.tail > 0).collect();
+        all.sort_by_key(|(id, _)| id.0);
+        let streams = all.iter().map(|(id, stream)| self.progress(**id, stream)).collect();
+        Err(Error::Overdue(Arc::new(Overdue { limit: self.limit, chain, streams })))
+    }
+
+    fn progress(&self, id: StreamId, stream: &WatchedStream) -> StreamProgress {
+        let state = self.tables.points.stream(id);
+        let completed = state.completed();
+        let launched = state.launched().max(completed);
+        StreamProgress { stream: name(stream), submitted: stream.tail, launched, completed }
+    }
+
+    fn waiting(
+        &self,
+        streams: &HashMap<StreamId, WatchedStream>,
+        (id, stream): (StreamId, &WatchedStream),
+        head: &Submitted,
+        cause: Option<(Point, Milestone)>,
+    ) -> Waiting {
+        let launched = |id| self.tables.points.stream(id).launched();
+        let state = match cause {
+            Some((point, milestone)) => {
+                let of = streams.get(&point.stream).map_or_else(String::new, name);
+                let what = if milestone == Milestone::Launched { "the launch of " } else { "" };
+                format!("waits for {what}number {} of {of}", point.seq)
+            }
+            None if launched(id) >= head.seq => "is with its device".to_owned(),
+            None => "has begun, or its worker is busy".to_owned(),
+        };
+        let op = head.op.and_then(|op| self.tables.ops.get(op)).map(|op| op.name().to_owned());
+        Waiting {
+            stream: name(stream),
+            seq: head.seq,
+            instruction: op.unwrap_or_else(|| head.kind.to_owned()),
+            origin: head.origin.clone(),
+            state,
+        }
+    }
+}
+
+fn name(stream: &WatchedStream) -> String {
+    stream.key.as_ref().map_or_else(String::new, ToString::to_string)
+}
+
+impl WatchedStream {
+    fn submit(
+        &mut self,
+        seq: u64,
+        kind: &'static str,
+        op: Option<OpId>,
+        origin: Origin,
+        until: Option<(Point, Milestone)>,
+    ) {
+        let until = self.gates.drain(..).chain(until).collect();
+        self.tail = seq;
+        self.submitted.push_back(Submitted { seq, kind, op, origin, until });
+    }
+}

@@ -1,0 +1,497 @@
+//! The critical section of a machine: hazards, sequence numbers, placement and enqueueing.
+//!
+//! Long because all waits that emission may need, for room, memory or points, share its state.
+
+pub(crate) mod call_numbers;
+pub(crate) mod cancel;
+mod growth;
+pub(crate) mod guard;
+pub(crate) mod origin;
+pub(crate) mod reentrancy;
+pub(crate) mod router;
+
+use std::fmt::Display;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use millstream_instructions::builder::{EventRef, SectionId};
+use millstream_instructions::{ArenaId, Arenas, Builder, Frontier, Need, Outcome, TensorRef};
+use millstream_types::{DeviceId, Error, ListId, Origin, Point, Result, StreamId, TensorSpec};
+
+use crate::api::machine::{DriverKind, MachineShared};
+use crate::emission::call_numbers::CallNumbers;
+use crate::emission::growth::Growth;
+use crate::emission::guard::EmissionGuard;
+use crate::emission::router::Router;
+use crate::jobs::Ended;
+use crate::sync::points::{Milestone, Waiter};
+use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
+use crate::tables::Tables;
+
+/// The state that the critical section protects.
+pub(crate) struct Emission {
+    pub(crate) builder: Builder,
+    pub(crate) router: Router,
+    pub(crate) calls: CallNumbers,
+    pub(crate) ended_jobs: Ended,
+    pub(crate) next_list: u32,
+    /// How often the lock was taken.
+    pub(crate) entries: u64,
+    /// Whether a panic interrupted an emission.
+    pub(crate) is_broken: bool,
+    /// Inline: how many emissions pass before backpressure is applied again.
+    pub(crate) backpressure_skips: u32,
+}
+
+/// A new tensor, described under the lock that made it.
+pub(crate) struct MadeTensor {
+    pub(crate) tensor: TensorRef,
+    pub(crate) spec: TensorSpec,
+    pub(crate) device: DeviceId,
+}
+
+/// A resource whose last handle was dropped.
+pub(crate) enum Release {
+    Tensor(TensorRef, Origin),
+    Event(EventRef),
+    Section(SectionId, Origin),
+    Job(ListId),
+    Call(u32),
+}
+
+impl Emission {
+    /// Makes sure that a stream has a worker.
+    #[inline]
+    pub(crate) fn open(&mut self, stream: StreamId) -> Result<()> {
+        if self.router.is_open(stream) { Ok(()) } else { self.open_now(stream) }
+    }
+
+    #[cold]
+    fn open_now(&mut self, stream: StreamId) -> Result<()> {
+        let decl = self.builder.streams().nth(stream.index()).cloned();
+        match decl {
+            Some(decl) => self.router.open(stream, &decl),
+            None => Err(Error::Foreign { what: stream.to_string() }),
+        }
+    }
+
+    /// Describes a new tensor, for its handle.
+    pub(crate) fn made(&self, tensor: TensorRef) -> Result<MadeTensor> {
+        let spec = self.builder.spec(tensor)?.clone();
+        let device = self.builder.device(tensor)?.clone();
+        Ok(MadeTensor { tensor, spec, device })
+    }
+
+    fn release(&mut self, release: Release) -> Option<Release> {
+        match release {
+            Release::Tensor(tensor, origin) => {
+                let released = self.builder.release(&mut self.router, tensor, None, &origin);
+                // A tensor dropped within a critical section is released once the section ends. Any
+                // other error means that the program released it before it dropped the handle.
+                if let Err(Error::Held { .. }) = released {
+                    return Some(Release::Tensor(tensor, origin));
+                }
+            }
+            Release::Event(event) => self.builder.release_event(&event),
+            Release::Section(section, origin) => {
+                let Emission { builder, router, .. } = self;
+                // The only error is that the section has ended before.
+                let _ = builder.end_critical_section(router, section, &origin);
+            }
+            Release::Call(number) => self.calls.release(number, self.router.tails()),
+            Release::Job(list) => {
+                if let Some(job) = self.router.jobs.remove(&list) {
+                    self.ended_jobs.push((job.launched, job));
+                }
+            }
+        }
+        None
+    }
+
+    /// Frees the resources of stored lists whose last run has completed.
+    fn reap_jobs(&mut self) {
+        let Emission { builder, router, ended_jobs, .. } = self;
+        ended_jobs.retain(|(last, job)| {
+            if !router.tables.points.reached(*last, Milestone::Completed) {
+                return true;
+            }
+            for tensor in job.tensors.drain(..) {
+                builder.end_import(tensor);
+            }
+            for read in job.reads.drain(..) {
+                router.tables.host.take_read(read);
+            }
+            false
+        });
+    }
+}
+
+/// How long the inline driver waits for devices without progress.
+const STALL_LIMIT: Duration = Duration::from_millis(100);
+
+/// How many emissions pass without backpressure after such a wait.
+const BACKPRESSURE_SKIPS: u32 = 1 << 12;
+
+/// How often a waiting thread checks before it parks. A few microseconds: less than a wake-up
+/// costs.
+const SPINS: u32 = spins(2000);
+
+/// How long a waiting thread parks before it executes the expensive half of the fence, which would
+/// cost too much for short waits.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+impl MachineShared {
+    pub(crate) fn lock(&self) -> Result<EmissionGuard<'_>> {
+        reentrancy::check_batch(self.tables.machine)?;
+        EmissionGuard::enter(&self.emission)
+    }
+
+    /// Runs `emit` in the critical section until it needs nothing more.
+    pub(crate) fn emit<T>(
+        self: &Arc<MachineShared>,
+        origin: &Origin,
+        mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
+    ) -> Result<T> {
+        let at = |error: Error| error.at(origin);
+        let mut tries = 0;
+        let mut emission = self.enter().map_err(at)?;
+        loop {
+            let outcome = emit(&mut emission).map_err(at);
+            let growth = match &outcome {
+                Ok(Outcome::Need(Need::Grow { arena, bytes, least, stream })) => {
+                    Growth::plan(self, &emission, *arena, [*bytes, *least], *stream)
+                }
+                _ => None,
+            };
+            self.leave(emission);
+            emission = match outcome? {
+                Outcome::Done(value) => return Ok(value),
+                Outcome::Need(Need::Grow { .. }) => match growth {
+                    Some(growth) => growth.carry_out(self),
+                    None => Growth::wait_for_other(self),
+                },
+                Outcome::Need(Need::Everything(error)) => {
+                    let retried = self.retry_out_of_memory(*error, &mut tries, origin);
+                    retried.and_then(|()| self.enter())
+                }
+                Outcome::Need(need) => self.satisfy(need, origin).and_then(|()| self.enter()),
+            }
+            .map_err(at)?;
+        }
+    }
+
+    /// Enters the critical section to emit, once there is room for more instructions.
+    pub(crate) fn enter(&self) -> Result<EmissionGuard<'_>> {
+        reentrancy::check(self.tables.machine, "submitting")?;
+        loop {
+            self.wait_for_room()?;
+            let mut emission = self.begin(self.lock()?)?;
+            if emission.backpressure_skips > 0 {
+                emission.backpressure_skips -= 1;
+                return Ok(emission);
+            }
+            let Emission { builder, router, .. } = &mut *emission;
+            let Some(frontier) = builder.backpressure_frontier(self.watermark_bytes, router) else {
+                return Ok(emission);
+            };
+            emission.router.cancel_scope = None;
+            drop(emission);
+            if self.driver == DriverKind::Inline {
+                if !self.advance_until(&frontier)? {
+                    self.lock()?.backpressure_skips = BACKPRESSURE_SKIPS;
+                }
+                continue;
+            }
+            for point in frontier.iter() {
+                self.wait_point(point, None)?;
+            }
+        }
+    }
+
+    /// Begins an emission under the held lock.
+    fn begin<'a>(&self, mut emission: EmissionGuard<'a>) -> Result<EmissionGuard<'a>> {
+        // Under the lock: `shutdown` stops the workers under it, and they handle nothing submitted
+        // later.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.drain(&mut emission);
+        emission.router.cancel_scope = cancel::current();
+        Ok(emission)
+    }
+
+    /// Inline: advances until the points of `frontier` have completed. Returns false once nothing
+    /// has moved for a while: the remaining instructions may wait for the program, which must not
+    /// be blocked.
+    fn advance_until(&self, frontier: &Frontier) -> Result<bool> {
+        let Tables { points, backlog, .. } = &*self.tables;
+        let (mut pending, mut since) = (backlog.pending(), Instant::now());
+        while !frontier.iter().all(|point| points.reached(point, Milestone::Completed)) {
+            let before = std::mem::replace(&mut pending, backlog.pending());
+            if pending < before {
+                since = Instant::now();
+            } else if since.elapsed() > STALL_LIMIT {
+                return Ok(false);
+            }
+            self.advance_inline(STALL_LIMIT)?;
+        }
+        Ok(true)
+    }
+
+    /// Leaves the critical section after an emission.
+    pub(crate) fn leave(&self, mut emission: EmissionGuard<'_>) {
+        let Router { driver, tables, cancel_scope, .. } = &mut emission.router;
+        *cancel_scope = None;
+        driver.advance(tables);
+        drop(emission);
+        self.drain_late();
+    }
+
+    /// Emits the pending releases.
+    pub(crate) fn drain(&self, emission: &mut Emission) {
+        if self.releases.is_empty() && emission.ended_jobs.is_empty() {
+            return;
+        }
+        let mut kept = Vec::new();
+        while let Some(release) = self.releases.pop() {
+            kept.extend(emission.release(release));
+        }
+        for release in kept {
+            self.releases.push(release);
+        }
+        if !emission.ended_jobs.is_empty() {
+            emission.reap_jobs();
+        }
+    }
+
+    /// Queues a release. Never blocks: the emission under way, or the next one, emits it.
+    pub(crate) fn release(&self, release: Release) {
+        self.releases.push(release);
+        self.drain_late();
+    }
+
+    /// Emits releases that were queued while an emission was under way.
+    fn drain_late(&self) {
+        if self.releases.is_empty() || self.is_closed() {
+            return;
+        }
+        let held = match self.emission.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Ok(mut emission) = EmissionGuard::from_lock(held) {
+            self.drain(&mut emission);
+        }
+    }
+
+    /// Waits until there is room for more instructions. Called outside the critical section.
+    fn wait_for_room(&self) -> Result<()> {
+        let backlog = &self.tables.backlog;
+        if backlog.has_room(self.watermark) {
+            return Ok(());
+        }
+        if self.driver == DriverKind::Simulated {
+            // If nothing can move, the remaining instructions wait for the program.
+            let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
+            return Ok(());
+        }
+        let mut pending = backlog.pending();
+        while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
+            // While other streams move, there may be room later.
+            let before = std::mem::replace(&mut pending, backlog.pending());
+            if pending >= before {
+                self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check_any())?;
+            }
+            if self.driver == DriverKind::Inline {
+                self.advance_inline(Duration::ZERO)?;
+                // No other thread runs instructions: the remaining ones wait for the program.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Provides for a need of the builder. Waits without a lock.
+    fn satisfy(self: &Arc<MachineShared>, need: Need, origin: &Origin) -> Result<()> {
+        match need {
+            Need::Wait(points) => self.wait_and_observe(&points, origin),
+            // `emit` grows arenas itself.
+            Need::Grow { .. } => Ok(()),
+            Need::Return { arena, bytes } => self.return_memory(arena, bytes, origin),
+            Need::Everything(error) => Err(*error),
+        }
+    }
+
+    fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
+        for &point in points {
+            self.wait_point(point, None)?;
+        }
+        let mut emission = self.lock()?;
+        let Emission { builder, router, .. } = &mut *emission;
+        builder.observe(router, points, origin);
+        Ok(())
+    }
+
+    /// Returns free memory to its device until there is room for `bytes` bytes.
+    fn return_memory(&self, arena: ArenaId, bytes: u64, origin: &Origin) -> Result<()> {
+        loop {
+            let (start, points) = {
+                let emission = self.lock()?;
+                let planner = emission.builder.planner();
+                let limit = planner.limit(planner.device(arena)).unwrap_or(u64::MAX);
+                if planner.reserved(arena).saturating_add(bytes) <= limit {
+                    return Ok(());
+                }
+                // Another thread may have returned it meanwhile; try again.
+                let Some(next) = planner.next_return(arena) else { return Ok(()) };
+                next
+            };
+            self.wait_and_observe(&points, origin)?;
+            let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.lock()?.builder.give_back(arena, start) {
+                return Ok(());
+            }
+            self.tables.memory.shrink(arena, start);
+        }
+    }
+
+    /// Waits for all submitted instructions, which frees their memory. The second time, asks a
+    /// device for more that refused before. After that, fails.
+    fn retry_out_of_memory(&self, error: Error, tries: &mut u32, origin: &Origin) -> Result<()> {
+        let Error::OutOfMemory { device, .. } = &error else { return Err(error) };
+        let arena = self.lock()?.builder.planner_mut().arena(device);
+        *tries += 1;
+        if *tries > 1 {
+            let limit = self.tables.memory.limit(device)?;
+            let mut emission = self.lock()?;
+            let planner = emission.builder.planner_mut();
+            if *tries == 2 && planner.limit(device).is_some_and(|lowered| lowered < limit) {
+                planner.set_limit(device, limit);
+                return Ok(());
+            }
+            planner.refused(arena);
+            return Err(error);
+        }
+        let tails = {
+            let mut emission = self.lock()?;
+            emission.builder.planner_mut().host_waited(arena);
+            emission.router.tails()
+        };
+        self.wait_and_observe(&tails, origin)
+    }
+
+    /// Blocks until a point has completed.
+    pub(crate) fn wait_point(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
+        reentrancy::check(self.tables.machine, "waiting")?;
+        let points = &self.tables.points;
+        let late = || Error::Timeout { what: format!("{point}") };
+        let start = Instant::now();
+        let left = |all: Duration| all.checked_sub(start.elapsed()).ok_or_else(late);
+        if self.driver == DriverKind::Simulated {
+            let waited = self.step_until(&point, || points.reached(point, Milestone::Completed));
+            if waited.is_ok()
+                && let Some(simulated) = self.lock()?.router.driver.simulated_mut()
+            {
+                simulated.note_observed(point);
+            }
+            // A wait with a timeout ends there: without a clock, it times out only when nothing can
+            // move.
+            return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
+        }
+        if self.driver == DriverKind::Inline {
+            while !points.reached(point, Milestone::Completed) {
+                let patience = Duration::from_millis(20);
+                let patience = timeout.map_or(Ok(patience), |all| Ok(left(all)?.min(patience)))?;
+                self.check_abandoned()?;
+                self.advance_inline(patience)?;
+            }
+            return Ok(());
+        }
+        // A parked worker is woken on another core, which has to wake up itself: tens of
+        // microseconds on some machines. If this thread parks at once, the worker can run on its
+        // core instead.
+        let checks = if reentrancy::take_wakeup() { 0 } else { SPINS };
+        for _ in 0..checks {
+            if points.reached(point, Milestone::Completed) {
+                return Ok(());
+            }
+            spin_loop();
+        }
+        let waiter = Waiter::Thread(current());
+        if !points.park(point, Milestone::Completed, waiter.clone()) {
+            return Ok(());
+        }
+        let mut interval = RECHECK_INTERVAL;
+        while !points.reached(point, Milestone::Completed) {
+            // Checked after parking: a thread that finds the point unreachable wakes this waiter.
+            let left =
+                self.check_unreachable(point).and_then(|()| timeout.map_or(Ok(interval), left));
+            match left {
+                Ok(left) => {
+                    park_timeout(left.min(interval));
+                    // Rule 4 of points. Without that fence the thread goes on checking by itself.
+                    if interval == RECHECK_INTERVAL && heavy_fence() {
+                        interval = Duration::MAX;
+                    }
+                }
+                Err(error) => {
+                    points.leave(point, Milestone::Completed, &waiter);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if shutdown left hanging instructions behind: no wait for them may
+    /// continue.
+    fn check_abandoned(&self) -> Result<()> {
+        if self.abandoned.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Returns an error if a point cannot complete: shutdown left it behind, or it is overdue.
+    pub(crate) fn check_unreachable(&self, point: Point) -> Result<()> {
+        self.check_abandoned()?;
+        self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check(point))
+    }
+
+    /// Returns whether other threads than the program's run instructions.
+    pub(crate) fn runs_by_itself(&self) -> bool {
+        self.driver == DriverKind::Threaded
+    }
+
+    /// Simulated: runs steps until `done`.
+    fn step_until(&self, what: &dyn Display, done: impl Fn() -> bool) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let tables = router.tables.clone();
+        let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
+        reentrancy::enter(tables.machine, || simulated.wait(&tables, what, done))
+    }
+
+    /// Simulated: the program queries whether a point has completed.
+    pub(crate) fn query_simulated(&self, point: Point) -> Result<bool> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let tables = router.tables.clone();
+        let Some(simulated) = router.driver.simulated_mut() else { return Ok(false) };
+        Ok(reentrancy::enter(tables.machine, || simulated.query(&tables, point)))
+    }
+
+    /// Inline: runs everything that can run; if nothing could, waits up to `patience` for a
+    /// message.
+    pub(crate) fn advance_inline(&self, patience: Duration) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let tables = router.tables.clone();
+        // If something ran, the caller may already have what it waits for.
+        if !router.driver.advance(&tables) && !patience.is_zero() {
+            router.driver.wait_for_messages(&tables, patience);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,436 @@
+//! From emitted instructions to the workers' queues.
+//!
+//! Runs under the emission's lock, so each queue has one producer at a time. Instructions without a
+//! point take effect here; all others go to the worker of their stream. Every stream is ordered
+//! after a barrier: the router puts a gate for it before the stream's next instruction.
+
+mod stored_list;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::PreparedCall;
+use millstream_instructions::{
+    ArenaId, Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
+};
+use millstream_stream_policy::WorkerGroup;
+use millstream_types::{
+    EventId, ListId, Origin, Point, Result, StreamId, StreamMode, TensorId, TensorSpec,
+};
+
+use crate::driver::Driver;
+use crate::driver::watchdog::Watchdog;
+use crate::emission::cancel::{self, CancelScope};
+use crate::jobs::StoredJob;
+use crate::sync::Ordering;
+use crate::sync::points::Milestone;
+use crate::tables::Tables;
+use crate::tables::slots::TensorSlot;
+use crate::worker::task::{MAX_TENSORS, StoredCall, Task, is_for_workers};
+
+use stored_list::StoredRun;
+
+/// A stream as the router sees it: of the program, or of a stored list.
+#[derive(Clone, Debug)]
+struct RoutedStream {
+    id: StreamId,
+    is_pool: bool,
+    worker: usize,
+    /// The offset from the list's sequence numbers to the stream's.
+    base: u64,
+    /// The sequence number of the last instruction given to the worker.
+    tail: u64,
+    /// Points that the next instruction comes after, beside its waits.
+    gates: SmallVec<[Point; 2]>,
+    /// The cancel scopes that its worker applies to the next instruction.
+    cancel_scope: Option<Arc<CancelScope>>,
+}
+
+/// The worker of a stream that has none yet.
+const UNOPENED: usize = usize::MAX;
+
+impl RoutedStream {
+    fn unopened(id: StreamId) -> RoutedStream {
+        RoutedStream {
+            id,
+            is_pool: false,
+            worker: UNOPENED,
+            base: 0,
+            tail: 0,
+            gates: SmallVec::new(),
+            cancel_scope: None,
+        }
+    }
+}
+
+/// Streams that are ordered among themselves: `s0` of a list is the first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StreamScope {
+    streams: Vec<RoutedStream>,
+}
+
+impl StreamScope {
+    /// Returns whether it has no streams (yet).
+    pub(crate) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    fn point(&self, point: Point) -> Point {
+        let stream = &self.streams[point.stream.index()];
+        Point::new(stream.id, stream.base + point.seq)
+    }
+}
+
+/// Gives instructions to workers.
+pub(crate) struct Router {
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) driver: Driver,
+    pub(crate) watchdog: Option<Arc<Watchdog>>,
+    /// The cancel scopes of the thread that emits.
+    pub(crate) cancel_scope: Option<Arc<CancelScope>>,
+    program: StreamScope,
+    /// The last barrier: streams opened later come after it, too.
+    last_barrier: Option<Point>,
+    pub(crate) jobs: HashMap<ListId, StoredJob>,
+    pub(crate) recorder: Option<ListRecorder>,
+    pub(crate) annotated: bool,
+    next_storage: u64,
+    /// Private ids of streams and events count down, those of the program up.
+    next_private_stream: u16,
+    next_private_event: u32,
+    next_private_arena: u16,
+    /// The host worker that gets the next host stream.
+    next_host_worker: usize,
+}
+
+impl Router {
+    pub(crate) fn new(tables: Arc<Tables>, driver: Driver, annotated: bool) -> Router {
+        Router {
+            tables,
+            driver,
+            watchdog: None,
+            cancel_scope: None,
+            program: StreamScope::default(),
+            last_barrier: None,
+            jobs: HashMap::new(),
+            recorder: None,
+            annotated,
+            next_storage: 0,
+            next_private_stream: u16::MAX,
+            next_private_event: u32::MAX,
+            next_private_arena: u16::MAX,
+            next_host_worker: 0,
+        }
+    }
+
+    /// Returns whether a stream of the program has a worker.
+    #[inline]
+    pub(crate) fn is_open(&self, id: StreamId) -> bool {
+        self.program.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
+    }
+
+    /// Assigns a worker to a stream of the program, unless it has one. Called before the first
+    /// instruction is emitted, as the thread that it may need can be refused.
+    pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
+        while self.program.streams.len() <= id.index() {
+            let id = StreamId(self.program.streams.len() as u16);
+            let mut stream = RoutedStream::unopened(id);
+            stream.gates.extend(self.last_barrier);
+            self.program.streams.push(stream);
+        }
+        if self.program.streams[id.index()].worker == UNOPENED {
+            let gates = std::mem::take(&mut self.program.streams[id.index()].gates);
+            let opened = self.assign_worker(id, decl)?;
+            self.program.streams[id.index()] = RoutedStream { gates, ..opened };
+        }
+        Ok(())
+    }
+
+    /// Returns the last point of each stream that was given anything.
+    pub(crate) fn tails(&self) -> Vec<Point> {
+        let streams = self.program.streams.iter().filter(|s| s.tail > 0);
+        streams.map(|s| Point::new(s.id, s.tail)).collect()
+    }
+
+    fn assign_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<RoutedStream> {
+        let key = &decl.key;
+        let policy = self.tables.policies.policy(key)?;
+        let group = policy.worker_group(key);
+        let worker = match group {
+            WorkerGroup::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
+                self.driver.pool(&self.tables)?
+            }
+            WorkerGroup::Host => {
+                self.next_host_worker += 1;
+                self.driver.host_worker(&self.tables, self.next_host_worker - 1)?
+            }
+            other => self.driver.own_worker(&self.tables, other)?,
+        };
+        let open = Task::OpenStream(id, Box::new(key.clone()));
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.note(&open);
+        }
+        self.driver.push(worker, open);
+        let is_pool = decl.mode == StreamMode::Pool;
+        Ok(RoutedStream { worker, is_pool, ..RoutedStream::unopened(id) })
+    }
+
+    /// Opens private streams for a stored list.
+    pub(crate) fn private_scope(&mut self, streams: &[StreamDecl]) -> Result<StreamScope> {
+        let mut scope = StreamScope::default();
+        for decl in streams {
+            let id = StreamId(self.next_private_stream);
+            if usize::from(self.next_private_stream) <= self.program.streams.len() {
+                return Err(millstream_types::Error::Invalid {
+                    what: "stream",
+                    message: "a machine has no more streams for stored lists".to_owned(),
+                });
+            }
+            self.next_private_stream -= 1;
+            let stream = self.assign_worker(id, decl)?;
+            scope.streams.push(stream);
+        }
+        Ok(scope)
+    }
+
+    /// Returns a new event id for a stored list.
+    pub(crate) fn private_event(&mut self) -> EventId {
+        self.next_private_event -= 1;
+        EventId(self.next_private_event)
+    }
+
+    /// Returns a new arena id for a stored list.
+    pub(crate) fn private_arena(&mut self) -> ArenaId {
+        self.next_private_arena -= 1;
+        ArenaId(self.next_private_arena)
+    }
+
+    /// Returns a number that no other storage has.
+    pub(crate) fn new_storage(&mut self) -> u64 {
+        self.next_storage += 1;
+        self.next_storage
+    }
+
+    fn set_slot(&self, id: TensorId, slot: TensorSlot) {
+        // SAFETY: the emission's lock is held, and the builder reuses a slot only after every
+        // instruction that named it has completed.
+        unsafe { self.tables.slots.set(id.index(), slot) };
+    }
+
+    pub(crate) fn slot(&self, id: TensorId) -> Option<&TensorSlot> {
+        // SAFETY: the emission's lock is held, and the result does not outlive the borrow of the
+        // router, without which no slot is set.
+        unsafe { self.tables.slots.get(id.index()) }
+    }
+
+    /// Publishes a new tensor to the workers.
+    pub(crate) fn begin_tensor(&mut self, id: TensorId, spec: &TensorSpec, place: &Placement) {
+        // The builder learns of an arena's growth only after the memory exists.
+        let Ok(base) = self.tables.memory.resolve(place) else { return };
+        let storage = self.new_storage();
+        let on_host = self.tables.memory.is_host_accessible(place.arena);
+        let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
+        self.set_slot(id, slot);
+        self.set_root(id, id.0);
+    }
+
+    /// Publishes a tensor that lies in the memory of another.
+    pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot, of: TensorId) {
+        self.set_slot(id, slot);
+        self.share_root(id, of);
+    }
+
+    /// Publishes a view.
+    pub(crate) fn begin_view(&self, id: TensorId, of: TensorId, spec: &TensorSpec) {
+        if let Some(whole) = self.slot(of).cloned() {
+            self.set_slot(id, TensorSlot { spec: spec.clone(), ..whole });
+        }
+        self.share_root(id, of);
+    }
+
+    fn share_root(&self, id: TensorId, of: TensorId) {
+        // SAFETY: the emission's lock is held.
+        if let Some(root) = unsafe { self.tables.storage_roots.get(of.index()) }.copied() {
+            self.set_root(id, root);
+        }
+    }
+
+    fn set_root(&self, id: TensorId, root: u32) {
+        // SAFETY: as in `set_slot`.
+        unsafe { self.tables.storage_roots.set(id.index(), root) };
+    }
+
+    fn push(&mut self, worker: usize, task: Task) {
+        self.tables.backlog.add();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.note(&task);
+        }
+        self.driver.push(worker, task);
+    }
+
+    /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
+    fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
+        let at = stream.index();
+        if !self.program.streams[at].gates.is_empty() {
+            let (worker, id) = (self.program.streams[at].worker, self.program.streams[at].id);
+            for gate in std::mem::take(&mut self.program.streams[at].gates) {
+                self.push(worker, Task::Gate(id, gate, Milestone::Completed));
+            }
+        }
+        let stream = &mut self.program.streams[at];
+        stream.tail = seq;
+        let worker = stream.worker;
+        if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
+            stream.cancel_scope.clone_from(&self.cancel_scope);
+            let enter = Task::SetCancelScope(stream.id, stream.cancel_scope.clone());
+            self.push(worker, enter);
+        }
+        self.push(worker, task);
+    }
+
+    fn route(&mut self, instruction: Instruction) {
+        match &instruction.body {
+            Body::AllocateTensor { tensor, spec, placement, .. } => {
+                self.begin_tensor(*tensor, spec, placement);
+                return;
+            }
+            Body::ViewTensor { tensor, of, spec } => return self.begin_view(*tensor, *of, spec),
+            body if !is_for_workers(body) => return,
+            Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
+            Body::StreamWait { until, via: Via::Device(event), .. } => {
+                let origin = instruction.origin.clone();
+                let half = Task::RecordForWait { until: *until, event: *event, origin };
+                self.submit(until.stream, until.seq, half);
+            }
+            Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
+            Body::OpCall { priority, .. } => self.note_priority(*priority),
+            _ => {}
+        }
+        if let Some(at) = instruction.body.at() {
+            self.submit(at.stream, at.seq, Task::run(instruction));
+        }
+    }
+
+    fn note_priority(&self, priority: Priority) {
+        if priority != Priority::default() {
+            // Relaxed: the queue orders it before the call.
+            self.tables.has_priorities.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Orders the barrier after all earlier instructions, and all later instructions after the
+    /// barrier.
+    fn gate_barrier(&mut self, at: Point) {
+        let tails: SmallVec<[Point; 8]> =
+            self.program.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
+        let own = self.program.streams[at.stream.index()].worker;
+        for tail in tails {
+            if tail.stream != at.stream && !self.tables.points.reached(tail, Milestone::Completed) {
+                self.push(own, Task::Gate(at.stream, tail, Milestone::Completed));
+            }
+        }
+        self.last_barrier = Some(at);
+        for stream in &mut self.program.streams {
+            if stream.id != at.stream {
+                // An instruction after this barrier comes after everything that earlier gates stood
+                // for.
+                stream.gates = SmallVec::from_elem(at, 1);
+            }
+        }
+    }
+
+    /// Gives a stored list to the workers of its private streams, between the begin and the end of
+    /// its launcher. The launcher's own instruction follows.
+    fn launch_job(&mut self, at: Point, list: ListId) {
+        let Some(mut job) = self.jobs.remove(&list) else { return };
+        let lazy = &self.program.streams[at.stream.index()];
+        let (lazy_worker, gates) = (lazy.worker, lazy.gates.clone());
+        self.program.streams[at.stream.index()].gates.clear();
+        for gate in gates {
+            self.push(lazy_worker, Task::Gate(at.stream, gate, Milestone::Completed));
+        }
+        self.push(lazy_worker, Task::BeginRun(at, job.storages.clone()));
+        job.launched = at;
+        for &read in &job.reads {
+            self.tables.host.renew_read(read);
+        }
+        for stream in &mut job.scope.streams {
+            stream.base = stream.tail;
+        }
+        let started = job.scope.streams.iter().map(|_| false).collect();
+        let mut run = StoredRun { router: self, job: &mut job, started, begun: at };
+        run.all();
+        let tails: SmallVec<[Point; 8]> =
+            job.scope.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
+        for tail in tails {
+            self.push(lazy_worker, Task::Gate(at.stream, tail, Milestone::Completed));
+        }
+        self.jobs.insert(list, job);
+    }
+}
+
+impl Sink for Router {
+    fn emit(&mut self, instruction: Instruction) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(&instruction);
+        }
+        self.route(instruction);
+    }
+
+    #[inline(always)]
+    fn emit_prepared(
+        &mut self,
+        at: Point,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        let from = match origin {
+            Origin::Unknown => Some(None),
+            Origin::Code(from) => Some(Some(*from)),
+            Origin::Trace(..) | Origin::Text(_) => None,
+        };
+        let seen = self.recorder.is_some() || self.watchdog.is_some();
+        let (Some(number), Some(from), false) = (call.number, from, seen) else {
+            return self.emit(call.instruction(at, tensors, origin));
+        };
+        if tensors.len() > MAX_TENSORS {
+            return self.emit(call.instruction(at, tensors, origin));
+        }
+        let stored = || {
+            let name = |k: usize| tensors.get(k).map_or(TensorId(0), |t| t.id);
+            let tensors = [name(0), name(1), name(2), name(3)];
+            Task::Call(StoredCall { stream: at.stream, number, seq: at.seq, from, tensors })
+        };
+        let stream = &mut self.program.streams[at.stream.index()];
+        let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
+        if let (Driver::Threaded(threaded), true) =
+            (&mut self.driver, same && stream.gates.is_empty())
+        {
+            stream.tail = at.seq;
+            self.tables.backlog.add();
+            threaded.push_with(stream.worker, stored);
+        } else {
+            self.submit(at.stream, at.seq, stored());
+        }
+    }
+
+    fn emit_wait(&mut self, at: Point, until: Point, via: Via, origin: &Origin) {
+        let origin = origin.clone();
+        if self.recorder.is_some() {
+            let body = Body::StreamWaitEvent { at, until, via };
+            return self.emit(Instruction { body, origin });
+        }
+        self.submit(at.stream, at.seq, Task::Wait { at, until, via, origin });
+    }
+
+    fn reached(&self, point: Point) -> bool {
+        self.tables.points.reached(point, Milestone::Completed)
+    }
+
+    fn annotated(&self) -> bool {
+        self.annotated && self.recorder.is_some()
+    }
+}

@@ -1,0 +1,115 @@
+//! Runs of stored lists: their instructions, renumbered and given to workers.
+
+use smallvec::SmallVec;
+
+use millstream_instructions::{Body, Instruction, Via};
+use millstream_types::{Point, StreamId};
+
+use crate::jobs::StoredJob;
+use crate::sync::points::Milestone;
+use crate::worker::task::Task;
+
+use super::Router;
+
+/// One run of a stored list.
+pub(super) struct StoredRun<'a> {
+    pub(super) router: &'a mut Router,
+    pub(super) job: &'a mut StoredJob,
+    /// Which of its streams already wait for the begin of the run.
+    pub(super) started: SmallVec<[bool; 8]>,
+    pub(super) begun: Point,
+}
+
+impl StoredRun<'_> {
+    pub(super) fn all(&mut self) {
+        for k in 0..self.job.instructions.len() {
+            self.route(self.job.instructions[k].clone());
+        }
+        for stream in &mut self.job.scope.streams {
+            // The points behind gates lie within this run, which its launcher waits for as a whole.
+            stream.gates.clear();
+        }
+    }
+
+    fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
+        let s = &mut self.job.scope.streams[stream.index()];
+        let (id, worker) = (s.id, s.worker);
+        let gates = std::mem::take(&mut s.gates);
+        s.tail = seq;
+        if !std::mem::replace(&mut self.started[stream.index()], true) {
+            let cancel_scope = self.router.cancel_scope.clone();
+            self.router.push(worker, Task::EnterRun(id, self.begun, cancel_scope));
+        }
+        for gate in gates {
+            self.router.push(worker, Task::Gate(id, gate, Milestone::Completed));
+        }
+        self.router.push(worker, task);
+    }
+
+    /// Renumbers an instruction from the list's points to the machine's, and gives it to its
+    /// worker.
+    fn route(&mut self, mut instruction: Instruction) {
+        if let Body::HostObserved { points } = &instruction.body {
+            // The maker of the list observed these points. Here every later instruction waits for
+            // them.
+            let points: SmallVec<[Point; 4]> =
+                points.iter().map(|p| self.job.scope.point(*p)).collect();
+            for stream in &mut self.job.scope.streams {
+                // On a pool, an earlier point may complete after a later instruction runs.
+                let unknown = |p: &Point| p.stream != stream.id || stream.is_pool;
+                stream.gates.extend(points.iter().copied().filter(unknown));
+            }
+            return;
+        }
+        let Some(list_at) = instruction.body.at() else { return };
+        let at = self.job.scope.point(list_at);
+        match &mut instruction.body {
+            Body::StreamWaitEvent { at: own, until, .. } => {
+                *until = self.job.scope.point(*until);
+                *own = at;
+            }
+            Body::StreamWait { at: own, until, via } => {
+                let source = until.stream;
+                *until = self.job.scope.point(*until);
+                *own = at;
+                let (until, via) = (*until, *via);
+                if let Via::Device(event) = via {
+                    let origin = instruction.origin.clone();
+                    self.submit(source, until.seq, Task::RecordForWait { until, event, origin });
+                }
+            }
+            Body::Barrier { at: own } | Body::GlobalSync { at: own } => {
+                *own = at;
+                self.gate_barrier(list_at.stream, at);
+            }
+            Body::OpCall { at: own, priority, .. } => {
+                self.router.note_priority(*priority);
+                *own = at;
+            }
+            Body::TouchTensors { at: own, .. }
+            | Body::RecordEvent { at: own, .. }
+            | Body::SyncRead { at: own, .. }
+            | Body::CriticalSectionBegin { at: own, .. }
+            | Body::CriticalSectionEnd { at: own, .. } => *own = at,
+            // `store` has refused these.
+            _ => return,
+        }
+        self.submit(list_at.stream, at.seq, Task::run(instruction));
+    }
+
+    fn gate_barrier(&mut self, list_stream: StreamId, at: Point) {
+        let scope = &mut self.job.scope;
+        let tails: SmallVec<[Point; 8]> = scope
+            .streams
+            .iter()
+            .filter(|s| s.id != at.stream && s.tail > s.base)
+            .map(|s| Point::new(s.id, s.tail))
+            .collect();
+        scope.streams[list_stream.index()].gates.extend(tails);
+        for stream in &mut scope.streams {
+            if stream.id != at.stream {
+                stream.gates.push(at);
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Locks, atomics, parking and threads, as the crate uses them. The crate imports these primitives
+//! from here alone, so that models can replace them: `tests/loom` compiles the lock-free parts on
+//! loom's primitives of the same names, `tests/shuttle` the whole threaded machine on shuttle's.
+
+pub(crate) mod asymmetric_fence;
+pub(crate) mod points;
+#[cfg(test)]
+mod points_tests;
+pub(crate) mod spsc_queue;
+#[cfg(test)]
+mod spsc_queue_tests;
+
+pub(crate) use std::hint::spin_loop;
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+pub(crate) use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, sleep};
+pub(crate) use std::thread_local;
+
+pub(crate) use crate::sync::asymmetric_fence::{heavy_fence, light_fence};
+
+/// Items in a block of a queue. At about 90 bytes an item, a block is about three pages.
+pub(crate) const BLOCK: usize = 128;
+
+/// Returns how often a loop checks before it parks. A model needs fewer checks to reach the same
+/// states.
+pub(crate) const fn spins(checks: u32) -> u32 {
+    checks
+}
+
+/// Returns how much work a worker claims at once. A model's calls take long, so it claims several
+/// regardless of time.
+pub(crate) const fn share(time: std::time::Duration) -> std::time::Duration {
+    time
+}
+
+/// A cell that lends its content to closures, so that a model sees each use begin and end.
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    pub(crate) fn with<R>(&self, use_it: impl FnOnce(*const T) -> R) -> R {
+        use_it(self.0.get())
+    }
+
+    pub(crate) fn with_mut<R>(&self, use_it: impl FnOnce(*mut T) -> R) -> R {
+        use_it(self.0.get())
+    }
+}

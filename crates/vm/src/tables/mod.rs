@@ -1,0 +1,197 @@
+//! The state that all workers of a machine share.
+
+pub(crate) mod poison;
+pub(crate) mod slots;
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use dashmap::DashMap;
+
+use millstream_ep::PooledEvent;
+use millstream_instructions::Instruction;
+use millstream_kernels::{KernelRegistry, Threads};
+use millstream_ops::OpRegistry;
+use millstream_stream_policy::{ArenaMemory, PolicyTable};
+use millstream_types::{Cause, EventId, FailedOperand, Failure, StreamKey};
+
+use crate::host::{HostTable, HostWorkers};
+use crate::sync::points::PointTable;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::tables::poison::{FailureLog, Poison};
+use crate::tables::slots::{CallSlot, Slots, TensorSlot};
+
+/// A barrier between the ranks of a program.
+pub trait RankBarrier: Send + Sync {
+    /// Returns once every rank has arrived. Called on a host worker, which may block.
+    ///
+    /// # Errors
+    /// A rank will not arrive.
+    fn wait(&self) -> anyhow::Result<()>;
+}
+
+/// The barrier of a program with one rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SingleRank;
+
+impl RankBarrier for SingleRank {
+    fn wait(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// The tables of a machine. No lock in here is held while a kernel runs.
+pub(crate) struct Tables {
+    /// A number that no other machine of the process has.
+    pub(crate) machine: u64,
+    pub(crate) points: PointTable,
+    pub(crate) slots: Slots<TensorSlot>,
+    /// The first tensor of each tensor's storage. Its slot may belong to another tensor by now, so
+    /// two storages may have the same root.
+    pub(crate) storage_roots: Slots<u32>,
+    /// The stored calls: calls that are made many times.
+    pub(crate) calls: Slots<CallSlot>,
+    pub(crate) poison: Poison,
+    pub(crate) failures: FailureLog,
+    pub(crate) host: HostTable,
+    pub(crate) host_workers: HostWorkers,
+    pub(crate) policies: Arc<PolicyTable>,
+    pub(crate) memory: Arc<ArenaMemory>,
+    pub(crate) ops: Arc<OpRegistry>,
+    pub(crate) kernels: KernelRegistry,
+    /// The native events of event slots, set by records.
+    pub(crate) events: DashMap<EventId, PooledEvent>,
+    pub(crate) threads: Threads,
+    pub(crate) rank_barrier: Arc<dyn RankBarrier>,
+    pub(crate) backlog: Backlog,
+    /// Whether any call was ever given a priority.
+    pub(crate) has_priorities: AtomicBool,
+}
+
+impl Tables {
+    /// Builds an instruction's failure, with all details for the program, and logs it.
+    pub(crate) fn failure(
+        &self,
+        instruction: &Instruction,
+        stream: &StreamKey,
+        cause: Cause,
+        message: String,
+    ) -> Arc<Failure> {
+        let body = &instruction.body;
+        let operand = |o: &millstream_instructions::Operand| {
+            // SAFETY: the caller runs the instruction, which names these tensors.
+            let slot = unsafe { self.slots.get(o.tensor.index()) }?;
+            Some(FailedOperand {
+                tensor: o.tensor.to_string(),
+                access: o.access,
+                dtype: slot.spec.dtype,
+                shape: slot.spec.shape().into(),
+            })
+        };
+        let op = match body {
+            millstream_instructions::Body::OpCall { op, .. } => self.ops.get(*op),
+            _ => None,
+        };
+        let failure = Arc::new(Failure {
+            cause,
+            message,
+            instruction: body.kind().name(),
+            op: op.map(|o| o.name().to_owned()),
+            operands: body.operands().iter().filter_map(operand).collect(),
+            stream: stream.to_string(),
+            seq: body.at().map_or(0, |p| p.seq),
+            origin: instruction.origin.clone(),
+        });
+        self.failures.add(&failure);
+        failure
+    }
+}
+
+impl fmt::Debug for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tables").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+/// The count of instructions emitted and not finished, and the wait for a lower one. The emission's
+/// and the workers' fields lie on separate cache lines.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    emission: Emitted,
+    workers: Finished,
+    lock: Mutex<()>,
+    less: Condvar,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Emitted {
+    emitted: AtomicU64,
+    /// While fewer than this were emitted, there is room, without a look at `finished`.
+    room: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Finished {
+    finished: AtomicU64,
+    /// How many threads wait.
+    waiting: AtomicUsize,
+}
+
+impl Backlog {
+    /// Counts an emitted instruction. Called under the emission's lock.
+    pub(crate) fn add(&self) {
+        let emitted = &self.emission.emitted;
+        // Relaxed: the lock orders the writers, and readers need only a rough figure.
+        emitted.store(emitted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Returns whether fewer than `watermark` instructions are pending.
+    pub(crate) fn has_room(&self, watermark: u64) -> bool {
+        let Emitted { emitted, room } = &self.emission;
+        // Relaxed: `finished` only grows, so an old bound is safe.
+        let emitted = emitted.load(Ordering::Relaxed);
+        if emitted < room.load(Ordering::Relaxed) {
+            return true;
+        }
+        let bound = self.workers.finished.load(Ordering::Relaxed).saturating_add(watermark);
+        room.store(bound, Ordering::Relaxed);
+        emitted < bound
+    }
+
+    /// Returns how many instructions were emitted and not finished.
+    pub(crate) fn pending(&self) -> u64 {
+        let finished = self.workers.finished.load(Ordering::SeqCst);
+        self.emission.emitted.load(Ordering::Relaxed).saturating_sub(finished)
+    }
+
+    /// Counts `count` finished instructions. Called by a worker.
+    pub(crate) fn finish(&self, count: u64) {
+        let Finished { finished, waiting } = &self.workers;
+        // SeqCst with the addition in `wait`: either the waiter sees the count, or this sees the
+        // waiter.
+        finished.fetch_add(count, Ordering::SeqCst);
+        if waiting.load(Ordering::SeqCst) > 0 {
+            let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            self.less.notify_all();
+        }
+    }
+
+    /// Waits until at most `most` are pending. Returns false if that takes longer than `timeout`.
+    pub(crate) fn wait(&self, most: u64, timeout: Duration) -> bool {
+        let start = Instant::now();
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.workers.waiting.fetch_add(1, Ordering::SeqCst);
+        let enough = loop {
+            if self.pending() <= most {
+                break true;
+            }
+            let Some(left) = timeout.checked_sub(start.elapsed()) else { break false };
+            guard = self.less.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        };
+        self.workers.waiting.fetch_sub(1, Ordering::SeqCst);
+        enough
+    }
+}

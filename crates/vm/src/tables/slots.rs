@@ -1,0 +1,131 @@
+//! The slots of tensors and stored calls: written by the emission, read by workers without a lock.
+//!
+//! # Rules
+//! 1. Only the emission writes a slot, under its lock, and only while no instruction that names the
+//!    slot is pending: a slot is reused only after every instruction that named it has completed.
+//! 2. A worker reads a slot only while it runs an instruction that names it, or while it puts such
+//!    an instruction of a pool into the graph. The instruction came through a queue after the slot
+//!    was written, so the worker sees the write.
+//! 3. Chunks are never moved or freed while the table lives.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+
+use millstream_instructions::Priority;
+use millstream_kernels::RawTensor;
+use millstream_types::{Access, Attrs, OpId, TensorSpec};
+
+/// A tensor's memory and layout.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorSlot {
+    /// The storage's first byte.
+    pub(crate) base: NonNull<u8>,
+    /// The bytes of the storage.
+    pub(crate) bytes: u64,
+    pub(crate) spec: TensorSpec,
+    /// A number that no other storage of the machine ever has.
+    pub(crate) storage: u64,
+    /// Whether the host can use the memory through its address.
+    pub(crate) on_host: bool,
+}
+
+// SAFETY: an address and plain values. The list orders all uses of the memory behind it.
+unsafe impl Send for TensorSlot {}
+// SAFETY: as above.
+unsafe impl Sync for TensorSlot {}
+
+/// A stored call, without its tensors.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSlot {
+    pub(crate) op: OpId,
+    pub(crate) accesses: SmallVec<[Access; 8]>,
+    pub(crate) attrs: Option<Arc<Attrs>>,
+    pub(crate) priority: Priority,
+}
+
+struct Entry<T>(UnsafeCell<Option<T>>);
+
+// SAFETY: by rules 1 and 2 an entry is never read and written at the same time. Several threads
+// read its content and any thread drops it.
+unsafe impl<T: Send + Sync> Sync for Entry<T> {}
+
+/// The slots of the first chunk. Each further chunk has twice as many as the one before.
+const FIRST: usize = 64;
+const CHUNKS: usize = 26;
+
+/// A table of slots, by number.
+pub(crate) struct Slots<T> {
+    chunks: [OnceLock<Box<[Entry<T>]>>; CHUNKS],
+}
+
+const fn place(index: usize) -> (usize, usize) {
+    let n = index / FIRST + 1;
+    let chunk = n.ilog2() as usize;
+    (chunk, index - FIRST * ((1 << chunk) - 1))
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn new() -> Slots<T> {
+        Slots { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    /// Sets a slot.
+    ///
+    /// # Safety
+    /// By rule 1: no pending instruction names the slot, and no other thread sets it.
+    pub(crate) unsafe fn set(&self, index: usize, slot: T) {
+        let (chunk, at) = place(index);
+        let made = || (0..FIRST << chunk).map(|_| Entry(UnsafeCell::new(None))).collect();
+        let entry = &self.chunks[chunk].get_or_init(made)[at];
+        // SAFETY: the caller promises that no other thread uses the entry.
+        unsafe { *entry.0.get() = Some(slot) };
+    }
+
+    /// Returns a slot, if it was ever set.
+    ///
+    /// # Safety
+    /// By rule 2: the caller holds the emission's lock, or runs an instruction that names the slot,
+    /// and drops the result before either ends.
+    #[inline]
+    pub(crate) unsafe fn get(&self, index: usize) -> Option<&T> {
+        let (chunk, at) = place(index);
+        let entry = self.chunks.get(chunk)?.get()?.get(at)?;
+        // SAFETY: the caller promises that no thread writes the entry meanwhile.
+        unsafe { (*entry.0.get()).as_ref() }
+    }
+}
+
+impl TensorSlot {
+    /// Returns the tensor as a kernel sees it.
+    pub(crate) fn raw(&self) -> RawTensor<'_> {
+        let layout = &self.spec.layout;
+        let start = layout.offset() * self.spec.dtype.size();
+        RawTensor {
+            data: self.base.as_ptr().wrapping_add(start),
+            dtype: self.spec.dtype,
+            shape: layout.shape(),
+            strides: layout.strides(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_fill_the_chunks_without_gaps() {
+        let mut expected = (0, 0);
+        for id in 0..FIRST * 7 {
+            assert_eq!(place(id), expected);
+            expected.1 += 1;
+            if expected.1 == FIRST << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(place(u32::MAX as usize).0 <= CHUNKS);
+    }
+}

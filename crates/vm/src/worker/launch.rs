@@ -1,0 +1,563 @@
+//! Launch of one task.
+//!
+//! Long because each kind of instruction is launched in its own way, and the ways share much.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream_ep::{Panicked, Progress, WorkResult, catch_panic};
+use millstream_instructions::{Body, Instruction, Operand, Via};
+use millstream_kernels::Kernel;
+use millstream_types::{Cause, Error, EventId, Failure, Point, Result};
+
+use crate::emission::cancel::{self, Cancelled};
+use crate::host::Blob;
+use crate::sync::points::Milestone;
+use crate::tables::Tables;
+use crate::worker::Worker;
+use crate::worker::inbox::Message;
+use crate::worker::stream::{Effect, ExternalCompletion, InFlight, NativeStream, WorkerStream};
+use crate::worker::task::Task;
+use crate::worker::work::{CallWork, CompletionToken, ReadWork};
+
+/// Returns the cause and the message of a failure of work.
+pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
+    if let Some(cancelled) = error.downcast_ref::<Cancelled>() {
+        return (Cause::Cancelled, cancelled.to_string());
+    }
+    match error.downcast_ref::<Panicked>() {
+        Some(panic) => (Cause::Panic, panic.message.clone()),
+        None => (Cause::Error, format!("{error:#}")),
+    }
+}
+
+impl Worker {
+    /// Runs a task of the stream at `at`. Returns the task if the stream is blocked before it.
+    pub(super) fn run(&mut self, at: usize, task: Task) -> Option<Task> {
+        match task {
+            Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
+            Task::Wait { at: point, until, via: Via::Host, .. } => {
+                if self.block_until(at, until, Milestone::Completed) {
+                    return Some(task);
+                }
+                self.completed(at, point.seq);
+            }
+            Task::Wait { at: point, until, via, origin } => {
+                let body = Body::StreamWaitEvent { at: point, until, via };
+                return self.dispatch(at, Instruction { body, origin }).map(Task::run);
+            }
+            Task::RecordEvent { at: point, event, origin } => {
+                let body = Body::RecordEvent { at: point, event };
+                return self.dispatch(at, Instruction { body, origin }).map(Task::run);
+            }
+            Task::Call(call) => return self.call_stored(at, call),
+            Task::Gate(_, point, milestone) => {
+                if self.block_until(at, point, milestone) {
+                    return Some(task);
+                }
+                self.finished += 1;
+            }
+            Task::EnterRun(_, launcher, ref cancel_scope) => {
+                if self.block_until(at, launcher, Milestone::Launched) {
+                    return Some(task);
+                }
+                self.streams[at].cancel_scope.clone_from(cancel_scope);
+                self.streams[at].launcher = Some(launcher);
+                self.finished += 1;
+            }
+            Task::SetCancelScope(_, cancel_scope) => {
+                self.streams[at].cancel_scope = cancel_scope;
+                self.finished += 1;
+            }
+            Task::BeginRun(point, storages) => {
+                for &storage in storages.iter() {
+                    self.tables.poison.heal(storage);
+                }
+                self.publish(at, point.seq, Milestone::Launched);
+                self.finished += 1;
+            }
+            Task::RecordForWait { until, event, origin } => {
+                // If it fails, it fails at this half's point.
+                let body = Body::StreamWait { at: until, until, via: Via::Device(event) };
+                self.record(at, until.seq, event, &Instruction { body, origin });
+            }
+            Task::OpenStream(..) => unreachable!("streams are opened when the task is taken"),
+        }
+        None
+    }
+
+    fn dispatch(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+        match &instruction.body {
+            Body::OpCall { .. } => return self.call(at, instruction),
+            Body::TouchTensors { at: point, .. }
+            | Body::CriticalSectionBegin { at: point, .. }
+            | Body::CriticalSectionEnd { at: point, .. }
+            | Body::LazyJobLauncher { at: point, .. }
+            | Body::Barrier { at: point } => self.launched(at, point.seq, None, None, Effect::None),
+            Body::RecordEvent { at: point, event } => {
+                self.record(at, point.seq, *event, &instruction);
+            }
+            Body::StreamWaitEvent { at: point, until, via }
+            | Body::StreamWait { at: point, until, via } => {
+                if self.wait(at, point.seq, *until, *via, &instruction) {
+                    return Some(instruction);
+                }
+            }
+            Body::GlobalSync { .. } | Body::AccessBlobByCallback { .. } => {
+                if !self.streams[at].in_flight.is_empty() {
+                    self.streams[at].draining = true;
+                    return Some(instruction);
+                }
+                self.submit_to_host(at, instruction);
+            }
+            Body::SyncRead { .. } => return self.read(at, instruction),
+            Body::AllocateTensor { .. }
+            | Body::ViewTensor { .. }
+            | Body::ReleaseTensor { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::HostObserved { .. } => {
+                unreachable!("{} takes effect when it is emitted", instruction.body.kind().name())
+            }
+        }
+        None
+    }
+
+    /// Returns the stream's native stream; creates it at the first call.
+    fn native_stream(&mut self, at: usize) -> Result<&mut NativeStream> {
+        let stream = &mut self.streams[at];
+        if let Some(error) = &stream.lost {
+            return Err(error.clone());
+        }
+        if stream.native.is_none() {
+            let (inbox, id) = (self.inbox.clone(), stream.id);
+            let notify = Arc::new(move || inbox.post(Message::Device(id)));
+            let parts = self.tables.policies.create(&stream.key, notify)?;
+            let (kind, can) = (parts.device.kernel_kind(), parts.device.capabilities());
+            let kernel = |op: &Arc<dyn millstream_ops::Op>| {
+                self.tables.kernels.get(kind, op.name()).cloned()
+            };
+            stream.native = Some(NativeStream {
+                kernels: self.tables.ops.iter().map(kernel).collect(),
+                device: parts.device.clone(),
+                stream: parts.stream,
+                events: parts.events,
+                asynchronous: can.asynchronous,
+                notifies: can.notifies,
+            });
+        }
+        stream.native.as_mut().ok_or_else(|| Error::Internal { message: "no stream".to_owned() })
+    }
+
+    fn is_asynchronous(stream: &WorkerStream) -> bool {
+        stream.native.as_ref().is_some_and(|n| n.asynchronous)
+    }
+
+    /// Handles a launched instruction: it has completed if nothing is outstanding.
+    pub(super) fn launched(
+        &mut self,
+        at: usize,
+        seq: u64,
+        ticket: Option<u64>,
+        until: Option<Point>,
+        effect: Effect,
+    ) {
+        let stream = &mut self.streams[at];
+        if stream.in_flight.is_empty() && ticket.is_none() && until.is_none() {
+            self.finished += 1;
+            self.publish(at, seq, Milestone::Completed);
+            return;
+        }
+        stream.in_flight.push_back(InFlight { seq, ticket, until, effect });
+        self.publish(at, seq, Milestone::Launched);
+        // If nothing is outstanding on the device, no notification follows.
+        self.retire(at);
+    }
+
+    /// Handles a launched instruction with nothing outstanding of its own.
+    #[inline]
+    pub(super) fn completed(&mut self, at: usize, seq: u64) {
+        if self.streams[at].in_flight.is_empty() {
+            self.finished += 1;
+            self.publish(at, seq, Milestone::Completed);
+        } else {
+            self.launched(at, seq, None, None, Effect::None);
+        }
+    }
+
+    /// Blocks the stream until its in-flight instructions have completed, if there are any, and
+    /// returns whether there were. Called before an instruction with poisoned operands is skipped:
+    /// an earlier instruction in flight may heal them.
+    fn drain_first(&mut self, at: usize) -> bool {
+        let stream = &mut self.streams[at];
+        stream.draining = !stream.in_flight.is_empty();
+        stream.draining
+    }
+
+    /// Runs a call. Returns it if the stream is blocked before it.
+    pub(super) fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+        let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return None };
+        let (seq, op) = (point.seq, *op);
+        if let Some(cause) = poison_of(&self.tables, operands) {
+            if self.drain_first(at) {
+                return Some(instruction);
+            }
+            self.skip(at, &instruction, &cause);
+            self.launched(at, seq, None, None, Effect::None);
+            return None;
+        }
+        let made = self.native_stream(at).map(drop);
+        let Worker { tables, inbox, streams, .. } = self;
+        let mut taken = false;
+        // No step of a call counts references: all threads would write the count of the tables.
+        let stream = &mut streams[at];
+        let progress = match (made, stream.native.as_mut()) {
+            (Err(error), _) => Err((Cause::Device, error.to_string())),
+            (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
+            (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
+                Some(Some(kernel)) => {
+                    let (body, cancel_scope) = (&instruction.body, stream.cancel_scope.as_ref());
+                    let token = CompletionToken::new(inbox, *point);
+                    let mut work = CallWork { tables, body, kernel, cancel_scope, token };
+                    let submitted = native.stream.submit(&mut work);
+                    taken = work.token.is_taken();
+                    submitted.map_err(|e| (Cause::Device, e.to_string()))
+                }
+                _ => Err((Cause::Error, no_kernel(tables, op, native))),
+            },
+        };
+        match progress {
+            Ok(progress) => self.submitted(at, seq, instruction, Ok(progress), taken),
+            Err((cause, message)) => self.refused(at, seq, instruction, cause, message),
+        }
+        None
+    }
+
+    /// Handles the result of `submit`. If the kernel took the completion token, the token completes
+    /// the call.
+    pub(super) fn submitted(
+        &mut self,
+        at: usize,
+        seq: u64,
+        instruction: Instruction,
+        progress: Result<Progress>,
+        token: bool,
+    ) {
+        match progress {
+            Ok(Progress::Done(so_far)) if token => {
+                self.streams[at].external = Some(ExternalCompletion { instruction, so_far });
+            }
+            Ok(Progress::Pending(ticket)) => {
+                self.launched(at, seq, Some(ticket), None, Effect::Call(instruction));
+            }
+            Ok(Progress::Done(result)) => {
+                self.finish_call(at, &instruction, result);
+                self.launched(at, seq, None, None, Effect::None);
+            }
+            Err(error) => self.refused(at, seq, instruction, Cause::Device, error.to_string()),
+        }
+    }
+
+    fn refused(
+        &mut self,
+        at: usize,
+        seq: u64,
+        instruction: Instruction,
+        cause: Cause,
+        message: String,
+    ) {
+        // An earlier instruction in flight may heal what this one poisons.
+        if !self.streams[at].in_flight.is_empty() {
+            self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
+            return;
+        }
+        self.fail(at, &instruction, cause, message);
+        self.launched(at, seq, None, None, Effect::None);
+    }
+
+    /// Poisons the outputs of an instruction with its own failure.
+    pub(super) fn fail(&self, at: usize, instruction: &Instruction, cause: Cause, message: String) {
+        let key = &self.streams[at].key;
+        let failure = self.tables.failure(instruction, key, cause, message);
+        self.skip(at, instruction, &failure);
+    }
+
+    /// Poisons the outputs of a skipped instruction, and notes the cause for waiters.
+    fn skip(&self, at: usize, instruction: &Instruction, cause: &Arc<Failure>) {
+        poison(&self.tables, instruction.body.operands(), cause);
+        let stream = &self.streams[at];
+        // Only its launcher can wait for an instruction of a stored list.
+        if let Some(point) = stream.launcher.or(instruction.body.at()) {
+            self.tables.failures.note(point, cause);
+        }
+    }
+
+    /// Heals the outputs of a call, or poisons them with its failure or with poison that it read.
+    pub(super) fn finish_call(&self, at: usize, instruction: &Instruction, result: WorkResult) {
+        let operands = instruction.body.operands();
+        match result {
+            Err(error) => {
+                let (cause, message) = cause_of(&error);
+                self.fail(at, instruction, cause, message);
+            }
+            Ok(()) => match poison_of(&self.tables, operands) {
+                // It was launched behind a wait on the device, before the failure was known.
+                Some(cause) => self.skip(at, instruction, &cause),
+                None => heal(&self.tables, operands),
+            },
+        }
+    }
+
+    fn record(&mut self, at: usize, seq: u64, event: EventId, instruction: &Instruction) {
+        let recorded = if Worker::is_asynchronous(&self.streams[at]) {
+            self.record_native(at, event)
+        } else {
+            // Nothing is outstanding on the device: waiters need only the point itself.
+            Ok(None)
+        };
+        match recorded {
+            Ok(Some(ticket)) => {
+                let effect = Effect::Order(instruction.clone());
+                self.launched(at, seq, Some(ticket), None, effect);
+            }
+            Ok(None) => self.launched(at, seq, None, None, Effect::None),
+            Err(error) => {
+                self.tables.events.remove(&event);
+                self.fail(at, instruction, Cause::Device, error.to_string());
+                self.launched(at, seq, None, None, Effect::None);
+            }
+        }
+    }
+
+    fn record_native(&mut self, at: usize, event: EventId) -> Result<Option<u64>> {
+        let tables = self.tables.clone();
+        let native = self.native_stream(at)?;
+        let Some(events) = &native.events else { return Ok(None) };
+        let pooled = events.take()?;
+        let progress = native.stream.record(pooled.native())?;
+        tables.events.insert(event, pooled);
+        Ok(match progress {
+            Progress::Pending(ticket) => Some(ticket),
+            Progress::Done(_) => None,
+        })
+    }
+
+    /// Runs a wait. Returns whether the stream is blocked before it.
+    fn wait(&mut self, at: usize, seq: u64, until: Point, via: Via, i: &Instruction) -> bool {
+        if let Via::Device(event) = via {
+            // A wait for an event that is not recorded yet would be no wait at all.
+            if self.block_until(at, until, Milestone::Launched) {
+                return true;
+            }
+            let tables = self.tables.clone();
+            let native_event = tables.events.get(&event).map(|e| e.value().clone());
+            // Without a native event, its stream completes at once, or its device refused the
+            // record; then there is no wait on the device.
+            if let Some(event) = native_event
+                && !tables.points.reached(until, Milestone::Completed)
+            {
+                let waited = self.native_stream(at).and_then(|n| n.stream.wait(event.native()));
+                match waited {
+                    Ok(Progress::Pending(ticket)) => {
+                        let effect = Effect::Order(i.clone());
+                        self.launched(at, seq, Some(ticket), Some(until), effect);
+                        return false;
+                    }
+                    Ok(Progress::Done(_)) => {
+                        self.launched(at, seq, None, Some(until), Effect::None);
+                        return false;
+                    }
+                    Err(error) => {
+                        // The failure is reported, and the host waits in the device's stead. If the
+                        // device is lost, the next call to it says so.
+                        self.fail(at, i, Cause::Device, error.to_string());
+                    }
+                }
+            }
+        }
+        if self.block_until(at, until, Milestone::Completed) {
+            return true;
+        }
+        self.launched(at, seq, None, None, Effect::None);
+        false
+    }
+
+    /// Submits an instruction to a host thread; the stream is blocked until it returns.
+    fn submit_to_host(&mut self, at: usize, instruction: Instruction) {
+        let Some(point) = instruction.body.at() else { return };
+        let (inbox, tables) = (self.inbox.clone(), self.tables.clone());
+        let job: Box<dyn FnOnce() -> WorkResult + Send> = match &instruction.body {
+            Body::AccessBlobByCallback { operand, callback, .. } => {
+                let (operand, callback) = (*operand, tables.host.take_callback(*callback));
+                if let Some(cause) = poison_of(&tables, &[operand]) {
+                    drop(callback);
+                    self.skip(at, &instruction, &cause);
+                    self.finish_on_host(at, &instruction);
+                    return;
+                }
+                let copy = self.host_copy(at);
+                let cancel_scope = self.streams[at].cancel_scope.clone();
+                Box::new(move || {
+                    cancel::check(cancel_scope.as_ref())?;
+                    let callback =
+                        callback.ok_or_else(|| anyhow::anyhow!("the function no longer exists"))?;
+                    let copy = copy?;
+                    // SAFETY: the stream runs the instruction that names the tensor, and is blocked
+                    // until this returns.
+                    let slot = unsafe { tables.slots.get(operand.tensor.index()) };
+                    let slot =
+                        slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
+                    anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
+                    // SAFETY: the waits before the instruction order all conflicting uses, and the
+                    // stream is blocked meanwhile; the memory lives until after its last use.
+                    let mut blob =
+                        unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
+                    callback(&mut blob)
+                })
+            }
+            Body::GlobalSync { .. } => {
+                let ranks = tables.rank_barrier.clone();
+                Box::new(move || ranks.wait())
+            }
+            _ => unreachable!("{} does not run on the host", instruction.body.kind().name()),
+        };
+        let started = self.tables.host_workers.run(Box::new(move || {
+            let result = catch_panic(job);
+            inbox.post(Message::ExternalDone(point, result));
+        }));
+        match started {
+            Ok(()) => {
+                self.streams[at].external = Some(ExternalCompletion { instruction, so_far: Ok(()) })
+            }
+            Err(error) => {
+                self.fail(at, &instruction, Cause::Error, error.to_string());
+                self.finish_on_host(at, &instruction);
+            }
+        }
+    }
+
+    /// Returns the kernel by which the host copies strided tensors. It is the host's kernel for
+    /// streams of any device.
+    fn host_copy(&mut self, at: usize) -> anyhow::Result<Arc<dyn Kernel>> {
+        self.native_stream(at)?;
+        let kernel = self.tables.kernels.get("cpu", "copy").cloned();
+        kernel.ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
+    }
+
+    fn finish_on_host(&mut self, at: usize, instruction: &Instruction) {
+        if let Some(point) = instruction.body.at() {
+            self.launched(at, point.seq, None, None, Effect::None);
+        }
+    }
+
+    /// Handles the external completion of instruction `seq`.
+    pub(super) fn external_done(&mut self, at: usize, seq: u64, result: WorkResult) {
+        let awaits =
+            |h: &mut ExternalCompletion| h.instruction.body.at().is_some_and(|at| at.seq == seq);
+        // A device that refused a call after its kernel had run does not wait for the token.
+        let Some(ExternalCompletion { instruction, so_far }) =
+            self.streams[at].external.take_if(awaits)
+        else {
+            return;
+        };
+        self.finish_call(at, &instruction, so_far.and(result));
+        self.finish_on_host(at, &instruction);
+    }
+
+    /// Runs a read. Returns it if the stream is blocked before it.
+    fn read(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+        let Body::SyncRead { at: point, operand, into } = &instruction.body else { return None };
+        let (seq, operand, into) = (point.seq, *operand, *into);
+        if let Some(cause) = poison_of(&self.tables, &[operand]) {
+            if self.drain_first(at) {
+                return Some(instruction);
+            }
+            self.tables.host.finish_read(into, Err(Error::of(cause)));
+            self.launched(at, seq, None, None, Effect::None);
+            return None;
+        }
+        let tables = self.tables.clone();
+        let bytes = Arc::new(Mutex::new(None));
+        let copy = self.host_copy(at);
+        let progress = copy.and_then(|copy| {
+            let (bytes, cancel_scope) = (bytes.clone(), self.streams[at].cancel_scope.clone());
+            let mut work = ReadWork { tables, operand, copy, bytes, cancel_scope };
+            Ok(self.native_stream(at)?.stream.submit(&mut work)?)
+        });
+        match progress {
+            Ok(Progress::Pending(ticket)) => {
+                let effect = Effect::Read(instruction, bytes);
+                self.launched(at, seq, Some(ticket), None, effect);
+            }
+            Ok(Progress::Done(result)) => {
+                self.finish_read(at, &instruction, &bytes, result);
+                self.launched(at, seq, None, None, Effect::None);
+            }
+            Err(error) => {
+                self.finish_read(at, &instruction, &bytes, Err(error));
+                self.launched(at, seq, None, None, Effect::None);
+            }
+        }
+        None
+    }
+
+    /// Gives a host read its bytes, or the reason why there are none.
+    pub(super) fn finish_read(
+        &self,
+        at: usize,
+        instruction: &Instruction,
+        bytes: &Mutex<Option<Vec<u8>>>,
+        result: WorkResult,
+    ) {
+        let Body::SyncRead { operand, into, .. } = &instruction.body else { return };
+        let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let result = match (poison_of(&self.tables, &[*operand]), result, bytes) {
+            (Some(cause), _, _) => Err(Error::of(cause)),
+            (None, Ok(()), Some(bytes)) => Ok(bytes),
+            (None, Ok(()), None) => Err(Error::Internal { message: "nothing was read".to_owned() }),
+            (None, Err(error), _) => {
+                let (cause, message) = cause_of(&error);
+                let key = &self.streams[at].key;
+                Err(Error::of(self.tables.failure(instruction, key, cause, message)))
+            }
+        };
+        self.tables.host.finish_read(*into, result);
+    }
+}
+
+fn no_kernel(tables: &Tables, op: millstream_types::OpId, native: &NativeStream) -> String {
+    let op = tables.ops.get(op).map_or("?", |o| o.name());
+    format!("{op} has no kernel on {}", native.device.id())
+}
+
+/// Returns the poison of the first poisoned operand that is read, for which the instruction is
+/// skipped.
+fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
+    if !tables.poison.any() {
+        return None;
+    }
+    let reads = operands.iter().filter(|o| o.access.reads());
+    // SAFETY: the caller runs the instruction, which names these tensors.
+    reads
+        .filter_map(|o| tables.poison.get(unsafe { tables.slots.get(o.tensor.index()) }?.storage))
+        .next()
+}
+
+fn poison(tables: &Tables, operands: &[Operand], cause: &Arc<Failure>) {
+    for operand in operands.iter().filter(|o| o.access.writes()) {
+        // SAFETY: the caller runs the instruction, which names these tensors.
+        if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
+            tables.poison.set(slot.storage, cause);
+        }
+    }
+}
+
+fn heal(tables: &Tables, operands: &[Operand]) {
+    if !tables.poison.any() {
+        return;
+    }
+    for operand in operands.iter().filter(|o| o.access.writes() && !o.access.reads()) {
+        // SAFETY: the caller runs the instruction, which names these tensors.
+        if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
+            tables.poison.heal(slot.storage);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Instructions of pools: each is run by itself, without the order of its stream.
+
+use millstream_ep::WorkResult;
+use millstream_types::{StreamId, StreamKey};
+
+use crate::pool::ReadyTask;
+use crate::sync::sleep;
+use crate::worker::task::StoredCall;
+use crate::worker::{ExternalCompletion, NONE, Worker};
+
+use super::POLL;
+
+impl Worker {
+    /// Runs an instruction whose waits are complete. Returns it if another party has yet to
+    /// complete it; otherwise it has completed. The pool publishes its point.
+    pub(crate) fn run_pooled(&mut self, ready: ReadyTask) -> Option<ExternalCompletion> {
+        let at = self.index[ready.stream.index()] as usize;
+        let stream = &mut self.streams[at];
+        (stream.cancel_scope, stream.launcher) = (ready.cancel_scope, ready.launcher);
+        let mut task = ready.task;
+        while let Some(blocked_on) = self.run(at, task) {
+            self.wait_in_flight(at);
+            task = blocked_on;
+        }
+        self.wait_in_flight(at);
+        self.streams[at].external.take()
+    }
+
+    /// Runs a stored call without scope or launcher, as [`Worker::run_pooled`] does.
+    #[inline]
+    pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<ExternalCompletion> {
+        let at = self.index[call.stream.index()] as usize;
+        let stream = &mut self.streams[at];
+        if stream.cancel_scope.is_some() {
+            stream.cancel_scope = None;
+        }
+        stream.launcher = None;
+        let mut blocked_on = self.call_stored(at, call);
+        self.wait_in_flight(at);
+        while let Some(task) = blocked_on {
+            blocked_on = self.run(at, task);
+            self.wait_in_flight(at);
+        }
+        self.streams[at].external.take()
+    }
+
+    /// Waits until the instructions in flight have completed. On an asynchronous device, the worker
+    /// stays with its instruction.
+    #[inline]
+    fn wait_in_flight(&mut self, at: usize) {
+        while !self.streams[at].in_flight.is_empty() {
+            self.poll(at);
+            if !self.streams[at].in_flight.is_empty() {
+                sleep(POLL);
+            }
+        }
+    }
+
+    /// Completes an instruction that [`Worker::run_pooled`] returned, possibly on another worker.
+    pub(crate) fn finish_pooled(&mut self, external: ExternalCompletion, result: WorkResult) {
+        let Some(point) = external.instruction.body.at() else { return };
+        let at = self.index[point.stream.index()] as usize;
+        self.streams[at].external = Some(external);
+        self.external_done(at, point.seq, result);
+    }
+
+    /// Opens a pool's stream, before any of its instructions run or complete here.
+    #[inline]
+    pub(crate) fn open_pooled(&mut self, id: StreamId, key: impl FnOnce(StreamId) -> StreamKey) {
+        if self.index.get(id.index()).is_none_or(|at| *at == NONE) {
+            self.open(id, key(id));
+            let at = self.index[id.index()] as usize;
+            self.streams[at].pooled = true;
+        }
+    }
+}

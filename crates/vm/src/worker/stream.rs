@@ -1,0 +1,122 @@
+//! A stream, as its worker sees it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use millstream_ep::{Device, EventPool, Stream, Ticket, WorkResult};
+use millstream_instructions::Instruction;
+use millstream_kernels::Kernel;
+use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
+
+use crate::emission::cancel::CancelScope;
+use crate::sync::points::Milestone;
+use crate::worker::task::Task;
+
+/// The device objects of a stream, created for its first instruction that needs them.
+pub(super) struct NativeStream {
+    pub(super) device: Arc<dyn Device>,
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) events: Option<Arc<EventPool>>,
+    /// The device's kernels, by op.
+    pub(super) kernels: Vec<Option<Arc<dyn Kernel>>>,
+    pub(super) asynchronous: bool,
+    pub(super) notifies: bool,
+}
+
+/// The action at the completion of a launched instruction.
+pub(super) enum Effect {
+    /// None.
+    None,
+    /// Poisons or heals the outputs of a call.
+    Call(Instruction),
+    /// Poisons the outputs of a refused call, in its turn.
+    Failed(Instruction, Cause, String),
+    /// Reports the failure of a record or a wait.
+    Order(Instruction),
+    /// Gives a host read its bytes.
+    Read(Instruction, Arc<Mutex<Option<Vec<u8>>>>),
+}
+
+/// A launched instruction that has not completed.
+pub(super) struct InFlight {
+    pub(super) seq: u64,
+    /// Its command on the device, if it has one.
+    pub(super) ticket: Option<Ticket>,
+    /// The point that it completes after.
+    pub(super) until: Option<Point>,
+    pub(super) effect: Effect,
+}
+
+/// An instruction that another party completes: a host function, or the holder of its completion
+/// token.
+pub(crate) struct ExternalCompletion {
+    pub(crate) instruction: Instruction,
+    /// Its result so far.
+    pub(crate) so_far: WorkResult,
+}
+
+/// A stream of the worker.
+pub(super) struct WorkerStream {
+    pub(super) id: StreamId,
+    pub(super) key: StreamKey,
+    pub(super) native: Option<NativeStream>,
+    /// Why nothing runs on the stream's device any more.
+    pub(super) lost: Option<Error>,
+    /// Tasks behind a blocked one.
+    pub(super) pending: VecDeque<Task>,
+    /// The milestone that blocks the head. A waiter of this stream is registered for it.
+    pub(super) blocked_on: Option<(Point, Milestone)>,
+    /// Whether it is a pool: then nothing blocks here, and nothing is published.
+    pub(super) pooled: bool,
+    /// The instruction that another party completes.
+    pub(super) external: Option<ExternalCompletion>,
+    /// Whether the head waits for all instructions in flight.
+    pub(super) draining: bool,
+    /// Launched and not completed, in order.
+    pub(super) in_flight: VecDeque<InFlight>,
+    /// Commands that the device has reported as completed.
+    pub(super) reported: VecDeque<(Ticket, WorkResult)>,
+    /// The point that the first of `in_flight` completes after, if a waiter of this stream is
+    /// registered for it.
+    pub(super) awaited: Option<Point>,
+    /// Of a private stream: the instruction that runs its list.
+    pub(super) launcher: Option<Point>,
+    /// The cancel scopes of the next instructions.
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
+    /// Whether points were published since the last flush.
+    pub(super) dirty: bool,
+}
+
+impl WorkerStream {
+    pub(super) fn new(id: StreamId, key: StreamKey) -> WorkerStream {
+        WorkerStream {
+            id,
+            key,
+            native: None,
+            lost: None,
+            pending: VecDeque::new(),
+            blocked_on: None,
+            pooled: false,
+            external: None,
+            draining: false,
+            in_flight: VecDeque::new(),
+            reported: VecDeque::new(),
+            awaited: None,
+            launcher: None,
+            cancel_scope: None,
+            dirty: false,
+        }
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked_on.is_some() || self.draining || self.external.is_some()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_blocked() && self.pending.is_empty() && self.in_flight.is_empty()
+    }
+
+    pub(super) fn must_be_polled(&self) -> bool {
+        !self.in_flight.is_empty() && self.native.as_ref().is_some_and(|n| !n.notifies)
+    }
+}

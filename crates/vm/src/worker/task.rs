@@ -1,0 +1,160 @@
+//! Tasks: the entries of a worker's queue.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
+use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
+
+use crate::emission::cancel::CancelScope;
+use crate::sync::points::Milestone;
+use crate::tables::slots::CallSlot;
+
+/// One entry of a worker's queue, as large as a cache line. Waits and stored calls lie in it; other
+/// instructions are boxed.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) enum Task {
+    /// Runs an instruction.
+    Run(Box<Instruction>),
+    /// Makes a stored call.
+    Call(StoredCall),
+    /// Runs a `StreamWaitEvent`.
+    Wait { at: Point, until: Point, via: Via, origin: Origin },
+    /// Runs a `RecordEvent`.
+    RecordEvent { at: Point, event: EventId, origin: Origin },
+    /// Assigns a stream to the worker.
+    OpenStream(StreamId, Box<StreamKey>),
+    /// Orders all later instructions of the stream after a point. It is no instruction of a list:
+    /// barriers and the ends of stored lists need it.
+    Gate(StreamId, Point, Milestone),
+    /// Records the event of a `StreamWait` on the stream that is waited for, with the origin of the
+    /// wait.
+    RecordForWait { until: Point, event: EventId, origin: Origin },
+    /// Assigns the next instructions of a private stream to the run of a stored list that begins at
+    /// a point, launched within these cancel scopes.
+    EnterRun(StreamId, Point, Option<Arc<CancelScope>>),
+    /// Sets the cancel scopes of the next instructions of the stream.
+    SetCancelScope(StreamId, Option<Arc<CancelScope>>),
+    /// Begins the run of a stored list: its streams may go on, and its storages are healed.
+    BeginRun(Point, Arc<[u64]>),
+}
+
+/// The most tensors of a stored call.
+pub(crate) const MAX_TENSORS: usize = 4;
+
+/// A stored call, made on these tensors at a point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredCall {
+    pub(crate) stream: StreamId,
+    /// Its number in the table, which also says how many tensors there are.
+    pub(crate) number: u32,
+    pub(crate) seq: u64,
+    /// Its place in the program, if that is known.
+    pub(crate) from: Option<&'static Location<'static>>,
+    pub(crate) tensors: [TensorId; MAX_TENSORS],
+}
+
+impl StoredCall {
+    pub(crate) const fn at(&self) -> Point {
+        Point { stream: self.stream, seq: self.seq }
+    }
+
+    /// Returns the instruction that it stands for.
+    pub(crate) fn instruction(&self, call: &CallSlot) -> Instruction {
+        let CallSlot { op, accesses, attrs, priority } = call.clone();
+        let uses = self.tensors.iter().zip(accesses);
+        let operands = uses.map(|(&tensor, access)| Operand { tensor, access }).collect();
+        let body = Body::OpCall { at: self.at(), op, operands, attrs, workspace: None, priority };
+        Instruction { body, origin: self.from.map_or(Origin::Unknown, Origin::Code) }
+    }
+}
+
+impl Task {
+    /// Wraps an instruction.
+    pub(crate) fn run(Instruction { body, origin }: Instruction) -> Task {
+        match body {
+            Body::StreamWaitEvent { at, until, via } => Task::Wait { at, until, via, origin },
+            Body::RecordEvent { at, event } => Task::RecordEvent { at, event, origin },
+            body => Task::Run(Box::new(Instruction { body, origin })),
+        }
+    }
+
+    /// Returns the stored call, if it is one.
+    #[inline]
+    pub(crate) const fn stored(&self) -> Option<StoredCall> {
+        match self {
+            Task::Call(call) => Some(*call),
+            _ => None,
+        }
+    }
+
+    /// Returns the task's name in the log of a simulated run.
+    pub(crate) fn name(&self) -> TaskName<'_> {
+        TaskName(self)
+    }
+
+    /// Returns the stream that the task is for.
+    pub(crate) fn stream(&self) -> StreamId {
+        match self {
+            Task::Run(instruction) => match instruction.body.at() {
+                Some(at) => at.stream,
+                None => unreachable!("only instructions with a point are given to workers"),
+            },
+            Task::Call(call) => call.stream,
+            Task::OpenStream(stream, _)
+            | Task::Gate(stream, _, _)
+            | Task::EnterRun(stream, ..)
+            | Task::SetCancelScope(stream, _) => *stream,
+            Task::Wait { at, .. }
+            | Task::RecordEvent { at, .. }
+            | Task::RecordForWait { until: at, .. }
+            | Task::BeginRun(at, _) => at.stream,
+        }
+    }
+}
+
+/// Displays a task.
+pub(crate) struct TaskName<'a>(&'a Task);
+
+impl fmt::Display for TaskName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stream = self.0.stream();
+        match self.0 {
+            Task::Run(instruction) => {
+                let (kind, at) = (instruction.body.kind().name(), instruction.body.at());
+                match (&instruction.body, at) {
+                    (Body::StreamWait { until, .. }, Some(at)) => {
+                        write!(f, "{at} {kind} until {until}")
+                    }
+                    (_, Some(at)) => write!(f, "{at} {kind}"),
+                    (_, None) => write!(f, "{kind}"),
+                }
+            }
+            Task::Wait { at, until, .. } => {
+                write!(f, "{at} {} until {until}", Kind::StreamWaitEvent.name())
+            }
+            Task::RecordEvent { at, .. } => write!(f, "{at} {}", Kind::RecordEvent.name()),
+            Task::Call(call) => write!(f, "{} {}", call.at(), Kind::OpCall.name()),
+            Task::OpenStream(_, key) => write!(f, "{stream} as {key}"),
+            Task::Gate(_, point, Milestone::Completed) => write!(f, "{stream} hold until {point}"),
+            Task::Gate(_, point, Milestone::Launched) => {
+                write!(f, "{stream} hold until launch of {point}")
+            }
+            Task::RecordForWait { until, .. } => write!(f, "{until} record"),
+            Task::EnterRun(_, launcher, _) => write!(f, "{stream} enter {launcher}"),
+            Task::SetCancelScope(_, Some(_)) => write!(f, "{stream} enters a scope"),
+            Task::SetCancelScope(_, None) => write!(f, "{stream} leaves all scopes"),
+            Task::BeginRun(point, _) => write!(f, "{point} begin"),
+        }
+    }
+}
+
+// Hundreds of thousands of instructions may be pending.
+const _: () = assert!(size_of::<Task>() == 64);
+
+/// Returns whether an instruction is for workers. The others take effect when they are emitted.
+pub(crate) const fn is_for_workers(body: &Body) -> bool {
+    body.at().is_some()
+}

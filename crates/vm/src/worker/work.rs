@@ -1,0 +1,185 @@
+//! Work for native streams: calls and reads, run now or when their device reaches them.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream_ep::{Work, WorkResult};
+use millstream_instructions::{Body, Operand};
+use millstream_kernels::{Kernel, KernelCtx, Later, OnComplete, Operands, RawTensor};
+use millstream_types::{Attrs, Point};
+
+use crate::emission::cancel::{self, CancelScope};
+use crate::host::copy_out;
+use crate::tables::Tables;
+use crate::worker::inbox::{Inbox, Message};
+
+/// The operands of a call, looked up when the kernel asks.
+struct CallOperands<'a> {
+    tables: &'a Tables,
+    operands: &'a [Operand],
+}
+
+impl Operands for CallOperands<'_> {
+    fn len(&self) -> usize {
+        self.operands.len()
+    }
+
+    fn get(&self, index: usize) -> RawTensor<'_> {
+        // SAFETY: this lives while the call runs, and the call names the tensor.
+        match unsafe { self.tables.slots.get(self.operands[index].tensor.index()) } {
+            Some(slot) => slot.raw(),
+            None => unreachable!("an operand's slot is set before the call is emitted"),
+        }
+    }
+}
+
+pub(super) static NO_ATTRS: Attrs = Attrs::new();
+
+/// The token by which a kernel defers the completion of its call.
+pub(super) struct CompletionToken<'a> {
+    inbox: &'a Arc<Inbox>,
+    at: Point,
+    taken: Cell<bool>,
+}
+
+impl<'a> CompletionToken<'a> {
+    pub(super) const fn new(inbox: &'a Arc<Inbox>, at: Point) -> CompletionToken<'a> {
+        CompletionToken { inbox, at, taken: Cell::new(false) }
+    }
+
+    /// Returns whether another party completes the call.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.get()
+    }
+}
+
+impl Later for CompletionToken<'_> {
+    fn take(&self) -> Option<OnComplete> {
+        let (inbox, at) = (self.inbox.clone(), self.at);
+        let token = || OnComplete::new(move |result| inbox.post(Message::ExternalDone(at, result)));
+        (!self.taken.replace(true)).then(token)
+    }
+}
+
+fn run_call(
+    tables: &Tables,
+    body: &Body,
+    kernel: &dyn Kernel,
+    cancel_scope: Option<&Arc<CancelScope>>,
+    token: Option<&CompletionToken<'_>>,
+    native: &dyn Any,
+) -> WorkResult {
+    let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
+    // A call without operands is the machine's own: it fills unused memory.
+    if !operands.is_empty() {
+        cancel::check(cancel_scope)?;
+    }
+    let operands = CallOperands { tables, operands };
+    let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
+    let workspace = match workspace {
+        Some(place) => (tables.memory.resolve(place)?.as_ptr(), place.size as usize),
+        None => (std::ptr::null_mut(), 0),
+    };
+    // SAFETY: the list orders all conflicting uses before and after this call, and places no two
+    // live storages or workspaces on the same bytes; the memory lives as long as the tables.
+    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
+    match token {
+        Some(token) => kernel.run(&ctx.with_later(token)),
+        None => kernel.run(&ctx),
+    }
+}
+
+/// A call that runs now.
+pub(super) struct CallWork<'a> {
+    pub(super) tables: &'a Arc<Tables>,
+    pub(super) body: &'a Body,
+    pub(super) kernel: &'a Arc<dyn Kernel>,
+    pub(super) cancel_scope: Option<&'a Arc<CancelScope>>,
+    pub(super) token: CompletionToken<'a>,
+}
+
+impl Work for CallWork<'_> {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        run_call(
+            self.tables,
+            self.body,
+            &**self.kernel,
+            self.cancel_scope,
+            Some(&self.token),
+            native,
+        )
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(DetachedCall {
+            tables: self.tables.clone(),
+            body: self.body.clone(),
+            kernel: self.kernel.clone(),
+            cancel_scope: self.cancel_scope.cloned(),
+        })
+    }
+}
+
+/// A call that runs when its device reaches it.
+pub(super) struct DetachedCall {
+    pub(super) tables: Arc<Tables>,
+    pub(super) body: Body,
+    pub(super) kernel: Arc<dyn Kernel>,
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
+}
+
+impl Work for DetachedCall {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        let DetachedCall { tables, body, kernel, cancel_scope } = self;
+        crate::emission::reentrancy::enter(tables.machine, || {
+            run_call(tables, body, &**kernel, cancel_scope.as_ref(), None, native)
+        })
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(DetachedCall {
+            tables: self.tables.clone(),
+            body: self.body.clone(),
+            kernel: self.kernel.clone(),
+            cancel_scope: self.cancel_scope.clone(),
+        })
+    }
+}
+
+/// A read of a tensor into host memory.
+pub(super) struct ReadWork {
+    pub(super) tables: Arc<Tables>,
+    pub(super) operand: Operand,
+    pub(super) copy: Arc<dyn Kernel>,
+    pub(super) bytes: Arc<Mutex<Option<Vec<u8>>>>,
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
+}
+
+impl Work for ReadWork {
+    fn run(&mut self, _: &dyn Any) -> WorkResult {
+        cancel::check(self.cancel_scope.as_ref())?;
+        // SAFETY: the stream runs the instruction that names the tensor.
+        let slot = unsafe { self.tables.slots.get(self.operand.tensor.index()) };
+        let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
+        anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
+        // SAFETY: the waits before the read order all writes before it and none beside it.
+        let bytes = unsafe { copy_out(slot.raw(), &self.copy) }?;
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
+        Ok(())
+    }
+
+    fn runs_on_host(&self) -> bool {
+        true
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(ReadWork {
+            tables: self.tables.clone(),
+            operand: self.operand,
+            copy: self.copy.clone(),
+            bytes: self.bytes.clone(),
+            cancel_scope: self.cancel_scope.clone(),
+        })
+    }
+}
