@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, Output, SectionId};
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, External, Instruction, InstructionList, ListRecorder, Need,
-    Outcome, Priority, Sink, TensorRef,
+    Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Priority, Sink,
+    TensorRef,
 };
 use millstream_stream_policy::{Catalog, PolicyTable};
 use millstream_trace::{JobRef, Program, ValueRef};
@@ -17,15 +17,13 @@ use millstream_types::{
     DeviceId, Error, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode, StreamType,
     TensorSpec,
 };
+use millstream_vm::lowering::{self, OfflineSubmitter, OfflineTensors, Submitter};
 
 use crate::error::RunError;
 use crate::execution::Execution;
 use crate::executor::{Executor, OpCall};
 use crate::lower::{Lowered, LoweredBlock};
 use crate::options::RunOptions;
-
-/// More bytes than the memory of any machine: a larger program is valid here, and fails when it runs.
-const ALL_MEMORY: u64 = 1 << 56;
 
 /// Records instructions, if the list is wanted. Nothing runs, so that every point counts as reached.
 #[derive(Default)]
@@ -57,6 +55,8 @@ struct DryRun {
     /// The tensors of the trace that each job uses.
     jobs: Vec<Vec<Option<TensorRef>>>,
     in_job: bool,
+    policies: Arc<PolicyTable>,
+    tensors: OfflineTensors,
 }
 
 /// A lowered program, and the streams and devices that it is checked against.
@@ -124,6 +124,8 @@ impl Subject<'_> {
             sections: Vec::new(),
             jobs: Vec::new(),
             in_job: part.jobs.is_none(),
+            policies: policies.clone(),
+            tensors: OfflineTensors::default(),
         };
         let mut execution = Execution::new(dry_run, program, lowered, part.block.events);
         execution.declare_streams()?;
@@ -164,46 +166,28 @@ impl Subject<'_> {
 impl DryRun {
     /// Makes a tensor an external of the list.
     fn declare(&mut self, name: &str, tensor: TensorRef) -> Result<()> {
-        let Some(recorder) = &mut self.log.0 else { return Ok(()) };
-        let device = self.builder.device(tensor)?.clone();
-        recorder.external(External {
-            tensor: tensor.id,
-            name: name.to_owned(),
-            spec: self.builder.spec(tensor)?.clone(),
-            bytes: self.builder.storage_bytes(tensor)?,
-            arena: self.builder.planner_mut().arena(&device),
-        });
+        if let Some(recorder) = &mut self.log.0 {
+            recorder.external(self.builder.external(name, tensor)?);
+        }
         Ok(())
     }
 
-    /// Returns the stream that reads a tensor, as a machine chooses it.
-    fn reader(&mut self, tensor: TensorRef) -> Result<StreamId> {
-        let device = self.builder.device(tensor)?.clone();
-        if !device.is_host() {
-            return self.any_stream(&StreamKey::new(device, StreamType::Device2Host, 0));
-        }
-        let last = self.builder.last_write(tensor)?;
-        let writer =
-            self.builder.streams().nth(last.stream.index()).filter(|s| {
-                last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device == device
-            });
-        match writer {
-            Some(_) => Ok(last.stream),
-            None => self.any_stream(&StreamKey::compute(device, 0)),
-        }
+    /// Returns the list, if it is wanted and complete.
+    fn finish(mut self) -> Option<InstructionList> {
+        let recorder = self.log.0.take().filter(|_| !self.is_incomplete)?;
+        Some(self.builder.finish_list(recorder))
     }
 
-    /// Returns the list, if it is wanted and complete.
-    fn finish(self) -> Option<InstructionList> {
-        let mut recorder = self.log.0.filter(|_| !self.is_incomplete)?;
-        for decl in self.builder.streams() {
-            recorder.stream(decl.clone());
+    /// Returns the submitter of the calls that `origin` asks for.
+    fn submitter<'s>(&'s mut self, origin: &'s Origin) -> OfflineSubmitter<'s> {
+        OfflineSubmitter {
+            section: self.section(),
+            builder: &mut self.builder,
+            sink: &mut self.log,
+            policies: &self.policies,
+            tensors: &mut self.tensors,
+            origin,
         }
-        for device in self.builder.planner().devices() {
-            recorder.arena(device.clone());
-        }
-        recorder.ops(self.builder.ops().iter().map(|o| o.name()));
-        Some(recorder.finish())
     }
 
     /// Notes that the host waits for a point, as a run would.
@@ -214,37 +198,13 @@ impl DryRun {
     }
 
     fn host_stream(&mut self, ty: StreamType) -> Result<StreamId> {
-        self.any_stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
-    }
-
-    /// Returns the stream of this key, in the mode that it has.
-    fn any_stream(&mut self, key: &StreamKey) -> Result<StreamId> {
-        let known = self.builder.streams().find(|s| s.key == *key).map(|s| s.mode);
-        self.builder.stream_with_mode(key, known.unwrap_or(StreamMode::InOrder))
+        self.submitter(&Origin::Unknown).stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
     }
 
     /// Returns the innermost open section that holds a known tensor.
     fn section(&self) -> Option<SectionId> {
         self.sections.iter().rev().copied().flatten().next()
     }
-}
-
-/// Provides for a need of the builder, up to [`ALL_MEMORY`].
-fn grow(builder: &mut Builder, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
-    if let Need::Grow { arena, bytes, .. } = need {
-        let in_use = builder.planner().reserved(arena);
-        if bytes > ALL_MEMORY || in_use > ALL_MEMORY {
-            return Err(Error::OutOfMemory {
-                device: builder.planner().device(arena).clone(),
-                purpose: "the program".to_owned(),
-                wanted: bytes,
-                in_use,
-                limit: ALL_MEMORY,
-                holders: Vec::new(),
-            });
-        }
-    }
-    builder.assume(sink, need, origin)
 }
 
 impl Executor for DryRun {
@@ -273,6 +233,15 @@ impl Executor for DryRun {
             self.is_incomplete = true;
             return Ok(vec![None; call.named]);
         };
+        if call.is_collective {
+            let device = self.builder.streams().nth(stream.index()).map(|s| s.key.device.clone());
+            if device.is_some_and(|device| lowering::runs_on_host(&self.policies, &device)) {
+                let inputs: Vec<&TensorRef> = inputs.iter().collect();
+                let submitter = &mut self.submitter(origin);
+                let done = lowering::collective_on_host(submitter, call.name, &inputs, call.attrs)?;
+                return Ok(done.into_iter().map(Some).collect());
+            }
+        }
         let call_of_op = Call {
             op: call.op,
             inputs: &inputs,
@@ -283,12 +252,7 @@ impl Executor for DryRun {
             section: self.section(),
             origin,
         };
-        let outputs = loop {
-            match self.builder.call(&mut self.log, &call_of_op)? {
-                Outcome::Done(outputs) => break outputs,
-                Outcome::Need(need) => grow(&mut self.builder, &mut self.log, need, origin)?,
-            }
-        };
+        let outputs = self.submitter(origin).submit(&call_of_op)?;
         let mut results = Vec::with_capacity(outputs.len());
         for output in outputs {
             results.push(match output {
@@ -348,10 +312,13 @@ impl Executor for DryRun {
 
     fn read(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<()> {
         let Some(tensor) = *tensor else { return Ok(()) };
-        let stream = self.reader(tensor)?;
-        let section = self.section();
-        let at =
-            self.builder.sync_read(&mut self.log, stream, tensor, ReadId(0), section, origin)?;
+        let submitter = &mut self.submitter(origin);
+        let (tensor, stream, section) = match lowering::stage_read(submitter, &tensor)? {
+            Some((staged, stream)) => (staged, stream, None),
+            None => (tensor, lowering::read_stream(submitter, &tensor)?, submitter.section),
+        };
+        let Self { builder, log, .. } = self;
+        let at = builder.sync_read(log, stream, tensor, ReadId(0), section, origin)?;
         self.observe(at, origin);
         Ok(())
     }

@@ -20,7 +20,6 @@
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
 //! | `machine_executor` | the executor that is a machine |
 //! | `job_executor` | the executor that records a list to be stored |
-//! | `collective` | collectives of devices that the host cannot reach |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`listing`] | a program's lists, without a run |
@@ -31,7 +30,6 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
-mod collective;
 mod dry_run;
 pub mod error;
 mod execution;

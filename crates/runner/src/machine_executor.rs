@@ -2,9 +2,9 @@
 
 use millstream_trace::JobRef;
 use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_vm::lowering;
 use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor, with_origin};
 
-use crate::collective;
 use crate::executor::{Executor, OpCall};
 
 /// Submits steps to a machine.
@@ -55,21 +55,23 @@ impl Executor for MachineExecutor<'_> {
         stream: &Stream,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
-        if call.is_collective && collective::is_staged(self.machine, stream) {
-            return collective::on_host(self.machine, call, origin);
-        }
         let mut made = self
             .machine
             .call(call.name, &call.inputs)
             .attrs(Attrs::clone(call.attrs))
-            .priority(call.priority);
+            .priority(call.priority)
+            .origin(origin.clone());
+        let runs_on_host = || lowering::runs_on_host(self.machine.policies(), &stream.key().device);
+        if call.is_collective && runs_on_host() {
+            return made.via_host();
+        }
         if let Some(targets) = &call.out {
             made = made.out(targets);
         }
         if let Some(section) = self.section() {
             made = made.within(section);
         }
-        made.origin(origin.clone()).on(stream)
+        made.on(stream)
     }
 
     fn spec(&self, tensor: &Tensor) -> Option<TensorSpec> {

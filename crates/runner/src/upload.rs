@@ -1,14 +1,14 @@
-//! Making a trace's tensors.
+//! Makes the tensors of a trace.
 
 use std::sync::Arc;
 
 use millstream_trace::Program;
-use millstream_types::{Access, DType, DeviceId, Result, StreamKey, StreamType, TensorSpec};
+use millstream_types::{DType, DeviceId, Result, StreamKey, TensorSpec};
 use millstream_vm::{Machine, Tensor, with_origin};
 
 use crate::error::RunError;
 
-/// All tensors of a trace, in its order. `device` says where each lies.
+/// Makes all tensors of a trace, in its order. `device` returns the device of each.
 pub(crate) fn all(
     machine: &Machine,
     program: &Arc<Program>,
@@ -21,14 +21,14 @@ pub(crate) fn all(
             .map_err(|e| RunError::at(program, tensor.site.span(), &e))
     });
     let made = made.collect::<Result<Vec<_>, RunError>>()?;
-    // The program starts from tensors that are there, and its time and waits are its own.
+    // The program starts from complete tensors: its time and waits do not include theirs.
     match machine.synchronize() {
         Ok(()) => Ok(made),
         Err(e) => Err(RunError::whole(program, &e)),
     }
 }
 
-/// One tensor. Its whole storage is written in place: what the elements leave out is zero.
+/// Makes one tensor. Its whole storage is written: bytes between its elements are zero.
 fn one(
     machine: &Machine,
     program: &Arc<Program>,
@@ -45,34 +45,10 @@ fn one(
         false => TensorSpec::contiguous(DType::U8, &[bytes])?,
     };
     let home = machine.stream(&StreamKey::compute(device.clone(), 0))?;
-    let target = machine.empty_in(&home, spec.clone(), bytes as u64)?;
-    let on_host = device.is_host();
-    let staged = match on_host {
-        true => target.clone(),
-        false => {
-            let host = machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
-            machine.empty_in(&host, spec, bytes as u64)?
-        }
-    };
     let data = program.clone();
-    staged.access(Access::Write, move |blob| {
+    let target = machine.upload_with(&home, spec, bytes as u64, move |blob| {
         blob.fill_with(|storage| Ok(data.tensors[index].write(storage)?))
     })?;
-    let protection = machine.protection();
-    let unordered = !protection.waits() || !protection.memory();
-    if unordered {
-        // The steps of an upload are not the program's to order, so the host waits for each.
-        machine.synchronize()?;
-    }
-    if !on_host {
-        let copies = StreamKey::new(device.clone(), StreamType::Host2Device, 0);
-        let copies = machine.stream(&copies)?;
-        machine.call("copy", &[&staged]).out(&[&target]).on(&copies)?;
-        if unordered {
-            machine.synchronize()?;
-        }
-        staged.release()?;
-    }
     if dense {
         return Ok(target);
     }

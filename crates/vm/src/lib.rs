@@ -21,6 +21,7 @@
 //! | folder | holds |
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | [`lowering`] | transfers and host reads as calls, with a machine or without |
 //! | `jobs` | stored lists: recorded, checked, rewritten to a machine's ids |
 //! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
@@ -36,6 +37,7 @@ mod driver;
 mod emission;
 mod host;
 mod jobs;
+pub mod lowering;
 mod pool;
 mod sync;
 mod tables;

@@ -1,9 +1,12 @@
 //! A builder without a machine: for lists that are made before anything runs.
 
-use millstream_types::{DeviceId, Origin, Point, Result, StreamKey, StreamType};
+use millstream_types::{
+    DeviceId, Error, Origin, Point, Result, StreamId, StreamKey, StreamType, TensorSpec,
+};
 
-use crate::builder::{Builder, Need, Sink};
+use crate::builder::{Builder, Call, Need, Outcome, Outputs, Sink, TensorRef};
 use crate::catalog::{StreamCatalog, StreamFacts};
+use crate::list::{External, InstructionList};
 use crate::recorder::ListRecorder;
 use crate::table::Instruction;
 
@@ -30,14 +33,31 @@ impl StreamCatalog for OfflineCatalog {
     }
 }
 
+/// More bytes than the memory of any machine.
+const ALL_MEMORY: u64 = 1 << 56;
+
 impl Builder {
-    /// Does what a call needs as if it were done: memory is there, what is waited for has passed.
+    /// Provides for a need without a machine: arenas grow at once, up to 2^56 bytes, and points that
+    /// are waited for have passed.
     ///
     /// # Errors
     /// The memory is used up.
     pub fn assume(&mut self, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
         match need {
-            Need::Grow { arena, bytes, stream, .. } => self.grown(arena, bytes, stream),
+            Need::Grow { arena, bytes, stream, .. } => {
+                let in_use = self.planner().reserved(arena);
+                if bytes > ALL_MEMORY || in_use > ALL_MEMORY {
+                    return Err(Error::OutOfMemory {
+                        device: self.planner().device(arena).clone(),
+                        purpose: "the program".to_owned(),
+                        wanted: bytes,
+                        in_use,
+                        limit: ALL_MEMORY,
+                        holders: Vec::new(),
+                    });
+                }
+                self.grown(arena, bytes, stream);
+            }
             Need::Wait(points) => self.observe(sink, &points, origin),
             Need::Return { arena, bytes } => {
                 let limit = self.planner().limit(self.planner().device(arena));
@@ -52,6 +72,67 @@ impl Builder {
             Need::Everything(error) => return Err(*error),
         }
         Ok(())
+    }
+
+    /// Makes a call without a machine: as [`Builder::call`], with [`Builder::assume`] for its needs.
+    ///
+    /// # Errors
+    /// As [`Builder::call`], or the memory is used up.
+    pub fn call_offline(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outputs> {
+        loop {
+            match self.call(sink, call)? {
+                Outcome::Done(outputs) => return Ok(outputs),
+                Outcome::Need(need) => self.assume(sink, need, call.origin)?,
+            }
+        }
+    }
+
+    /// Makes a tensor without a machine: as [`Builder::allocate`], with [`Builder::assume`] for its
+    /// needs.
+    ///
+    /// # Errors
+    /// As [`Builder::allocate`], or the memory is used up.
+    pub fn allocate_offline(
+        &mut self,
+        sink: &mut dyn Sink,
+        stream: StreamId,
+        spec: &TensorSpec,
+        origin: &Origin,
+    ) -> Result<TensorRef> {
+        let bytes = spec.span_bytes() as u64;
+        loop {
+            match self.allocate(sink, stream, spec.clone(), bytes, origin)? {
+                Outcome::Done(tensor) => return Ok(tensor),
+                Outcome::Need(need) => self.assume(sink, need, origin)?,
+            }
+        }
+    }
+
+    /// Returns the declaration of a tensor that exists before a list and after it.
+    ///
+    /// # Errors
+    /// The tensor was released.
+    pub fn external(&mut self, name: &str, tensor: TensorRef) -> Result<External> {
+        let device = self.device(tensor)?.clone();
+        Ok(External {
+            tensor: tensor.id,
+            name: name.to_owned(),
+            spec: self.spec(tensor)?.clone(),
+            bytes: self.storage_bytes(tensor)?,
+            arena: self.planner_mut().arena(&device),
+        })
+    }
+
+    /// Ends a list of this builder's instructions: declares its streams, arenas and ops.
+    pub fn finish_list(&self, mut recorder: ListRecorder) -> InstructionList {
+        for decl in self.streams() {
+            recorder.stream(decl.clone());
+        }
+        for device in self.planner().devices() {
+            recorder.arena(device.clone());
+        }
+        recorder.ops(self.ops().iter().map(|op| op.name()));
+        recorder.finish()
     }
 }
 

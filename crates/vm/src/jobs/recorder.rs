@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, Output};
-use millstream_instructions::{
-    Builder, BuilderConfig, Call, External, Outcome, Priority, TensorRef,
-};
+use millstream_instructions::{Builder, BuilderConfig, Call, Priority, TensorRef};
 use millstream_stream_policy::Catalog;
 use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
 
@@ -73,10 +71,9 @@ impl JobRecorder {
         let bytes = emission.builder.storage_bytes(made)?;
         drop(emission);
         let (spec, device) = (tensor.spec().clone(), tensor.device());
-        let inner = self.builder.import(&self.sink, spec.clone(), bytes, device)?;
-        let arena = self.builder.planner_mut().arena(device);
-        let name = format!("{}", self.bound.len());
-        self.sink.recorder.external(External { tensor: inner.id, name, spec, bytes, arena });
+        let inner = self.builder.import(&self.sink, spec, bytes, device)?;
+        let name = self.bound.len().to_string();
+        self.sink.recorder.external(self.builder.external(&name, inner)?);
         self.bound.push((tensor.clone(), JobTensor(inner)));
         Ok(JobTensor(inner))
     }
@@ -140,13 +137,8 @@ impl JobRecorder {
             section: None,
             origin: &origin,
         };
-        let outputs = loop {
-            let Self { builder, sink, .. } = self;
-            match builder.call(sink, &call).map_err(|e| e.at(&origin))? {
-                Outcome::Done(outputs) => break outputs,
-                Outcome::Need(need) => builder.assume(sink, need, &origin)?,
-            }
-        };
+        let Self { builder, sink, .. } = self;
+        let outputs = builder.call_offline(sink, &call).map_err(|e| e.at(&origin))?;
         outputs
             .into_iter()
             .map(|output| match output {
@@ -263,15 +255,7 @@ impl Machine {
             return Err(Error::Foreign { what: "the list".to_owned() });
         }
         let JobRecorder { builder, sink, bound, .. } = recorded;
-        let mut recorder = sink.recorder;
-        for decl in builder.streams() {
-            recorder.stream(decl.clone());
-        }
-        for device in builder.planner().devices() {
-            recorder.arena(device.clone());
-        }
-        recorder.ops(builder.ops().iter().map(|o| o.name()));
         let tensors = bound.into_iter().map(|(t, _)| t).collect();
-        self.store_list(&recorder.finish(), tensors)
+        self.store_list(&builder.finish_list(sink.recorder), tensors)
     }
 }

@@ -31,6 +31,8 @@ mod emission;
 mod host;
 #[path = "../../src/jobs/mod.rs"]
 mod jobs;
+#[path = "../../src/lowering/mod.rs"]
+mod lowering;
 #[path = "../../src/pool/mod.rs"]
 mod pool;
 #[path = "../../src/tables/mod.rs"]
@@ -54,5 +56,5 @@ use driver::{Schedule, Simulation};
 use emission::cancel::Cancellation;
 use emission::origin::with_origin;
 use host::Blob;
-use jobs::{Job, JobRecorder, JobTensor};
+use jobs::{Job, JobRecorder, JobTensor, accepts};
 use tables::{RankBarrier, SingleRank};

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
-use millstream_types::{
-    Access, DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec,
-};
+use millstream_types::{Access, DeviceId, Error, Origin, Result, StreamType, TensorSpec};
 
 use crate::api::machine::Machine;
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
 use crate::host::Blob;
+use crate::lowering;
 
 use super::Completion;
 use super::Section;
 use super::Stream;
+use super::transfer::MachineSubmitter;
 
 struct TensorInner {
     machine: Machine,
@@ -121,24 +121,6 @@ impl Tensor {
         Error::Invalid { what: "access", message }
     }
 
-    /// Returns the stream that reads the tensor for the host.
-    fn reader(&self) -> Result<Stream> {
-        let machine = &self.0.machine;
-        if !self.0.device.is_host() {
-            let key = StreamKey::new(self.0.device.clone(), StreamType::Device2Host, 0);
-            return machine.stream(&key);
-        }
-        // On the stream of its last write, a read needs no wait.
-        let last = machine.shared.lock()?.builder.last_write(self.0.tensor)?;
-        let writer = machine.stream_of(last.stream).ok().filter(|s| {
-            last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device.kind() == "cpu"
-        });
-        match writer {
-            Some(writer) => Ok(writer),
-            None => machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
-        }
-    }
-
     /// Blocks until the tensor's last write so far has completed; waits neither for reads of it nor
     /// for later instructions of its stream. A pool has no order, so on a pool this waits for
     /// everything submitted before the write.
@@ -201,12 +183,13 @@ impl Tensor {
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
         let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
+        let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
         if machine.shared.protection == Protection::default()
-            && let Some((staged, stream)) = self.staged(held, &origin)?
+            && let Some((staged, stream)) = lowering::stage_read(&mut submitter, self)?
         {
             return staged.read_on(&stream, None, &origin);
         }
-        let stream = self.reader().map_err(|e| e.at(&origin))?;
+        let stream = lowering::read_stream(&mut submitter, self).map_err(|e| e.at(&origin))?;
         if !machine.shared.protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
             let last = machine.shared.lock()?.builder.last_write(self.0.tensor);
@@ -271,7 +254,7 @@ impl Tensor {
             StreamType::Compute | StreamType::Device2Host | StreamType::PinnedCompute => {
                 self.0.made_on.clone()
             }
-            _ => machine.compute_stream_of(self)?,
+            _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)?,
         };
         let host = &machine.shared.tables.host;
         let callback = host.add_callback(Box::new(function));

@@ -1,24 +1,97 @@
-//! Copies of tensors, between memories or within one.
-//!
-//! Copies between memories are dense, as copy engines move bytes. A tensor with gaps is first made
-//! dense in its own memory; a target with gaps gets its elements from a dense tensor beside it.
-//!
-//! | from | to | way |
-//! |---|---|---|
-//! | one memory | the same, or the host's pinned and unpinned | `copy` on the stream given |
-//! | host | device | `copy` on the device's host-to-device stream |
-//! | device | host | `copy` on the device's device-to-host stream |
-//! | device | another device that copies from it | `copy` on the latter's host-to-device stream |
-//! | device | any other | both, through host memory, pinned where there is some |
+//! Copies of tensors, and a machine as the submitter of their calls.
 
-use millstream_types::{DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec};
+use millstream_stream_policy::PolicyTable;
+use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, TensorSpec};
 
+use crate::api::machine::Machine;
 use crate::emission::origin;
+use crate::lowering::{self, Submitter};
 
 use super::{Section, Stream, Tensor};
 
-/// Reads of at most this many bytes go through a staging buffer in pinned memory.
-const STAGED: usize = 64 << 10;
+/// Submits the calls of a lowering to a machine.
+pub(crate) struct MachineSubmitter<'a> {
+    pub(crate) machine: &'a Machine,
+    /// The section that calls belong to.
+    pub(crate) section: Option<&'a Section>,
+    pub(crate) origin: Origin,
+}
+
+impl Submitter for MachineSubmitter<'_> {
+    type Tensor = Tensor;
+    type Stream = Stream;
+
+    fn policies(&self) -> &PolicyTable {
+        self.machine.policies()
+    }
+
+    fn spec(&self, tensor: &Tensor) -> Result<TensorSpec> {
+        Ok(tensor.spec().clone())
+    }
+
+    fn device(&self, tensor: &Tensor) -> Result<DeviceId> {
+        Ok(tensor.device().clone())
+    }
+
+    fn made_on(&self, tensor: &Tensor) -> Option<(StreamKey, Stream)> {
+        let made_on = tensor.made_on();
+        Some((made_on.key.clone(), made_on.clone()))
+    }
+
+    fn written_on(&self, tensor: &Tensor) -> Result<Option<(StreamKey, Stream)>> {
+        let emission = self.machine.shared.lock()?;
+        let last = emission.builder.last_write(tensor.tensor_ref())?;
+        if last.seq == 0 {
+            return Ok(None);
+        }
+        let key = emission.builder.streams().nth(last.stream.index()).map(|s| s.key.clone());
+        let machine = self.machine.clone();
+        Ok(key.map(|key| (key.clone(), Stream { machine, id: last.stream, key })))
+    }
+
+    fn stream(&mut self, key: &StreamKey) -> Result<Stream> {
+        self.machine.stream(key)
+    }
+
+    fn copies_from(&mut self, stream: &Stream, device: &DeviceId) -> Result<bool> {
+        Ok(self.machine.shared.lock()?.builder.copies_from(stream.id, device))
+    }
+
+    fn empty(&mut self, stream: &Stream, spec: TensorSpec) -> Result<Tensor> {
+        let bytes = spec.span_bytes() as u64;
+        self.machine.empty_at(stream, spec, bytes, self.origin.clone())
+    }
+
+    fn call(
+        &mut self,
+        op: &str,
+        inputs: &[&Tensor],
+        attrs: &Attrs,
+        out: Option<&Tensor>,
+        stream: &Stream,
+    ) -> Result<Vec<Tensor>> {
+        let mut call =
+            self.machine.call(op, inputs).attrs(attrs.clone()).origin(self.origin.clone());
+        if let Some(out) = out {
+            call = call.out(&[out]);
+        }
+        if let Some(section) = self.section {
+            call = call.within(section);
+        }
+        call.on(stream)
+    }
+
+    fn is_same(&self, a: &Tensor, b: &Tensor) -> bool {
+        a.tensor_ref() == b.tensor_ref()
+    }
+}
+
+impl Machine {
+    /// Returns the submitter of the calls that `origin` asks for.
+    pub(crate) const fn submitter(&self, origin: Origin) -> MachineSubmitter<'_> {
+        MachineSubmitter { machine: self, section: None, origin }
+    }
+}
 
 impl Tensor {
     /// Makes a dense, row-major copy in the memory of `stream`. Later instructions on any stream
@@ -28,16 +101,8 @@ impl Tensor {
     /// The tensor was released, or the memory is used up.
     #[track_caller]
     pub fn copy_to(&self, stream: &Stream) -> Result<Tensor> {
-        self.copy_to_at(stream, origin::caller())
-    }
-
-    pub(crate) fn copy_to_at(&self, stream: &Stream, origin: Origin) -> Result<Tensor> {
-        let machine = self.machine();
-        let spec = TensorSpec::contiguous(self.spec().dtype, self.spec().shape())?;
-        let bytes = spec.span_bytes() as u64;
-        let target = machine.empty_at(stream, spec, bytes, origin.clone())?;
-        self.transfer(&target, stream, origin)?;
-        Ok(target)
+        let origin = origin::caller();
+        lowering::copy_to(&mut self.machine().submitter(origin), self, stream)
     }
 
     /// Sets the elements of `target`, of the same dtype and shape, to this tensor's. Both may be
@@ -49,76 +114,7 @@ impl Tensor {
     #[track_caller]
     pub fn copy_into(&self, target: &Tensor) -> Result<()> {
         let origin = origin::caller();
-        let (own, given) = (self.spec(), target.spec());
-        if own.dtype != given.dtype || own.shape() != given.shape() {
-            let message = format!("{} is to be copied into {}", own.brief(), given.brief());
-            return Err(Error::Invalid { what: "copy", message }.at(&origin));
-        }
-        let machine = self.machine();
-        let made_on = machine.compute_stream_of(target)?;
-        let near = self.device() == target.device()
-            || (self.device().is_host() && target.device().is_host());
-        if !near && given.layout.is_contiguous() {
-            return self.transfer(target, &made_on, origin);
-        }
-        let near = if near { self.clone() } else { self.copy_to_at(&made_on, origin.clone())? };
-        machine.call("copy_", &[target, &near]).origin(origin).on(&made_on).map(drop)
-    }
-
-    /// Copies into `target`, which is dense and of the same shape, made on `stream`.
-    fn transfer(&self, target: &Tensor, stream: &Stream, origin: Origin) -> Result<()> {
-        let machine = self.machine();
-        let copy = |source: &Tensor, on: &Stream| {
-            let call = machine.call("copy", &[source]).origin(origin.clone()).out(&[target]);
-            call.on(on).map(drop)
-        };
-        let (from, to) = (self.device(), target.device());
-        if from == to || (from.is_host() && to.is_host()) {
-            return copy(self, stream);
-        }
-        let into = |device: &DeviceId| StreamKey::new(device.clone(), StreamType::Host2Device, 0);
-        if !from.is_host() && !to.is_host() && !machine.copies_directly(from, &into(to))? {
-            let host = machine.staging(from)?;
-            return self.copy_to_at(&host, origin.clone())?.transfer(target, stream, origin);
-        }
-        let dense = match self.spec().layout.is_contiguous() {
-            true => self.clone(),
-            false => self.copy_to_at(&machine.compute_stream_of(self)?, origin.clone())?,
-        };
-        let key = match to.is_host() {
-            true => StreamKey::new(from.clone(), StreamType::Device2Host, 0),
-            false => into(to),
-        };
-        copy(&dense, &machine.stream(&key)?)
-    }
-
-    /// Copies the tensor for a read by the host, and returns the copy and its stream: a small
-    /// tensor of a device goes to pinned memory, where available, as a read of other memory would
-    /// have to. A tensor that the host cannot read in place is copied in any case.
-    pub(super) fn staged(
-        &self,
-        section: Option<&Section>,
-        origin: &Origin,
-    ) -> Result<Option<(Tensor, Stream)>> {
-        let machine = self.machine();
-        let spec = TensorSpec::contiguous(self.spec().dtype, self.spec().shape())?;
-        let devices = machine.policies().devices();
-        let small = spec.span_bytes() <= STAGED && devices.probe(&DeviceId::pinned(0)).is_ok();
-        if self.device().is_host()
-            || !small && devices.capabilities(self.device()).is_ok_and(|can| can.host_memory)
-        {
-            return Ok(None);
-        }
-        let key = |ty| StreamKey::new(self.device().clone(), ty, 0);
-        let bytes = spec.span_bytes() as u64;
-        let memory = machine.staging(self.device())?;
-        let target = machine.empty_at(&memory, spec, bytes, origin.clone())?;
-        let copy = machine.stream(&key(StreamType::Device2Host))?;
-        let call = machine.call("copy", &[self]).origin(origin.clone()).out(&[&target]);
-        match section {
-            Some(section) => call.within(section).on(&copy)?,
-            None => call.on(&copy)?,
-        };
-        Ok(Some((target, copy)))
+        let mut submitter = self.machine().submitter(origin.clone());
+        lowering::copy_into(&mut submitter, self, target).map_err(|e| e.at(&origin))
     }
 }

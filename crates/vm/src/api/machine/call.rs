@@ -6,11 +6,12 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Output, Outputs};
 use millstream_instructions::{Call, Outcome, Priority, TensorRef};
-use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
 use crate::api::handle::{Section, Stream, Tensor};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor};
+use crate::lowering;
 
 use super::Machine;
 
@@ -64,6 +65,16 @@ impl<'a> CallBuilder<'a> {
     pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
         self.origin = origin;
         self
+    }
+
+    /// Makes the call on the host, on copies of its inputs, and copies back the elements that it
+    /// changed in place: for collectives of devices whose memory the host cannot reach.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`], or a copy cannot be made.
+    pub fn via_host(self) -> Result<Vec<Tensor>> {
+        let CallBuilder { machine, name, inputs, attrs, origin, .. } = self;
+        lowering::collective_on_host(&mut machine.submitter(origin), name, &inputs, &attrs)
     }
 
     /// Makes the call on the current stream.
@@ -197,12 +208,5 @@ impl Machine {
             e.made(view).map(Outcome::Done)
         })?;
         Ok(self.tensor(view, stream, origin))
-    }
-
-    pub(crate) fn stream_of(&self, id: StreamId) -> Result<Stream> {
-        let emission = self.shared.lock()?;
-        let key = emission.builder.streams().nth(id.index()).map(|s| s.key.clone());
-        let key = key.ok_or_else(|| Error::Foreign { what: id.to_string() })?;
-        Ok(Stream { machine: self.clone(), id, key })
     }
 }

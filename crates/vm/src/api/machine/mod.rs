@@ -47,7 +47,9 @@ use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor, Release};
+use crate::host::Blob;
 use crate::host::{HostTable, HostWorkers};
+use crate::lowering;
 use crate::sync::points::PointTable;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
 use crate::tables::poison::{FailureLog, Poison};
@@ -233,39 +235,6 @@ impl Machine {
         Ok(Some(section.id()))
     }
 
-    /// Returns a stream that runs ops on a tensor's memory: the tensor's own stream, if that does.
-    pub(crate) fn compute_stream_of(&self, tensor: &Tensor) -> Result<Stream> {
-        let device = match tensor.device().is_host() {
-            true => DeviceId::cpu(0),
-            false => tensor.device().clone(),
-        };
-        let made_on = tensor.made_on();
-        if made_on.key.ty == StreamType::Compute && made_on.key.device == device {
-            return Ok(made_on.clone());
-        }
-        self.stream(&StreamKey::compute(device, 0))
-    }
-
-    /// Returns a stream that makes tensors in host memory for copies from `device`, in pinned
-    /// memory where available.
-    pub(crate) fn staging(&self, device: &DeviceId) -> Result<Stream> {
-        let (devices, pinned) = (self.policies().devices(), DeviceId::pinned(0));
-        // A probe of an unknown device searches for the nearest name, which takes longer than this
-        // question.
-        let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
-            true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
-            false => StreamKey::compute(DeviceId::cpu(0), 0),
-        };
-        self.stream(&key)
-    }
-
-    /// Returns whether copies on the stream of this key read tensors where they lie in `device`'s
-    /// memory.
-    pub(crate) fn copies_directly(&self, device: &DeviceId, key: &StreamKey) -> Result<bool> {
-        let stream = self.stream(key)?;
-        Ok(self.shared.lock()?.builder.copies_from(stream.id, device))
-    }
-
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
         self.own(tensor.machine().shared.tables.machine, "the tensor")?;
         Ok(tensor.tensor_ref())
@@ -337,28 +306,54 @@ impl Machine {
             return Err(Error::Invalid { what: "data", message }.at(&origin));
         }
         let storage = spec.span_bytes() as u64;
-        let target = self.empty_at(stream, spec.clone(), storage, origin.clone())?;
+        self.fill(stream, spec, storage, origin, move |blob| blob.write_bytes(&bytes))
+    }
+
+    /// Makes a tensor in a storage of `bytes` bytes, whose elements a host function writes. The
+    /// tensor lies in the memory that `stream` works on. For a device's memory, the function writes
+    /// to host memory, and the device's host-to-device stream copies the elements.
+    ///
+    /// # Errors
+    /// The memory is used up, or the storage is too small for the layout.
+    #[track_caller]
+    pub fn upload_with(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        write: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Tensor> {
+        self.fill(stream, spec, bytes, origin::caller(), write)
+    }
+
+    fn fill(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        origin: Origin,
+        write: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Tensor> {
+        let target = self.empty_at(stream, spec.clone(), bytes, origin.clone())?;
         if target.device().is_host() {
-            target.access_at(Access::ReadWrite, origin, move |blob| blob.write_bytes(&bytes))?;
+            target.access_at(Access::ReadWrite, origin, write)?;
             return Ok(target);
         }
-        let unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
-        if unordered {
-            // The program cannot order the steps of an upload, so the host waits for each.
+        // Without automatic waits, the program cannot order the steps of an upload: the host does.
+        let is_unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
+        if is_unordered {
             stream.synchronize_at(None, origin.clone())?;
         }
-        let host = self.staging(target.device())?;
-        let key = StreamKey::new(target.device().clone(), StreamType::Host2Device, 0);
-        let staged = self.empty_at(&host, spec, storage, origin.clone())?;
-        let written = staged
-            .access_at(Access::ReadWrite, origin.clone(), move |blob| blob.write_bytes(&bytes))?;
-        if unordered {
+        let submitter = &mut self.submitter(origin.clone());
+        let host = lowering::staging(submitter, target.device())?;
+        let staged = self.empty_at(&host, spec, bytes, origin.clone())?;
+        let written = staged.access_at(Access::ReadWrite, origin.clone(), write)?;
+        if is_unordered {
             written.wait_at(None, origin.clone())?;
         }
-        let copy = self.stream(&key)?;
-        self.call("copy", &[&staged]).origin(origin.clone()).out(&[&target]).on(&copy)?;
-        if unordered {
-            copy.synchronize_at(None, origin)?;
+        let copies = lowering::copy_to_device(submitter, &staged, &target)?;
+        if is_unordered {
+            copies.synchronize_at(None, origin)?;
         }
         Ok(target)
     }

@@ -1,6 +1,6 @@
 //! Recording of the emitted list.
 
-use millstream_instructions::{External, InstructionList, ListRecorder};
+use millstream_instructions::{InstructionList, ListRecorder};
 use millstream_types::{Error, Result};
 
 use crate::api::handle::Tensor;
@@ -27,12 +27,7 @@ impl Machine {
         let mut recorder = ListRecorder::new();
         for (name, tensor) in externals {
             let made = self.owns(tensor)?;
-            let spec = emission.builder.spec(made)?.clone();
-            let bytes = emission.builder.storage_bytes(made)?;
-            let device = emission.builder.device(made)?.clone();
-            let arena = emission.builder.planner_mut().arena(&device);
-            let name = (*name).to_owned();
-            recorder.external(External { tensor: made.id, name, spec, bytes, arena });
+            recorder.external(emission.builder.external(name, made)?);
         }
         emission.router.recorder = Some(recorder);
         Ok(())
@@ -47,17 +42,10 @@ impl Machine {
         let Emission { builder, router, .. } = &mut *emission;
         // A recording that cannot end here goes on.
         builder.all_sections_ended()?;
-        let Some(mut recorder) = router.recorder.take() else {
+        let Some(recorder) = router.recorder.take() else {
             let message = "no recording was begun".to_owned();
             return Err(Error::Invalid { what: "list", message });
         };
-        for decl in builder.streams() {
-            recorder.stream(decl.clone());
-        }
-        for device in builder.planner().devices() {
-            recorder.arena(device.clone());
-        }
-        recorder.ops(builder.ops().iter().map(|o| o.name()));
-        Ok(recorder.finish())
+        Ok(builder.finish_list(recorder))
     }
 }

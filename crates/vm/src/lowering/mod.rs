@@ -1,0 +1,300 @@
+//! Lowers transfers and host reads to calls: which copies move a tensor, through which memory, on
+//! which streams.
+//!
+//! The functions compose the calls of a [`Submitter`]: a machine, or a builder without one. A dry run
+//! and a run therefore make the same calls.
+//!
+//! # Transfers
+//! Copies between memories are dense, as copy engines move bytes. A tensor with gaps is first made
+//! dense in its own memory; a target with gaps gets its elements from a dense tensor beside it.
+//!
+//! | from | to | way |
+//! |---|---|---|
+//! | one memory | the same, or the host's pinned and unpinned | `copy` on the stream given |
+//! | host | device | `copy` on the device's host-to-device stream |
+//! | device | host | `copy` on the device's device-to-host stream |
+//! | device | another device that copies from it | `copy` on the latter's host-to-device stream |
+//! | device | any other | both, through host memory, pinned where there is some |
+
+mod offline;
+
+use millstream_stream_policy::PolicyTable;
+use millstream_types::{Attrs, DeviceId, Error, Result, StreamKey, StreamType, TensorSpec};
+
+pub use offline::{OfflineSubmitter, OfflineTensors};
+
+/// Reads of at most this many bytes go through a staging buffer in pinned memory.
+const STAGED: usize = 64 << 10;
+
+/// Submits the calls of a lowering.
+pub trait Submitter {
+    /// A tensor.
+    type Tensor: Clone;
+    /// A stream.
+    type Stream: Clone;
+
+    /// Returns the streams and devices that calls can use.
+    fn policies(&self) -> &PolicyTable;
+
+    /// Returns a tensor's dtype, shape and layout.
+    ///
+    /// # Errors
+    /// The tensor was released.
+    fn spec(&self, tensor: &Self::Tensor) -> Result<TensorSpec>;
+
+    /// Returns the device whose memory a tensor lies in.
+    ///
+    /// # Errors
+    /// The tensor was released.
+    fn device(&self, tensor: &Self::Tensor) -> Result<DeviceId>;
+
+    /// Returns the stream that a tensor was made on, if it is known, with its key.
+    fn made_on(&self, tensor: &Self::Tensor) -> Option<(StreamKey, Self::Stream)>;
+
+    /// Returns the stream of a tensor's last write, if there was one, with its key.
+    ///
+    /// # Errors
+    /// The tensor was released.
+    fn written_on(&self, tensor: &Self::Tensor) -> Result<Option<(StreamKey, Self::Stream)>>;
+
+    /// Returns the stream of this key, in the mode that it has.
+    ///
+    /// # Errors
+    /// No policy serves the stream.
+    fn stream(&mut self, key: &StreamKey) -> Result<Self::Stream>;
+
+    /// Returns whether copies on a stream read tensors in `device`'s memory.
+    ///
+    /// # Errors
+    /// The machine cannot be asked.
+    fn copies_from(&mut self, stream: &Self::Stream, device: &DeviceId) -> Result<bool>;
+
+    /// Makes a tensor of unspecified content in the memory of `stream`.
+    ///
+    /// # Errors
+    /// The memory is used up.
+    fn empty(&mut self, stream: &Self::Stream, spec: TensorSpec) -> Result<Self::Tensor>;
+
+    /// Calls an op that writes only to `out`, or in place. Returns its results.
+    ///
+    /// # Errors
+    /// The op refuses its operands, or a tensor was released.
+    fn call(
+        &mut self,
+        op: &str,
+        inputs: &[&Self::Tensor],
+        attrs: &Attrs,
+        out: Option<&Self::Tensor>,
+        stream: &Self::Stream,
+    ) -> Result<Vec<Self::Tensor>>;
+
+    /// Returns whether two handles are of one tensor.
+    fn is_same(&self, a: &Self::Tensor, b: &Self::Tensor) -> bool;
+}
+
+/// Returns a stream that runs ops on a tensor's memory: the tensor's own stream, if that does.
+///
+/// # Errors
+/// The tensor was released.
+pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
+    let own = s.device(tensor)?;
+    let device = if own.is_host() { DeviceId::cpu(0) } else { own };
+    match s.made_on(tensor) {
+        Some((key, stream)) if key.ty == StreamType::Compute && key.device == device => Ok(stream),
+        _ => s.stream(&StreamKey::compute(device, 0)),
+    }
+}
+
+/// Returns a stream that makes tensors in host memory for copies from `device`, in pinned memory
+/// where available.
+pub(crate) fn staging<S: Submitter>(s: &mut S, device: &DeviceId) -> Result<S::Stream> {
+    let pinned = DeviceId::pinned(0);
+    let devices = s.policies().devices();
+    // A probe of an unknown device searches for the nearest name, which takes longer than the first
+    // question.
+    let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
+        true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
+        false => StreamKey::compute(DeviceId::cpu(0), 0),
+    };
+    s.stream(&key)
+}
+
+/// Makes a dense, row-major copy of a tensor in the memory of `stream`.
+///
+/// # Errors
+/// The tensor was released, or the memory is used up.
+pub fn copy_to<S: Submitter>(
+    s: &mut S,
+    tensor: &S::Tensor,
+    stream: &S::Stream,
+) -> Result<S::Tensor> {
+    let spec = s.spec(tensor)?;
+    let target = s.empty(stream, TensorSpec::contiguous(spec.dtype, spec.shape())?)?;
+    transfer(s, tensor, &target, stream)?;
+    Ok(target)
+}
+
+/// Sets the elements of `target`, of the same dtype and shape, to those of `tensor`. Both may be
+/// views, also of one storage: `tensor` counts as read in full before `target` is written.
+///
+/// # Errors
+/// A tensor was released, the two differ in dtype or shape, elements of `target` overlap, or memory
+/// is used up.
+pub fn copy_into<S: Submitter>(s: &mut S, tensor: &S::Tensor, target: &S::Tensor) -> Result<()> {
+    let (own, given) = (s.spec(tensor)?, s.spec(target)?);
+    if own.dtype != given.dtype || own.shape() != given.shape() {
+        let message = format!("{} is to be copied into {}", own.brief(), given.brief());
+        return Err(Error::Invalid { what: "copy", message });
+    }
+    let made_on = compute_stream(s, target)?;
+    let (from, to) = (s.device(tensor)?, s.device(target)?);
+    let is_near = from == to || (from.is_host() && to.is_host());
+    if !is_near && given.layout.is_contiguous() {
+        return transfer(s, tensor, target, &made_on);
+    }
+    let near = if is_near { tensor.clone() } else { copy_to(s, tensor, &made_on)? };
+    s.call("copy_", &[target, &near], &Attrs::new(), None, &made_on).map(drop)
+}
+
+/// Copies `tensor` into `target`, which is dense, of the same shape and made on `stream`.
+fn transfer<S: Submitter>(
+    s: &mut S,
+    tensor: &S::Tensor,
+    target: &S::Tensor,
+    stream: &S::Stream,
+) -> Result<()> {
+    let (from, to) = (s.device(tensor)?, s.device(target)?);
+    if from == to || (from.is_host() && to.is_host()) {
+        return copy(s, tensor, target, stream);
+    }
+    if !from.is_host() && !to.is_host() {
+        let direct = s.stream(&to_device(&to))?;
+        if !s.copies_from(&direct, &from)? {
+            let host = staging(s, &from)?;
+            let staged = copy_to(s, tensor, &host)?;
+            return transfer(s, &staged, target, stream);
+        }
+    }
+    let dense = match s.spec(tensor)?.layout.is_contiguous() {
+        true => tensor.clone(),
+        false => {
+            let own = compute_stream(s, tensor)?;
+            copy_to(s, tensor, &own)?
+        }
+    };
+    if !to.is_host() {
+        return copy_to_device(s, &dense, target).map(drop);
+    }
+    let copies = s.stream(&StreamKey::new(from, StreamType::Device2Host, 0))?;
+    copy(s, &dense, target, &copies)
+}
+
+/// The stream of the copies into a device's memory.
+fn to_device(device: &DeviceId) -> StreamKey {
+    StreamKey::new(device.clone(), StreamType::Host2Device, 0)
+}
+
+/// Copies `tensor` into `target` in a device's memory, in one step on the stream returned.
+pub(crate) fn copy_to_device<S: Submitter>(
+    s: &mut S,
+    tensor: &S::Tensor,
+    target: &S::Tensor,
+) -> Result<S::Stream> {
+    let device = s.device(target)?;
+    let copies = s.stream(&to_device(&device))?;
+    copy(s, tensor, target, &copies)?;
+    Ok(copies)
+}
+
+fn copy<S: Submitter>(
+    s: &mut S,
+    tensor: &S::Tensor,
+    target: &S::Tensor,
+    stream: &S::Stream,
+) -> Result<()> {
+    s.call("copy", &[tensor], &Attrs::new(), Some(target), stream).map(drop)
+}
+
+/// Returns the tensor that the host reads in place of `tensor`, and the stream that reads it, if
+/// `tensor` has to be copied first: a small tensor of a device goes to pinned memory, where
+/// available, as a read of other memory would have to. A tensor that the host cannot read in place is
+/// copied in any case.
+///
+/// # Errors
+/// The tensor was released, or the memory is used up.
+pub fn stage_read<S: Submitter>(
+    s: &mut S,
+    tensor: &S::Tensor,
+) -> Result<Option<(S::Tensor, S::Stream)>> {
+    let (spec, device) = (s.spec(tensor)?, s.device(tensor)?);
+    if device.is_host() {
+        return Ok(None);
+    }
+    let dense = TensorSpec::contiguous(spec.dtype, spec.shape())?;
+    let devices = s.policies().devices();
+    let is_small = dense.span_bytes() <= STAGED && devices.probe(&DeviceId::pinned(0)).is_ok();
+    if !is_small && devices.capabilities(&device).is_ok_and(|can| can.host_memory) {
+        return Ok(None);
+    }
+    let memory = staging(s, &device)?;
+    let target = s.empty(&memory, dense)?;
+    let copies = s.stream(&StreamKey::new(device, StreamType::Device2Host, 0))?;
+    copy(s, tensor, &target, &copies)?;
+    Ok(Some((target, copies)))
+}
+
+/// Returns the stream that reads a tensor in place for the host: for host memory that of its last
+/// write, where a read needs no wait.
+///
+/// # Errors
+/// The tensor was released.
+pub fn read_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
+    let device = s.device(tensor)?;
+    if !device.is_host() {
+        return s.stream(&StreamKey::new(device, StreamType::Device2Host, 0));
+    }
+    match s.written_on(tensor)? {
+        Some((key, stream)) if key.ty == StreamType::Compute && key.device.kind() == "cpu" => {
+            Ok(stream)
+        }
+        _ => s.stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
+    }
+}
+
+/// Returns whether a collective on a stream of `device` has to run on the host, since the host
+/// cannot reach the memory of the device.
+pub fn runs_on_host(policies: &PolicyTable, device: &DeviceId) -> bool {
+    policies.devices().capabilities(device).is_ok_and(|can| !can.host_memory)
+}
+
+/// Runs a collective on copies of its operands in host memory, and copies back the elements that it
+/// changed in place. Each of the three is a call like any other: the builder finds their waits, and
+/// only data flow carries their failures. A worker of the host waits for the other ranks, never the
+/// worker that launches for the device.
+///
+/// # Errors
+/// A call or a copy is refused.
+pub fn collective_on_host<S: Submitter>(
+    s: &mut S,
+    op: &str,
+    inputs: &[&S::Tensor],
+    attrs: &Attrs,
+) -> Result<Vec<S::Tensor>> {
+    let host = s.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::Ccl, 0))?;
+    let copies: Vec<S::Tensor> =
+        inputs.iter().map(|input| copy_to(s, input, &host)).collect::<Result<_>>()?;
+    let operands: Vec<&S::Tensor> = copies.iter().collect();
+    let results = s.call(op, &operands, attrs, None, &host)?;
+    let mut returned = Vec::with_capacity(results.len());
+    for result in results {
+        // The results of a collective are the operands that it has changed.
+        match copies.iter().position(|copy| s.is_same(copy, &result)) {
+            Some(k) => {
+                copy_into(s, &result, inputs[k])?;
+                returned.push(inputs[k].clone());
+            }
+            None => returned.push(result),
+        }
+    }
+    Ok(returned)
+}
