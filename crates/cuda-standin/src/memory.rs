@@ -77,8 +77,8 @@ pub(crate) struct Memory {
     made: [u64; 2],
 }
 
-/// A range of bytes that a command uses. The bytes stay allocated until the range is dropped, even if
-/// [`Memory`] is dropped before.
+/// A range of bytes that a command uses. The bytes stay allocated until the range is dropped, even
+/// if [`Memory`] is dropped before.
 pub(crate) struct Range {
     /// The address of the first byte on the host.
     pub(crate) host: usize,

@@ -223,8 +223,8 @@ impl Work for OnHost {
     }
 }
 
-/// The layers above free memory when they know of a loss. So a stream does not report it while the host
-/// still runs a function of the stream's, and has no other called afterwards.
+/// The layers above free memory once a stream reports its loss. So the stream reports it only when
+/// the host runs none of its functions, and the driver calls none afterwards.
 #[test]
 fn a_loss_is_reported_after_the_functions_of_the_host() {
     for completion in [Completion::Asked, Completion::Called] {

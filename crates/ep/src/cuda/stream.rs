@@ -214,8 +214,8 @@ impl Stream for CudaStream {
         if self.native.raw().withdraw() {
             return Err(error.clone());
         }
-        // The layers above free what the host's function still uses once they know of the loss. The
-        // driver calls nobody when the function ends.
+        // A function of the host's still runs. The engine gives its tensors and memory to others
+        // once it knows of the loss. Nobody notifies the engine when the function ends.
         if self.completion == Completion::Called {
             (self.notify)();
         }

@@ -59,8 +59,8 @@ impl Functions {
         drop(function);
     }
 
-    /// Drops all functions that the driver has not called, which do nothing from now on. Returns
-    /// whether none is being called.
+    /// Drops the stream's functions that the driver has not called: a later call does nothing.
+    /// Returns whether none of the stream's functions is running.
     pub(super) fn withdraw(&self) -> bool {
         let own = |_: &usize, (stream, _): &mut (usize, Function)| *stream == self.stream;
         let mut table = table();

@@ -129,8 +129,8 @@ impl RawStream {
         check("cuLaunchHostFunc", code).inspect_err(|_| self.functions.take_back(number))
     }
 
-    /// Drops the functions of [`RawStream::host`] that the driver has not called, which do nothing from
-    /// now on. Returns whether none is being called.
+    /// Drops the functions of [`RawStream::host`] that the driver has not called: a later call does
+    /// nothing. Returns whether none is running.
     pub(in crate::cuda) fn withdraw(&self) -> bool {
         self.functions.withdraw()
     }
