@@ -1,4 +1,4 @@
-//! What each stream knows to have passed, place by place.
+//! The knowledge of each stream: the points that have passed.
 
 use std::collections::HashSet;
 
@@ -16,16 +16,16 @@ struct Stream {
     last: u64,
     /// If a wait holds that place: its index, and the last place in a list without it.
     held: Option<(usize, u64)>,
-    /// What the next instruction knows. On a pool this grows at fences alone.
+    /// The knowledge of the next instruction. On a pool it grows at fences alone.
     knows: Clock,
-    /// Up to which fence `knows` has been brought.
+    /// The number of fences that `knows` includes.
     fences: u64,
-    /// Of a pool: what the waits since the last other instruction have waited for. They bind to
-    /// the next one.
+    /// Of a pool: the knowledge from the waits since the last instruction that is not a wait. They
+    /// bind to the next such instruction.
     pending: Option<Clock>,
-    /// Of a pool: what has passed once all that it was given so far has.
+    /// Of a pool: what has passed once all its instructions so far have.
     passed: Clock,
-    /// What has passed once the stream has passed a place.
+    /// What has passed at each of the stream's points.
     history: History,
 }
 
@@ -33,13 +33,13 @@ struct Stream {
 #[derive(Debug)]
 pub(crate) struct Streams {
     streams: Vec<Stream>,
-    /// The last place of each stream.
+    /// The last point of each stream.
     latest: Clock,
-    /// What everything later knows, whatever its stream.
+    /// The knowledge of all later instructions, on every stream.
     fence: Clock,
     fences: u64,
     nothing: Clock,
-    /// The waits of which it is not known all over what is owed to them.
+    /// The waits that some clock dropped from its attributions.
     lost: HashSet<usize>,
 }
 
@@ -180,17 +180,17 @@ impl Streams {
         let knows = self.knows(at.stream).clone();
         let mut clock = knows.clone();
         clock.join(passed);
-        let mut news = wait.is_none_or(|wait| clock.attribute(&knows, wait, &mut self.lost));
+        let mut adds = wait.is_none_or(|wait| clock.attribute(&knows, wait, &mut self.lost));
         if self.is_pool(at.stream) {
             let before = self.streams[at.stream.index()].pending.take();
             let before = before.unwrap_or_else(|| self.nothing.clone());
             let mut pending = before.clone();
             pending.join(passed);
-            news &= wait.is_none_or(|wait| pending.attribute(&before, wait, &mut self.lost));
+            adds &= wait.is_none_or(|wait| pending.attribute(&before, wait, &mut self.lost));
             self.streams[at.stream.index()].pending = Some(pending);
         }
         self.end_instruction(at, &clock);
-        news
+        adds
     }
 
     /// Adds a barrier at `at`: it happens after all earlier instructions and before all later ones.
