@@ -9,14 +9,14 @@ use millstream_types::{Access, EventId, Point, StreamId, StreamMode, TensorId, T
 
 type Node = usize;
 
-/// Bytes of a storage, a bit for each; nothing for all of them, or where they are not told apart.
+/// A bit set of a storage's bytes; none for all bytes, or for conflicts by whole storages.
 #[derive(Clone)]
 struct Bytes(Option<Rc<Vec<u64>>>);
 
 impl Bytes {
     const ALL: Bytes = Bytes(None);
 
-    /// The bytes of a tensor's elements, one by one.
+    /// Returns the bytes of a tensor's elements.
     fn of(spec: &TensorSpec) -> Bytes {
         let mut places = vec![spec.layout.offset()];
         for (&length, &stride) in spec.shape().iter().zip(spec.layout.strides()) {
@@ -43,7 +43,7 @@ impl Bytes {
 /// A graph whose edges point from earlier nodes to later ones.
 #[derive(Default)]
 struct Graph {
-    /// For each node, the nodes that come before it: itself and all that its edges bring.
+    /// For each node, the nodes that happen before it, and itself.
     before: Vec<Vec<bool>>,
 }
 
@@ -66,7 +66,7 @@ impl Graph {
     }
 }
 
-/// A use of a storage: the instruction, and the point by which others know of it.
+/// A use of a storage: the instruction's node, and the node of its point.
 #[derive(Clone)]
 struct Use {
     bytes: Bytes,
@@ -82,7 +82,7 @@ struct Storage {
     uses: Vec<Use>,
 }
 
-/// An owner of memory: where it lies, and its uses.
+/// An owner of memory: its placement and its uses.
 enum Owner {
     Storage(usize),
     Workspace(Use),
@@ -91,10 +91,10 @@ enum Owner {
 #[derive(Default)]
 struct Stream {
     pool: bool,
-    /// Places, with the instruction's node and the point's node. On a pool the latter comes after
-    /// all before it.
+    /// Points, each with the instruction's node and the point's node. On a pool the latter happens
+    /// after all earlier instructions.
     places: Vec<(u64, Node, Node)>,
-    /// Waits that bind to the next other instruction.
+    /// The waits that bind to the next instruction that is not a wait.
     pending: Vec<Node>,
     /// The uses within the pool, by storage.
     uses: Vec<(usize, Access, Node)>,
@@ -108,9 +108,9 @@ struct Oracle<'a> {
     fence: Option<Node>,
     events: HashMap<EventId, Node>,
     storages: Vec<Storage>,
-    /// The storage of each tensor, and its bytes there.
+    /// The storage of each tensor, and the tensor's bytes in it.
     tensors: HashMap<TensorId, (usize, Bytes)>,
-    /// Whether bytes are told apart.
+    /// Whether conflicts are decided by bytes.
     by_bytes: bool,
     memory: Vec<(Placement, Owner)>,
     sound: bool,
@@ -152,7 +152,7 @@ impl Oracle<'_> {
         if self.by_bytes { Bytes::of(spec) } else { Bytes::ALL }
     }
 
-    /// The node that a point passes with; none if it is the start.
+    /// Returns the node that a point passes with; none for the start.
     fn point(&self, point: Point) -> Option<Node> {
         let places = &self.streams[point.stream.index()].places;
         places.iter().rev().find(|(seq, ..)| *seq <= point.seq).map(|&(.., node)| node)
@@ -162,7 +162,7 @@ impl Oracle<'_> {
         self.streams[stream.index()].places.last().map(|&(.., node)| node)
     }
 
-    /// An instruction takes its place, after the given nodes and what its stream demands.
+    /// Adds an instruction after the given nodes and the constraints of its stream.
     fn place(&mut self, at: Point, mut after: Vec<Node>) -> (Node, Node) {
         after.extend(self.fence);
         let s = &self.streams[at.stream.index()];
@@ -185,7 +185,7 @@ impl Oracle<'_> {
         self.streams[at.stream.index()].pending.push(node);
     }
 
-    /// An instruction that is no wait.
+    /// Adds an instruction that is not a wait.
     fn work(&mut self, at: Point, uses: &[(usize, Access, Bytes)], workspace: Option<&Placement>) {
         let s = &mut self.streams[at.stream.index()];
         let mut after = std::mem::take(&mut s.pending);
@@ -208,7 +208,7 @@ impl Oracle<'_> {
                 let conflict =
                     (access.writes() || earlier.access.writes()) && bytes.meet(&earlier.bytes);
                 let inside = pool && earlier.stream == at.stream;
-                // An allocation is known by its point, any use by its instruction's end.
+                // An allocation is known by its point, every other use by its instruction's end.
                 let from = if earlier.allocation { earlier.point } else { earlier.node };
                 if conflict && !inside && !self.graph.ordered(from, node) {
                     self.sound = false;
@@ -241,8 +241,8 @@ impl Oracle<'_> {
         }
     }
 
-    /// Every use by every earlier owner of any of these bytes comes before `new`. Of a pool's uses
-    /// the point must: memory is no operand, so that the pool itself does not order it.
+    /// Returns whether every use by every earlier owner of these bytes happens before `new`. For
+    /// uses of a pool the point must: memory is not an operand, so the pool does not order it.
     fn claim(&mut self, placement: &Placement, new: Node) {
         for (place, owner) in &self.memory {
             let apart = place.arena != placement.arena
@@ -322,7 +322,7 @@ impl Oracle<'_> {
                 let node = self.graph.node(&after);
                 self.claim(placement, node);
                 let mut storage = Storage::default();
-                // Before a stream's first instruction there is nothing to come after.
+                // Before a stream's first instruction there is no point to be ordered after.
                 storage.uses.extend(tail.map(|point| Use {
                     bytes: Bytes::ALL,
                     node,

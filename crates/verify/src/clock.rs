@@ -1,13 +1,14 @@
-//! Vector clocks that share what they have in common.
+//! Persistent vector clocks.
 //!
-//! A clock says, for each stream, up to which sequence number its instructions are known to happen
-//! before something (Fidge 1988, Mattern 1989). The checker keeps one for every place where a
-//! stream learned something, so clocks are trees whose unchanged branches are shared (path
+//! A clock maps each stream to the highest sequence number whose instructions are known to happen
+//! before some instruction (Fidge 1988, Mattern 1989). The checker keeps a clock for every point at
+//! which a stream's knowledge grows. Clocks are therefore trees that share unchanged branches (path
 //! copying: Driscoll, Sarnak, Sleator, Tarjan, "Making data structures persistent", 1989). A join
-//! passes over shared branches, and sixteen streams fit in one leaf.
+//! skips shared branches. Sixteen streams fit in one leaf.
 //!
-//! Where it is asked which waits are needed, an entry also says what would be known without each of
-//! the waits that it is owed to. So a clock holds the clocks of all lists that lack one wait.
+//! If the walk determines which waits are needed, an entry also holds the number that would be
+//! known without each wait that the entry depends on. Such a clock represents the clocks of all
+//! lists that lack one wait.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,12 +18,12 @@ use millstream_types::{Point, StreamId};
 const BITS: u32 = 4;
 const FANOUT: usize = 1 << BITS;
 
-/// How many waits an entry is owed to at most. Of more, the oldest are given up.
-const MOST_OWED: usize = 32;
+/// The maximum number of waits that an entry is attributed to. Beyond it, the oldest are dropped.
+const MAX_ATTRIBUTIONS: usize = 32;
 
 type Branch = Option<Rc<Node>>;
 
-/// What would be known of a stream if one wait were not there.
+/// The knowledge of a stream in the list without one wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Without {
     /// The wait's index in the list.
@@ -31,12 +32,12 @@ pub(crate) struct Without {
     pub(crate) seq: u64,
 }
 
-/// What is known of one stream.
+/// The knowledge of one stream.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     seq: u64,
-    /// The waits without each of which less is known, by index. Every way from `seq` to here leads
-    /// through each of them, so there are at most about as many as there are streams.
+    /// The waits whose removal lowers `seq`, by index. Every path from `seq` to this clock leads
+    /// through each of them, so their number is at most about the number of streams.
     without: Option<Rc<Vec<Without>>>,
 }
 
@@ -46,7 +47,7 @@ enum Node {
     Inner([Branch; FANOUT]),
 }
 
-/// What is known to happen before something: stream → highest sequence number.
+/// The highest sequence number of each stream that is known to happen before an instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     root: Branch,
@@ -54,7 +55,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Knows nothing, of this many streams.
+    /// Returns an empty clock for this many streams.
     pub(crate) fn new(streams: usize) -> Clock {
         let mut levels = 1;
         while streams > 1 << (BITS * levels) {
@@ -75,22 +76,22 @@ impl Clock {
         None
     }
 
-    /// The highest sequence number of `stream` known; 0 if none is.
+    /// Returns the highest known sequence number of `stream`, or 0.
     pub(crate) fn get(&self, stream: StreamId) -> u64 {
         self.entry(stream).map_or(0, |e| e.seq)
     }
 
-    /// Whether `point` is known to have passed.
+    /// Returns whether the clock covers `point`.
     pub(crate) fn covers(&self, point: Point) -> bool {
         point.seq == 0 || self.get(point.stream) >= point.seq
     }
 
-    /// The waits without each of which less is known of `stream`.
+    /// Returns the waits whose removal lowers the entry of `stream`.
     pub(crate) fn without(&self, stream: StreamId) -> &[Without] {
         self.entry(stream).and_then(|e| e.without.as_deref()).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds `point`.
+    /// Raises the entry of the point's stream to at least `point`.
     pub(crate) fn raise(&mut self, point: Point) {
         if self.covers(point) && self.without(point.stream).is_empty() {
             return;
@@ -105,7 +106,7 @@ impl Clock {
             match Rc::make_mut(branch.get_or_insert_with(|| Rc::new(empty()))) {
                 Node::Leaf(entries) => {
                     let known = Entry { seq: point.seq, without: None };
-                    match join(&entries[slot], &known) {
+                    match join_entries(&entries[slot], &known) {
                         Joined::Left | Joined::Both => {}
                         Joined::Right => entries[slot] = known,
                         Joined::New(entry) => entries[slot] = entry,
@@ -117,20 +118,25 @@ impl Clock {
         }
     }
 
-    /// Adds all that `other` knows.
+    /// Replaces the clock by its least upper bound with `other`.
     pub(crate) fn join(&mut self, other: &Clock) {
-        self.root = joined(&self.root, &other.root);
+        self.root = join_branches(&self.root, &other.root);
     }
 
-    /// What is known here that `before` did not know is owed to this wait, which is the newest of
-    /// the list so far. Returns whether there is any such thing. `lost` takes the waits that are
-    /// given up, as an entry is owed to too many: what rests on those is not known from here on.
-    pub(crate) fn owe(&mut self, before: &Clock, wait: usize, lost: &mut HashSet<usize>) -> bool {
-        owe(&mut self.root, &before.root, wait, lost)
+    /// Attributes the entries that exceed those of `before` to `wait`, the newest wait of the list
+    /// so far. Returns whether any entry does. Adds to `lost` each wait that an entry drops because
+    /// it has [`MAX_ATTRIBUTIONS`] already: the clocks no longer show what depends on that wait.
+    pub(crate) fn attribute(
+        &mut self,
+        before: &Clock,
+        wait: usize,
+        lost: &mut HashSet<usize>,
+    ) -> bool {
+        attribute(&mut self.root, &before.root, wait, lost)
     }
 
-    /// Whether the two are one and the same value in memory, so that they know the same.
-    pub(crate) fn is(&self, other: &Clock) -> bool {
+    /// Returns whether both clocks share one root, and so are equal.
+    pub(crate) fn ptr_eq(&self, other: &Clock) -> bool {
         same(&self.root, &other.root)
     }
 }
@@ -144,14 +150,14 @@ fn same(a: &Branch, b: &Branch) -> bool {
 }
 
 impl Entry {
-    /// What is known without this wait.
-    fn less(&self, wait: usize) -> u64 {
+    /// Returns the number that is known without `wait`.
+    fn seq_without(&self, wait: usize) -> u64 {
         let list = self.without.as_deref().map_or(&[][..], Vec::as_slice);
         list.iter().find(|w| w.wait == wait).map_or(self.seq, |w| w.seq)
     }
 }
 
-/// A least upper bound.
+/// The least upper bound of two entries: one of them, both, or a new entry.
 enum Joined {
     Left,
     Right,
@@ -159,10 +165,10 @@ enum Joined {
     New(Entry),
 }
 
-/// The least upper bound of two entries, also without each wait.
-fn join(a: &Entry, b: &Entry) -> Joined {
+/// Returns the least upper bound of two entries, with and without each wait.
+fn join_entries(a: &Entry, b: &Entry) -> Joined {
     if a.seq < b.seq {
-        return match join(b, a) {
+        return match join_entries(b, a) {
             Joined::Left => Joined::Right,
             Joined::Right => Joined::Left,
             other => other,
@@ -177,7 +183,7 @@ fn join(a: &Entry, b: &Entry) -> Joined {
     if a.seq == b.seq && y.as_ref().is_some_and(|y| Rc::ptr_eq(x, y)) {
         return Joined::Both;
     }
-    let most = |w: &Without| Without { wait: w.wait, seq: w.seq.max(b.less(w.wait)) };
+    let most = |w: &Without| Without { wait: w.wait, seq: w.seq.max(b.seq_without(w.wait)) };
     if a.seq > b.seq && x.iter().all(|w| most(w) == *w) {
         return Joined::Left;
     }
@@ -192,8 +198,8 @@ fn join(a: &Entry, b: &Entry) -> Joined {
     Joined::New(Entry { seq: a.seq, without })
 }
 
-/// The least upper bound, which is `a` or `b` itself where one knows all that the other does.
-fn joined(a: &Branch, b: &Branch) -> Branch {
+/// Returns the least upper bound of two branches: `a` or `b` itself where one dominates the other.
+fn join_branches(a: &Branch, b: &Branch) -> Branch {
     let (Some(x), Some(y)) = (a, b) else { return a.clone().or_else(|| b.clone()) };
     if Rc::ptr_eq(x, y) {
         return a.clone();
@@ -202,7 +208,7 @@ fn joined(a: &Branch, b: &Branch) -> Branch {
         (Node::Leaf(p), Node::Leaf(q)) => {
             let (mut left, mut right) = (true, true);
             let most: [Joined; FANOUT] = std::array::from_fn(|k| {
-                let most = join(&p[k], &q[k]);
+                let most = join_entries(&p[k], &q[k]);
                 left &= matches!(most, Joined::Left | Joined::Both);
                 right &= matches!(most, Joined::Right | Joined::Both);
                 most
@@ -223,7 +229,7 @@ fn joined(a: &Branch, b: &Branch) -> Branch {
             Some(Rc::new(Node::Leaf(entries)))
         }
         (Node::Inner(p), Node::Inner(q)) => {
-            let most: [Branch; FANOUT] = std::array::from_fn(|k| joined(&p[k], &q[k]));
+            let most: [Branch; FANOUT] = std::array::from_fn(|k| join_branches(&p[k], &q[k]));
             if most.iter().zip(p).all(|(m, old)| same(m, old)) {
                 a.clone()
             } else if most.iter().zip(q).all(|(m, old)| same(m, old)) {
@@ -237,41 +243,41 @@ fn joined(a: &Branch, b: &Branch) -> Branch {
     }
 }
 
-fn owe(now: &mut Branch, before: &Branch, wait: usize, lost: &mut HashSet<usize>) -> bool {
+fn attribute(now: &mut Branch, before: &Branch, wait: usize, lost: &mut HashSet<usize>) -> bool {
     if same(now, before) {
         return false;
     }
     let Some(node) = now else { return false };
     match Rc::make_mut(node) {
         Node::Leaf(entries) => {
-            let mut news = false;
+            let mut changed = false;
             for (k, entry) in entries.iter_mut().enumerate() {
                 let old = match before.as_deref() {
                     Some(Node::Leaf(old)) => old[k].seq,
                     _ => 0,
                 };
                 if entry.seq > old {
-                    news = true;
+                    changed = true;
                     let list = entry.without.get_or_insert_with(Rc::default);
                     let list = Rc::make_mut(list);
-                    if list.len() == MOST_OWED {
+                    if list.len() == MAX_ATTRIBUTIONS {
                         lost.insert(list.remove(0).wait);
                     }
                     list.push(Without { wait, seq: old });
                 }
             }
-            news
+            changed
         }
         Node::Inner(branches) => {
-            let mut news = false;
+            let mut changed = false;
             for (k, branch) in branches.iter_mut().enumerate() {
                 let old = match before.as_deref() {
                     Some(Node::Inner(old)) => old[k].clone(),
                     _ => None,
                 };
-                news |= owe(branch, &old, wait, lost);
+                changed |= attribute(branch, &old, wait, lost);
             }
-            news
+            changed
         }
     }
 }
@@ -313,7 +319,7 @@ mod tests {
             let mut again = both.clone();
             again.join(&x);
             again.join(&y);
-            prop_assert!(again.is(&both), "a join without news shares all");
+            prop_assert!(again.ptr_eq(&both), "a join that adds nothing shares all branches");
         }
     }
 

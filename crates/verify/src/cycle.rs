@@ -1,15 +1,15 @@
-//! Why a wait never ends: the way from what it waits for back to itself.
+//! The cycle that an unending wait is part of.
 //!
-//! A wait for what stands later in the list is refused in any case. This says whether there is a
-//! cycle: whether what is waited for comes, by its own stream and its own waits, after the wait.
+//! The walk rejects every wait for a later instruction. This module determines whether the awaited
+//! instruction is ordered, by its own stream and its own waits, after the wait.
 
 use std::collections::{HashMap, HashSet};
 
 use millstream_instructions::{Body, InstructionList, Via};
 use millstream_types::{Point, StreamId};
 
-/// The instructions from the one that takes `until`, each of which waits for the next, up to the
-/// wait at `index`. Nothing if there is no such way.
+/// Returns the path from the instruction at `until` to the wait at `index`, where each instruction
+/// waits for the next. Returns an empty path if there is none.
 pub(crate) fn cycle(list: &InstructionList, index: usize, until: Point) -> Vec<usize> {
     let mut places: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
     for (k, instruction) in list.instructions.iter().enumerate() {
@@ -23,7 +23,7 @@ pub(crate) fn cycle(list: &InstructionList, index: usize, until: Point) -> Vec<u
     for taken in places.values_mut() {
         taken.sort_unstable();
     }
-    // Whoever takes a place, or the first place after it.
+    // The instruction at a point, or else the first one after it.
     let at = |point: Point| {
         let taken = places.get(&point.stream)?;
         let next = taken.partition_point(|&(seq, _)| seq < point.seq);

@@ -1,21 +1,21 @@
-//! Which bytes of its storage a tensor has.
+//! The bytes that a tensor occupies within its storage.
 //!
-//! A footprint is runs of bytes, repeated by strides: `start + Σ ik · stride k + (0..run)`. Dimensions
-//! are merged where they can be, so that a dense tensor of any shape is one run, and a block of a
-//! matrix has one stride.
+//! A footprint is a run of bytes repeated by strides: `start + Σ ik · stride k + (0..run)`.
+//! Adjacent dimensions are merged: a dense tensor of any shape is one run, and a block of a matrix
+//! has one stride.
 //!
-//! Whether two footprints overlap is decided exactly by going down their dimensions side by side.
-//! Of dimensions with the same stride only two or three offsets have to be looked at. Where strides
-//! differ, one is stepped through. After [`FUEL`] steps the two count as overlapping, unless the
-//! common divisor of all strides keeps them apart.
+//! The overlap of two footprints is computed exactly, by descending their dimensions in parallel.
+//! For dimensions with equal strides, two or three offsets suffice. For different strides, the
+//! larger one is enumerated. After [`STEP_BUDGET`] steps the footprints count as overlapping,
+//! unless the common divisor of all strides separates them.
 
 use std::ops::Range;
 
 use millstream_types::TensorSpec;
 use smallvec::SmallVec;
 
-/// How many steps a comparison may take.
-const FUEL: u32 = 256;
+/// The maximum number of steps of one comparison.
+const STEP_BUDGET: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Dim {
@@ -25,26 +25,26 @@ struct Dim {
     count: u64,
 }
 
-/// Bytes of a storage.
+/// A set of bytes of a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footprint {
     /// The first byte.
     start: u64,
     /// One past the last byte; `start` if there is none.
     end: u64,
-    /// The bytes of a run.
+    /// The length of a run in bytes.
     run: u64,
     /// Largest stride first.
     dims: SmallVec<[Dim; 2]>,
 }
 
 impl Footprint {
-    /// These bytes.
+    /// Returns the footprint of `start..end`.
     pub(crate) fn dense(start: u64, end: u64) -> Footprint {
         Footprint { start, end, run: end - start, dims: SmallVec::new() }
     }
 
-    /// The bytes of a tensor's elements.
+    /// Returns the footprint of a tensor's elements.
     pub(crate) fn of(spec: &TensorSpec) -> Footprint {
         let size = spec.dtype.size() as u64;
         if spec.numel() == 0 {
@@ -61,7 +61,7 @@ impl Footprint {
         let mut dims: SmallVec<[Dim; 2]> = SmallVec::new();
         for dim in all {
             match dims.last_mut() {
-                // Runs that touch or overlap are one.
+                // Runs that touch or overlap form one run.
                 None if dim.stride <= run => run += (dim.count - 1) * dim.stride,
                 Some(last) if dim.stride == last.stride * last.count => last.count *= dim.count,
                 _ => dims.push(dim),
@@ -83,12 +83,13 @@ impl Footprint {
         self.dims.is_empty()
     }
 
-    /// Whether each byte of `other` is one of these, as far as is easily seen.
+    /// Returns whether the footprint contains `other`. False negatives are possible.
     pub(crate) fn contains(&self, other: &Footprint) -> bool {
         (self.is_dense() && self.start <= other.start && other.end <= self.end) || self == other
     }
 
-    /// Some bytes that both have; if that takes too long to find out, bytes that they may have.
+    /// Returns bytes that both footprints contain. If the step budget runs out, returns the
+    /// intersection of their bounds.
     pub(crate) fn overlap(&self, other: &Footprint) -> Option<Range<u64>> {
         let both = self.start.max(other.start)..self.end.min(other.end);
         if both.is_empty() || (self.is_dense() && other.is_dense()) {
@@ -101,12 +102,12 @@ impl Footprint {
         if self.run <= apart && apart + other.run <= divisor {
             return None;
         }
-        let mut fuel = FUEL;
+        let mut budget = STEP_BUDGET;
         let (a, b) = (i128::from(self.start), i128::from(other.start));
-        match meet(a, &self.dims, self.run, b, &other.dims, other.run, &mut fuel) {
-            Met::Apart => None,
-            Met::At(from, to) => Some(from as u64..to as u64),
-            Met::Unknown => Some(both),
+        match overlap_runs(a, &self.dims, self.run, b, &other.dims, other.run, &mut budget) {
+            Overlap::Disjoint => None,
+            Overlap::At(from, to) => Some(from as u64..to as u64),
+            Overlap::Unknown => Some(both),
         }
     }
 }
@@ -115,29 +116,37 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The bytes from the first to the last of all runs.
+/// Returns the number of bytes from the start of the first run to the end of the last.
 fn extent(dims: &[Dim], run: u64) -> u64 {
     dims.iter().map(|d| (d.count - 1) * d.stride).sum::<u64>() + run
 }
 
-enum Met {
-    Apart,
+enum Overlap {
+    Disjoint,
     At(i128, i128),
     Unknown,
 }
 
-/// Where two footprints meet, given by their first bytes, dimensions and runs.
-fn meet(a: i128, p: &[Dim], run_a: u64, b: i128, q: &[Dim], run_b: u64, fuel: &mut u32) -> Met {
+/// Where two footprints overlap_runs, given by their first bytes, dimensions and runs.
+fn overlap_runs(
+    a: i128,
+    p: &[Dim],
+    run_a: u64,
+    b: i128,
+    q: &[Dim],
+    run_b: u64,
+    budget: &mut u32,
+) -> Overlap {
     let (len_a, len_b) = (i128::from(extent(p, run_a)), i128::from(extent(q, run_b)));
     if a + len_a <= b || b + len_b <= a {
-        return Met::Apart;
+        return Overlap::Disjoint;
     }
-    let Some(left) = fuel.checked_sub(1) else { return Met::Unknown };
-    *fuel = left;
+    let Some(left) = budget.checked_sub(1) else { return Overlap::Unknown };
+    *budget = left;
     let (x, y) = match (p.split_first(), q.split_first()) {
-        (None, None) => return Met::At(a.max(b), (a + len_a).min(b + len_b)),
+        (None, None) => return Overlap::At(a.max(b), (a + len_a).min(b + len_b)),
         (Some((x, inner)), Some((y, rest))) if x.stride == y.stride => {
-            // Only the difference of the two indices counts: b moves by k strides against a.
+            // Only the difference of the two indices matters: b moves by k strides against a.
             let stride = i128::from(x.stride);
             let (la, lb) = (i128::from(extent(inner, run_a)), i128::from(extent(rest, run_b)));
             let least = (a - b - lb).div_euclid(stride) + 1;
@@ -145,34 +154,37 @@ fn meet(a: i128, p: &[Dim], run_a: u64, b: i128, q: &[Dim], run_b: u64, fuel: &m
             let least = least.max(1 - i128::from(x.count));
             let most = most.min(i128::from(y.count) - 1);
             return first(least..=most, |k| {
-                // Which of the places with this difference does not matter: the first.
+                // All index pairs with this difference are equivalent; this takes the first.
                 let (i, j) = ((-k).max(0) * stride, k.max(0) * stride);
-                meet(a + i, inner, run_a, b + j, rest, run_b, fuel)
+                overlap_runs(a + i, inner, run_a, b + j, rest, run_b, budget)
             });
         }
         (x, y) => (x, y),
     };
-    // Steps through the larger stride.
+    // Enumerates the larger stride.
     let stride = |side: &Option<(&Dim, &[Dim])>| side.map_or(0, |(d, _)| d.stride);
     if stride(&x) < stride(&y) {
-        return meet(b, q, run_b, a, p, run_a, fuel);
+        return overlap_runs(b, q, run_b, a, p, run_a, budget);
     }
-    let Some((x, inner)) = x else { return Met::Unknown };
+    let Some((x, inner)) = x else { return Overlap::Unknown };
     let (step, la) = (i128::from(x.stride), i128::from(extent(inner, run_a)));
     let least = ((b - a - la).div_euclid(step) + 1).max(0);
     let most = (-(a - b - len_b).div_euclid(step) - 1).min(i128::from(x.count) - 1);
-    first(least..=most, |i| meet(a + i * step, inner, run_a, b, q, run_b, fuel))
+    first(least..=most, |i| overlap_runs(a + i * step, inner, run_a, b, q, run_b, budget))
 }
 
-/// The first place of these that meets; unknown if one is and none meets.
-fn first(places: std::ops::RangeInclusive<i128>, mut meet: impl FnMut(i128) -> Met) -> Met {
+/// Returns the first result that is not disjoint.
+fn first(
+    places: std::ops::RangeInclusive<i128>,
+    mut overlap_runs: impl FnMut(i128) -> Overlap,
+) -> Overlap {
     for k in places {
-        match meet(k) {
-            Met::Apart => {}
+        match overlap_runs(k) {
+            Overlap::Disjoint => {}
             found => return found,
         }
     }
-    Met::Apart
+    Overlap::Disjoint
 }
 
 #[cfg(test)]
@@ -240,7 +252,7 @@ mod tests {
         // Rows below and above, of the same columns.
         let (top, low) = (spec(&[n / 2, 8], &[16, 1], 0), spec(&[n / 2, 8], &[16, 1], 16 * n / 2));
         assert_eq!(top.overlap(&low), None);
-        // Every third element against every fifth: they meet.
+        // Every third element against every fifth: they overlap_runs.
         let (third, fifth) = (spec(&[n], &[3], 1), spec(&[n], &[5], 2));
         assert!(third.overlap(&fifth).is_some());
         // Odd and even elements, by different strides.

@@ -1,4 +1,4 @@
-//! What had passed once a stream had passed a place, for as long as a wait may ask.
+//! The knowledge of a stream at earlier points, kept as long as a wait may name them.
 
 use millstream_instructions::{Body, InstructionList};
 use millstream_types::Point;
@@ -7,25 +7,25 @@ use crate::clock::Clock;
 
 #[derive(Debug)]
 struct State {
-    /// From this place on, until the next state.
+    /// The first sequence number of the state, which lasts until the next state.
     from: u64,
-    /// What has passed then, without the place itself. Nothing once all waits for it are behind.
+    /// The points that have passed then, without the state's own. None once no later wait names it.
     passed: Option<Clock>,
-    /// How many waits are still to ask; known once there is a next state.
+    /// The number of later waits that name the state; valid once there is a next state.
     asked: u64,
 }
 
-/// The knowledge of a stream, place by place. Only what waits of the list ask for is kept, and that
-/// only until they have.
+/// The knowledge of a stream at each of its points. The history keeps the states that later waits
+/// of the list name.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// The places that waits name, in order, and how many of them are still to come.
+    /// The sequence numbers that waits name, in order, each with the number of later waits.
     named: Vec<(u64, u64)>,
     states: Vec<State>,
 }
 
 impl History {
-    /// An empty history for each stream of a list.
+    /// Returns an empty history for each stream of a list.
     pub(crate) fn of(list: &InstructionList) -> Vec<History> {
         let mut named = vec![Vec::new(); list.streams.len()];
         let mut name = |point: Point| {
@@ -57,14 +57,14 @@ impl History {
         History { named, states: Vec::new() }
     }
 
-    /// From this place on, `passed` has passed.
+    /// Adds a state that begins at `from`.
     pub(crate) fn note(&mut self, from: u64, passed: &Clock) {
         let new = State { from, passed: Some(passed.clone()), asked: 0 };
         let Some(last) = self.states.last_mut() else {
             self.states.push(new);
             return;
         };
-        if last.passed.as_ref().is_some_and(|known| known.is(passed)) {
+        if last.passed.as_ref().is_some_and(|known| known.ptr_eq(passed)) {
             return;
         }
         let first = self.named.partition_point(|&(place, _)| place < last.from);
@@ -76,7 +76,8 @@ impl History {
         }
     }
 
-    /// What has passed once this place has, if anything is known of it. A wait asks once.
+    /// Returns the state at `place`, if there is one. Each wait calls this once for each of its
+    /// points.
     pub(crate) fn ask(&mut self, place: u64) -> Option<Clock> {
         if let Ok(at) = self.named.binary_search_by_key(&place, |&(place, _)| place) {
             self.named[at].1 = self.named[at].1.saturating_sub(1);

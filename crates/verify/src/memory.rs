@@ -1,4 +1,4 @@
-//! Who owns which bytes of an arena.
+//! Ownership of an arena's bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ pub(crate) const ALIGNMENT: u64 = 512;
 /// The owner of some bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Owner {
-    /// The storage of this number, dead or alive.
+    /// The storage of this number, live or released.
     Storage(usize),
-    /// An instruction's workspace, over with the instruction.
+    /// An instruction's workspace, whose ownership ends with the instruction.
     Workspace(Use),
 }
 
@@ -25,18 +25,18 @@ pub(crate) struct Region {
     pub(crate) owner: Owner,
 }
 
-/// The newest owner of every byte of one arena that ever had one.
+/// The newest owner of every byte of one arena that was ever placed.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
-    // By first byte. Regions do not overlap.
+    // By first byte. Regions are disjoint.
     regions: BTreeMap<u64, Region>,
 }
 
 impl Arena {
-    /// Gives a place to a new owner and returns who owned any of it before. A new owner comes
-    /// after the earlier ones, so that whoever comes after it comes after them: they are forgotten
-    /// as far as the place reaches. `None` if the place ends past what 64 bits can count.
-    pub(crate) fn give(&mut self, place: &Placement, owner: Owner) -> Option<Vec<Region>> {
+    /// Assigns a placement to a new owner and returns the earlier owners of its bytes. The new
+    /// owner is ordered after them, so an order after the new owner implies one after them: the
+    /// placement's bytes forget them. Returns `None` if the end of the placement exceeds 64 bits.
+    pub(crate) fn assign(&mut self, place: &Placement, owner: Owner) -> Option<Vec<Region>> {
         let (start, end) = (place.offset, place.offset.checked_add(place.size)?);
         if start == end {
             return Some(Vec::new());
@@ -85,7 +85,7 @@ mod tests {
             let mut arena = Arena::default();
             let mut bytes = [None; 64];
             for (n, &(offset, size)) in places.iter().enumerate() {
-                let before = arena.give(&place(offset, size), Owner::Storage(n)).unwrap();
+                let before = arena.assign(&place(offset, size), Owner::Storage(n)).unwrap();
                 let mine = &mut bytes[offset as usize..(offset + size) as usize];
                 let mut expected: Vec<usize> = mine.iter().flatten().copied().collect();
                 let mut got: Vec<usize> = before.iter().map(number).collect();
@@ -101,7 +101,9 @@ mod tests {
 
     #[test]
     fn a_place_past_the_end_of_numbers_is_none() {
-        assert!(Arena::default().give(&place(u64::MAX, 2), Owner::Storage(0)).is_none());
-        assert!(Arena::default().give(&place(u64::MAX, 0), Owner::Storage(0)).unwrap().is_empty());
+        assert!(Arena::default().assign(&place(u64::MAX, 2), Owner::Storage(0)).is_none());
+        assert!(
+            Arena::default().assign(&place(u64::MAX, 0), Owner::Storage(0)).unwrap().is_empty()
+        );
     }
 }

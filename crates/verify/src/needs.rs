@@ -1,7 +1,7 @@
-//! Which waits are needed: without which the list would be refused.
+//! Determines which waits are needed: a list without a needed wait is refused.
 //!
-//! Clocks say what would be known without each wait. So every comparison that the walk makes also
-//! tells which waits it rests on alone, and one walk judges them all.
+//! Clocks hold the knowledge that would remain without each wait. Every comparison of the walk
+//! therefore names the waits that it depends on, and one walk decides all waits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,94 +13,101 @@ use crate::verdict::Reason;
 
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
-    /// Whether it is asked.
-    asked: bool,
-    /// Whether clocks say what is known without each wait.
+    /// Whether the walk determines needed waits.
+    enabled: bool,
+    /// Whether clocks hold the knowledge that would remain without each wait.
     traced: bool,
-    /// The waits that are needed, each with the first reason found.
+    /// The needed waits, each with the first reason found.
     needed: HashMap<usize, Reason>,
-    /// The waits that brought nothing which was not known.
-    stale: HashSet<usize>,
-    /// The waits that break a rule themselves.
-    broken: HashSet<usize>,
-    /// The waits of which the clocks say too much; see [`Needs::doubt`].
-    doubtful: Vec<usize>,
+    /// The waits that added nothing to what was known.
+    redundant: HashSet<usize>,
+    /// The waits that violate a rule themselves.
+    invalid: HashSet<usize>,
+    /// The waits whose need the clocks overestimate; see [`Needs::mark_uncertain`].
+    uncertain: Vec<usize>,
 }
 
 impl Needs {
-    pub(crate) fn new(asked: bool, traced: bool) -> Needs {
-        Needs { asked, traced: asked && traced, ..Needs::default() }
+    pub(crate) fn new(enabled: bool, traced: bool) -> Needs {
+        Needs { enabled, traced: enabled && traced, ..Needs::default() }
     }
 
-    /// Whether clocks say what is known without each wait.
+    /// Returns whether clocks hold the knowledge that would remain without each wait.
     pub(crate) const fn traced(&self) -> bool {
         self.traced
     }
 
-    /// Without `wait`, the list is refused.
-    pub(crate) fn need(&mut self, wait: usize, reason: Reason) {
-        if self.asked {
+    /// Marks `wait` as needed, unless it is marked already.
+    pub(crate) fn mark_needed(&mut self, wait: usize, reason: Reason) {
+        if self.enabled {
             self.needed.entry(wait).or_insert(reason);
         }
     }
 
-    /// A wait brought nothing new.
-    pub(crate) fn stale(&mut self, wait: usize) {
-        self.stale.insert(wait);
+    /// Marks a wait that added nothing to what was known.
+    pub(crate) fn mark_redundant(&mut self, wait: usize) {
+        self.redundant.insert(wait);
     }
 
-    /// A wait breaks a rule itself.
-    pub(crate) fn broken(&mut self, wait: usize) {
-        self.broken.insert(wait);
+    /// Marks a wait that violates a rule itself.
+    pub(crate) fn mark_invalid(&mut self, wait: usize) {
+        self.invalid.insert(wait);
     }
 
-    /// A wait whose absence lets others know more: the record of a StreamWait takes up what a pool
-    /// has waited for. It may be needed less than the clocks say.
-    pub(crate) fn doubt(&mut self, wait: usize) {
-        if self.asked {
-            self.doubtful.push(wait);
+    /// Marks a wait whose absence adds knowledge elsewhere: the record of a StreamWait consumes the
+    /// pending waits of a pool. The clocks may call it needed where it is not.
+    pub(crate) fn mark_uncertain(&mut self, wait: usize) {
+        if self.enabled {
+            self.uncertain.push(wait);
         }
     }
 
-    /// The waits, in order, that the clocks cannot judge: of those that are `lost` the ones that are
-    /// not known to be needed, of the doubtful ones those that seem to be.
-    pub(crate) fn open(&self, lost: Vec<usize>) -> Vec<usize> {
+    /// Returns the waits that need a full recheck, in order: `lost` ones not proven needed, and
+    /// uncertain ones marked needed.
+    pub(crate) fn undecided(&self, lost: Vec<usize>) -> Vec<usize> {
         let lost = lost.into_iter().filter(|w| !self.needed.contains_key(w));
-        let doubtful = self.doubtful.iter().copied().filter(|w| self.needed.contains_key(w));
-        let mut open: Vec<usize> = lost.chain(doubtful).collect();
+        let uncertain = self.uncertain.iter().copied().filter(|w| self.needed.contains_key(w));
+        let mut open: Vec<usize> = lost.chain(uncertain).collect();
         open.sort_unstable();
         open.dedup();
         open
     }
 
-    /// The list without `wait` has been walked: it is refused, or it is not.
+    /// Decides a wait by the outcome of a walk over the list without it.
     pub(crate) fn decide(&mut self, wait: usize, refused: bool) {
         if refused {
-            self.need(wait, Reason::Refused);
+            self.mark_needed(wait, Reason::Refused);
         } else {
             self.needed.remove(&wait);
         }
     }
 
-    /// Whether `clock` covers an earlier use with each wait taken out that is not needed so far.
-    pub(crate) fn is_safe(&self, clock: &Clock, earlier: &Use) -> bool {
+    /// Returns whether `clock` covers an earlier use, also in each list that lacks one of the waits
+    /// not marked needed so far.
+    pub(crate) fn covers_without_unneeded(&self, clock: &Clock, earlier: &Use) -> bool {
         clock.covers(earlier.point)
-            && self.lacking(clock, earlier).all(|wait| self.needed.contains_key(&wait))
+            && self.waits_required_for(clock, earlier).all(|wait| self.needed.contains_key(&wait))
     }
 
-    /// `clock`, which covers an earlier use, has to. Notes the waits without which it would not.
-    pub(crate) fn rest(&mut self, clock: &Clock, earlier: &Use, reason: impl Fn(usize) -> Reason) {
-        if !self.asked || clock.without(earlier.point.stream).is_empty() {
+    /// Requires that `clock` covers an earlier use, which it does. Marks the waits without which it
+    /// would not.
+    pub(crate) fn require(
+        &mut self,
+        clock: &Clock,
+        earlier: &Use,
+        reason: impl Fn(usize) -> Reason,
+    ) {
+        if !self.enabled || clock.without(earlier.point.stream).is_empty() {
             return;
         }
-        let waits: Vec<usize> = self.lacking(clock, earlier).collect();
+        let waits: Vec<usize> = self.waits_required_for(clock, earlier).collect();
         for wait in waits {
-            self.need(wait, reason(wait));
+            self.mark_needed(wait, reason(wait));
         }
     }
 
-    /// The waits without which `clock` would not cover an earlier use.
-    fn lacking<'a>(
+    /// Returns the waits without which `clock` would not cover an earlier use.
+    fn waits_required_for<'a>(
         &self,
         clock: &'a Clock,
         earlier: &'a Use,
@@ -115,12 +122,12 @@ impl Needs {
             .map(|w| w.wait)
     }
 
-    /// Whether a wait is needed, and why or why not.
-    pub(crate) fn of(&self, wait: usize) -> (bool, Reason) {
+    /// Returns whether a wait is needed, and the reason.
+    pub(crate) fn reason(&self, wait: usize) -> (bool, Reason) {
         match self.needed.get(&wait) {
             Some(reason) => (true, *reason),
-            None if self.broken.contains(&wait) => (false, Reason::Broken),
-            None if self.stale.contains(&wait) => (false, Reason::Known),
+            None if self.invalid.contains(&wait) => (false, Reason::Broken),
+            None if self.redundant.contains(&wait) => (false, Reason::Known),
             None => (false, Reason::NotAlone),
         }
     }

@@ -1,47 +1,47 @@
-//! Critical sections: what is held, and by which.
+//! Critical sections and the tensors that they hold.
 
 use std::collections::{BTreeMap, HashMap};
 
 use millstream_types::{StreamId, TensorId};
 
-use crate::life::Lives;
+use crate::liveness::Liveness;
 
 /// An open critical section.
 #[derive(Debug)]
 struct Section {
     stream: StreamId,
-    /// How many of the tensors that it holds are not released.
+    /// The number of held tensors that are not released.
     live: usize,
-    /// The numbers of the storages that it holds.
+    /// The numbers of the held storages.
     storages: Vec<usize>,
 }
 
 /// The open sections.
 #[derive(Debug, Default)]
 pub(crate) struct Sections {
-    /// By the index of their begin.
+    /// By the index of the instruction that begins the section.
     open: BTreeMap<usize, Section>,
-    /// The section that holds a tensor.
+    /// The section that holds each tensor.
     holders: HashMap<TensorId, usize>,
-    /// By stream, the sections of which nothing is left to name.
+    /// By stream, the sections whose tensors are all released, so that their end names none.
     emptied: HashMap<StreamId, Vec<usize>>,
 }
 
 impl Sections {
-    /// A section begins that holds these live tensors. Returns those that another one holds, and
-    /// where that begins.
+    /// Begins a section that holds these live tensors. Returns the tensors that another section
+    /// holds, each with the index of that section's begin.
     pub(crate) fn begin(
         &mut self,
         stream: StreamId,
         index: usize,
         tensors: impl Iterator<Item = TensorId>,
-        lives: &mut Lives,
+        liveness: &mut Liveness,
     ) -> Vec<(TensorId, usize)> {
         let mut taken = Vec::new();
         let mut section = Section { stream, live: 0, storages: Vec::new() };
         for id in tensors {
-            let Ok(number) = lives.live(id).map(|tensor| tensor.storage) else { continue };
-            let storage = lives.storage_mut(number);
+            let Ok(number) = liveness.live(id).map(|tensor| tensor.storage) else { continue };
+            let storage = liveness.storage_mut(number);
             match storage.held {
                 Some(other) if other != index => {
                     taken.push((id, other));
@@ -61,7 +61,7 @@ impl Sections {
         taken
     }
 
-    /// A tensor is released: the end of its section does not name it.
+    /// Releases a tensor. The end of its section does not name it any more.
     pub(crate) fn release(&mut self, id: TensorId) {
         let Some(index) = self.holders.remove(&id) else { return };
         let Some(section) = self.open.get_mut(&index) else { return };
@@ -71,12 +71,12 @@ impl Sections {
         }
     }
 
-    /// A section ends that holds just these tensors. Returns whether there is such a section.
+    /// Ends the section that holds exactly these tensors. Returns whether one exists.
     pub(crate) fn end(
         &mut self,
         stream: StreamId,
         mut tensors: Vec<TensorId>,
-        lives: &mut Lives,
+        liveness: &mut Liveness,
     ) -> bool {
         tensors.sort_unstable();
         tensors.dedup();
@@ -94,7 +94,7 @@ impl Sections {
             self.holders.remove(id);
         }
         for number in self.open.remove(&index).map_or_else(Vec::new, |s| s.storages) {
-            let storage = lives.storage_mut(number);
+            let storage = liveness.storage_mut(number);
             if storage.held == Some(index) {
                 storage.held = None;
             }
@@ -102,7 +102,7 @@ impl Sections {
         true
     }
 
-    /// Where the sections begin that are still open.
+    /// Returns the indices of the begins of all open sections.
     pub(crate) fn open(&self) -> impl Iterator<Item = usize> {
         self.open.keys().copied()
     }

@@ -1,22 +1,22 @@
-//! The wait that would repair a violation of order.
+//! The wait that repairs a violation of order.
 
 use millstream_instructions::{Body, Instruction, InstructionList, Via};
 use millstream_types::{Origin, Point, StreamId};
 
 use crate::violation::{Missing, Violation};
 
-/// A wait that, put into a list, orders two uses that nothing orders.
+/// A wait that orders two unordered uses when inserted into a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repair {
-    /// The index of the instruction before which it is to stand.
+    /// The index of the instruction to insert the wait before.
     pub before: usize,
     /// The wait.
     pub wait: Instruction,
 }
 
-/// The single wait that orders the two uses of a race, or of memory that is reused too early. A
-/// StreamWaitEvent, where the stream has a number to spare before the later use; otherwise, and
-/// for an allocation, a HostObserved, which takes no place of a stream.
+/// Returns the wait that orders the two uses of a race, or of memory that is reused too early. The
+/// wait is a StreamWaitEvent if a sequence number is free before the later use. Otherwise, and for
+/// an allocation, it is a HostObserved, which has no sequence number.
 pub fn repair(list: &InstructionList, violation: &Violation) -> Option<Repair> {
     let (before, missing) = match violation {
         Violation::Race { later, missing, .. } => (later.site.index, missing),
@@ -37,7 +37,7 @@ pub fn repair(list: &InstructionList, violation: &Violation) -> Option<Repair> {
     Some(Repair { before, wait: Instruction { body, origin: Origin::Unknown } })
 }
 
-/// A number between `at`, which the instruction at `index` has, and the one before it there.
+/// Returns a free sequence number before `at`, the point of the instruction at `index`.
 fn number(list: &InstructionList, index: usize, at: Point) -> Option<u64> {
     let last = list.instructions[..index].iter().rev().find_map(|i| place(&i.body, at.stream));
     Some(last.unwrap_or(0) + 1).filter(|&seq| seq < at.seq)

@@ -1,4 +1,4 @@
-//! What each stream knows to have passed, place by place.
+//! The knowledge of each stream: the points that have passed.
 
 use std::collections::HashSet;
 
@@ -16,16 +16,16 @@ struct Stream {
     last: u64,
     /// If a wait holds that place: its index, and the last place in a list without it.
     held: Option<(usize, u64)>,
-    /// What the next instruction knows. On a pool this grows at fences alone.
+    /// The knowledge of the next instruction. On a pool it grows at fences alone.
     knows: Clock,
-    /// Up to which fence `knows` has been brought.
+    /// The number of fences that `knows` includes.
     fences: u64,
-    /// Of a pool: what the waits since the last other instruction have waited for. They bind to
-    /// the next one.
+    /// Of a pool: the knowledge from the waits since the last instruction that is not a wait. They
+    /// bind to the next such instruction.
     pending: Option<Clock>,
-    /// Of a pool: what has passed once all that it was given so far has.
+    /// Of a pool: what has passed once all its instructions so far have.
     passed: Clock,
-    /// What has passed once the stream has passed a place.
+    /// What has passed at each of the stream's points.
     history: History,
 }
 
@@ -33,13 +33,13 @@ struct Stream {
 #[derive(Debug)]
 pub(crate) struct Streams {
     streams: Vec<Stream>,
-    /// The last place of each stream.
+    /// The last point of each stream.
     latest: Clock,
-    /// What everything later knows, whatever its stream.
+    /// The knowledge of all later instructions, on every stream.
     fence: Clock,
     fences: u64,
     nothing: Clock,
-    /// The waits of which it is not known all over what is owed to them.
+    /// The waits that some clock dropped from its attributions.
     lost: HashSet<usize>,
 }
 
@@ -80,50 +80,50 @@ impl Streams {
         self.streams[stream.index()].mode == StreamMode::Pool
     }
 
-    /// The last place given so far.
+    /// Returns the last point of a stream so far.
     pub(crate) fn tail(&self, stream: StreamId) -> Point {
         Point::new(stream, self.streams[stream.index()].last)
     }
 
-    /// The wait that holds a stream's last place, and that stream's last place without it.
-    pub(crate) fn held(&self, stream: StreamId) -> Option<(usize, u64)> {
+    /// Returns the wait at a stream's last point, if one is there, and the stream's last sequence
+    /// number without that wait.
+    pub(crate) fn last_wait(&self, stream: StreamId) -> Option<(usize, u64)> {
         self.streams[stream.index()].held
     }
 
-    /// A stream's last place in a list without this wait, which may hold it.
+    /// Returns a stream's last sequence number in the list without this wait.
     pub(crate) fn last_without(&self, stream: StreamId, wait: usize) -> u64 {
         let s = &self.streams[stream.index()];
         s.held.filter(|(w, _)| *w == wait).map_or(s.last, |(_, before)| before)
     }
 
-    /// The stream's last place is a wait's, of this index.
-    pub(crate) fn hold(&mut self, stream: StreamId, wait: usize, before: u64) {
+    /// Sets the wait at the stream's last point.
+    pub(crate) fn set_last_wait(&mut self, stream: StreamId, wait: usize, before: u64) {
         self.streams[stream.index()].held = Some((wait, before));
     }
 
-    /// Whether a pool's waits have yet to bind to an instruction.
+    /// Returns whether a pool has waits that are not bound to an instruction yet.
     pub(crate) fn has_pending(&self, stream: StreamId) -> bool {
         self.streams[stream.index()].pending.is_some()
     }
 
-    /// The waits of which it is not known all over what is owed to them.
+    /// Returns the waits that some clock dropped from its attributions.
     pub(crate) const fn lost(&self) -> &HashSet<usize> {
         &self.lost
     }
 
-    /// Nothing is known.
+    /// Returns the empty clock.
     pub(crate) const fn nothing(&self) -> &Clock {
         &self.nothing
     }
 
-    /// Whether the stream was given this place, or a later one, already.
+    /// Returns whether the stream has reached this point.
     pub(crate) fn has(&self, point: Point) -> bool {
         point.seq <= self.streams[point.stream.index()].last
     }
 
-    /// What has passed once `point` has. Knowing a place of an in-order stream, or a pool up to a
-    /// place, is knowing all that stands before it there, and what that knew then. A wait of the
-    /// list asks once for each point that it names.
+    /// Returns what has passed once `point` has: all earlier instructions of its stream, and what
+    /// they knew when they ran. A wait of the list calls this once for each point that it names.
     pub(crate) fn passed(&mut self, point: Point) -> Clock {
         let passed = self.streams[point.stream.index()].history.ask(point.seq);
         let mut clock = passed.unwrap_or_else(|| self.nothing.clone());
@@ -131,8 +131,8 @@ impl Streams {
         clock
     }
 
-    /// What an allocation on `stream` knows that stands here: all before it there, if the stream
-    /// is in order, and every fence.
+    /// Returns what an allocation on `stream` knows at this index: every fence, and on an in-order
+    /// stream all earlier instructions.
     pub(crate) fn knows(&mut self, stream: StreamId) -> &Clock {
         let s = &mut self.streams[stream.index()];
         if s.fences < self.fences {
@@ -142,9 +142,9 @@ impl Streams {
         &s.knows
     }
 
-    /// What an instruction at `at` knows that is no wait: its stream, and on a pool the waits that
-    /// bind to it.
-    pub(crate) fn arrive(&mut self, at: Point) -> Clock {
+    /// Returns what an instruction at `at`, which is not a wait, knows: its stream's knowledge, and
+    /// on a pool the waits that bind to the instruction.
+    pub(crate) fn begin_instruction(&mut self, at: Point) -> Clock {
         let mut clock = self.knows(at.stream).clone();
         if let Some(waited) = self.streams[at.stream.index()].pending.take() {
             clock.join(&waited);
@@ -152,8 +152,8 @@ impl Streams {
         clock
     }
 
-    /// The instruction at `at` came after all that `clock` knows.
-    pub(crate) fn leave(&mut self, at: Point, clock: &Clock) {
+    /// Adds an instruction at `at` that happens after everything in `clock`.
+    pub(crate) fn end_instruction(&mut self, at: Point, clock: &Clock) {
         let s = &mut self.streams[at.stream.index()];
         let before = s.last;
         s.last = s.last.max(at.seq);
@@ -174,36 +174,36 @@ impl Streams {
         self.latest.raise(at);
     }
 
-    /// The instruction at `at` is a wait for what `passed` knows. What it brings is owed to `wait`,
-    /// if there is one. Returns whether it brings anything.
+    /// Adds a wait at `at` for everything in `passed`. Attributes what it adds to `wait`, if given.
+    /// Returns whether it adds anything.
     pub(crate) fn wait(&mut self, at: Point, passed: &Clock, wait: Option<usize>) -> bool {
         let knows = self.knows(at.stream).clone();
         let mut clock = knows.clone();
         clock.join(passed);
-        let mut news = wait.is_none_or(|wait| clock.owe(&knows, wait, &mut self.lost));
+        let mut adds = wait.is_none_or(|wait| clock.attribute(&knows, wait, &mut self.lost));
         if self.is_pool(at.stream) {
             let before = self.streams[at.stream.index()].pending.take();
             let before = before.unwrap_or_else(|| self.nothing.clone());
             let mut pending = before.clone();
             pending.join(passed);
-            news &= wait.is_none_or(|wait| pending.owe(&before, wait, &mut self.lost));
+            adds &= wait.is_none_or(|wait| pending.attribute(&before, wait, &mut self.lost));
             self.streams[at.stream.index()].pending = Some(pending);
         }
-        self.leave(at, &clock);
-        news
+        self.end_instruction(at, &clock);
+        adds
     }
 
-    /// The instruction at `at` stands between all before and all later.
+    /// Adds a barrier at `at`: it happens after all earlier instructions and before all later ones.
     pub(crate) fn barrier(&mut self, at: Point) {
-        // No clock knows of places that are not there yet, so the tails cover them all.
+        // No clock holds points that the list has not reached, so the tails cover every clock.
         let clock = self.latest.clone();
-        self.leave(at, &clock);
+        self.end_instruction(at, &clock);
         self.fence = self.latest.clone();
         self.fences += 1;
     }
 
-    /// Everything later knows that these points have passed. What that brings is owed to `wait`, if
-    /// there is one. Returns whether it brings anything.
+    /// Adds a host observation of these points, which all later instructions know. Attributes what
+    /// it adds to `wait`, if given. Returns whether it adds anything.
     pub(crate) fn observe(&mut self, points: &[Point], wait: Option<usize>) -> bool {
         let before = self.fence.clone();
         for &point in points {
@@ -211,6 +211,6 @@ impl Streams {
             self.fence.join(&passed);
         }
         self.fences += 1;
-        wait.is_none_or(|wait| self.fence.owe(&before, wait, &mut self.lost))
+        wait.is_none_or(|wait| self.fence.attribute(&before, wait, &mut self.lost))
     }
 }

@@ -1,28 +1,29 @@
-//! What is found out about a list.
+//! The result of verifying a list.
 
 use std::fmt;
 
 use crate::violation::Violation;
 
-/// What [`verify`](crate::verify) finds out about a list.
+/// The result of [`verify`](crate::verify).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The rules that the list breaks, in list order.
     pub violations: Vec<Violation>,
-    /// How many pairs of conflicting uses were compared, of operands and of memory. They stand for
+    /// The number of conflicting pairs of uses compared, of operands and of memory. They represent
     /// all pairs: each use is compared with the newest ones only, which come after all others.
     pub pairs: u64,
-    /// The waits, in list order. Of a list with too many violations, those before the last.
+    /// The waits, in list order. If the walk ended at the limit of violations, the waits before its
+    /// end.
     pub waits: Vec<Wait>,
 }
 
 impl Verdict {
-    /// Whether the list keeps all rules.
+    /// Returns whether the list violates no rule.
     pub fn proven(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// How many waits are not needed, each for itself.
+    /// Returns the number of waits that are not needed, each considered alone.
     pub fn not_needed(&self) -> usize {
         self.waits.iter().filter(|w| !w.needed).count()
     }
@@ -44,44 +45,45 @@ pub struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Needed: two conflicting uses are ordered by nothing else.
+    /// Needed: nothing else orders two conflicting uses.
     Orders {
         /// The index of the use that stands later.
         later: usize,
         /// The index of the use that stands earlier.
         earlier: usize,
     },
-    /// Needed: memory is given out again, and nothing else says that an earlier owner's use is over.
+    /// Needed: memory is reused, and nothing else orders the new owner after an earlier owner's
+    /// last use.
     Frees {
         /// The index of the instruction that takes the memory.
         later: usize,
         /// The index of the earlier owner's last use.
         earlier: usize,
     },
-    /// Needed: a later wait names its place.
+    /// Needed: a later wait names its point.
     Named {
         /// The index of that wait.
         by: usize,
     },
-    /// Needed: it records an event that a later wait is for.
+    /// Needed: it records an event that a later wait names.
     Records {
         /// The index of that wait.
         by: usize,
     },
     /// Needed: a walk over the list without it finds a violation.
     Refused,
-    /// Taken for needed: it would take too long to find out.
+    /// Assumed needed: a decision would take too long.
     Undecided,
-    /// Not needed: it breaks a rule itself, and so brings nothing.
+    /// Not needed: it violates a rule itself, and so orders nothing.
     Broken,
-    /// Not needed: what it waits for is known at its place.
+    /// Not needed: its point is known to have passed already.
     Known,
-    /// Not needed: nothing that follows rests on it alone.
+    /// Not needed: no later order depends on it alone.
     NotAlone,
 }
 
 impl Reason {
-    /// The reason in words, with instructions as `name` calls them.
+    /// Returns the reason as text. `name` names an instruction by its index.
     pub fn say<T: fmt::Display>(self, name: impl Fn(usize) -> T) -> String {
         match self {
             Reason::Orders { later, earlier } => {

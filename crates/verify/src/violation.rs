@@ -1,4 +1,4 @@
-//! What is wrong with a list.
+//! The rules that a list can violate.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 use millstream_instructions::Placement;
 use millstream_types::{Access, EventId, Point, StreamId, StreamType, TensorId, TensorSpec};
 
-/// An instruction of the list, shown as its index in brackets and its line.
+/// An instruction of the list, displayed as its index in brackets and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Its index in the list, from 0.
     pub index: usize,
-    /// Its line in the text form, cut off where it is very long.
+    /// Its line in the text form, truncated where it is very long.
     pub line: String,
 }
 
@@ -28,7 +28,7 @@ pub struct UseSite {
     pub site: Site,
     /// The tensor by which it names the storage.
     pub tensor: TensorId,
-    /// How it uses it; nothing for an allocation or a workspace.
+    /// The access to the tensor; none for an allocation or a workspace.
     pub access: Option<Access>,
 }
 
@@ -49,23 +49,23 @@ const fn verb(access: Access) -> &'static str {
     }
 }
 
-/// What would have ordered two uses.
+/// The wait that would order two uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The stream that would have to wait.
+    /// The stream that would wait.
     pub waiter: StreamId,
-    /// The point that it would have to wait for.
+    /// The point that the stream would wait for.
     pub point: Point,
-    /// The last place of the point's stream that is known there; 0 if none is. From the point to
-    /// here there is no path of waits.
+    /// The highest sequence number of the point's stream that the waiter knows; 0 if none. No path
+    /// of waits leads from the point to the waiter.
     pub known: u64,
-    /// Whether only a wait by the host or a barrier would do: what a pool allocates knows nothing
-    /// of the pool's own waits.
+    /// Whether only a host observation or a barrier would order the uses: an allocation on a pool
+    /// does not know the pool's own waits.
     pub fence: bool,
 }
 
 impl Missing {
-    /// The path that is not there.
+    /// Returns a description of the missing path.
     pub fn path(&self) -> String {
         let Missing { waiter, point, known, .. } = self;
         let source = point.stream;
@@ -127,28 +127,28 @@ fn of_cycle(cycle: &[usize]) -> String {
     }
 }
 
-/// A rule that a list breaks.
+/// A rule that a list violates.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Two uses of a storage, one of which writes, that may happen in either order.
+    /// Two unordered uses of a storage, one of which writes.
     #[error(
         "race on {}the storage of {storage}: {later}; {earlier}: nothing orders them; {missing}",
         of_bytes(.bytes)
     )]
     Race {
-        /// The tensor that the storage began with.
+        /// The storage's first tensor.
         storage: TensorId,
-        /// Bytes of it that both use; nothing where storages are told apart and not bytes.
+        /// Bytes of the storage that both use; none where the check decides by storages.
         bytes: Option<Range<u64>>,
-        /// The use that stands later in the list.
+        /// The use that is later in the list.
         later: Box<UseSite>,
-        /// The use that stands earlier.
+        /// The use that is earlier in the list.
         earlier: Box<UseSite>,
-        /// What would order them.
+        /// The wait that would order them.
         missing: Missing,
     },
-    /// Memory given out again before an earlier owner's last use is known to be over.
+    /// Memory reused by an owner that is not ordered after an earlier owner's last use.
     #[error(
         "memory reused too early: {new} takes {place} that was the memory of {owner}, last used \
          by {last}: nothing orders them; {missing}"
@@ -156,82 +156,82 @@ pub enum Violation {
     ReusedTooEarly {
         /// The new owner.
         new: Site,
-        /// Its place.
+        /// Its placement.
         place: Place,
         /// The earlier owner: a tensor, or the workspace of an instruction.
         owner: String,
-        /// The use that may still be going on.
+        /// The use that may be unfinished.
         last: Box<UseSite>,
-        /// What would order them.
+        /// The wait that would order them.
         missing: Missing,
     },
-    /// Memory given out while it has an owner.
+    /// Memory assigned to an owner while another owner is live.
     #[error("memory in use: {new} takes {place} that belongs to {owner}, live since {begun}")]
     MemoryInUse {
         /// The new owner.
         new: Site,
-        /// Its place.
+        /// Its placement.
         place: Place,
-        /// The tensor that lives there.
+        /// The live tensor.
         owner: TensorId,
-        /// Where that began.
+        /// The instruction that begins the live tensor.
         begun: Site,
     },
-    /// Two owners of one place that cannot be told apart.
+    /// Two owners of one placement with the same generation.
     #[error("{site}: an earlier owner of {place} has the same generation")]
     SameGeneration {
         /// The second owner.
         site: Site,
-        /// Its place.
+        /// Its placement.
         place: Place,
     },
-    /// A place that memory cannot have.
+    /// A placement that is not aligned, or whose end exceeds 64 bits.
     #[error("{site}: {place} is not a place: offsets are multiples of 512, ends fit in 64 bits")]
     BadPlace {
         /// The instruction.
         site: Site,
-        /// The place.
+        /// The placement.
         place: Place,
     },
-    /// A tensor that reaches past its storage.
+    /// A tensor that exceeds its storage.
     #[error("{site}: {spec} spans {} bytes, its storage has {bytes}", .spec.span_bytes())]
     PastStorage {
-        /// Where the tensor begins.
+        /// The instruction that begins the tensor.
         site: String,
         /// Its spec.
         spec: Box<TensorSpec>,
         /// The bytes of its storage.
         bytes: u64,
     },
-    /// A tensor used before its life, or after it.
+    /// A use of a tensor that is not live.
     #[error("{site}: {tensor} {}", was_released(.released))]
     NotAlive {
         /// The use.
         site: Site,
         /// The tensor.
         tensor: TensorId,
-        /// Where it was released, if it ever lived.
+        /// The tensor's release, if it was released.
         released: Option<Site>,
     },
-    /// A tensor made under the id of a live one.
+    /// A tensor that begins under the id of a live tensor.
     #[error("{site}: {tensor} lives already, {}", was_begun(.begun))]
     LivesAlready {
-        /// The second one.
+        /// The instruction that begins the second tensor.
         site: Site,
         /// The id.
         tensor: TensorId,
-        /// Where the first one was made.
+        /// The instruction that begins the first tensor; none for an external.
         begun: Option<Site>,
     },
-    /// Something that the header does not declare.
+    /// A reference that the header does not declare.
     #[error("{site}: {what} is not declared")]
     NotDeclared {
         /// The instruction or the part of the header.
         site: String,
-        /// What is missing.
+        /// The missing declaration.
         what: String,
     },
-    /// An instruction on a stream that cannot run it.
+    /// An instruction on a stream whose type cannot run it.
     #[error("{site}: {stream} is of type {found}; expected {expected}")]
     WrongStream {
         /// The instruction.
@@ -240,32 +240,32 @@ pub enum Violation {
         stream: StreamId,
         /// Its type.
         found: StreamType,
-        /// The types that can.
+        /// The types that can run it.
         expected: String,
     },
-    /// A sequence number that does not follow those before it.
+    /// A sequence number that does not exceed the stream's earlier ones.
     #[error("{site}: {at} does not count up; {}", tail(.last))]
     OutOfOrder {
         /// The instruction.
         site: Site,
-        /// Its place.
+        /// Its point.
         at: Point,
-        /// The stream's last place before it.
+        /// The stream's last point before it.
         last: Point,
     },
-    /// A wait for a point that does not stand earlier in the list.
+    /// A wait for a point that is not earlier in the list.
     #[error("{site}: a wait for {until} would never end; {}{}", tail(.last), of_cycle(.cycle))]
     NoSuchPoint {
         /// The wait.
         site: Site,
-        /// What it waits for.
+        /// The point that it waits for.
         until: Point,
-        /// The last place of that stream.
+        /// The last point of that stream.
         last: Point,
-        /// If what is waited for stands later and waits for the wait: the way from it to here.
+        /// The path from the awaited instruction to the wait, if the former waits for the latter.
         cycle: Vec<usize>,
     },
-    /// A wait for an event that was not recorded before.
+    /// A wait for an event without an earlier record.
     #[error(
         "{site}: {event} is not recorded before; a wait for it would be no wait{}{}",
         of_later(.later), of_cycle(.cycle)
@@ -275,26 +275,26 @@ pub enum Violation {
         site: Site,
         /// The event.
         event: EventId,
-        /// Where it is recorded later.
+        /// The later record, if one exists.
         later: Option<Site>,
-        /// If that record waits for the wait: the way from it to here.
+        /// The path from that record to the wait, if the record waits for the wait.
         cycle: Vec<usize>,
     },
-    /// A wait that takes an event's record for another.
+    /// A wait that names another point than the event's newest record.
     #[error("{site}: waits for {until}, but {event} was last recorded at {at}, by {record}")]
     OtherRecord {
         /// The wait.
         site: Site,
-        /// What it says it waits for.
+        /// The point that it names.
         until: Point,
         /// The event.
         event: EventId,
-        /// The place of its newest record.
+        /// The point of the newest record.
         at: Point,
-        /// That record.
+        /// The newest record.
         record: Site,
     },
-    /// A section that holds what another one holds.
+    /// A critical section that begins on a tensor that another section holds.
     #[error("{site}: {tensor} is held by the section that begins at {begun}")]
     Held {
         /// The section's begin.
@@ -304,19 +304,19 @@ pub enum Violation {
         /// The other section's begin.
         begun: Site,
     },
-    /// A section's end that fits no open section.
+    /// A section's end that matches no open section.
     #[error("{site}: no open section of this stream holds just these tensors")]
     NotOpen {
         /// The section's end.
         site: Site,
     },
-    /// A section that the list leaves open.
+    /// A section that the list never ends.
     #[error("{site}: the section is never ended")]
     NotClosed {
         /// The section's begin.
         site: Site,
     },
-    /// A host callback where none can be.
+    /// A host callback in a list that may not have one.
     #[error("{site}: a list with host callbacks cannot be run from its text")]
     Callback {
         /// The instruction.
@@ -325,8 +325,8 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// The index of the instruction that breaks the rule: of two, the one that stands later. None
-    /// if the header does.
+    /// Returns the index of the instruction that violates the rule; of two, the later one. Returns
+    /// `None` if the header violates it.
     pub const fn index(&self) -> Option<usize> {
         match self {
             Violation::Race { later, .. } => Some(later.site.index),
@@ -350,7 +350,7 @@ impl Violation {
         }
     }
 
-    /// The rule's name, as reports have it.
+    /// Returns the rule's name in reports.
     pub const fn kind(&self) -> &'static str {
         match self {
             Violation::Race { .. } => "race",
@@ -374,7 +374,7 @@ impl Violation {
         }
     }
 
-    /// The rule in short, where the instructions are shown beside it.
+    /// Returns a short message, for reports that show the instructions beside it.
     pub fn brief(&self) -> String {
         match self {
             Violation::Race { storage, bytes, .. } => {
@@ -387,8 +387,8 @@ impl Violation {
         }
     }
 
-    /// The instruction that breaks the rule and, where there are two, the earlier one; each with
-    /// what it does, if that is a use.
+    /// Returns the instruction that violates the rule and, if there are two, the earlier one; each
+    /// with a label of its role.
     pub fn sites(&self) -> Vec<(&Site, String)> {
         let used = |at: &UseSite| match at.access {
             Some(access) => format!("{} {}", verb(access), at.tensor),
@@ -434,7 +434,7 @@ impl Violation {
         }
     }
 
-    /// The order that is missing between two uses.
+    /// Returns the wait that would order two uses.
     pub const fn missing(&self) -> Option<&Missing> {
         match self {
             Violation::Race { missing, .. } | Violation::ReusedTooEarly { missing, .. } => {
@@ -444,7 +444,7 @@ impl Violation {
         }
     }
 
-    /// Bytes that two uses have in common: of a storage, or of an arena.
+    /// Returns bytes of a storage or an arena that both uses share.
     pub fn bytes(&self) -> Option<Range<u64>> {
         match self {
             Violation::Race { bytes, .. } => bytes.clone(),
@@ -456,7 +456,7 @@ impl Violation {
     }
 }
 
-/// A placement, shown as the text form shows its bytes.
+/// A placement, displayed as in the text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub Placement);
 

@@ -1,5 +1,5 @@
-//! The checker against an oracle by brute force, on random lists and on correct ones with a wait
-//! taken out.
+//! The checker and a brute-force oracle agree on random lists, and on correct lists with a wait
+//! removed.
 
 mod common;
 
@@ -23,12 +23,12 @@ fn runner(cases: u32) -> TestRunner {
     )
 }
 
-/// Whether a violation is of order, which is what the oracle decides.
+/// Returns whether a violation is one of order, which the oracle decides.
 fn is_order(violation: &Violation) -> bool {
     matches!(violation, Violation::Race { .. } | Violation::ReusedTooEarly { .. })
 }
 
-/// Asserts that checker and oracle agree, and returns their verdict.
+/// Asserts that checker and oracle agree. Returns their verdict.
 fn agree(list: &InstructionList) -> Result<bool, TestCaseError> {
     let found = violations(list);
     let sound = list_oracle::is_sound(list, false);
@@ -41,7 +41,7 @@ fn agree(list: &InstructionList) -> Result<bool, TestCaseError> {
     Ok(sound)
 }
 
-/// Asserts that verifier and oracle agree where bytes are told apart, and returns their verdict.
+/// Asserts that verifier and oracle agree on conflicts by bytes. Returns their verdict.
 fn agree_by_bytes(list: &InstructionList) -> Result<bool, TestCaseError> {
     let verdict = verify(list);
     let sound = list_oracle::is_sound(list, true);
@@ -63,7 +63,7 @@ fn random_lists() {
             })
             .unwrap();
     }
-    // Agreement says something only if both happen.
+    // Agreement is meaningful only if both verdicts occur.
     assert!(accepted.get() > 600 && refused.get() > 600, "{accepted:?} {refused:?}");
 }
 
@@ -86,7 +86,7 @@ fn a_needed_wait_is_missed() {
             for at in waits {
                 let mut fewer = list.clone();
                 fewer.instructions.remove(at);
-                // A later wait may name the place that is gone; then there is no order to judge.
+                // A later wait may name the removed point; then the oracle has no order to decide.
                 if violations(&fewer).iter().any(|v| !is_order(v)) {
                     continue;
                 }

@@ -1,5 +1,5 @@
-//! What the builder emits, the checker takes: two readings of the same rules that share no code. Of
-//! each wait of such a list, the verifier says rightly whether the list needs it.
+//! The checker accepts every list of the builder: both implement the same rules and share no code.
+//! The verifier decides correctly, for each wait of such a list, whether the list needs it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use millstream_types::{
 };
 use millstream_verify::{check, verify};
 
-/// An op that uses its operands as an argument says.
+/// An op whose argument states the accesses of its operands.
 struct AnyUse;
 
 impl Op for AnyUse {
@@ -140,7 +140,7 @@ impl Program {
                                 break;
                             }
                         }
-                        // The memory is used up: nothing was emitted.
+                        // The memory is exhausted: nothing was emitted.
                         Err(_) => break,
                     }
                 }
@@ -215,7 +215,7 @@ proptest! {
     #[test]
     fn emitted_lists_are_accepted(
         sync in select(vec![SyncPolicy::Frontier, SyncPolicy::LastUsedStream]),
-        // What few streams know is kept in another way than what more of them do.
+        // The builder stores the knowledge of few streams differently from that of many.
         pools in prop_oneof![
             9 => proptest::collection::vec(proptest::bool::weighted(0.3), 1..5),
             1 => proptest::collection::vec(proptest::bool::weighted(0.1), 9..13),
@@ -234,7 +234,7 @@ proptest! {
             (program.builder.stats().waits, program.finish())
         };
         let (waits, list) = run(true);
-        // Without annotations hazards are found in a shorter way: to the same waits and counts.
+        // Without annotations the builder takes a shorter path, to the same waits and counts.
         let (mut unannotated, plain) = (list.clone(), run(false));
         unannotated.instructions.retain(|i| !matches!(i.body, Body::SoftSyncStream { .. }));
         prop_assert_eq!(print_list(&unannotated), print_list(&plain.1));

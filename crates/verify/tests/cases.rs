@@ -1,8 +1,8 @@
-//! One file per case under `cases/`: a list, a line `---`, and what the checker says of it.
+//! One file per case under `cases/`: a list, a line `---`, and the expected result.
 //!
-//! `#! callbacks` in a list allows host callbacks. `#! verify` asks the verifier, which tells bytes
-//! apart, and not the gate; repairs and waits are listed then, too. `MILLSTREAM_BLESS=1` rewrites
-//! what is expected.
+//! `#! callbacks` in a list allows host callbacks. `#! verify` runs the verifier, which decides by
+//! bytes, instead of the gate; the result then lists repairs and waits, too. `MILLSTREAM_BLESS=1`
+//! rewrites the expected results.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use millstream_instructions::text::{Named, parse_list};
 use millstream_instructions::{Body, InstructionList};
 use millstream_verify::{CheckOptions, check_with, repair, verify, violations_with};
 
-/// What the checker says, as the files have it.
+/// Returns the checker's result in the format of the files.
 fn verdict(list: &InstructionList, options: CheckOptions) -> String {
     let found = violations_with(list, options);
     assert_eq!(
@@ -31,7 +31,7 @@ fn verdict(list: &InstructionList, options: CheckOptions) -> String {
     said
 }
 
-/// What the verifier says, as the files have it.
+/// Returns the verifier's result in the format of the files.
 fn proof(list: &InstructionList) -> String {
     let verdict = verify(list);
     let mut said = match verdict.proven() {
@@ -59,7 +59,7 @@ fn is_annotation(body: &Body) -> bool {
     matches!(body, Body::SoftSyncStream { .. })
 }
 
-/// Annotations say why; without them the verdict is the same.
+/// Annotations do not change the verdict.
 fn ignores_annotations(list: &InstructionList, options: CheckOptions) -> bool {
     let mut bare = list.clone();
     bare.instructions.retain(|i| !is_annotation(&i.body));

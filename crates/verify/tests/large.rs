@@ -1,4 +1,4 @@
-//! Long lists are read in near-linear time, and bad ones do not fill memory with complaints.
+//! Long lists are walked in near-linear time, and bad lists do not fill memory with violations.
 
 use millstream_instructions::text::{OpNames, parse_list};
 use millstream_instructions::{
@@ -11,8 +11,9 @@ use millstream_types::{
 };
 use millstream_verify::{MOST_VIOLATIONS, Reason, Violation, Wait, check, verify, violations};
 
-/// A list of `rounds` rounds: each stream waits for its neighbour, makes a tensor where an earlier
-/// one lay, writes it from the neighbour's newest, and releases an older one of its own.
+/// Returns a list of `rounds` rounds. In each round every stream waits for its neighbour, begins a
+/// tensor in memory of an earlier one, writes it from the neighbour's newest tensor, and releases
+/// an older tensor of its own.
 fn rounds(streams: u16, rounds: u64) -> InstructionList {
     let device = DeviceId::cpu(0);
     let decl = |k: u16| StreamDecl {
@@ -28,7 +29,7 @@ fn rounds(streams: u16, rounds: u64) -> InstructionList {
         for s in 0..streams {
             let (stream, left) = (StreamId(s), (s + streams - 1) % streams);
             let at = |k: u64| Point::new(stream, 2 * round + k);
-            // The neighbour's newest: of this round, but for the first stream.
+            // The neighbour's newest tensor is of this round, except for the first stream.
             let source = if s == 0 { round.checked_sub(1) } else { Some(round) };
             let until = Point::new(StreamId(left), source.map_or(0, |r| 2 * r + 2));
             push(Body::StreamWaitEvent { at: at(1), until, via: Via::Host });
@@ -75,9 +76,9 @@ fn a_million_instructions() {
     assert!(found.is_ok(), "{}", found.unwrap_err()[0]);
 }
 
-/// A list as a builder would make it, of random ops on 16 streams: each reads two blocks of columns
-/// and changes a third, of 64 storages with eight blocks each. What a stream knows is not waited
-/// for.
+/// Returns a list like a builder's, of random ops on 16 streams. Each op reads two blocks of
+/// columns and changes a third, of 64 storages with eight blocks each. Streams do not wait for
+/// points that they know.
 fn random(instructions: usize) -> InstructionList {
     const STREAMS: usize = 16;
     const BLOCKS: usize = 512;
@@ -99,7 +100,7 @@ fn random(instructions: usize) -> InstructionList {
             list.instructions.push(Instruction { body, origin: Origin::Unknown });
         }
     }
-    // Of each block: the last write, and since then each stream's newest read.
+    // For each block: the last write, and each stream's newest read since then.
     let mut blocks = vec![((0usize, 0u64), [0u64; STREAMS]); BLOCKS];
     let (mut last, mut knows) = ([0u64; STREAMS], [[0u64; STREAMS]; STREAMS]);
     let mut seen: Vec<Vec<[u64; STREAMS]>> = vec![vec![[0; STREAMS]]; STREAMS];
@@ -157,7 +158,7 @@ fn random_blocks_are_proven() {
 fn many_streams() {
     let list = rounds(5_000, 6);
     assert!(violations(&list).is_empty());
-    // Of so many streams it is found out of some waits only.
+    // With so many streams, only some waits are decided.
     let verdict = verify(&list);
     let undecided = |w: &&Wait| w.reason == Reason::Undecided;
     assert!(verdict.proven() && verdict.waits.iter().filter(undecided).count() > 1000);
@@ -169,7 +170,7 @@ fn many_streams() {
     assert!(matches!(violations(&broken)[..], [Violation::Race { .. }, ..]));
 }
 
-/// On a ring of 300 streams what is known comes by long ways, and each wait is needed all the same.
+/// On a ring of 300 streams knowledge takes long paths, and each wait is needed.
 #[test]
 fn long_ways() {
     let verdict = verify(&rounds(300, 5));
@@ -178,7 +179,7 @@ fn long_ways() {
     assert_eq!(needless.len(), 1, "the first has nothing to wait for: {needless:?}");
 }
 
-/// Every line of this list races with every other, and one line names a million tensors.
+/// Every instruction of this list races with every other, and one names a million tensors.
 #[test]
 fn complaints_are_bounded() {
     let mut text = String::from("millstream-list 1\narena a0 cpu:0\n");

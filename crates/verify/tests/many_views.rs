@@ -1,4 +1,4 @@
-//! Storages with many views: the same verdicts as from comparing every pair, and near-linear time.
+//! Storages with many views get the verdicts of an all-pairs comparison, in near-linear time.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn view(from: usize, count: usize, stride: usize) -> TensorSpec {
     TensorSpec::new(DType::U8, layout).unwrap()
 }
 
-/// A list of in-order streams over one storage of bytes with these views, `%1` on.
+/// Returns a list of in-order streams over one storage with these views, from `%1` on.
 fn list(streams: u16, bytes: usize, views: &[TensorSpec]) -> InstructionList {
     let device = DeviceId::cpu(0);
     let stream = |k: u16| StreamDecl {
@@ -78,7 +78,7 @@ fn bytes(spec: &TensorSpec) -> BTreeSet<usize> {
     (0..spec.shape()[0]).map(|k| from + k * stride).collect()
 }
 
-/// Whether all conflicting uses are ordered: each stream's knowledge as a set of instructions.
+/// Returns whether all conflicting uses are ordered, with each stream's knowledge as a set.
 fn is_sound(list: &InstructionList, views: &[TensorSpec]) -> bool {
     let mut knows = vec![BTreeSet::<usize>::new(); usize::from(STREAMS)];
     let mut at_place: Vec<Vec<BTreeSet<usize>>> = vec![vec![BTreeSet::new()]; STREAMS.into()];
@@ -111,7 +111,11 @@ fn is_sound(list: &InstructionList, views: &[TensorSpec]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
     #[test]
     fn many_views_are_judged_as_pair_by_pair(
         views in proptest::collection::vec((0usize..60, 0usize..9, 1usize..5), 12..40),
@@ -126,7 +130,7 @@ proptest! {
                     last[usize::from(stream)] += 1;
                     let at = Point::new(StreamId(stream), last[usize::from(stream)]);
                     list.instructions.push(op(at, 1 + view.index(views.len()) as u32, access));
-                    // Lists that race once race for good: what follows would not be told apart.
+                    // A list with one race is rejected: nothing after it changes the verdict.
                     if !is_sound(&list, &views) {
                         prop_assert!(!verify(&list).proven(), "{}", print_list(&list));
                         list.instructions.pop();
@@ -152,7 +156,7 @@ proptest! {
     }
 }
 
-/// Fifty thousand slices of one storage, written on sixteen streams, read as a whole now and then.
+/// Sixteen streams write fifty thousand slices of one storage, and sometimes read all of it.
 #[test]
 fn slices_by_the_thousand() {
     const SLICES: u32 = 50_000;
@@ -190,6 +194,6 @@ fn slices_by_the_thousand() {
     }
     let verdict = verify(&list);
     assert!(verdict.proven(), "{}", verdict.violations[0]);
-    // Before the first round and after the last nothing is to be waited for.
+    // There is nothing to wait for before the first round and after the last.
     assert_eq!(verdict.not_needed(), 1, "{:?}", verdict.waits);
 }

@@ -1,4 +1,5 @@
-//! Which waits are needed: what one walk says of all, against a walk over the list without each.
+//! One walk's decisions of which waits are needed agree with walks over the lists without each
+//! wait.
 
 mod common;
 
@@ -32,8 +33,8 @@ fn is_order(violation: &Violation) -> bool {
     matches!(violation, Violation::Race { .. } | Violation::ReusedTooEarly { .. })
 }
 
-/// Ten thousand programs: every mutant that lacks a needed wait is refused, every one that lacks a
-/// needless wait is proven, and the oracle agrees.
+/// Tries ten thousand programs: every mutant without a needed wait is rejected, every mutant
+/// without a needless wait is proven, and the oracle agrees.
 #[test]
 fn each_wait_is_judged_right() {
     let (needed, needless) = (Cell::new(0), Cell::new(0));
@@ -71,7 +72,7 @@ fn each_wait_is_judged_right() {
                     reasons.set(seen);
                     let count = if wait.needed { &needed } else { &needless };
                     count.set(count.get() + 1);
-                    // The oracle judges order alone; a place or record that is gone is no order.
+                    // The oracle decides order alone, and not references to a removed point.
                     if found.violations.iter().all(is_order) {
                         let sound = list_oracle::is_sound(&fewer, true);
                         prop_assert_eq!(sound, !wait.needed, "{}", print_list(&fewer));

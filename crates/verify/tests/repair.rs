@@ -1,5 +1,5 @@
-//! The wait that a violation of order suggests orders the two uses, and waits put in one by one
-//! bring every list to where it is proven.
+//! The wait that a violation of order suggests orders the two uses, and inserting such waits one by
+//! one makes every list proven.
 
 mod common;
 
@@ -15,7 +15,7 @@ use millstream_verify::{Repair, Violation, repair, verify};
 
 use common::{generate, modes, steps};
 
-/// The indices of the two instructions, with those from `from` on one earlier.
+/// Returns the indices of the two instructions, each reduced by one from `from` on.
 fn pair(violation: &Violation, from: usize) -> Option<(usize, usize)> {
     let (later, earlier) = match violation {
         Violation::Race { later, earlier, .. } => (later.site.index, earlier.site.index),
@@ -26,7 +26,7 @@ fn pair(violation: &Violation, from: usize) -> Option<(usize, usize)> {
     Some((back(later), back(earlier)))
 }
 
-/// The list with a repair, by way of its text.
+/// Returns the list with a repair, inserted into its text.
 fn repaired(list: &InstructionList, repair: &Repair) -> InstructionList {
     let mut more = list.clone();
     more.instructions.insert(repair.before, repair.wait.clone());
@@ -41,7 +41,7 @@ fn suggested_waits_repair() {
     TestRunner::new_with_rng(config, rng)
         .run(&(modes(), steps(0.5, 20)), |(modes, steps)| {
             let mut list = generate(&modes, &steps);
-            // One repair for each stream and instruction is more than enough.
+            // One repair for each stream and instruction always suffices.
             for _ in 0..list.instructions.len() * 4 + 1 {
                 let verdict = verify(&list);
                 let Some(violation) = verdict.violations.first() else { return Ok(()) };

@@ -16,7 +16,7 @@ use millstream_types::{EventId, Point, TensorSpec};
 
 use crate::cycle::cycle;
 use crate::footprint::Footprint;
-use crate::life::Lives;
+use crate::liveness::Liveness;
 use crate::memory::Arena;
 use crate::needs::Needs;
 use crate::regions::Sections;
@@ -26,52 +26,54 @@ use crate::streams::Streams;
 use crate::verdict::{Reason, Verdict, Wait};
 use crate::violation::{Site, Violation};
 
-/// How many violations are told apart before the rest of a list is left unread.
+/// The number of violations after which a walk ends.
 pub const MOST_VIOLATIONS: usize = 100;
 
-/// How many characters of an instruction's line are shown.
+/// The maximum number of characters shown of an instruction's line.
 const LONGEST_LINE: usize = 240;
 
-/// For how many waits that never end a cycle is looked for.
+/// The maximum number of unending waits for which the walk searches a cycle.
 const MOST_CYCLES: usize = 8;
 
-/// How many instructions, on up to sixteen streams, are walked to judge waits that the clocks cannot.
+/// The maximum number of instructions, on up to sixteen streams, of the walks that decide waits
+/// which the clocks cannot decide.
 const MOST_WALKED: usize = 4_000_000;
 
-/// Of how many streams clocks also say what is known without each wait. That takes memory with the
-/// square of the streams.
+/// The number of streams up to which clocks also hold the knowledge without each wait. Their memory
+/// grows with the square of the streams.
 const MOST_TRACED: usize = 512;
 
-/// How a list is read.
+/// The options of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     /// Whether instructions may name host callbacks.
     pub(crate) callbacks: bool,
-    /// Whether bytes are told apart, or storages only.
+    /// Whether conflicts are decided by bytes, or by whole storages.
     pub(crate) bytes: bool,
-    /// Whether it is asked which waits are needed.
+    /// Whether the walk determines which waits are needed.
     pub(crate) needs: bool,
 }
 
 pub(crate) struct Walk<'a> {
     list: &'a InstructionList,
     mode: Mode,
-    /// What every tensor is taken for where bytes are not told apart.
+    /// The footprint of every tensor where conflicts are decided by whole storages.
     whole: Rc<Footprint>,
     needs: Needs,
     pairs: u64,
     streams: Streams,
-    lives: Lives,
+    liveness: Liveness,
     arenas: Vec<Arena>,
     sections: Sections,
-    /// The newest record of each event: its place and its index.
+    /// The newest record of each event: its point and its index.
     records: HashMap<EventId, (Point, usize)>,
     found: Vec<Violation>,
-    /// The lines shown so far: one may break many rules and be very long.
+    /// The lines shown so far, because one long line may violate many rules.
     lines: RefCell<HashMap<usize, String>>,
 }
 
-/// Reads a list: all violations, up to [`MOST_VIOLATIONS`], and what else the mode asks for.
+/// Walks a list. Returns its violations, up to [`MOST_VIOLATIONS`], and the waits if the mode asks
+/// for them.
 pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
     let mut walk = Walk {
         list,
@@ -80,7 +82,7 @@ pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
         needs: Needs::new(mode.needs, list.streams.len() <= MOST_TRACED),
         pairs: 0,
         streams: Streams::new(list),
-        lives: Lives::default(),
+        liveness: Liveness::default(),
         arenas: list.arenas.iter().map(|_| Arena::default()).collect(),
         sections: Sections::default(),
         records: HashMap::new(),
@@ -108,7 +110,7 @@ pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
     Verdict { violations: walk.found, pairs: walk.pairs, waits }
 }
 
-/// Whether an instruction is a wait, which could be left out.
+/// Returns whether an instruction is a wait, which a list could omit.
 pub(crate) const fn is_wait(body: &Body) -> bool {
     matches!(
         body,
@@ -117,7 +119,7 @@ pub(crate) const fn is_wait(body: &Body) -> bool {
 }
 
 impl Walk<'_> {
-    /// The waits before `end`, and which of them are needed.
+    /// Returns the waits before `end`, each with whether it is needed.
     fn waits(&mut self, end: usize) -> Vec<Wait> {
         if self.found.is_empty() {
             self.walk_without();
@@ -126,14 +128,14 @@ impl Walk<'_> {
         waits
             .filter(|(_, i)| is_wait(&i.body))
             .map(|(index, _)| {
-                let (needed, reason) = self.needs.of(index);
+                let (needed, reason) = self.needs.reason(index);
                 Wait { index, needed, reason }
             })
             .collect()
     }
 
-    /// Finds out of each wait that the clocks cannot judge what the list without it is worth, as long
-    /// as that does not take too long.
+    /// Decides each wait that the clocks cannot decide by a walk over the list without it, within a
+    /// budget of instructions.
     fn walk_without(&mut self) {
         let lost: Vec<usize> = match self.needs.traced() {
             true => self.streams.lost().iter().copied().collect(),
@@ -142,12 +144,12 @@ impl Walk<'_> {
                 all.filter(|(_, i)| is_wait(&i.body)).map(|(index, _)| index).collect()
             }
         };
-        // A clock of sixteen streams is one piece.
+        // A clock of sixteen streams is one leaf.
         let cost = self.list.instructions.len() * (1 + self.list.streams.len() / 16);
         let mut left = MOST_WALKED;
-        for wait in self.needs.open(lost) {
+        for wait in self.needs.undecided(lost) {
             let Some(less) = left.checked_sub(cost) else {
-                self.needs.need(wait, Reason::Undecided);
+                self.needs.mark_needed(wait, Reason::Undecided);
                 continue;
             };
             left = less;
@@ -158,7 +160,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a tensor is taken for.
+    /// Returns the footprint of a tensor.
     fn footprint(&self, spec: &TensorSpec) -> Rc<Footprint> {
         match self.mode.bytes {
             true => Rc::new(Footprint::of(spec)),
@@ -166,7 +168,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a whole storage is taken for.
+    /// Returns the footprint of a whole storage.
     fn all_of(&self, bytes: u64) -> Rc<Footprint> {
         match self.mode.bytes {
             true => Rc::new(Footprint::dense(0, bytes)),
@@ -174,7 +176,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The cycle that a wait is part of.
+    /// Returns the cycle that a wait is part of.
     fn cycle(&self, index: usize, until: Point) -> Vec<usize> {
         if self.found.len() < MOST_CYCLES { cycle(self.list, index, until) } else { Vec::new() }
     }
@@ -192,7 +194,7 @@ impl Walk<'_> {
         Site { index, line: line.clone() }
     }
 
-    /// Notes a violation, unless there are enough: a bad list can break rules without end.
+    /// Reports a violation, up to the limit: a bad list can violate rules without end.
     fn report(&mut self, violation: impl FnOnce(&Self) -> Violation) {
         if self.found.len() < MOST_VIOLATIONS {
             let violation = violation(self);
@@ -212,7 +214,7 @@ impl Walk<'_> {
                 self.report(|_| Violation::PastStorage { site: site(), spec, bytes });
             }
             let storage = Storage::new(external.tensor, external.bytes, None);
-            self.lives.begin(external.tensor, self.footprint(&external.spec), storage);
+            self.liveness.insert_storage(external.tensor, self.footprint(&external.spec), storage);
         }
     }
 
@@ -260,7 +262,7 @@ impl Walk<'_> {
 
     fn instruction(&mut self, index: usize, body: &Body) {
         match body {
-            // An annotation: it says why a wait is there, and orders nothing.
+            // An annotation: it gives the reason for a wait, and orders nothing.
             Body::SoftSyncStream { .. } => {}
             Body::AllocateTensor { on, tensor, spec, placement } => {
                 self.allocate(index, *on, *tensor, spec, placement);
@@ -268,7 +270,7 @@ impl Walk<'_> {
             Body::ViewTensor { tensor, of, spec } => self.view(index, *tensor, *of, spec),
             Body::ReleaseTensor { tensor } => {
                 if self.live(index, *tensor).is_some() {
-                    self.lives.release(*tensor, index);
+                    self.liveness.release(*tensor, index);
                     self.sections.release(*tensor);
                 }
             }
@@ -280,7 +282,7 @@ impl Walk<'_> {
             Body::RecordEvent { at, event } => self.record(index, *at, *event),
             Body::StreamWaitEvent { at, until, via } => self.wait(index, *at, *until, *via),
             Body::StreamWait { at, until, via } => {
-                // By the device it stands on both streams, and records on the one waited for.
+                // A wait by the device has a point on both streams, and records on the source.
                 if let Via::Device(event) = via {
                     self.record_half(index, *until, *event);
                 }
@@ -299,7 +301,7 @@ impl Walk<'_> {
             Body::CriticalSectionBegin { at, operands } => {
                 self.work(index, *at, body, None);
                 let tensors = operands.iter().map(|o| o.tensor);
-                let taken = self.sections.begin(at.stream, index, tensors, &mut self.lives);
+                let taken = self.sections.begin(at.stream, index, tensors, &mut self.liveness);
                 for (tensor, begun) in taken {
                     self.report(|walk| Violation::Held {
                         site: walk.site(index),
@@ -311,7 +313,7 @@ impl Walk<'_> {
             Body::CriticalSectionEnd { at, operands } => {
                 self.work(index, *at, body, None);
                 let tensors = operands.iter().map(|o| o.tensor).collect();
-                if !self.sections.end(at.stream, tensors, &mut self.lives) {
+                if !self.sections.end(at.stream, tensors, &mut self.liveness) {
                     self.report(|walk| Violation::NotOpen { site: walk.site(index) });
                 }
             }

@@ -1,4 +1,4 @@
-//! Tensors' lives, their memory and their uses.
+//! Checks of tensors' liveness, memory and uses.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -19,14 +19,14 @@ use crate::storage::{Storage, Use};
 use crate::verdict::Reason;
 use crate::violation::{Missing, Place, UseSite, Violation};
 
-/// What an instruction uses: the number of the storage, the bytes of it, the tensor that names them
-/// first, and how they are used altogether, however often they are named.
+/// The uses of an instruction: the storage's number, the bytes, the tensor that names them first,
+/// and the join of all accesses to them.
 type Used = SmallVec<[(usize, Rc<Footprint>, TensorId, Access); 4]>;
 
 impl Walk<'_> {
-    /// The live tensor of this id; a violation if there is none.
+    /// Returns the storage of the live tensor of this id. Reports a violation if none is live.
     pub(super) fn live(&mut self, index: usize, tensor: TensorId) -> Option<usize> {
-        match self.lives.live(tensor) {
+        match self.liveness.live(tensor) {
             Ok(found) => Some(found.storage),
             Err(released) => {
                 self.report(|walk| Violation::NotAlive {
@@ -39,8 +39,15 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn begins(&mut self, index: usize, tensor: TensorId, spec: &TensorSpec, bytes: u64) {
-        if let Ok(begun) = self.lives.live(tensor).map(|live| live.begun) {
+    /// Reports a violation if the id is live already, or if the tensor exceeds its storage.
+    pub(super) fn check_new_tensor(
+        &mut self,
+        index: usize,
+        tensor: TensorId,
+        spec: &TensorSpec,
+        bytes: u64,
+    ) {
+        if let Ok(begun) = self.liveness.live(tensor).map(|live| live.begun) {
             self.report(|walk| Violation::LivesAlready {
                 site: walk.site(index),
                 tensor,
@@ -58,9 +65,9 @@ impl Walk<'_> {
 
     pub(super) fn view(&mut self, index: usize, tensor: TensorId, of: TensorId, spec: &TensorSpec) {
         let Some(storage) = self.live(index, of) else { return };
-        self.begins(index, tensor, spec, self.lives.storage(storage).bytes);
+        self.check_new_tensor(index, tensor, spec, self.liveness.storage(storage).bytes);
         let footprint = self.footprint(spec);
-        self.lives.view(tensor, footprint, storage, index);
+        self.liveness.insert_view(tensor, footprint, storage, index);
     }
 
     pub(super) fn allocate(
@@ -71,19 +78,20 @@ impl Walk<'_> {
         spec: &TensorSpec,
         placement: &Placement,
     ) {
-        self.begins(index, tensor, spec, placement.size);
+        self.check_new_tensor(index, tensor, spec, placement.size);
         let knows = self.streams.knows(on).clone();
-        let (point, held) = (self.streams.tail(on), self.streams.held(on));
+        let (point, held) = (self.streams.tail(on), self.streams.last_wait(on));
         let write = Use { point, held, index, tensor, access: Access::Write };
         let mut storage = Storage::new(tensor, placement.size, Some(index));
-        storage.note(&self.all_of(placement.size), write);
-        let number = self.lives.begin(tensor, self.footprint(spec), storage);
+        storage.record_use(&self.all_of(placement.size), write);
+        let number = self.liveness.insert_storage(tensor, self.footprint(spec), storage);
         let fence = self.streams.is_pool(on);
-        self.give(index, on, placement, Owner::Storage(number), &knows, fence);
+        self.assign_memory(index, on, placement, Owner::Storage(number), &knows, fence);
     }
 
-    /// Gives memory to a new owner that knows `clock`.
-    pub(super) fn give(
+    /// Assigns memory to a new owner that knows `clock`. Reports earlier owners that are live, or
+    /// whose last uses `clock` does not cover.
+    pub(super) fn assign_memory(
         &mut self,
         index: usize,
         stream: StreamId,
@@ -94,7 +102,7 @@ impl Walk<'_> {
     ) {
         let place = Place(*placement);
         let aligned = placement.size == 0 || placement.offset.is_multiple_of(ALIGNMENT);
-        let before = self.arenas[placement.arena.index()].give(placement, owner);
+        let before = self.arenas[placement.arena.index()].assign(placement, owner);
         let Some(before) = before.filter(|_| aligned) else {
             self.report(|walk| Violation::BadPlace { site: walk.site(index), place });
             return;
@@ -106,7 +114,7 @@ impl Walk<'_> {
             let name = match &region.owner {
                 Owner::Workspace(_) => "a workspace".to_owned(),
                 Owner::Storage(number) => {
-                    let storage = self.lives.storage(*number);
+                    let storage = self.liveness.storage(*number);
                     let (owner, begun) = (storage.root, storage.begun.unwrap_or(index));
                     if storage.released.is_none() {
                         self.report(|walk| Violation::MemoryInUse {
@@ -120,27 +128,27 @@ impl Walk<'_> {
                     owner.to_string()
                 }
             };
-            for last in self.open_uses(index, stream, &region.owner, clock) {
+            for last in self.unfinished_uses(index, stream, &region.owner, clock) {
                 self.report(|walk| Violation::ReusedTooEarly {
                     new: walk.site(index),
                     place,
                     owner: name.clone(),
-                    last: Box::new(walk.shown(&last)),
+                    last: Box::new(walk.use_site(&last)),
                     missing: Missing::of(&last, stream, clock, fence),
                 });
             }
         }
     }
 
-    /// The uses by an earlier owner of memory that may still be going on for who knows `clock`.
-    fn open_uses(
+    /// Returns the last uses by an earlier owner that may be unfinished, as far as `clock` knows.
+    fn unfinished_uses(
         &mut self,
         index: usize,
         stream: StreamId,
         owner: &Owner,
         clock: &Clock,
     ) -> Vec<Use> {
-        let Walk { lives, streams, needs, pairs, .. } = self;
+        let Walk { liveness, streams, needs, pairs, .. } = self;
         let mut open = Vec::new();
         let mut compare = |last: &Use| {
             *pairs += 1;
@@ -148,17 +156,17 @@ impl Walk<'_> {
                 open.push(last.clone());
             } else if last.point.stream != stream || streams.is_pool(stream) {
                 let earlier = last.index;
-                needs.rest(clock, last, |_| Reason::Frees { later: index, earlier });
+                needs.require(clock, last, |_| Reason::Frees { later: index, earlier });
             }
         };
         match owner {
             Owner::Workspace(user) => compare(user),
-            Owner::Storage(number) => lives.storage(*number).last_uses().for_each(compare),
+            Owner::Storage(number) => liveness.storage(*number).last_uses().for_each(compare),
         }
         open
     }
 
-    pub(super) fn shown(&self, used: &Use) -> UseSite {
+    pub(super) fn use_site(&self, used: &Use) -> UseSite {
         let site = self.site(used.index);
         let allocates =
             matches!(self.list.instructions[used.index].body, Body::AllocateTensor { .. });
@@ -168,16 +176,16 @@ impl Walk<'_> {
         UseSite { site, tensor: used.tensor, access }
     }
 
-    /// The storages of an instruction's operands.
-    pub(super) fn used(&mut self, index: usize, body: &Body) -> Used {
+    /// Returns the uses of an instruction's operands, one for each storage and footprint.
+    pub(super) fn operand_uses(&mut self, index: usize, body: &Body) -> Used {
         let mut used = Used::new();
         for operand in body.operands() {
             let Some(storage) = self.live(index, operand.tensor) else { continue };
-            let Ok(tensor) = self.lives.live(operand.tensor) else { continue };
+            let Ok(tensor) = self.liveness.live(operand.tensor) else { continue };
             let access = rules::access(body.kind(), operand.access);
             used.push((storage, tensor.footprint.clone(), operand.tensor, access));
         }
-        // Stable, so that the tensor named first stays first.
+        // The sort is stable: the tensor named first stays first.
         used.sort_by_key(|(storage, bytes, ..)| (*storage, bytes.start(), bytes.end()));
         used.dedup_by(|next, kept| {
             let same = (next.0, &next.1) == (kept.0, &kept.1);
@@ -189,7 +197,7 @@ impl Walk<'_> {
         used
     }
 
-    /// The uses that race with one of these bytes, and bytes that both use.
+    /// Returns the earlier uses that race with a use of these bytes, each with bytes that both use.
     fn racing(
         &mut self,
         index: usize,
@@ -197,10 +205,12 @@ impl Walk<'_> {
         (number, footprint, access): (usize, &Footprint, Access),
         clock: &Clock,
     ) -> SmallVec<[(Use, Range<u64>); 1]> {
-        let Walk { lives, needs, pairs, .. } = self;
+        let Walk { liveness, needs, pairs, .. } = self;
         let mut racing = SmallVec::new();
-        let known = |u: &Use, needs: &Needs| u.point.stream == at.stream || needs.is_safe(clock, u);
-        let storage = lives.storage(number);
+        let known = |u: &Use, needs: &Needs| {
+            u.point.stream == at.stream || needs.covers_without_unneeded(clock, u)
+        };
+        let storage = liveness.storage(number);
         let needs = RefCell::new(needs);
         *pairs += storage.conflicts(
             footprint,
@@ -216,13 +226,13 @@ impl Walk<'_> {
                 }
                 let (later, earlier_index) = (index, earlier.index);
                 let reason = |_| Reason::Orders { later, earlier: earlier_index };
-                needs.borrow_mut().rest(clock, earlier, reason);
+                needs.borrow_mut().require(clock, earlier, reason);
             },
         );
         racing
     }
 
-    /// An instruction that uses operands and perhaps memory of its own.
+    /// Checks an instruction that uses operands and may have a workspace.
     pub(super) fn work(
         &mut self,
         index: usize,
@@ -231,17 +241,17 @@ impl Walk<'_> {
         workspace: Option<&Placement>,
     ) {
         self.counts_up(index, at);
-        let used = self.used(index, body);
-        let mut clock = self.streams.arrive(at);
+        let used = self.operand_uses(index, body);
+        let mut clock = self.streams.begin_instruction(at);
         let pool = self.streams.is_pool(at.stream);
         if pool {
-            // The pool orders conflicting operands, all of them before the instruction starts.
+            // The pool orders all conflicting uses of the operands before the instruction starts.
             for &(number, _, _, access) in &used {
-                self.lives.storage(number).follow(at.stream, access, &mut clock);
+                self.liveness.storage(number).join_pool_knowledge(at.stream, access, &mut clock);
             }
         }
         for (number, footprint, tensor, access) in &used {
-            let root = self.lives.storage(*number).root;
+            let root = self.liveness.storage(*number).root;
             for (earlier, bytes) in self.racing(index, at, (*number, footprint, *access), &clock) {
                 self.report(|walk| Violation::Race {
                     storage: root,
@@ -251,7 +261,7 @@ impl Walk<'_> {
                         tensor: *tensor,
                         access: Some(*access),
                     }),
-                    earlier: Box::new(walk.shown(&earlier)),
+                    earlier: Box::new(walk.use_site(&earlier)),
                     missing: Missing::of(&earlier, at.stream, &clock, false),
                 });
             }
@@ -265,17 +275,17 @@ impl Walk<'_> {
                 tensor: TensorId(u32::MAX),
                 access: Access::ReadWrite,
             };
-            self.give(index, at.stream, placement, Owner::Workspace(user), &clock, false);
+            self.assign_memory(index, at.stream, placement, Owner::Workspace(user), &clock, false);
         }
         for (number, footprint, tensor, access) in used {
             let new = Use { point: at, held: None, index, tensor, access };
-            let storage = self.lives.storage_mut(number);
-            storage.note(&footprint, new);
+            let storage = self.liveness.storage_mut(number);
+            storage.record_use(&footprint, new);
             if pool {
-                storage.lead(at.stream, access, &clock, self.streams.nothing());
+                storage.add_pool_knowledge(at.stream, access, &clock, self.streams.nothing());
             }
         }
-        self.streams.leave(at, &clock);
+        self.streams.end_instruction(at, &clock);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Places in streams, records and waits.
+//! Checks of points, records and waits.
 
 use millstream_types::{EventId, Point};
 
@@ -27,68 +27,68 @@ impl Walk<'_> {
             });
             return false;
         }
-        if let Some((wait, before)) = self.streams.held(until.stream)
+        if let Some((wait, before)) = self.streams.last_wait(until.stream)
             && until.seq > before
             && wait != index
         {
-            self.needs.need(wait, Reason::Named { by: index });
+            self.needs.mark_needed(wait, Reason::Named { by: index });
         }
         true
     }
 
     pub(super) fn record(&mut self, index: usize, at: Point, event: EventId) {
         self.counts_up(index, at);
-        let clock = self.streams.arrive(at);
-        self.streams.leave(at, &clock);
+        let clock = self.streams.begin_instruction(at);
+        self.streams.end_instruction(at, &clock);
         self.records.insert(event, (at, index));
     }
 
-    /// The second half of a StreamWait by the device.
+    /// Checks the record half of a StreamWait by the device.
     pub(super) fn record_half(&mut self, index: usize, at: Point, event: EventId) {
         if self.streams.has_pending(at.stream) {
-            self.needs.doubt(index);
+            self.needs.mark_uncertain(index);
         }
         let before = self.streams.last_without(at.stream, index);
         self.record(index, at, event);
-        self.streams.hold(at.stream, index, before);
+        self.streams.set_last_wait(at.stream, index, before);
     }
 
     pub(super) fn wait(&mut self, index: usize, at: Point, until: Point, via: Via) {
-        // The point must stand before the wait itself, also on the wait's own stream.
+        // The point must precede the wait, also on the wait's own stream.
         let fits = match via {
             Via::Host => self.exists(index, until),
             Via::Device(event) => self.is_record(index, until, event),
         };
         if !fits {
-            self.needs.broken(index);
+            self.needs.mark_invalid(index);
         }
         self.counts_up(index, at);
-        // A wait that waits for nothing brings no knowledge.
+        // A wait for a point that does not exist adds no knowledge.
         let passed = if fits { self.streams.passed(until) } else { self.streams.nothing().clone() };
         let before = self.streams.last_without(at.stream, index);
-        let owed = self.needs.traced().then_some(index);
-        if !self.streams.wait(at, &passed, owed) {
-            self.needs.stale(index);
+        let attributed = self.needs.traced().then_some(index);
+        if !self.streams.wait(at, &passed, attributed) {
+            self.needs.mark_redundant(index);
         }
-        self.streams.hold(at.stream, index, before);
+        self.streams.set_last_wait(at.stream, index, before);
     }
 
     pub(super) fn observe(&mut self, index: usize, points: &[Point]) {
         let there: Vec<Point> = points.iter().copied().filter(|&p| self.exists(index, p)).collect();
-        let owed = self.needs.traced().then_some(index);
-        if !self.streams.observe(&there, owed) {
-            self.needs.stale(index);
+        let attributed = self.needs.traced().then_some(index);
+        if !self.streams.observe(&there, attributed) {
+            self.needs.mark_redundant(index);
         }
     }
 
-    /// Whether the newest record of `event` stands at `until`.
+    /// Returns whether the newest record of `event` has the point `until`. Reports it otherwise.
     pub(super) fn is_record(&mut self, index: usize, until: Point, event: EventId) -> bool {
         let newest = self.records.get(&event).copied();
         match newest {
             Some((at, record)) if at == until => {
                 let half = matches!(self.list.instructions[record].body, Body::StreamWait { .. });
                 if half && record != index {
-                    self.needs.need(record, Reason::Records { by: index });
+                    self.needs.mark_needed(record, Reason::Records { by: index });
                 }
                 return true;
             }

@@ -1,11 +1,11 @@
-//! The uses of a storage that later uses must come after.
+//! The uses of a storage that later conflicting uses must be ordered after.
 //!
-//! They are kept for each footprint apart: the last write, and since then the newest read of each
-//! stream. Whoever knows those knows all earlier uses of that footprint. A write forgets the uses
-//! of what it covers, as it comes after them. Most storages are used by one footprint; of many, an
-//! index finds those that a use can overlap.
+//! Each footprint has a group: the last write, and the newest read of each stream since then. A
+//! clock that covers those covers all earlier uses of the footprint. A write removes the groups
+//! that it covers, because it is ordered after them. Most storages have one footprint. From
+//! [`INDEX_THRESHOLD`] footprints on, an index finds the groups that a use can overlap.
 
-mod crowd;
+mod interval_index;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,17 +16,18 @@ use smallvec::SmallVec;
 use crate::clock::Clock;
 use crate::footprint::Footprint;
 use crate::streams::Streams;
-use crowd::Crowd;
+use interval_index::IntervalIndex;
 
-/// From how many footprints on an index is kept.
-const MANY: usize = 8;
+/// The number of footprints beyond which a storage keeps an index.
+const INDEX_THRESHOLD: usize = 8;
 
 /// A use of a storage or of a workspace's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Use {
-    /// After this point it is over.
+    /// The point that completes the use.
     pub(crate) point: Point,
-    /// Of an allocation: the wait that holds `point`, and the sequence number in a list without it.
+    /// Of an allocation: the wait at `point`, and the sequence number in the list without that
+    /// wait.
     pub(crate) held: Option<(usize, u64)>,
     /// The instruction's index in the list.
     pub(crate) index: usize,
@@ -35,8 +36,9 @@ pub(crate) struct Use {
 }
 
 impl Use {
-    /// Whether memory that this use was made of is free for who knows `clock` on `stream`. Inside
-    /// a pool only operands order, and memory is none: there, too, the point must be known.
+    /// Returns whether memory of this use is free for an instruction of `stream` that knows
+    /// `clock`. Inside a pool only operands order, and memory is not an operand: the clock must
+    /// cover the point there, too.
     pub(crate) fn is_over(&self, stream: StreamId, clock: &Clock, streams: &Streams) -> bool {
         (self.point.stream == stream && !streams.is_pool(stream)) || clock.covers(self.point)
     }
@@ -47,7 +49,7 @@ impl Use {
 pub(crate) struct Newest(SmallVec<[Use; 1]>);
 
 impl Newest {
-    fn note(&mut self, new: Use) {
+    fn record(&mut self, new: Use) {
         match self.0.binary_search_by_key(&new.point.stream, |u| u.point.stream) {
             Ok(at) if self.0[at].point.seq <= new.point.seq => self.0[at] = new,
             Ok(_) => {}
@@ -66,8 +68,8 @@ struct Group {
     footprint: Rc<Footprint>,
     /// The last write, or the allocation, which counts as one.
     write: Option<Use>,
-    /// Since then, the newest read of each stream. All earlier ones there come before it; on a
-    /// pool its point covers them.
+    /// The newest read of each stream since `write`. All earlier reads of the stream happen before
+    /// it; on a pool its point covers them.
     reads: Newest,
 }
 
@@ -78,7 +80,7 @@ impl Group {
     }
 }
 
-/// What the instructions of a pool that used a storage knew. The pool orders those that conflict.
+/// The knowledge of a pool's instructions that used a storage. The pool orders conflicting ones.
 #[derive(Debug)]
 struct Pool {
     stream: StreamId,
@@ -86,22 +88,22 @@ struct Pool {
     all: Clock,
 }
 
-/// A storage: what one or more tensors are views of.
+/// A storage: memory that one or more tensors are views of.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// The tensor that it began with.
+    /// The storage's first tensor.
     pub(crate) root: TensorId,
     pub(crate) bytes: u64,
-    /// Where it begins in the list; nowhere if it exists before.
+    /// The index of the instruction that begins the storage; none for an external.
     pub(crate) begun: Option<usize>,
-    /// How many tensors live.
+    /// The number of live tensors.
     pub(crate) tensors: u32,
-    /// Where the last tensor was released.
+    /// The index of the last tensor's release.
     pub(crate) released: Option<usize>,
-    /// Where the critical section begins that holds it.
+    /// The index of the begin of the critical section that holds the storage.
     pub(crate) held: Option<usize>,
     groups: SmallVec<[Group; 1]>,
-    crowd: Option<Box<Crowd>>,
+    index: Option<Box<IntervalIndex>>,
     pools: SmallVec<[Pool; 0]>,
 }
 
@@ -115,15 +117,15 @@ impl Storage {
             released: None,
             held: None,
             groups: SmallVec::new(),
-            crowd: None,
+            index: None,
             pools: SmallVec::new(),
         }
     }
 
-    /// Calls `compare` with each use that one of this footprint and access conflicts with, and
-    /// bytes that both use. Earlier ones come before these. Where there are many footprints, the
-    /// newest uses of all of them are looked at first, with `is_known`: if those are known, so are
-    /// all. Returns how many uses were looked at.
+    /// Calls `compare` with each use that a use of this footprint and access conflicts with, and
+    /// with bytes that both use. All older conflicting uses happen before those. A storage with an
+    /// index first passes the newest uses of all footprints to `is_known`: if all are known, so is
+    /// every other use. Returns the number of uses compared.
     pub(crate) fn conflicts(
         &self,
         footprint: &Footprint,
@@ -143,35 +145,36 @@ impl Storage {
                 compare(earlier, bytes.clone());
             }
         };
-        let Some(crowd) = &self.crowd else {
+        let Some(index) = &self.index else {
             self.groups.iter().for_each(of_group);
             return looked;
         };
-        let newest = crowd.newest(access);
+        let newest = index.newest(access);
         if newest.iter().all(&mut is_known) {
             return newest.0.len() as u64;
         }
-        crowd.near(footprint).for_each(|group| of_group(&self.groups[group]));
+        index.candidates(footprint).for_each(|group| of_group(&self.groups[group]));
         looked
     }
 
-    /// The uses after which the storage is used no more.
+    /// Returns the last uses: all other uses happen before them.
     pub(crate) fn last_uses(&self) -> impl Iterator<Item = &Use> {
-        let all = self.crowd.as_ref().map(|crowd| crowd.newest(Access::Write).iter());
-        let few = self.crowd.is_none().then_some(&self.groups);
+        let all = self.index.as_ref().map(|index| index.newest(Access::Write).iter());
+        let few = self.index.is_none().then_some(&self.groups);
         let few = few.into_iter().flatten().flat_map(|group| group.conflicts(Access::Write));
         all.into_iter().flatten().chain(few)
     }
 
-    /// Adds what conflicting uses on `stream`, which is a pool, knew: the pool orders them.
-    pub(crate) fn follow(&self, stream: StreamId, access: Access, clock: &mut Clock) {
+    /// Joins the knowledge of conflicting uses on the pool `stream` into `clock`: the pool orders
+    /// them.
+    pub(crate) fn join_pool_knowledge(&self, stream: StreamId, access: Access, clock: &mut Clock) {
         if let Some(pool) = self.pools.iter().find(|p| p.stream == stream) {
             clock.join(if access.writes() { &pool.all } else { &pool.writes });
         }
     }
 
-    /// Notes what an instruction of a pool knew that uses the storage.
-    pub(crate) fn lead(
+    /// Adds the knowledge of a pool's instruction that uses the storage.
+    pub(crate) fn add_pool_knowledge(
         &mut self,
         stream: StreamId,
         access: Access,
@@ -190,54 +193,55 @@ impl Storage {
         }
     }
 
-    /// Notes a use.
-    pub(crate) fn note(&mut self, footprint: &Rc<Footprint>, new: Use) {
+    /// Records a use.
+    pub(crate) fn record_use(&mut self, footprint: &Rc<Footprint>, new: Use) {
         if new.access.writes() && footprint.is_dense() {
             self.forget(footprint);
         }
         let at = self.group(footprint);
-        if let Some(crowd) = &mut self.crowd {
-            crowd.note(&new);
+        if let Some(index) = &mut self.index {
+            index.record_use(&new);
         }
         let group = &mut self.groups[at];
         if new.access.writes() {
             group.reads = Newest::default();
             group.write = Some(new);
         } else {
-            group.reads.note(new);
+            group.reads.record(new);
         }
     }
 
-    /// Forgets the groups that lie within a footprint.
+    /// Removes the groups that lie within a footprint.
     fn forget(&mut self, footprint: &Rc<Footprint>) {
-        let Some(crowd) = &mut self.crowd else {
+        let Some(index) = &mut self.index else {
             self.groups.retain(|group| !footprint.contains(&group.footprint));
             return;
         };
         let within = |&group: &usize| footprint.contains(&self.groups[group].footprint);
-        let mut gone: Vec<usize> = crowd.near(footprint).filter(within).collect();
-        // From the last on, so that what takes a place is not among those that go.
+        let mut gone: Vec<usize> = index.candidates(footprint).filter(within).collect();
+        // In descending order, so that `swap_remove` never moves a group that is still to be
+        // removed.
         gone.sort_unstable_by(|a, b| b.cmp(a));
         for at in gone {
-            crowd.remove(&self.groups[at].footprint, at);
+            index.remove(&self.groups[at].footprint, at);
             self.groups.swap_remove(at);
             if let Some(moved) = self.groups.get(at) {
-                crowd.rename(&moved.footprint, self.groups.len(), at);
+                index.renumber(&moved.footprint, self.groups.len(), at);
             }
         }
         if self.groups.is_empty() {
-            self.crowd = None;
+            self.index = None;
         }
     }
 
-    /// The group of a footprint, a new one if there is none.
+    /// Returns the group of a footprint, which is created if there is none.
     fn group(&mut self, footprint: &Rc<Footprint>) -> usize {
         let is_it = |group: &Group| {
             Rc::ptr_eq(&group.footprint, footprint) || group.footprint == *footprint
         };
-        let found = match &self.crowd {
+        let found = match &self.index {
             None => self.groups.iter().position(is_it),
-            Some(crowd) => crowd.alike(footprint).find(|&at| is_it(&self.groups[at])),
+            Some(index) => index.with_bounds_like(footprint).find(|&at| is_it(&self.groups[at])),
         };
         if let Some(at) = found {
             return at;
@@ -245,15 +249,15 @@ impl Storage {
         let group = Group { footprint: footprint.clone(), write: None, reads: Newest::default() };
         self.groups.push(group);
         let at = self.groups.len() - 1;
-        if let Some(crowd) = &mut self.crowd {
-            crowd.add(footprint, at);
-        } else if self.groups.len() > MANY {
-            let mut crowd = Crowd::default();
+        if let Some(index) = &mut self.index {
+            index.insert(footprint, at);
+        } else if self.groups.len() > INDEX_THRESHOLD {
+            let mut index = IntervalIndex::default();
             for (at, group) in self.groups.iter().enumerate() {
-                crowd.add(&group.footprint, at);
-                group.conflicts(Access::Write).for_each(|u| crowd.note(u));
+                index.insert(&group.footprint, at);
+                group.conflicts(Access::Write).for_each(|u| index.record_use(u));
             }
-            self.crowd = Some(Box::new(crowd));
+            self.index = Some(Box::new(index));
         }
         at
     }

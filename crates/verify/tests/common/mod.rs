@@ -1,5 +1,5 @@
-//! Lists made of random actions. What an action would break beside order (lives, references) is
-//! left out, so that order is all that can be wrong.
+//! Lists of random actions. The generator leaves out every action that would violate a rule other
+//! than order (liveness, references), so order is all that a list can violate.
 
 use millstream_instructions::text::OpNames;
 use millstream_instructions::{
@@ -16,7 +16,7 @@ use proptest::sample::{Index, select};
 /// Streams that run ops; one more runs barriers.
 pub(crate) const STREAMS: u16 = 3;
 const BARRIER: StreamId = StreamId(STREAMS);
-const GRAIN: u64 = 512;
+const GRANULARITY: u64 = 512;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
@@ -33,7 +33,7 @@ pub(crate) enum Action {
     Observe { source: u16, back: u64 },
 }
 
-/// An action on a stream, perhaps with all the waits before it that it could need.
+/// An action on a stream; a careful step first waits for everything that it could depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     stream: StreamId,
@@ -62,7 +62,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Steps of which each is careful with this chance.
+/// Returns steps, each careful with this probability.
 pub(crate) fn steps(careful: f64, length: usize) -> impl Strategy<Value = Vec<Step>> {
     let gap = prop_oneof![5 => Just(1u64), 1 => 1u64..4];
     let step = (0..STREAMS, proptest::bool::weighted(careful), gap, action()).prop_map(
@@ -80,7 +80,7 @@ fn spec() -> TensorSpec {
     TensorSpec::contiguous(DType::F32, &[4]).unwrap()
 }
 
-/// Halves, columns, blocks and all of a tensor, and nothing of it.
+/// Returns views of a tensor: all of it, halves, columns, blocks, and an empty one.
 fn views() -> Vec<TensorSpec> {
     let view = |shape: &[usize], strides: &[usize], offset| {
         let layout = Layout::strided(shape, strides, offset).unwrap();
@@ -103,18 +103,18 @@ fn views() -> Vec<TensorSpec> {
 struct Generator {
     list: InstructionList,
     last: Vec<u64>,
-    /// The last place of each stream that is no wait.
+    /// The last sequence number of each stream whose instruction is not a wait.
     last_use: Vec<u64>,
-    /// Live tensors, with their storages.
+    /// The live tensors, each with its storage.
     tensors: Vec<(TensorId, usize)>,
-    /// The slots of each storage, and how many tensors it has.
+    /// The slots of each storage, and the number of its live tensors.
     storages: Vec<(u64, u64, u32)>,
     events: Vec<(EventId, Point)>,
     next_tensor: u32,
     generation: u64,
 }
 
-/// The list of these steps.
+/// Returns the list of these steps.
 pub(crate) fn generate(modes: &[StreamMode], steps: &[Step]) -> InstructionList {
     let cpu = DeviceId::cpu(0);
     let mut streams: Vec<StreamDecl> = (0..)
@@ -173,7 +173,7 @@ impl Generator {
         self.list.streams[stream.index()].mode == StreamMode::Pool
     }
 
-    /// Waits for everything, as a program without tracking would.
+    /// Adds waits for everything, as a program without tracking would.
     fn wait_for_all(&mut self, stream: StreamId, memory: bool) {
         let points: Vec<Point> = (0..STREAMS)
             .map(|q| Point::new(StreamId(q), self.last_use[q as usize]))
@@ -233,8 +233,8 @@ impl Generator {
                     spec: Box::new(spec()),
                     placement: Box::new(place),
                 });
-                // Others can wait for it only where there is a point behind it; a careful program
-                // puts one there.
+                // Other streams can wait for an allocation only by a later point of its stream. A
+                // careful program adds one.
                 if careful {
                     let at = self.next_use(stream, gap);
                     self.push(Body::TouchTensors { at, operands: Operands::new() });
@@ -287,7 +287,7 @@ impl Generator {
                 let points = [self.earlier(*source, *back)].into_iter().collect();
                 self.push(Body::HostObserved { points });
             }
-            // Nothing there to be named.
+            // There is nothing to name.
             _ => {}
         }
     }
@@ -303,7 +303,7 @@ impl Generator {
         Point::new(StreamId(stream), self.last[stream as usize].saturating_sub(back))
     }
 
-    /// A place in these slots, if none of them has a live owner.
+    /// Returns a placement in these slots, if none of them has a live owner.
     fn place(&mut self, slot: u64, slots: u64) -> Option<Placement> {
         let taken = |&(from, to, tensors): &(u64, u64, u32)| {
             tensors > 0 && from < slot + slots && slot < to
@@ -314,8 +314,8 @@ impl Generator {
         self.generation += 1;
         Some(Placement {
             arena: ArenaId(0),
-            offset: slot * GRAIN,
-            size: slots * GRAIN,
+            offset: slot * GRANULARITY,
+            size: slots * GRANULARITY,
             generation: self.generation,
         })
     }

@@ -1,4 +1,4 @@
-//! Which tensors live, and in which storage.
+//! Liveness of tensors, and the storage of each.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,25 +10,28 @@ use crate::storage::Storage;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
-    /// The number of its storage.
+    /// The number of the tensor's storage.
     pub(crate) storage: usize,
-    /// The bytes that it has there.
+    /// The bytes that the tensor occupies in its storage.
     pub(crate) footprint: Rc<Footprint>,
-    /// Where it begins in the list; nowhere if it exists before.
+    /// The index of the instruction that begins the tensor; none for an external.
     pub(crate) begun: Option<usize>,
-    /// Where it was released.
+    /// The index of the instruction that releases the tensor.
     pub(crate) released: Option<usize>,
 }
 
-/// All tensors and storages of a list so far.
+/// All tensors and storages of the instructions walked so far.
 #[derive(Debug, Default)]
-pub(crate) struct Lives {
+pub(crate) struct Liveness {
     tensors: HashMap<TensorId, Tensor>,
     storages: Vec<Storage>,
 }
 
-impl Lives {
-    /// The tensor that lives under this id; if none does, where the last one was released.
+impl Liveness {
+    /// Returns the live tensor of this id.
+    ///
+    /// # Errors
+    /// No tensor of this id is live; the index of the last one's release, if one was released.
     pub(crate) fn live(&self, id: TensorId) -> Result<&Tensor, Option<usize>> {
         match self.tensors.get(&id) {
             Some(tensor) if tensor.released.is_none() => Ok(tensor),
@@ -45,8 +48,8 @@ impl Lives {
         &mut self.storages[number]
     }
 
-    /// A tensor in a storage of its own begins.
-    pub(crate) fn begin(
+    /// Begins a tensor in a storage of its own. Returns the storage's number.
+    pub(crate) fn insert_storage(
         &mut self,
         id: TensorId,
         footprint: Rc<Footprint>,
@@ -59,8 +62,8 @@ impl Lives {
         number
     }
 
-    /// A tensor in the storage of another begins.
-    pub(crate) fn view(
+    /// Begins a tensor that is a view of an existing storage.
+    pub(crate) fn insert_view(
         &mut self,
         id: TensorId,
         footprint: Rc<Footprint>,
@@ -72,7 +75,7 @@ impl Lives {
         self.tensors.insert(id, tensor);
     }
 
-    /// A live tensor is released.
+    /// Releases a live tensor, and its storage with the last tensor.
     pub(crate) fn release(&mut self, id: TensorId, index: usize) {
         let Some(tensor) = self.tensors.get_mut(&id) else { return };
         tensor.released = Some(index);
