@@ -12,8 +12,8 @@ use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
 use millstream_instructions::{Protection, SyncPolicy};
-use millstream_kernels::group::Single;
-use millstream_kernels::{Group, KernelRegistry, cpu};
+use millstream_kernels::communicator::SingleRank;
+use millstream_kernels::{Communicator, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
@@ -23,13 +23,13 @@ use millstream_vm::{
 /// How a rank of a program reaches the others.
 pub(crate) struct Rank {
     pub(crate) meets: Arc<dyn Rendezvous>,
-    pub(crate) group: Arc<dyn Group>,
+    pub(crate) group: Arc<dyn Communicator>,
 }
 
 impl Rank {
     /// The only rank of a program.
     pub(crate) fn alone() -> Rank {
-        Rank { meets: Arc::new(Alone), group: Arc::new(Single) }
+        Rank { meets: Arc::new(Alone), group: Arc::new(SingleRank) }
     }
 }
 
@@ -184,7 +184,7 @@ impl RunOptions {
             ranks: rank.meets,
             ..MachineConfig::of(ops, kernels, Arc::new(devices))
         };
-        cpu::register_group(&mut config.kernels, &rank.group);
+        cpu::register_communicator(&mut config.kernels, &rank.group);
         if simulated {
             config.threads = 1;
             config.host_workers = SIMULATED_WORKERS;

@@ -1,5 +1,5 @@
 //! Kernels of the ops of `millstream_ops::collective`: elements are packed, exchanged through a
-//! [`Group`], and put where they belong.
+//! [`Communicator`], and put where they belong.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::element::{Element, compute, dispatch};
 use super::memory::Temporary;
 use super::number::Number;
 use super::strided::{CHUNK, Sequence};
+use crate::communicator::{Communicator, Message};
 use crate::context::{KernelCtx, RawTensor};
-use crate::group::{Group, Parcel};
 use crate::registry::{Kernel, KernelRegistry};
 
-type Run = fn(&KernelCtx<'_>, &dyn Group) -> Result<()>;
+type Run = fn(&KernelCtx<'_>, &dyn Communicator) -> Result<()>;
 
 const KERNELS: &[(&str, Run)] = &[
     ("allreduce_", allreduce),
@@ -32,7 +32,7 @@ const KERNELS: &[(&str, Run)] = &[
 /// A kernel that speaks to the other ranks.
 struct Collective {
     run: Run,
-    group: Arc<dyn Group>,
+    group: Arc<dyn Communicator>,
 }
 
 impl Kernel for Collective {
@@ -42,7 +42,7 @@ impl Kernel for Collective {
 }
 
 /// Adds the kernels for one rank of a group.
-pub(super) fn register(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
+pub(super) fn register(kernels: &mut KernelRegistry, group: &Arc<dyn Communicator>) {
     for &(op, run) in KERNELS {
         let kernel = Collective { run, group: group.clone() };
         kernels.register(super::KIND, op, Arc::new(kernel));
@@ -50,16 +50,16 @@ pub(super) fn register(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
 }
 
 /// The elements of an operand.
-fn pack(ctx: &KernelCtx<'_>, x: RawTensor<'_>) -> Result<Parcel> {
+fn pack(ctx: &KernelCtx<'_>, x: RawTensor<'_>) -> Result<Message> {
     let mut packed = Temporary::new(x.dtype, x.shape)?;
     // SAFETY: an operand of the call, and memory of this function's own.
     unsafe { convert(ctx, x, packed.tensor())? };
-    Ok(Parcel { dtype: x.dtype, numel: x.numel(), words: Arc::new(packed.into_words()) })
+    Ok(Message { dtype: x.dtype, numel: x.numel(), words: Arc::new(packed.into_words()) })
 }
 
 /// Calls `f` with the elements of a parcel as a tensor of this shape, which is only to be read.
 fn as_tensor<T>(
-    parcel: &Parcel,
+    parcel: &Message,
     shape: &[usize],
     f: impl FnOnce(RawTensor<'_>) -> Result<T>,
 ) -> Result<T> {
@@ -74,7 +74,7 @@ fn as_tensor<T>(
 }
 
 /// Writes a parcel to an operand of as many elements.
-fn unpack(ctx: &KernelCtx<'_>, parcel: &Parcel, out: RawTensor<'_>) -> Result<()> {
+fn unpack(ctx: &KernelCtx<'_>, parcel: &Message, out: RawTensor<'_>) -> Result<()> {
     ensure!(parcel.dtype == out.dtype, "{parcel:?} came for {out:?}");
     // SAFETY: the parcel is only read, and an operand of the call is written.
     as_tensor(parcel, out.shape, |from| unsafe { convert(ctx, from, out) })
@@ -95,7 +95,7 @@ fn round(ctx: &KernelCtx<'_>) -> Result<u64> {
 }
 
 /// The same for every rank.
-fn to_all(parcels: &[Parcel], group: &dyn Group) -> Vec<Vec<Parcel>> {
+fn to_all(parcels: &[Message], group: &dyn Communicator) -> Vec<Vec<Message>> {
     vec![parcels.to_vec(); group.ranks()]
 }
 
@@ -146,12 +146,12 @@ unsafe fn reduce(
 
 /// Calls `f` with the first parcel of every rank as a tensor of this shape.
 fn all_of<T>(
-    came: &[Parcel],
+    came: &[Message],
     shape: &[usize],
     f: impl FnOnce(&[RawTensor<'_>]) -> Result<T>,
 ) -> Result<T> {
     let strides = contiguous_strides(shape)?;
-    let tensor = |parcel: &Parcel| as_tensor(parcel, shape, |t| Ok((t.data, t.dtype)));
+    let tensor = |parcel: &Message| as_tensor(parcel, shape, |t| Ok((t.data, t.dtype)));
     let places = came.iter().map(tensor).collect::<Result<Vec<_>>>()?;
     let tensors: Vec<RawTensor<'_>> = places
         .into_iter()
@@ -160,14 +160,14 @@ fn all_of<T>(
     f(&tensors)
 }
 
-fn allreduce(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn allreduce(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let tensors = operands(ctx)?;
     let reduction = Reduction::of(ctx.attrs())?;
     let what = describe("allreduce_", &tensors, &format!("; {reduction:?}"));
     let mine = tensors.iter().map(|t| pack(ctx, *t)).collect::<Result<Vec<_>>>()?;
     let came = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
     for (k, out) in tensors.iter().enumerate() {
-        let parts: Vec<Parcel> = of_each(&came, k)?;
+        let parts: Vec<Message> = of_each(&came, k)?;
         // SAFETY: an operand of the call, which the schema says is written.
         all_of(&parts, out.shape, |parts| unsafe { reduce(parts, reduction, *out, 0) })?;
     }
@@ -175,12 +175,12 @@ fn allreduce(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
 }
 
 /// Every rank's parcel of this number.
-fn of_each(came: &[Vec<Parcel>], number: usize) -> Result<Vec<Parcel>> {
-    let one = |parcels: &Vec<Parcel>| parcels.get(number).cloned();
+fn of_each(came: &[Vec<Message>], number: usize) -> Result<Vec<Message>> {
+    let one = |parcels: &Vec<Message>| parcels.get(number).cloned();
     came.iter().map(one).collect::<Option<_>>().context("a rank sent too few tensors")
 }
 
-fn broadcast(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn broadcast(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let tensors = operands(ctx)?;
     let root = ctx.attrs().int("root")?.context("root: expected, and not given")?;
     let at = usize::try_from(root).ok().filter(|root| *root < group.ranks());
@@ -200,7 +200,7 @@ fn broadcast(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
 }
 
 /// Writes parcels to an operand, one after another in row-major order.
-fn unpack_parts(parts: &[Parcel], out: RawTensor<'_>) -> Result<()> {
+fn unpack_parts(parts: &[Message], out: RawTensor<'_>) -> Result<()> {
     let total: usize = parts.iter().map(|p| p.numel).sum();
     ensure!(total == out.numel(), "{total} elements came for {out:?}");
     // SAFETY: an operand of the call, which the schema says is written.
@@ -231,14 +231,14 @@ fn move_elements(dtype: DType, from: (&Sequence, usize), to: (&Sequence, usize),
     });
 }
 
-fn allgather(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn allgather(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
     let what = describe("allgather_", &[x], "");
     let came = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
     unpack_parts(&of_each(&came, 0)?, out)
 }
 
-fn reduce_scatter(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn reduce_scatter(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
     let reduction = Reduction::of(ctx.attrs())?;
     let agree = out.numel().checked_mul(group.ranks()) == Some(x.numel());
@@ -250,7 +250,7 @@ fn reduce_scatter(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     all_of(&of_each(&came, 0)?, x.shape, |parts| unsafe { reduce(parts, reduction, out, from) })
 }
 
-fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
     let ranks = group.ranks();
     let splits = |name: &str, tensor: &RawTensor<'_>| -> Result<Vec<usize>> {
@@ -286,7 +286,7 @@ fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
 }
 
 /// Some elements of a parcel.
-fn cut(parcel: &Parcel, from: usize, count: usize) -> Result<Parcel> {
+fn cut(parcel: &Message, from: usize, count: usize) -> Result<Message> {
     let mut part = Temporary::new(parcel.dtype, &[count])?;
     as_tensor(parcel, &[parcel.numel], |whole| {
         // SAFETY: a parcel, which is only read, and memory of this function's own.
@@ -294,23 +294,23 @@ fn cut(parcel: &Parcel, from: usize, count: usize) -> Result<Parcel> {
         move_elements(parcel.dtype, (&whole, from), (&to, 0), count);
         Ok(())
     })?;
-    Ok(Parcel { dtype: parcel.dtype, numel: count, words: Arc::new(part.into_words()) })
+    Ok(Message { dtype: parcel.dtype, numel: count, words: Arc::new(part.into_words()) })
 }
 
-fn peer(ctx: &KernelCtx<'_>, name: &str, group: &dyn Group) -> Result<(usize, i64)> {
+fn peer(ctx: &KernelCtx<'_>, name: &str, group: &dyn Communicator) -> Result<(usize, i64)> {
     let rank = ctx.attrs().int(name)?.with_context(|| format!("{name}: expected a rank"))?;
     let at = usize::try_from(rank).ok().filter(|r| *r < group.ranks());
     let at = at.with_context(|| format!("{name}: there is no rank {rank} of {}", group.ranks()))?;
     Ok((at, ctx.attrs().int("tag")?.unwrap_or(0)))
 }
 
-fn send(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn send(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let (to, tag) = peer(ctx, "to", group)?;
     let parcels = operands(ctx)?.into_iter().map(|t| pack(ctx, t)).collect::<Result<_>>()?;
     group.send(to, tag, parcels)
 }
 
-fn recv(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn recv(ctx: &KernelCtx<'_>, group: &dyn Communicator) -> Result<()> {
     let (from, tag) = peer(ctx, "from", group)?;
     let came = group.recv(from, tag)?;
     let tensors = operands(ctx)?;

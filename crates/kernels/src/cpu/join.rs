@@ -1,13 +1,13 @@
-//! What [`parts`](crate::parts) does its ops with on the host.
+//! What [`data_movement`](crate::data_movement) does its ops with on the host.
 
 use anyhow::Result;
 use millstream_ops::args::Scalar;
 
 use super::copy::{convert, set};
 use crate::context::{KernelCtx, RawTensor};
-use crate::parts::Hands;
+use crate::data_movement::CopyPrimitives;
 
-pub(crate) const HANDS: Hands = Hands { copy, set: fill };
+pub(crate) const COPY_PRIMITIVES: CopyPrimitives = CopyPrimitives { copy, fill };
 
 fn copy(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_>) -> Result<()> {
     // SAFETY: views of operands of the call, of which the second is part of its output and apart from

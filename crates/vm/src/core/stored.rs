@@ -69,7 +69,7 @@ impl Work for StoredWork<'_> {
         // SAFETY: as for every call: the list orders all conflicting uses before and after it, and
         // places no two live storages on the same bytes; the memory lives as long as the engine.
         let ctx = unsafe { KernelCtx::new(&operands, attrs, none, threads, native) };
-        self.kernel.run(&ctx.with_later(&self.token))
+        self.kernel.run(&ctx.with_deferred_completion(&self.token))
     }
 
     fn detach(&mut self) -> Box<dyn Work> {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Work, WorkResult};
 use millstream_instructions::{Body, Operand};
-use millstream_kernels::{Kernel, KernelCtx, Later, OnComplete, Operands, RawTensor};
+use millstream_kernels::{
+    CompletionToken, DeferredCompletion, Kernel, KernelCtx, Operands, RawTensor,
+};
 use millstream_types::{Attrs, Point};
 
 use crate::cancel::{self, Within};
@@ -54,10 +56,10 @@ impl<'a> Token<'a> {
     }
 }
 
-impl Later for Token<'_> {
-    fn take(&self) -> Option<OnComplete> {
+impl DeferredCompletion for Token<'_> {
+    fn take_token(&self) -> Option<CompletionToken> {
         let (inbox, at) = (self.inbox.clone(), self.at);
-        let token = || OnComplete::new(move |result| inbox.post(News::HostDone(at, result)));
+        let token = || CompletionToken::new(move |result| inbox.post(News::HostDone(at, result)));
         (!self.taken.replace(true)).then(token)
     }
 }
@@ -85,7 +87,7 @@ fn run_call(
     // live storages or workspaces on the same bytes; the memory lives as long as the engine.
     let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&engine.threads), native) };
     match token {
-        Some(token) => kernel.run(&ctx.with_later(token)),
+        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
         None => kernel.run(&ctx),
     }
 }
