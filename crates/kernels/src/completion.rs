@@ -32,7 +32,7 @@ impl CompletionToken {
 impl Drop for CompletionToken {
     fn drop(&mut self) {
         if let Some(callback) = self.callback.take() {
-            callback(Err(anyhow!("the call's completion token was dropped without completing it")));
+            callback(Err(anyhow!("the call's completion token was dropped before it completed")));
         }
     }
 }

@@ -165,7 +165,7 @@ impl<'a> KernelCtx<'a> {
         self.workspace
     }
 
-    /// Returns the native stream to launch on. Its type is defined by the backend.
+    /// Returns the native stream to launch on. The backend defines its type.
     pub fn native(&self) -> &'a dyn Any {
         self.native
     }

@@ -15,7 +15,7 @@ pub const MAX_RANK: usize = 8;
 pub const MAX_OPERANDS: usize = 4;
 
 /// The maximal number of scalars: three arguments, and three in place of tensors.
-pub const MAX_NUMBERS: usize = 6;
+pub const MAX_SCALARS: usize = 6;
 
 /// The bytes of the widest load or store that a thread executes.
 pub const VECTOR_BYTES: usize = 16;
@@ -100,9 +100,9 @@ pub struct ElementwiseArgs {
     /// The operands, the output last. A failure flag that the kernel may set can follow it.
     pub operand: [OperandLayout; MAX_OPERANDS],
     /// The scalars of a kernel that computes in floats. Their meaning depends on the kernel.
-    pub numbers: [f64; MAX_NUMBERS],
+    pub scalars: [f64; MAX_SCALARS],
     /// The same scalars for a kernel that computes in integers.
-    pub integers: [i64; MAX_NUMBERS],
+    pub integers: [i64; MAX_SCALARS],
 }
 
 // SAFETY: `repr(C)`, and the sizes of the fields leave no padding, as a test checks.
@@ -113,13 +113,14 @@ unsafe impl KernelArgs for ElementwiseArgs {
 }
 
 impl ElementwiseArgs {
-    /// Iterates over the elements of the last operand. The others are broadcast to its shape.
+    /// Describes an iteration over the elements of the last operand. The others are broadcast to its
+    /// shape.
     ///
     /// # Errors
     /// [`Unsupported`]: too many dimensions or operands.
-    pub fn new(operands: &[RawTensor<'_>], numbers: &[f64]) -> Result<ElementwiseArgs> {
+    pub fn new(operands: &[RawTensor<'_>], scalars: &[f64]) -> Result<ElementwiseArgs> {
         let Some(out) = operands.last() else { return Err(Unsupported::of("no operands")) };
-        if operands.len() > MAX_OPERANDS || numbers.len() > MAX_NUMBERS {
+        if operands.len() > MAX_OPERANDS || scalars.len() > MAX_SCALARS {
             return Err(Unsupported::of("too many operands"));
         }
         let header = ArgsHeader {
@@ -130,7 +131,7 @@ impl ElementwiseArgs {
         };
         let mut args =
             ElementwiseArgs { header, count: out.numel() as u64, ..ElementwiseArgs::default() };
-        args.numbers[..numbers.len()].copy_from_slice(numbers);
+        args.scalars[..scalars.len()].copy_from_slice(scalars);
         for (to, from) in args.operand.iter_mut().zip(operands) {
             to.memory = MemoryRange::of(from);
         }

@@ -17,7 +17,7 @@ use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
 use super::gemm::{dense, multiply};
-use super::unfold::{Columns, Images, fold, unfold};
+use super::im2col::{Columns, Images, col2im, im2col};
 use super::{KIND, channel_sum, copy, native, source};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional::{operands, required};
@@ -180,7 +180,7 @@ impl<'a> ConvCall<'a> {
     /// Returns a tensor with its spatial dimensions as one, copied if its strides do not allow it.
     ///
     /// # Safety
-    /// It is an operand of the call.
+    /// `tensor` is an operand of the call.
     unsafe fn flat(&mut self, tensor: &RawTensor<'_>) -> Result<FlatTensor> {
         if let Some(position_stride) = spatial_stride(tensor) {
             let strides = [tensor.strides[0], tensor.strides[1], position_stride];
@@ -267,7 +267,7 @@ impl<'a> ConvCall<'a> {
                             Columns { data: columns, first, positions, row: positions, step };
                         let images = self.images(&image, number, count);
                         // SAFETY: the caller's promise; the columns are scratch memory of the call.
-                        unsafe { unfold(self.native, &self.conv, &images, &unfolded)? };
+                        unsafe { im2col(self.native, &self.conv, &images, &unfolded)? };
                         Matrix {
                             data: columns,
                             dtype: self.dtype,
@@ -345,7 +345,7 @@ impl<'a> ConvCall<'a> {
                 unsafe {
                     self.multiply(&weight, &from, &out, 0.0)?;
                     let bias = bias.map(|data| (data, image_channels));
-                    fold(self.native, &self.conv, &unfolded, bias, &selected)?;
+                    col2im(self.native, &self.conv, &unfolded, bias, &selected)?;
                 }
             }
         }
@@ -402,7 +402,7 @@ impl<'a> ConvCall<'a> {
                 // SAFETY: the caller's promise; columns and the packed map are scratch memory of
                 // the call.
                 unsafe {
-                    unfold(self.native, &self.conv, &images, &unfolded)?;
+                    im2col(self.native, &self.conv, &images, &unfolded)?;
                     let map = part.side_by_side(self.native, packed_map)?;
                     let columns = Matrix {
                         data: columns,

@@ -57,13 +57,13 @@ fn full(ctx: &KernelCtx<'_>) -> Result<()> {
 fn arange(ctx: &KernelCtx<'_>) -> Result<()> {
     let number =
         |name, default| anyhow::Ok(Scalar::of(ctx.attrs(), name)?.unwrap_or(Scalar::Int(default)));
-    let numbers = [number("start", 0)?, number("step", 1)?];
+    let scalars = [number("start", 0)?, number("step", 1)?];
     let out = ctx.operand(0)?;
     let computed = if out.dtype.is_float() { DType::F64 } else { DType::I64 };
-    elementwise::run(ctx, kernel("arange", out.dtype, computed)?, &[], out, &numbers)
+    elementwise::run(ctx, kernel("arange", out.dtype, computed)?, &[], out, &scalars)
 }
 
-/// Fills the workspace with ones in every bit.
+/// Sets all bits of the workspace.
 fn scrub(ctx: &KernelCtx<'_>) -> Result<()> {
     let (bytes, count) = ctx.workspace();
     // SAFETY: the workspace has `count` bytes, and nothing else uses it until the stream has run

@@ -32,7 +32,7 @@ struct Op(&'static Function);
 /// The variant of an op that a call selects, and its scalars.
 struct Variant {
     name: &'static str,
-    numbers: Vec<Scalar>,
+    scalars: Vec<Scalar>,
 }
 
 impl Function {
@@ -60,9 +60,9 @@ impl Function {
         common: &mut DType,
     ) -> Result<Variant> {
         let attrs = ctx.attrs();
-        let mut numbers = Vec::new();
-        for (name, default) in self.numbers {
-            numbers.push(Scalar::of(attrs, name)?.unwrap_or(Scalar::Float(*default)));
+        let mut scalars = Vec::new();
+        for (name, default) in self.scalars {
+            scalars.push(Scalar::of(attrs, name)?.unwrap_or(Scalar::Float(*default)));
         }
         let name = match self.op {
             "div" => match choice(attrs, "rounding_mode", millstream_ops::arith::ROUNDING_MODES)? {
@@ -89,7 +89,7 @@ impl Function {
                 let number = |name, default| {
                     anyhow::Ok(Scalar::Float(attrs.float(name)?.unwrap_or(default)))
                 };
-                numbers =
+                scalars =
                     vec![number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?];
                 ""
             }
@@ -103,13 +103,13 @@ impl Function {
                     false => [i64::MIN, i64::MAX].map(Scalar::Int),
                 };
                 let bound = |k: usize| bounds[k].unwrap_or(ends[k]);
-                numbers = vec![bound(0), bound(1)];
+                scalars = vec![bound(0), bound(1)];
                 ""
             }
             "bitwise_not" if *common == DType::Bool => "truth",
             _ => "",
         };
-        Ok(Variant { name, numbers })
+        Ok(Variant { name, scalars })
     }
 }
 
@@ -163,7 +163,7 @@ impl Kernel for Op {
             function: expression,
             wide: false,
         };
-        run(ctx, kernel, &inputs, out, &chosen.numbers)
+        run(ctx, kernel, &inputs, out, &chosen.scalars)
     }
 }
 
@@ -176,7 +176,7 @@ pub(super) fn run<'a>(
     kernel: Elementwise<'_>,
     inputs: &[Input<'a>],
     out: RawTensor<'a>,
-    numbers: &[Scalar],
+    scalars: &[Scalar],
 ) -> Result<()> {
     let native = native(ctx)?;
     let overlap = OverlapCopies::new(native, out);
@@ -187,7 +187,7 @@ pub(super) fn run<'a>(
     };
     let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(resolve).collect::<Result<_>>()?;
     // SAFETY: as above; copies are in scratch memory of the stream.
-    unsafe { run_on(native, kernel, &inputs, out, numbers) }
+    unsafe { run_on(native, kernel, &inputs, out, scalars) }
 }
 
 /// Launches as [`run`] does, on tensors that need not be operands of a call.
@@ -204,7 +204,7 @@ pub(super) unsafe fn run_on(
     mut kernel: Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,
-    numbers: &[Scalar],
+    scalars: &[Scalar],
 ) -> Result<()> {
     let mut operands = Vec::new();
     for input in inputs {
@@ -221,7 +221,7 @@ pub(super) unsafe fn run_on(
         Err(error) if error.is::<Unsupported>() && out.shape.len() > MAX_RANK => {
             kernel.inputs.clear();
             // SAFETY: the caller's promise.
-            return unsafe { run_slices(native, &kernel, inputs, out, numbers) };
+            return unsafe { run_slices(native, &kernel, inputs, out, scalars) };
         }
         args => args?,
     };
@@ -229,11 +229,11 @@ pub(super) unsafe fn run_on(
         Input::Number(v) => Some((3 + k, *v)),
         Input::Tensor(_) => None,
     });
-    for (k, number) in numbers.iter().copied().enumerate().chain(replaced) {
-        args.integers[k] = from_scalar(number);
-        args.numbers[k] = match kernel.computed {
-            DType::F32 => f64::from(from_scalar::<f32>(number)),
-            _ => from_scalar(number),
+    for (k, scalar) in scalars.iter().copied().enumerate().chain(replaced) {
+        args.integers[k] = from_scalar(scalar);
+        args.scalars[k] = match kernel.computed {
+            DType::F32 => f64::from(from_scalar::<f32>(scalar)),
+            _ => from_scalar(scalar),
         };
     }
     kernel.wide = !args.is_narrow();
@@ -260,7 +260,7 @@ unsafe fn run_slices(
     kernel: &Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,
-    numbers: &[Scalar],
+    scalars: &[Scalar],
 ) -> Result<()> {
     fn part<'a>(x: &RawTensor<'a>, index: usize) -> RawTensor<'a> {
         let step = if x.shape[0] == 1 { 0 } else { index * x.strides[0] };
@@ -277,7 +277,7 @@ unsafe fn run_slices(
             }
         }
         // SAFETY: the caller's promise, of parts of the same tensors.
-        unsafe { run_on(native, kernel.clone(), &parts, part(&out, index), numbers)? };
+        unsafe { run_on(native, kernel.clone(), &parts, part(&out, index), scalars)? };
     }
     Ok(())
 }

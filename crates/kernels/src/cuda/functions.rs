@@ -10,7 +10,7 @@ pub(super) enum Kind {
     Rounded,
     /// The dtype that all inputs promote to, or f32 if it is not a float.
     Float,
-    /// The dtype that the inputs in this range of numbers promote to.
+    /// The dtype that the inputs in this half-open range promote to.
     Of(usize, usize),
     /// The result's dtype.
     Out,
@@ -24,7 +24,7 @@ pub(super) struct Function {
     pub(super) inputs: &'static [&'static str],
     pub(super) kind: Kind,
     /// The scalar arguments `a`, `b` and `c`, with their defaults.
-    pub(super) numbers: &'static [(&'static str, f64)],
+    pub(super) scalars: &'static [(&'static str, f64)],
     /// The variants: name, and expression in `x`, `y`, `z`, `a`, `b`, `c`.
     pub(super) variants: &'static [(&'static str, &'static str)],
 }
@@ -39,13 +39,13 @@ const NONE: &[(&str, f64)] = &[];
 
 /// Declares a table of ops, one per row: name, inputs, kind, scalars, variants.
 macro_rules! functions {
-    ($table:ident; $($op:literal $inputs:expr, $kind:expr, $numbers:expr,
+    ($table:ident; $($op:literal $inputs:expr, $kind:expr, $scalars:expr,
      $([$variant:literal])? $text:literal $(, [$more:literal] $other:literal)*;)*) => {
         pub(super) const $table: &[Function] = &[$(Function {
             op: $op,
             inputs: $inputs,
             kind: $kind,
-            numbers: $numbers,
+            scalars: $scalars,
             variants: &[(functions!(@ $($variant)?), $text) $(, ($more, $other))*],
         }),*];
     };

@@ -7,7 +7,7 @@
 #define FAILURE (INPUTS + 1)
 __device__ inline T greater(T a, T b) { return a > b || a != a ? a : b; }
 __device__ inline T loss_of(const StridedArgs& args, const Coordinates& position) {
-    const T a = (T)args.numbers[0], b = (T)args.numbers[1];
+    const T a = (T)args.scalars[0], b = (T)args.scalars[1];
     T x[INPUTS];
     for (unsigned k = 0; k < INPUTS; ++k) {
         x[k] = 1;

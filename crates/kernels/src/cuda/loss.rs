@@ -166,12 +166,12 @@ impl Loss {
         let native = native(ctx)?;
         let failure =
             FailureFlag::new(native, anyhow::anyhow!("x: expected every element between 0 and 1"))?;
-        let numbers = [a.unwrap_or(1.0), count];
+        let scalars = [a.unwrap_or(1.0), count];
         let Some(parts) = summed else {
             ensure!(*shape == *out.shape, "{shape:?} to {out:?}: schema and kernel disagree");
             operands.extend([StridedOperand::new(out), failure.operand(shape.len())]);
             let args =
-                StridedArgs::new(&shape, 0, &operands)?.numbers(&numbers).integers(&[absent])?;
+                StridedArgs::new(&shape, 0, &operands)?.scalars(&scalars).integers(&[absent])?;
             // SAFETY: the kernel writes the call's output and the call's failure flag, and reads
             // its inputs.
             return unsafe { self.each.launch_typed(native, out.dtype, args) };
@@ -182,13 +182,13 @@ impl Loss {
         let length = [blocks];
         let words = RawTensor { data: words, dtype: DType::I64, shape: &length, strides: &[1] };
         operands.extend([StridedOperand::fixed(words, shape.len()), failure.operand(shape.len())]);
-        let args = StridedArgs::new(&shape, 0, &operands)?.numbers(&numbers).integers(&[absent])?;
+        let args = StridedArgs::new(&shape, 0, &operands)?.scalars(&scalars).integers(&[absent])?;
         let total = StridedArgs::new(
             &[1],
             0,
             &[StridedOperand::fixed(words, 1), StridedOperand::fixed(out, 1)],
         )?;
-        let total = total.numbers(&[count]).integers(&[blocks as i64])?;
+        let total = total.scalars(&[count]).integers(&[blocks as i64])?;
         // SAFETY: the kernels write the call's workspace, its output and its failure flag. They
         // read its inputs, and the workspace after it has been written.
         unsafe {

@@ -5,5 +5,5 @@ extern "C" __global__ void KERNEL(const StridedArgs args) {
     Pairwise sum;
     for (u64 number = 0; number < (u64)args.integers[0]; ++number)
         sum.push(*(const T*)(args.operand[0].data + 8 * number));
-    store(DATA(E, 1) + 0, sum.total() / (T)args.numbers[0]);
+    store(DATA(E, 1) + 0, sum.total() / (T)args.scalars[0]);
 }

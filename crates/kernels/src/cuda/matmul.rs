@@ -81,7 +81,7 @@ fn source(dtype: DType) -> Result<CString> {
 extern "C" __global__ void {name}(const ElementwiseArgs args) {{
     u64 alpha = (u64)args.integers[0], beta = (u64)args.integers[1];
     u64 x_step = (u64)args.integers[2], y_step = (u64)args.integers[3];
-    u64 length = (u64)args.numbers[0];
+    u64 length = (u64)args.scalars[0];
     u64 step = (u64)gridDim.x * blockDim.x, first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     for (u64 index = first; index < args.count; index += step) {{
         u64 at[4];

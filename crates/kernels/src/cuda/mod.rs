@@ -18,11 +18,11 @@
 //! | `copy`, `create` | copies and casts; tensors from numbers |
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 //! | `gemm`, `matmul` | matrix products by cuBLAS |
-//! | `unfold`, `conv` | windows of images as columns, convolutions |
+//! | `im2col`, `conv` | windows of images as columns, convolutions |
 //! | `attention_softmax`, `attention` | attention |
 //! | `channel_sum` | sums over all dimensions but the channels |
 //! | `gather`, `scatter`, `masked_select` | reads and writes by index, by mask |
-//! | `shift`, `scan`, `order` | `flip`, `roll` and triangles; cumulative sums; sorting |
+//! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
 //! | `pooling`, `loss`, `nll` | pooling, losses |
 
 pub mod args;
@@ -37,24 +37,24 @@ mod elementwise;
 mod functions;
 mod gather;
 mod gemm;
+mod im2col;
 mod launch;
 mod loss;
 mod masked_select;
 mod matmul;
 mod nll;
 mod norm;
-mod order;
 mod overlap;
 mod pooling;
+mod rearrange;
 mod reduce;
 mod row_reduction;
 mod scan;
 mod scatter;
-mod shift;
 mod softmax;
+mod sort;
 mod source;
 mod strided;
-mod unfold;
 
 use std::ffi::CString;
 use std::fmt;
@@ -105,11 +105,11 @@ const FAMILIES: &[&[Kernel]] = &[
     gather::KERNELS,
     masked_select::KERNELS,
     nll::KERNELS,
-    order::KERNELS,
     pooling::KERNELS,
-    scatter::KERNELS,
+    rearrange::KERNELS,
     scan::KERNELS,
-    shift::KERNELS,
+    scatter::KERNELS,
+    sort::KERNELS,
 ];
 
 /// Registers all kernels of this kind.
@@ -141,19 +141,19 @@ pub fn sources() -> Vec<(String, CString)> {
         copy::sources(),
         elementwise::sources(),
         gather::sources(),
+        im2col::sources(),
         loss::sources(),
         masked_select::sources(),
         matmul::sources(),
         nll::sources(),
         norm::sources(),
-        order::sources(),
         pooling::sources(),
+        rearrange::sources(),
         reduce::sources(),
         scan::sources(),
         scatter::sources(),
-        shift::sources(),
         softmax::sources(),
-        unfold::sources(),
+        sort::sources(),
     ];
     families.concat()
 }

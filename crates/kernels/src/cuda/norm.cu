@@ -14,7 +14,7 @@ extern "C" __global__ void BOUNDED NAME(const RowArgs<8> args) {
     E7* running_variance = (E7*)args.operand[7].data;
     // A row is read only once if each thread's elements fit into registers.
     Vector<E0, VECTOR_WIDTH> xs[REGISTER_LOADS ? REGISTER_LOADS : 1];
-    T eps = (T)args.numbers[0], momentum = (T)args.numbers[1], count = (T)args.length;
+    T eps = (T)args.scalars[0], momentum = (T)args.scalars[1], count = (T)args.length;
     auto sum = [](T a, T b) { return a + b; };
     u64 groups = (args.rows + s.rows - 1) / s.rows;
     for (u64 group = blockIdx.x; group < groups; group += gridDim.x) {

@@ -179,8 +179,8 @@ fn forward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
         updates,
     ];
     rows.flags = (0..).zip(flags).map(|(k, on)| u32::from(on) << k).sum();
-    rows.numbers[0] = ctx.attrs().float("eps")?.unwrap_or(1e-5);
-    rows.numbers[1] = ctx.attrs().float("momentum")?.unwrap_or(0.1);
+    rows.scalars[0] = ctx.attrs().float("eps")?.unwrap_or(1e-5);
+    rows.scalars[1] = ctx.attrs().float("momentum")?.unwrap_or(0.1);
     launch(ctx, FORWARD, rows, computed(x.dtype), &dtypes(&all))
 }
 
@@ -265,7 +265,7 @@ fn backward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
             selected[2].is_some(),
         ];
         rows.flags = (0..).zip(flags).map(|(k, on)| u32::from(on) << k).sum();
-        rows.numbers[0] = ctx.attrs().float("eps")?.unwrap_or(1e-5);
+        rows.scalars[0] = ctx.attrs().float("eps")?.unwrap_or(1e-5);
         let computed = computed(x.dtype);
         let part = ELEMENTS_PER_THREAD * rows.threads_per_row();
         if !by_parameter || rows.length <= part {

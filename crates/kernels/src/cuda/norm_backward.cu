@@ -23,7 +23,7 @@ extern "C" __global__ void NAME(const RowArgs<8> args) {
     const E2* means = (const E2*)args.operand[2].data;
     const E3* rstds = (const E3*)args.operand[3].data;
     const E4* weight = (const E4*)args.operand[4].data;
-    T eps = (T)args.numbers[0], count = (T)args.length;
+    T eps = (T)args.scalars[0], count = (T)args.length;
     bool constants = args.flags & 4, weight_is_constant = args.flags & 2;
     auto load_elements = [&](const u64 (&of)[8]) {
         Elements all;

@@ -10,7 +10,7 @@ struct ArgsHeader { unsigned size, operands, offset, stride; };
 struct OperandLayout { u64 data; u64 bytes; u64 strides[8]; };
 struct ElementwiseArgs {
     ArgsHeader header; u64 count; unsigned rank, dense; u64 shape[8];
-    OperandLayout operand[4]; double numbers[6]; i64 integers[6];
+    OperandLayout operand[4]; double scalars[6]; i64 integers[6];
 };
 
 #ifdef MS_HOST
@@ -147,13 +147,13 @@ __device__ inline void offsets(const ElementwiseArgs& args, I index, I (&at)[N])
 }
 
 // Reads scalar k in the type that the kernel computes in.
-__device__ inline void number(const ElementwiseArgs& args, int k, float& v) {
-    v = (float)args.numbers[k];
+__device__ inline void scalar(const ElementwiseArgs& args, int k, float& v) {
+    v = (float)args.scalars[k];
 }
-__device__ inline void number(const ElementwiseArgs& args, int k, double& v) {
-    v = args.numbers[k];
+__device__ inline void scalar(const ElementwiseArgs& args, int k, double& v) {
+    v = args.scalars[k];
 }
-__device__ inline void number(const ElementwiseArgs& args, int k, i64& v) {
+__device__ inline void scalar(const ElementwiseArgs& args, int k, i64& v) {
     v = args.integers[k];
 }
 

@@ -26,7 +26,7 @@ extern "C" __global__ void NAME(const RowArgs<4> args) {
             auto xs = load_vector<VECTOR_WIDTH>(x + of[0]);
 #pragma unroll
             for (int k = 0; k < VECTOR_WIDTH; ++k)
-                accumulate(partial, read<T, Via>(xs.at[k]), (i64)index + k, (T)args.numbers[0]);
+                accumulate(partial, read<T, Via>(xs.at[k]), (i64)index + k, (T)args.scalars[0]);
             added += VECTOR_WIDTH;
             if (added % 128 == 0) {
                 total = combine(total, partial);

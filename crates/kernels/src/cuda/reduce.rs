@@ -198,7 +198,7 @@ impl Reduction {
              __device__ inline void accumulate(Partial& p, T v, i64 at, T a) {{\n\
              (void)a; (void)at; {accumulate};\n}}\n\
              __device__ inline void finish(const RowArgs<4>& args, const u64 (&at)[4], Partial p) {{\n\
-             T length = (T)args.length, a = (T)args.numbers[0]; (void)length; (void)a;\n\
+             T length = (T)args.length, a = (T)args.scalars[0]; (void)length; (void)a;\n\
              store((E1*)args.operand[1].data + at[1], {finish}); {store_index}\n}}\n",
             via = element(via),
         );
@@ -272,7 +272,7 @@ fn run(
     let mut rows =
         RowArgs::new(&dims, [Some(x), Some(out), indices, (parts > 1).then_some(&words)])?;
     ensure!(rows.rows == out.numel() as u64, "{x:?} to {out:?}: schema and kernel disagree");
-    rows.numbers[0] = number;
+    rows.scalars[0] = number;
     (rows.part, rows.parts) = (SUM_PART as u64, parts as u64);
     let access = rows.access(false);
     let (native, name) = (native(ctx)?, reduction.name(x.dtype, out.dtype, access));

@@ -8,7 +8,7 @@ template <int N> struct RowArgs {
     ArgsHeader header; u64 rows, length, part, parts;
     unsigned kept, reduced, block_rows, adjacent_rows, flags, vector_width;
     u64 kept_shape[8], reduced_shape[8];
-    RowOperand operand[N]; double numbers[4];
+    RowOperand operand[N]; double scalars[4];
 };
 
 // A kernel that keeps elements in registers has few others: three blocks fit into a multiprocessor.

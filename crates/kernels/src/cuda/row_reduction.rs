@@ -68,7 +68,7 @@ pub(super) struct RowArgs<const N: usize> {
     kept_shape: [u64; MAX_RANK],
     reduced_shape: [u64; MAX_RANK],
     pub(super) operand: [RowOperand; N],
-    pub(super) numbers: [f64; 4],
+    pub(super) scalars: [f64; 4],
 }
 
 // SAFETY: `repr(C)`; the fields have 8 bytes each, except ten of 4 bytes: there is no padding.
@@ -111,7 +111,7 @@ impl<const N: usize> RowArgs<N> {
             kept_shape: [0; MAX_RANK],
             reduced_shape: [0; MAX_RANK],
             operand: [RowOperand::default(); N],
-            numbers: [0.0; 4],
+            scalars: [0.0; 4],
         };
         for (to, from) in rows.operand.iter_mut().zip(operands) {
             to.memory = from.map(MemoryRange::of).unwrap_or_default();

@@ -8,10 +8,10 @@
 // dimension, and the stride of x along that dimension.
 // Defined before: COMBINE, which applies element `from` of the values to element `to` of x.
 __device__ inline float scaled_sum(const StridedArgs& args, float a, float b) {
-    return a + (float)args.numbers[0] * b;
+    return a + (float)args.scalars[0] * b;
 }
 __device__ inline double scaled_sum(const StridedArgs& args, double a, double b) {
-    return a + args.numbers[0] * b;
+    return a + args.scalars[0] * b;
 }
 __device__ inline long long scaled_sum(const StridedArgs& args, long long a, long long b) {
     return (long long)((u64)a + (u64)args.integers[4] * (u64)b);

@@ -149,7 +149,7 @@ impl<'a> Scatter<'a> {
                 (Combine::Set, false) => SET_SCALAR.launch_sized(native, x.dtype, args),
                 (Combine::Add(alpha), _) => {
                     let alpha = from_scalar::<f64>(alpha);
-                    ADD.launch_typed(native, x.dtype, args.numbers(&[alpha]))
+                    ADD.launch_typed(native, x.dtype, args.scalars(&[alpha]))
                 }
             }
         }

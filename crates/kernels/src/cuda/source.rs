@@ -87,7 +87,7 @@ impl Elementwise<'_> {
         divides && !self.common.is_float()
     }
 
-    /// Returns the kernel's name: the op, the variant, `number` if the last input is a scalar (with
+    /// Returns the kernel's name: the op, the variant, `scalar` if the last input is a scalar (with
     /// the numbers of the scalar inputs otherwise), and the dtypes.
     pub(super) fn name(&self) -> String {
         let mut name = format!("ms_{}", self.op);
@@ -95,12 +95,12 @@ impl Elementwise<'_> {
             name += "_";
             name += self.variant;
         }
-        let numbers: Vec<usize> =
+        let scalars: Vec<usize> =
             (0..self.inputs.len()).filter(|&k| self.inputs[k].is_none()).collect();
-        if !numbers.is_empty() {
-            name += "_number";
-            if numbers != [self.inputs.len() - 1] {
-                numbers.iter().for_each(|k| name += &k.to_string());
+        if !scalars.is_empty() {
+            name += "_scalar";
+            if scalars != [self.inputs.len() - 1] {
+                scalars.iter().for_each(|k| name += &k.to_string());
             }
         }
         name += "__";
@@ -141,7 +141,7 @@ impl Elementwise<'_> {
                 let via = if exact { computed } else { common };
                 writeln!(
                     setup,
-                    "    T {v}0; number(args, {}, {v}0); {v}0 = read<T, {via}>({v}0);",
+                    "    T {v}0; scalar(args, {}, {v}0); {v}0 = read<T, {via}>({v}0);",
                     3 + k
                 )?;
                 writeln!(vector_element, "                T {v} = {v}0;")?;
@@ -195,7 +195,7 @@ __device__ inline T apply(T x, T y, T z, T a, T b, T c, Index index) {{
 }}
 extern "C" __global__ void {name}(const ElementwiseArgs args) {{
     T a, b, c;
-    number(args, 0, a); number(args, 1, b); number(args, 2, c);
+    scalar(args, 0, a); scalar(args, 1, b); scalar(args, 2, c);
 {setup}{declare_flag}    {out}* out = ({out}*)args.operand[{operand}].data;
     const Index count = (Index)args.count, step = (Index)gridDim.x * blockDim.x;
     Index first = (Index)blockIdx.x * blockDim.x + threadIdx.x;

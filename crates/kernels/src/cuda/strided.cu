@@ -2,7 +2,7 @@
 // elements. `strided.rs` declares the same type in Rust.
 struct StridedArgs {
     ArgsHeader header; u64 count; unsigned rank, split; u64 shape[MAX_RANK];
-    OperandLayout operand[MAX_OPERANDS]; double numbers[MAX_NUMBERS];
+    OperandLayout operand[MAX_OPERANDS]; double scalars[MAX_SCALARS];
     long long integers[MAX_INTEGERS];
 };
 

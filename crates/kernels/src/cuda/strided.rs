@@ -23,7 +23,7 @@ use crate::context::RawTensor;
 const MAX_OPERANDS: usize = 12;
 
 /// The maximal number of scalars.
-const MAX_NUMBERS: usize = 4;
+const MAX_SCALARS: usize = 4;
 
 /// The maximal number of integers.
 const MAX_INTEGERS: usize = 24;
@@ -33,14 +33,14 @@ const MAX_INTEGERS: usize = 24;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StridedArgs {
     header: ArgsHeader,
-    /// The number of work items: elements, lines, or what else the kernel assigns to a thread.
+    /// The number of work items that the kernel assigns to threads: elements or lines.
     pub(super) count: u64,
     rank: u32,
     /// The number of dimensions before the split.
     split: u32,
     shape: [u64; MAX_RANK],
     operand: [OperandLayout; MAX_OPERANDS],
-    numbers: [f64; MAX_NUMBERS],
+    scalars: [f64; MAX_SCALARS],
     integers: [i64; MAX_INTEGERS],
 }
 
@@ -119,8 +119,8 @@ impl<'a> StridedOperand<'a> {
 }
 
 impl StridedArgs {
-    /// Iterates over `shape`. Merges dimensions that can be iterated as one, but never across
-    /// `split`, and none if `split` is [`StridedArgs::KEEP_DIMENSIONS`].
+    /// Describes an iteration over `shape`. Merges dimensions that can be iterated as one, but
+    /// never across `split`, and none if `split` is [`StridedArgs::KEEP_DIMENSIONS`].
     ///
     /// # Errors
     /// [`Unsupported`]: too many dimensions or operands.
@@ -174,7 +174,7 @@ impl StridedArgs {
         separate: bool,
     ) -> Result<()> {
         let rank = self.rank as usize;
-        let all = || operands.iter().map(|step| step.strides[dim] as u64).enumerate();
+        let all = || operands.iter().map(|operand| operand.strides[dim] as u64).enumerate();
         let merges =
             |(k, stride): (usize, u64)| self.operand[k].strides[rank - 1] == stride * length;
         if !separate && self.rank > floor && all().all(merges) {
@@ -203,9 +203,9 @@ impl StridedArgs {
         Ok(self)
     }
 
-    /// Sets the scalars, at most four.
-    pub(super) fn numbers(mut self, numbers: &[f64]) -> StridedArgs {
-        self.numbers.iter_mut().zip(numbers).for_each(|(to, &from)| *to = from);
+    /// Sets the scalars. Only the first four are used.
+    pub(super) fn scalars(mut self, scalars: &[f64]) -> StridedArgs {
+        self.scalars.iter_mut().zip(scalars).for_each(|(to, &from)| *to = from);
         self
     }
 }
@@ -226,7 +226,7 @@ impl KernelTemplate {
 
     fn source(&self, element: &str, (e, t): (&str, &str)) -> Result<CString> {
         let sizes = format!(
-            "#define MAX_OPERANDS {MAX_OPERANDS}\n#define MAX_NUMBERS {MAX_NUMBERS}\n\
+            "#define MAX_OPERANDS {MAX_OPERANDS}\n#define MAX_SCALARS {MAX_SCALARS}\n\
              #define MAX_INTEGERS {MAX_INTEGERS}\n#define MAX_RANK {MAX_RANK}\n\
              #define BLOCK {}\n#define PART {SUM_PART}\n",
             launch::THREADS
@@ -345,6 +345,8 @@ impl KernelTemplate {
         unsafe { self.launch(native, &bytes.to_string(), bit_types(bytes), 1, args) }
     }
 
+    /// # Safety
+    /// As for [`launch::launch_blocks`].
     unsafe fn launch(
         &self,
         native: &Native,
@@ -394,7 +396,7 @@ fn blocks_for(native: &Native, count: u64) -> u32 {
     grid(native, count.div_ceil(launch::THREADS))
 }
 
-/// Limits the number of blocks to what keeps the device busy. Kernels loop over their work with a
+/// Limits the number of blocks to the number that keeps the device busy. Kernels loop over their work with a
 /// stride of the grid's size, so any number of blocks is correct.
 fn grid(native: &Native, blocks: u64) -> u32 {
     blocks
@@ -432,7 +434,7 @@ mod tests {
     fn the_layout_has_no_padding() {
         assert_eq!(
             size_of::<StridedArgs>(),
-            16 + 16 + 64 + MAX_OPERANDS * 80 + 8 * (MAX_NUMBERS + MAX_INTEGERS)
+            16 + 16 + 64 + MAX_OPERANDS * 80 + 8 * (MAX_SCALARS + MAX_INTEGERS)
         );
     }
 

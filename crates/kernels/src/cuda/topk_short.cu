@@ -1,5 +1,5 @@
 // The first elements of each short line in sorted order, with ties in the order of PyTorch. One
-// thread per line executes the steps of the host's `selection`, which cites its sources.
+// thread per line executes the steps of the host's kernel, which cites the sources.
 // Operands and integers are those of `topk.cu`.
 #define MAX_LENGTH 1024
 #define SHORT 16

@@ -22,7 +22,7 @@ use super::{Unsupported, launch, source};
 /// The argument block, passed by value. [`args_source`] declares the same type in CUDA C.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct UnfoldArgs {
+struct Im2colArgs {
     header: ArgsHeader,
     /// The number of work items.
     count: u64,
@@ -46,7 +46,7 @@ struct UnfoldArgs {
 }
 
 // SAFETY: `repr(C)`; after the header all fields are words, so there is no padding.
-unsafe impl KernelArgs for UnfoldArgs {
+unsafe impl KernelArgs for Im2colArgs {
     fn header(&self) -> ArgsHeader {
         self.header
     }
@@ -80,8 +80,8 @@ pub(super) struct Columns {
     pub(super) step: usize,
 }
 
-impl UnfoldArgs {
-    fn new(conv: &Conv, images: &Images, columns: &Columns, column_bytes: usize) -> UnfoldArgs {
+impl Im2colArgs {
+    fn new(conv: &Conv, images: &Images, columns: &Columns, column_bytes: usize) -> Im2colArgs {
         let channels = conv.groups * images.group_channels;
         let shapes = [conv.image, conv.map, conv.kernel, conv.stride, conv.padding, conv.dilation];
         let words = |of: [usize; PLACES]| of.map(|v| v as u64);
@@ -100,11 +100,11 @@ impl UnfoldArgs {
         };
         let column_steps =
             [(images.count, columns.step), (rows, columns.row), (columns.positions, 1)];
-        UnfoldArgs {
+        Im2colArgs {
             header: ArgsHeader {
-                size: size_of::<UnfoldArgs>() as u32,
+                size: size_of::<Im2colArgs>() as u32,
                 operands: 3,
-                offset: offset_of!(UnfoldArgs, operand) as u32,
+                offset: offset_of!(Im2colArgs, operand) as u32,
                 stride: size_of::<MemoryRange>() as u32,
             },
             channels: channels as u64,
@@ -120,7 +120,7 @@ impl UnfoldArgs {
                 range(columns.data, end(&column_steps), column_bytes),
                 MemoryRange::default(),
             ],
-            ..UnfoldArgs::default()
+            ..Im2colArgs::default()
         }
     }
 }
@@ -129,7 +129,7 @@ impl UnfoldArgs {
 fn args_source() -> String {
     format!(
         r#"struct MemoryRange {{ u64 data, bytes; }};
-struct UnfoldArgs {{
+struct Im2colArgs {{
     ArgsHeader header; u64 count, channels, group_channels, first, positions, row, step, bias;
     u64 image[{PLACES}], map[{PLACES}], kernel[{PLACES}], stride[{PLACES}], padding[{PLACES}];
     u64 dilation[{PLACES}], strides[3 + {PLACES}];
@@ -139,14 +139,14 @@ struct UnfoldArgs {{
     )
 }
 
-fn unfold_name(bytes: usize) -> String {
-    format!("ms_unfold__{bytes}")
+fn im2col_name(bytes: usize) -> String {
+    format!("ms_im2col__{bytes}")
 }
 
-/// Returns the source of the unfolding kernel. Each thread writes the part of a column that belongs
+/// Returns the source of the im2col kernel. Each thread writes the part of a column that belongs
 /// to one channel.
-fn unfold_source(bytes: usize) -> Result<CString> {
-    let (name, args_source) = (unfold_name(bytes), args_source());
+fn im2col_source(bytes: usize) -> Result<CString> {
+    let (name, args_source) = (im2col_name(bytes), args_source());
     let element = match bytes {
         2 => "unsigned short",
         4 => "unsigned",
@@ -154,7 +154,7 @@ fn unfold_source(bytes: usize) -> Result<CString> {
     };
     let body = format!(
         r#"{args_source}typedef {element} E;
-extern "C" __global__ void {name}(const UnfoldArgs args) {{
+extern "C" __global__ void {name}(const Im2colArgs args) {{
     u64 step = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     for (u64 index = thread; index < args.count; index += step) {{
         u64 within = index % args.positions, rest = index / args.positions;
@@ -195,14 +195,14 @@ extern "C" __global__ void {name}(const UnfoldArgs args) {{
     source::with_prelude(&body)
 }
 
-fn fold_name(dtype: DType) -> String {
-    format!("ms_fold__{}", dtype.name())
+fn col2im_name(dtype: DType) -> String {
+    format!("ms_col2im__{}", dtype.name())
 }
 
-/// Returns the source of the folding kernel. Each thread sums one element of an image, in the order
+/// Returns the source of the col2im kernel. Each thread sums one element of an image, in the order
 /// of the kernel positions.
-fn fold_source(dtype: DType) -> Result<CString> {
-    let (name, args_source) = (fold_name(dtype), args_source());
+fn col2im_source(dtype: DType) -> Result<CString> {
+    let (name, args_source) = (col2im_name(dtype), args_source());
     if !dtype.is_float() {
         return Err(Unsupported::of(dtype.name()));
     }
@@ -211,13 +211,13 @@ fn fold_source(dtype: DType) -> Result<CString> {
         r#"{args_source}typedef {element} E;
 typedef {computed} T;
 // Whether the kernel position `tap` reads `position` of the image for some `output` position.
-__device__ inline bool taps(const UnfoldArgs& args, int k, u64 position, u64 tap, u64& output) {{
+__device__ inline bool taps(const Im2colArgs& args, int k, u64 position, u64 tap, u64& output) {{
     u64 shifted = position + args.padding[k], shift = tap * args.dilation[k];
     if (shifted < shift) return false;
     output = (shifted - shift) / args.stride[k];
     return output * args.stride[k] == shifted - shift && output < args.map[k];
 }}
-extern "C" __global__ void {name}(const UnfoldArgs args) {{
+extern "C" __global__ void {name}(const Im2colArgs args) {{
     u64 step = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     for (u64 index = thread; index < args.count; index += step) {{
         u64 z = index % args.image[2], rest = index / args.image[2];
@@ -264,9 +264,9 @@ extern "C" __global__ void {name}(const UnfoldArgs args) {{
 /// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let columns = [2, 4, 8].into_iter();
-    let columns = columns.filter_map(|b| Some((unfold_name(b), unfold_source(b).ok()?)));
+    let columns = columns.filter_map(|b| Some((im2col_name(b), im2col_source(b).ok()?)));
     let image = DType::ALL.into_iter();
-    columns.chain(image.filter_map(|d| Some((fold_name(d), fold_source(d).ok()?)))).collect()
+    columns.chain(image.filter_map(|d| Some((col2im_name(d), col2im_source(d).ok()?)))).collect()
 }
 
 /// Unfolds images to columns of the images' dtype.
@@ -277,18 +277,18 @@ pub(super) fn sources() -> Vec<(String, CString)> {
 /// # Safety
 /// Images and columns are valid until the kernel has run, which is ordered against all other uses
 /// of them. The columns are in the call's own memory.
-pub(super) unsafe fn unfold(
+pub(super) unsafe fn im2col(
     native: &Native,
     conv: &Conv,
     images: &Images,
     columns: &Columns,
 ) -> Result<()> {
     let bytes = images.dtype.size();
-    let mut args = UnfoldArgs::new(conv, images, columns, bytes);
+    let mut args = Im2colArgs::new(conv, images, columns, bytes);
     args.count = images.count as u64 * args.channels * args.positions;
-    let name = unfold_name(bytes);
+    let name = im2col_name(bytes);
     // SAFETY: the kernel accesses only images and columns, as the caller promises.
-    unsafe { launch::launch_items(native, &name, || unfold_source(bytes), args.count, args) }
+    unsafe { launch::launch_items(native, &name, || im2col_source(bytes), args.count, args) }
 }
 
 /// Folds columns, in the type that images are computed in, to images, and adds a bias for each
@@ -299,8 +299,8 @@ pub(super) unsafe fn unfold(
 /// An error of the compiler or the driver.
 ///
 /// # Safety
-/// As for [`unfold`]; the bias has an element for each channel, of the images' dtype.
-pub(super) unsafe fn fold(
+/// As for [`im2col`]; the bias has an element for each channel, of the images' dtype.
+pub(super) unsafe fn col2im(
     native: &Native,
     conv: &Conv,
     columns: &Columns,
@@ -308,7 +308,7 @@ pub(super) unsafe fn fold(
     images: &Images,
 ) -> Result<()> {
     let wide = if images.dtype == DType::F64 { 8 } else { 4 };
-    let mut args = UnfoldArgs::new(conv, images, columns, wide);
+    let mut args = Im2colArgs::new(conv, images, columns, wide);
     args.count = images.count as u64 * args.channels * conv.image.iter().product::<usize>() as u64;
     if let Some((data, group)) = bias {
         let elements = (conv.groups - 1) * group + images.group_channels;
@@ -316,7 +316,7 @@ pub(super) unsafe fn fold(
         (args.bias, args.operand[2]) =
             (group as u64, MemoryRange { data: data.addr() as u64, bytes });
     }
-    let (name, dtype) = (fold_name(images.dtype), images.dtype);
+    let (name, dtype) = (col2im_name(images.dtype), images.dtype);
     // SAFETY: the kernel accesses only images, columns and bias, as the caller promises.
-    unsafe { launch::launch_items(native, &name, || fold_source(dtype), args.count, args) }
+    unsafe { launch::launch_items(native, &name, || col2im_source(dtype), args.count, args) }
 }
