@@ -5,6 +5,8 @@
 //! A convolution computes the map from the image. The gradient of the image, and a transposed
 //! convolution, compute the image from the map. Sums over several parts are added in the type that
 //! the dtype is computed in, and rounded once.
+//!
+//! Long because the three products share the chunks of columns and the views of their operands.
 
 use std::sync::Arc;
 

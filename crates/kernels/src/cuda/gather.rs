@@ -10,7 +10,8 @@ use millstream_ops::args::{ABSENT, dimension};
 use millstream_ops::index::{listed, plan};
 use millstream_types::{DType, Dims};
 
-use super::strided::{FailureFlag, KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
 

@@ -10,7 +10,8 @@ use millstream_ops::loss::Reduction;
 use millstream_ops::reduce::SUM_PART;
 use millstream_types::{DType, Dims};
 
-use super::strided::{FailureFlag, KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::Workspace;

@@ -9,7 +9,8 @@ use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::overlap::OverlapCopies;
-use super::strided::{FailureFlag, KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use super::{gather, native, scatter};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::expect_dtype;

@@ -9,7 +9,8 @@ use millstream_ops::loss::Reduction;
 use millstream_types::Dims;
 
 use super::create::fill;
-use super::strided::{FailureFlag, KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional::{operands, required};

@@ -11,7 +11,6 @@ __device__ inline void write_sums(const RowArgs<8>& args, const u64 (&at)[8], Pa
     if (args.flags & 32) store((E7*)args.operand[7].data + at[7], total.sum);
 }
 // The elements of a vector: gradients, times the weight if it varies along the row; normalised x.
-// normalised.
 struct Elements {
     T grad[VECTOR_WIDTH], y[VECTOR_WIDTH], rstd[VECTOR_WIDTH], weight[VECTOR_WIDTH];
 };

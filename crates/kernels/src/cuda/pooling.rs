@@ -7,7 +7,8 @@ use anyhow::{Result, ensure};
 use millstream_ops::pool::{Windows, windows};
 use millstream_types::{DType, Dims};
 
-use super::strided::{FailureFlag, KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 

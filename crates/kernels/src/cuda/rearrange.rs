@@ -7,7 +7,8 @@ use millstream_ops::args::dimension;
 use millstream_ops::shift::rolled;
 
 use super::native;
-use super::strided::{KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use crate::context::KernelCtx;
 
 pub(super) const KERNELS: &[super::Kernel] = &[

@@ -1,8 +1,7 @@
 // The common part of the kernels over rows: some dimensions number the rows, the others number the
 // elements of a row. `row_reduction.rs` declares the same types in Rust.
 // Defined before: VECTOR_WIDTH, the number of adjacent elements of a row that a thread loads at
-// once; REGISTER_LOADS, the number of such loads of a thread if each has registers of its own, else
-// 0.
+// once; REGISTER_LOADS, the loads of a thread if each has registers of its own, else 0.
 struct RowOperand { u64 data; u64 bytes; u64 kept[8]; u64 reduced[8]; };
 template <int N> struct RowArgs {
     ArgsHeader header; u64 rows, length, part, parts;

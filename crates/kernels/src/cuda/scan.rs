@@ -8,7 +8,8 @@ use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::native;
-use super::strided::{KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] =

@@ -13,7 +13,8 @@ use millstream_types::DType;
 use super::gather::take_along_dim;
 use super::native;
 use super::scan::{line, without};
-use super::strided::{KernelTemplate, StridedArgs, StridedOperand};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] =
