@@ -187,8 +187,10 @@ fn forward_source(dtype: DType) -> Result<CString> {
         T weight = any ? exp(score(args, row, base + key, key) - greatest) / sum : (T)0;
         put<E>(args.operand[1].data, base + key, weight);
     }}
-    T logarithm = any ? greatest + log(sum) : (T)0;
-    if (threadIdx.x == 0) put<T>(args.operand[2].data, offset(args.operand[2], row), logarithm);
+    if (threadIdx.x == 0) {{
+        T logarithm = any ? greatest + log(sum) : (T)0;
+        put<T>(args.operand[2].data, offset(args.operand[2], row), logarithm);
+    }}
 }}
 "#
     );

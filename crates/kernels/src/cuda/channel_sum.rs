@@ -74,7 +74,10 @@ pub(super) unsafe fn channel_sum(
     x: RawTensor<'_>,
     out: RawTensor<'_>,
 ) -> Result<()> {
-    ensure!(out.shape == &x.shape[1..2] && out.dtype == x.dtype, "{out:?}: another shape");
+    ensure!(
+        out.shape == &x.shape[1..2] && out.dtype == x.dtype,
+        "{out:?}: schema and kernel disagree"
+    );
     if x.numel() == 0 {
         let bytes = out.numel() * out.dtype.size();
         // SAFETY: the caller's promise; a new result of one dimension is dense.

@@ -78,7 +78,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let mut call = ConvCall::new(ctx, x, weight)?;
         ensure!(
             out.shape[..2] == [call.conv.batch, call.conv.channels()],
-            "{out:?}: another shape"
+            "{out:?}: schema and kernel disagree"
         );
         match call.conv.transposed {
             false => call.image_to_map(x, bias, out),
@@ -104,7 +104,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
         let transposed = call.conv.transposed;
         ensure!(
             grad.shape[..2] == [call.conv.batch, call.conv.channels()],
-            "{grad:?}: another shape"
+            "{grad:?}: schema and kernel disagree"
         );
         if let Some(out) = outs[0] {
             match transposed {

@@ -72,7 +72,7 @@ fn gather_elements(
     if out.numel() == 0 {
         return match indices.iter().all(|index| index.operand.numel() == 0) {
             true => Ok(()),
-            false => Err(Unsupported::of("indices into a tensor without elements")),
+            false => Err(Unsupported::of("indices of rows without elements")),
         };
     }
     let native = native(ctx)?;

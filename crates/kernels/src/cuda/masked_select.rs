@@ -175,7 +175,8 @@ fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     };
     let strides = StridedOperand::broadcast(values, &row_shape).strides;
     let strides = (0..split).map(|_| 0).chain(strides[1..].iter().copied());
-    let error = anyhow::anyhow!("{rows} rows of values: expected as many as the mask has, or one");
+    let error =
+        anyhow::anyhow!("{rows} rows of values: expected as many as the mask selects, or one");
     let failure = FailureFlag::new(native, error)?;
     let operands = [
         StridedOperand::new(x),

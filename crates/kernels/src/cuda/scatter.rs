@@ -112,7 +112,7 @@ impl<'a> Scatter<'a> {
         if lines * length == 0 {
             return match indices.iter().all(|index| index.operand.numel() == 0) {
                 true => Ok(()),
-                false => Err(Unsupported::of("indices into a tensor without elements")),
+                false => Err(Unsupported::of("indices of rows without elements")),
             };
         }
         let native = native(ctx)?;
@@ -278,7 +278,7 @@ fn embedding_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     if lookups * columns == 0 {
         return match lookups {
             0 => Ok(()),
-            _ => Err(Unsupported::of("indices into a tensor without elements")),
+            _ => Err(Unsupported::of("indices of rows without elements")),
         };
     }
     let native = native(ctx)?;
