@@ -103,13 +103,19 @@ fn failures_by_way_of_tokens() {
             };
             let broken = |t: CompletionToken| t.complete(Err(anyhow::anyhow!("broken far away")));
             assert_eq!(told("later", &broken), "broken far away");
-            assert_eq!(told("later", &drop), "the call's completion token was dropped before it completed");
+            assert_eq!(
+                told("later", &drop),
+                "the call's completion token was dropped before it completed"
+            );
             assert_eq!(told("both", &|t| t.complete(Ok(()))), "broken all the same");
             let alone = |op: &str| {
                 let y = call(&m, op, &[&x], &s);
                 failure(y.read().unwrap_err()).message.clone()
             };
-            assert_eq!(alone("drops"), "the call's completion token was dropped before it completed");
+            assert_eq!(
+                alone("drops"),
+                "the call's completion token was dropped before it completed"
+            );
             assert_eq!(alone("twice"), "the call's completion token was taken before");
             // The stream goes on.
             assert_eq!(read(&call(&m, "relu", &[&x], &s)), [0.0]);
@@ -143,7 +149,9 @@ fn a_prepared_call_may_complete_later() {
     config.kernels.register(
         "cpu",
         "add_",
-        Arc::new(move |ctx: &KernelCtx<'_>| Ok(give.lock().unwrap().send(ctx.take_completion_token()?)?)),
+        Arc::new(move |ctx: &KernelCtx<'_>| {
+            Ok(give.lock().unwrap().send(ctx.take_completion_token()?)?)
+        }),
     );
     let m = Machine::new(config).unwrap();
     for s in streams(&m) {

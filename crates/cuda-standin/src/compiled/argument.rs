@@ -38,10 +38,12 @@ impl Argument {
         if size < size_of::<ArgsHeader>() {
             return Ok(Err(format!("an argument of {size} bytes, without a head")));
         }
-        let head = ArgsHeader { size: half(0), operands: half(1), offset: half(2), stride: half(3) };
+        let head =
+            ArgsHeader { size: half(0), operands: half(1), offset: half(2), stride: half(3) };
         let end = head.offset as usize + head.stride as usize * head.operands as usize;
         let aligned = head.offset.is_multiple_of(8) && head.stride.is_multiple_of(8);
-        let fits = end <= size && (head.operands == 0 || head.stride as usize >= size_of::<MemoryRange>());
+        let fits =
+            end <= size && (head.operands == 0 || head.stride as usize >= size_of::<MemoryRange>());
         if head.size as usize != size || !aligned || !fits {
             return Ok(Err(format!("the kernel's argument has {size} bytes, and {head:?}")));
         }
