@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use millstream::kernels::{KernelCtx, OnComplete};
+use millstream::kernels::{CompletionToken, KernelCtx};
 use millstream::*;
 use millstream_testing::machine::*;
 
 /// Where a test finds the tokens of the calls of `later`, in the order in which their kernels ran.
-type Tokens = mpsc::Receiver<OnComplete>;
+type Tokens = mpsc::Receiver<CompletionToken>;
 
 /// A machine with `later`, whose kernel writes 1 and gives its token away; `both`, whose kernel also
 /// fails; `drops`, whose kernel drops its token; `twice`, which asks for two.
@@ -19,16 +19,16 @@ fn machine(driver: DriverKind) -> (Machine, Tokens) {
     let to = give.clone();
     add_op(&mut config, "later", move |ctx| {
         write(ctx, 1.0)?;
-        Ok(to.lock().unwrap().send(ctx.on_complete()?)?)
+        Ok(to.lock().unwrap().send(ctx.take_completion_token()?)?)
     });
     add_op(&mut config, "both", move |ctx| {
-        give.lock().unwrap().send(ctx.on_complete()?)?;
+        give.lock().unwrap().send(ctx.take_completion_token()?)?;
         anyhow::bail!("broken all the same")
     });
-    add_op(&mut config, "drops", |ctx| ctx.on_complete().map(drop));
+    add_op(&mut config, "drops", |ctx| ctx.take_completion_token().map(drop));
     add_op(&mut config, "twice", |ctx| {
-        ctx.on_complete()?.complete(Ok(()));
-        ctx.on_complete().map(drop)
+        ctx.take_completion_token()?.complete(Ok(()));
+        ctx.take_completion_token().map(drop)
     });
     let sim = config.kernels.get("cpu", "later").cloned().unwrap();
     config.kernels.register("sim", "later", sim);
@@ -96,21 +96,27 @@ fn failures_by_way_of_tokens() {
         let (m, tokens) = machine(driver);
         for s in streams(&m) {
             let x = upload(&s, &m, &[0.0]);
-            let told = |op: &str, end: &dyn Fn(OnComplete)| {
+            let told = |op: &str, end: &dyn Fn(CompletionToken)| {
                 let y = call(&m, op, &[&x], &s);
                 end(tokens.recv_timeout(LONG).unwrap());
                 failure(y.read().unwrap_err()).message.clone()
             };
-            let broken = |t: OnComplete| t.complete(Err(anyhow::anyhow!("broken far away")));
+            let broken = |t: CompletionToken| t.complete(Err(anyhow::anyhow!("broken far away")));
             assert_eq!(told("later", &broken), "broken far away");
-            assert_eq!(told("later", &drop), "nobody completed the call: its token was dropped");
+            assert_eq!(
+                told("later", &drop),
+                "the call's completion token was dropped before it completed"
+            );
             assert_eq!(told("both", &|t| t.complete(Ok(()))), "broken all the same");
             let alone = |op: &str| {
                 let y = call(&m, op, &[&x], &s);
                 failure(y.read().unwrap_err()).message.clone()
             };
-            assert_eq!(alone("drops"), "nobody completed the call: its token was dropped");
-            assert_eq!(alone("twice"), "the call's token was taken before");
+            assert_eq!(
+                alone("drops"),
+                "the call's completion token was dropped before it completed"
+            );
+            assert_eq!(alone("twice"), "the call's completion token was taken before");
             // The stream goes on.
             assert_eq!(read(&call(&m, "relu", &[&x], &s)), [0.0]);
         }
@@ -143,7 +149,9 @@ fn a_prepared_call_may_complete_later() {
     config.kernels.register(
         "cpu",
         "add_",
-        Arc::new(move |ctx: &KernelCtx<'_>| Ok(give.lock().unwrap().send(ctx.on_complete()?)?)),
+        Arc::new(move |ctx: &KernelCtx<'_>| {
+            Ok(give.lock().unwrap().send(ctx.take_completion_token()?)?)
+        }),
     );
     let m = Machine::new(config).unwrap();
     for s in streams(&m) {
@@ -163,5 +171,5 @@ fn where_the_device_runs_by_itself_a_kernel_completes_its_call() {
     let s = sim(&m, 0);
     let x = upload(&s, &m, &[0.0]);
     let message = failure(call(&m, "later", &[&x], &s).read().unwrap_err()).message.clone();
-    assert_eq!(message, "a call completes with its kernel where the device runs by itself");
+    assert_eq!(message, "no completion token: calls of this device complete on its stream");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// What a failure says for want of a kernel; that is no failure of the device's.
-pub const LACKS: [&str; 2] = ["has no kernel on", "does not serve this yet"];
+pub const LACKS: [&str; 2] = ["has no kernel on", "not yet supported by the kernels"];
 
 /// One part of the check.
 #[derive(Default, Serialize)]

@@ -1,4 +1,4 @@
-//! What a kernel is given.
+//! The arguments of a kernel: operands, attributes, workspace, threads and native stream.
 
 use std::any::Any;
 use std::fmt;
@@ -8,9 +8,9 @@ use once_cell::sync::OnceCell;
 
 use millstream_types::{Attrs, DType};
 
-use crate::later::{Later, OnComplete};
+use crate::completion::{CompletionToken, DeferredCompletion};
 
-/// A tensor's memory, as a kernel sees it.
+/// A view of a tensor's memory: address, dtype, shape and strides.
 #[derive(Clone, Copy)]
 pub struct RawTensor<'a> {
     /// The address of the first element (offset included), in the device's address space.
@@ -30,27 +30,27 @@ impl fmt::Debug for RawTensor<'_> {
 }
 
 impl RawTensor<'_> {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> usize {
         millstream_types::layout::numel(self.shape)
     }
 }
 
-/// The operands of a call, resolved only when asked for.
+/// The operands of a call. Each is resolved when a kernel asks for it.
 pub trait Operands {
-    /// How many there are.
+    /// Returns the number of operands.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether there are no operands.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Operand number `index`; `index` is below [`Operands::len`].
+    /// Returns operand number `index`, which must be below [`Operands::len`].
     fn get(&self, index: usize) -> RawTensor<'_>;
 }
 
-/// The threads that all kernels of a machine share, started at the first call that uses them.
+/// The threads that all kernels of a machine share. The first call that uses them starts them.
 pub struct Threads {
     count: usize,
     on_start: Arc<dyn Fn() + Send + Sync>,
@@ -58,14 +58,14 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// `count` threads, each of which calls `on_start` first. With one or none, kernels run on the
-    /// thread that calls them.
+    /// Describes `count` threads, each of which calls `on_start` first. If `count` is 0 or 1,
+    /// kernels run on the thread that calls them.
     pub fn new(count: usize, on_start: Arc<dyn Fn() + Send + Sync>) -> Threads {
         Threads { count, on_start, pool: OnceCell::new() }
     }
 
-    /// The threads; none if kernels are to run where they are called. Results are the same either
-    /// way, so threads that cannot be started are done without.
+    /// Returns the started threads, or none if kernels run on the calling thread. A failure to
+    /// start threads also gives none: results do not depend on them.
     fn pool(&self) -> Option<&rayon::ThreadPool> {
         if self.count < 2 {
             return None;
@@ -82,7 +82,7 @@ impl Threads {
         started.as_ref()
     }
 
-    /// How many threads have been started.
+    /// Returns the number of started threads.
     pub fn started(&self) -> usize {
         self.pool.get().and_then(Option::as_ref).map_or(0, rayon::ThreadPool::current_num_threads)
     }
@@ -96,17 +96,18 @@ pub struct KernelCtx<'a> {
     workspace: (*mut u8, usize),
     threads: Option<&'a Threads>,
     native: &'a dyn Any,
-    later: Option<&'a dyn Later>,
+    completion: Option<&'a dyn DeferredCompletion>,
 }
 
 impl<'a> KernelCtx<'a> {
-    /// A call on these operands.
+    /// Creates the context of a call on these operands.
     ///
     /// # Safety
-    /// For as long as the context lives: every operand's memory is valid for reads and writes over
-    /// all its elements and aligned to its dtype, `workspace` is valid for its number of bytes and
-    /// used by nothing else, nobody else writes an operand, and nobody else reads an operand that
-    /// the kernel writes.
+    /// For as long as the context lives:
+    /// - every operand's memory is valid for reads and writes over all its elements, and aligned to
+    ///   its dtype;
+    /// - `workspace` is valid for its number of bytes, and nothing else uses it;
+    /// - nothing else writes an operand, and nothing else reads an operand that the kernel writes.
     pub unsafe fn new(
         operands: &'a dyn Operands,
         attrs: &'a Attrs,
@@ -114,35 +115,36 @@ impl<'a> KernelCtx<'a> {
         threads: Option<&'a Threads>,
         native: &'a dyn Any,
     ) -> KernelCtx<'a> {
-        KernelCtx { operands, attrs, workspace, threads, native, later: None }
+        KernelCtx { operands, attrs, workspace, threads, native, completion: None }
     }
 
-    /// The same call, which may complete later than its kernel returns.
-    pub fn with_later(self, later: &'a dyn Later) -> KernelCtx<'a> {
-        KernelCtx { later: Some(later), ..self }
+    /// Lets the kernel take a token and complete the call after it has returned.
+    pub fn with_deferred_completion(self, completion: &'a dyn DeferredCompletion) -> KernelCtx<'a> {
+        KernelCtx { completion: Some(completion), ..self }
     }
 
-    /// A token that completes the call, from any thread: then it has not completed when the kernel
-    /// returns, but once the token says so. A token that is dropped fails the call, and so does an
-    /// error that the kernel returns; that, too, counts once the token has gone, as its holder may use
-    /// the operands till then.
+    /// Takes the token that completes the call, from any thread. The call then completes with the
+    /// token instead of with its kernel. Dropping the token fails the call. An error that the
+    /// kernel returns fails the call too, but takes effect only once the token is gone, because the
+    /// token's holder may use the operands until then.
     ///
     /// # Errors
-    /// The token was taken before, or the device runs kernels by itself: there, whatever is to be
-    /// waited for has to be on its stream.
-    pub fn on_complete(&self) -> anyhow::Result<OnComplete> {
-        let later = self.later.ok_or_else(|| {
-            anyhow::anyhow!("a call completes with its kernel where the device runs by itself")
+    /// The token was taken before, or the device runs kernels asynchronously: its calls complete in
+    /// the order of its native stream.
+    pub fn take_completion_token(&self) -> anyhow::Result<CompletionToken> {
+        let completion = self.completion.ok_or_else(|| {
+            anyhow::anyhow!("no completion token: calls of this device complete on its stream")
         })?;
-        later.take().ok_or_else(|| anyhow::anyhow!("the call's token was taken before"))
+        let token = completion.take_token();
+        token.ok_or_else(|| anyhow::anyhow!("the call's completion token was taken before"))
     }
 
-    /// How many operands there are.
+    /// Returns the number of operands.
     pub fn operands(&self) -> usize {
         self.operands.len()
     }
 
-    /// Operand number `index`.
+    /// Returns operand number `index`.
     ///
     /// # Errors
     /// There is no such operand: schema and kernel disagree.
@@ -152,23 +154,24 @@ impl<'a> KernelCtx<'a> {
         Ok(self.operands.get(index))
     }
 
-    /// The call's named arguments.
+    /// Returns the call's named arguments.
     pub fn attrs(&self) -> &'a Attrs {
         self.attrs
     }
 
-    /// The scratch memory that the schema asked for: address and bytes, of unspecified content.
+    /// Returns the address and bytes of the scratch memory that the schema requested. Its content
+    /// is unspecified.
     pub fn workspace(&self) -> (*mut u8, usize) {
         self.workspace
     }
 
-    /// The native stream to launch on, as the backend defines it.
+    /// Returns the native stream to launch on. The backend defines its type.
     pub fn native(&self) -> &'a dyn Any {
         self.native
     }
 
-    /// Calls `part` once for each of `0..parts`, on the kernels' shared threads if there are any.
-    /// The parts must not depend on one another or on their order.
+    /// Calls `part` once for each of `0..parts`, on the shared threads if there are any. The parts
+    /// must not depend on one another or on their order.
     pub fn for_each(&self, parts: usize, part: impl Fn(usize) + Sync + Send) {
         match self.threads.filter(|_| parts > 1).and_then(Threads::pool) {
             Some(pool) => for_each_on(pool, parts, &part),

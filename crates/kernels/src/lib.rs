@@ -1,36 +1,37 @@
-//! The kernels of the ops, per device kind.
+//! The kernels of the ops: one implementation per op and kind of device.
 //!
 //! # Contract
-//! A kernel is called with its operands in the order that `millstream_ops` fixes: the inputs as
-//! given, then the fresh outputs. Shapes and dtypes have been checked by the op's schema. Nothing
-//! else touches what it writes, and nothing else writes what it reads, for as long as it runs; but
-//! two of its own operands may be the same memory (`x.add_(x)`), so that Rust slices over an
-//! operand are made only where it has been shown to be disjoint from the others.
-//!
-//! Results do not depend on the number of threads: work is cut by shape alone, and a reduction
-//! adds in an order fixed by its shape.
+//! - A kernel receives its operands in the order that `millstream_ops` defines: the inputs as
+//!   given, then the fresh outputs. The op's schema has checked their shapes and dtypes.
+//! - While a kernel runs, nothing else accesses the memory that it writes, and nothing else writes
+//!   the memory that it reads. Two operands of one call may be the same memory (`x.add_(x)`):
+//!   kernels create Rust slices over an operand only after showing that it is disjoint from the
+//!   others.
+//! - Results do not depend on the number of threads. Work is split by shape alone, and a reduction
+//!   adds its elements in an order that the shape fixes.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | [`context`] | what a kernel is given |
+//! | [`context`] | the arguments of a kernel: operands, attributes, workspace, threads |
+//! | `completion` | calls that complete after their kernel has returned |
 //! | [`registry`] | kernels by device kind and op |
-//! | [`group`] | how ranks reach one another |
-//! | `parts` | ops that copy parts and set values |
+//! | [`communicator`] | communication between ranks |
+//! | `data_movement` | ops built from copies and fills alone, for every kind of device |
 //! | [`cpu`] | the kernels of devices that compute on the host |
-//! | `cuda` | those of NVIDIA devices (feature `cuda`) |
+//! | `cuda` | the kernels of NVIDIA devices (feature `cuda`) |
 #![deny(missing_docs)]
 
+pub mod communicator;
+mod completion;
 pub mod context;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-pub mod group;
-mod later;
-mod parts;
+mod data_movement;
 pub mod registry;
 
+pub use communicator::{Communicator, Message};
+pub use completion::{CompletionToken, DeferredCompletion};
 pub use context::{KernelCtx, Operands, RawTensor, Threads};
-pub use group::{Group, Parcel};
-pub use later::{Later, OnComplete};
 pub use registry::{Kernel, KernelRegistry, standard};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::context::KernelCtx;
 
-/// What runs when an op is called on a device of some kind.
+/// The implementation of an op for one kind of device.
 pub trait Kernel: Send + Sync {
-    /// Runs the call, or launches it on the context's native stream.
+    /// Executes the call, or launches it on the context's native stream.
     ///
     /// # Errors
-    /// Whatever cannot be known before running. What it wrote counts as poisoned.
+    /// Failures that cannot be detected before running. The call's outputs are then poisoned.
     fn run(&self, ctx: &KernelCtx<'_>) -> anyhow::Result<()>;
 }
 
@@ -21,29 +21,29 @@ impl<F: Fn(&KernelCtx<'_>) -> anyhow::Result<()> + Send + Sync> Kernel for F {
     }
 }
 
-/// The kernels that a machine knows.
+/// The kernels of a machine.
 #[derive(Clone, Default)]
 pub struct KernelRegistry {
     kernels: HashMap<String, HashMap<String, Arc<dyn Kernel>>>,
 }
 
 impl KernelRegistry {
-    /// A registry without kernels.
+    /// Creates a registry without kernels.
     pub fn new() -> KernelRegistry {
         KernelRegistry::default()
     }
 
-    /// Sets the kernel of `op` for devices of `kind`; an earlier one is replaced.
+    /// Sets the kernel of `op` for devices of `kind`. Replaces an earlier one.
     pub fn register(&mut self, kind: &str, op: &str, kernel: Arc<dyn Kernel>) {
         self.kernels.entry(kind.to_owned()).or_default().insert(op.to_owned(), kernel);
     }
 
-    /// The kernel of `op` for devices of `kind`.
+    /// Returns the kernel of `op` for devices of `kind`.
     pub fn get(&self, kind: &str, op: &str) -> Option<&Arc<dyn Kernel>> {
         self.kernels.get(kind)?.get(op)
     }
 
-    /// The ops that have a kernel for devices of `kind`, by name.
+    /// Returns the names of the ops that have a kernel for devices of `kind`, sorted.
     pub fn ops(&self, kind: &str) -> Vec<&str> {
         let mut ops: Vec<&str> =
             self.kernels.get(kind).into_iter().flatten().map(|(op, _)| op.as_str()).collect();
@@ -52,7 +52,7 @@ impl KernelRegistry {
     }
 }
 
-/// A registry of the standard ops' kernels.
+/// Creates a registry of the standard ops' kernels.
 pub fn standard() -> KernelRegistry {
     let mut kernels = KernelRegistry::new();
     crate::cpu::register(&mut kernels);

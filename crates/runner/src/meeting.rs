@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail, ensure};
-use millstream_kernels::{Group, Parcel};
+use millstream_kernels::{Communicator, Message};
 use millstream_vm::RankBarrier;
 
 /// Where ranks meet. A rank that ends leaves; whoever waits for it then is told so.
@@ -28,7 +28,7 @@ struct State {
     /// For each rank the exchange that it came to last.
     reached: HashMap<usize, u64>,
     /// By sender, receiver and tag.
-    mail: HashMap<(usize, usize, i64), VecDeque<Vec<Parcel>>>,
+    mail: HashMap<(usize, usize, i64), VecDeque<Vec<Message>>>,
 }
 
 /// What ranks bring to a round. The first index is the sender's, the second the receiver's.
@@ -36,7 +36,7 @@ struct State {
 struct Exchange {
     what: String,
     by: usize,
-    brought: Vec<Option<Vec<Vec<Parcel>>>>,
+    brought: Vec<Option<Vec<Vec<Message>>>>,
     /// How many have taken what is theirs.
     served: usize,
 }
@@ -84,8 +84,8 @@ impl Meeting {
         rank: usize,
         round: u64,
         what: &str,
-        parcels: Vec<Vec<Parcel>>,
-    ) -> Result<Vec<Vec<Parcel>>> {
+        parcels: Vec<Vec<Message>>,
+    ) -> Result<Vec<Vec<Message>>> {
         ensure!(parcels.len() == self.ranks, "{} parcels for {} ranks", parcels.len(), self.ranks);
         let mut state = self.lock();
         let exchange = state.exchanges.entry(round).or_insert_with(|| Exchange {
@@ -177,7 +177,7 @@ impl RankBarrier for Seat {
     }
 }
 
-impl Group for Seat {
+impl Communicator for Seat {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -190,12 +190,12 @@ impl Group for Seat {
         &self,
         round: u64,
         what: &str,
-        parcels: Vec<Vec<Parcel>>,
-    ) -> Result<Vec<Vec<Parcel>>> {
+        parcels: Vec<Vec<Message>>,
+    ) -> Result<Vec<Vec<Message>>> {
         self.meeting.exchange(self.rank, self.number(round), what, parcels)
     }
 
-    fn send(&self, to: usize, tag: i64, parcels: Vec<Parcel>) -> Result<()> {
+    fn send(&self, to: usize, tag: i64, parcels: Vec<Message>) -> Result<()> {
         ensure!(to < self.meeting.ranks, "there is no rank {to} of {}", self.meeting.ranks);
         let mut state = self.meeting.lock();
         state.mail.entry((self.rank, to, tag)).or_default().push_back(parcels);
@@ -204,7 +204,7 @@ impl Group for Seat {
         Ok(())
     }
 
-    fn recv(&self, from: usize, tag: i64) -> Result<Vec<Parcel>> {
+    fn recv(&self, from: usize, tag: i64) -> Result<Vec<Message>> {
         ensure!(from < self.meeting.ranks, "there is no rank {from} of {}", self.meeting.ranks);
         let mut state = self.meeting.lock();
         loop {
@@ -225,8 +225,8 @@ mod tests {
     use millstream_types::DType;
     use std::thread;
 
-    fn parcel(value: u64) -> Vec<Parcel> {
-        vec![Parcel { dtype: DType::I64, numel: 1, words: Arc::new(vec![value]) }]
+    fn parcel(value: u64) -> Vec<Message> {
+        vec![Message { dtype: DType::I64, numel: 1, words: Arc::new(vec![value]) }]
     }
 
     fn seats(count: usize) -> Vec<Seat> {
@@ -234,7 +234,7 @@ mod tests {
         (0..count).map(|rank| Seat::new(meeting.clone(), rank)).collect()
     }
 
-    fn values(parcels: Vec<Vec<Parcel>>) -> Vec<u64> {
+    fn values(parcels: Vec<Vec<Message>>) -> Vec<u64> {
         parcels.iter().map(|p| p[0].words[0]).collect()
     }
 

@@ -12,8 +12,7 @@ use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
 use millstream_instructions::{Protection, SyncPolicy};
-use millstream_kernels::group::Single;
-use millstream_kernels::{Group, KernelRegistry, cpu};
+use millstream_kernels::{Communicator, KernelRegistry, communicator, cpu};
 use millstream_ops::OpRegistry;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
@@ -24,13 +23,13 @@ use millstream_vm::{
 /// How a rank of a program reaches the others.
 pub(crate) struct Rank {
     pub(crate) meets: Arc<dyn RankBarrier>,
-    pub(crate) group: Arc<dyn Group>,
+    pub(crate) group: Arc<dyn Communicator>,
 }
 
 impl Rank {
     /// The only rank of a program.
     pub(crate) fn single() -> Rank {
-        Rank { meets: Arc::new(SingleRank), group: Arc::new(Single) }
+        Rank { meets: Arc::new(SingleRank), group: Arc::new(communicator::SingleRank) }
     }
 }
 
@@ -196,7 +195,7 @@ impl RunOptions {
             .check_memory(self.check_memory)
             .watchdog(self.watchdog)
             .rank_barrier(rank.meets);
-        cpu::register_group(&mut config.kernels, &rank.group);
+        cpu::register_communicator(&mut config.kernels, &rank.group);
         if simulated {
             config.threads = 1;
             config.host_workers = SIMULATED_WORKERS;

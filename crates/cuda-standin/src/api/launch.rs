@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
-use millstream_kernels::cuda::call::Place;
+use millstream_kernels::cuda::args::MemoryRange;
 
 use super::memory::range;
 use super::stream::stream_name;
@@ -176,7 +176,7 @@ unsafe fn compiled(
         // SAFETY: guaranteed by the caller.
         _ => unsafe { *arguments },
     };
-    let found = |place: Place| range(CALL, state, place.data, place.bytes);
+    let found = |place: MemoryRange| range(CALL, state, place.data, place.bytes);
     // SAFETY: the compiled kernel declares the size of its argument.
     let (argument, ranges) = match unsafe { Argument::read(from, kernel.size, found)? } {
         Ok(read) => read,

@@ -1,6 +1,6 @@
 //! Tests with small kernels on the host. Without a C++ compiler, they print that they are skipped.
 
-use millstream_kernels::cuda::call::{Head, Place};
+use millstream_kernels::cuda::args::{ArgsHeader, MemoryRange};
 
 use super::{Argument, Grid, Library, compiler};
 use crate::memory::Range;
@@ -8,8 +8,8 @@ use crate::memory::Range;
 /// The argument: an operand that the kernel reads, and one that it writes.
 #[repr(C)]
 struct Two {
-    head: Head,
-    operands: [Place; 2],
+    head: ArgsHeader,
+    operands: [MemoryRange; 2],
 }
 
 const TWO: &str = "struct Two { unsigned head[4]; const float* x; unsigned long long x_bytes; \
@@ -26,12 +26,12 @@ fn run(body: &str) -> Result<Vec<f32>, String> {
     assert!(library.kernel("other").is_none());
     let x: Vec<f32> = (0..256u16).map(f32::from).collect();
     let mut y = vec![0.0f32; 256];
-    let place = |data: *const f32| Place { data: data.addr() as u64, bytes: 1024 };
-    let (at, step) = (size_of::<Head>() as u32, size_of::<Place>() as u32);
-    let head = Head { size: size_of::<Two>() as u32, operands: 2, at, step };
+    let place = |data: *const f32| MemoryRange { data: data.addr() as u64, bytes: 1024 };
+    let (offset, stride) = (size_of::<ArgsHeader>() as u32, size_of::<MemoryRange>() as u32);
+    let head = ArgsHeader { size: size_of::<Two>() as u32, operands: 2, offset, stride };
     let two = Two { head, operands: [place(x.as_ptr()), place(y.as_mut_ptr())] };
     // Host addresses are used as device addresses.
-    let same = |place: Place| Ok(Range::unowned(place.data as usize));
+    let same = |place: MemoryRange| Ok(Range::unowned(place.data as usize));
     // SAFETY: the argument has the size that the kernel declares, and refers to both vectors.
     let argument = unsafe { Argument::read((&raw const two).cast(), kernel.size, same) };
     let (argument, ranges) = argument.map_err(|code| code.to_string())??;

@@ -1,5 +1,5 @@
 //! Kernels of the ops in `millstream_ops::collective`: they pack elements, exchange them through a
-//! [`Group`], and unpack them to the operands.
+//! [`Communicator`], and unpack them to the operands.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::element::{Element, compute, dispatch};
 use super::memory::Temporary;
 use super::number::Number;
 use super::strided::{CHUNK, Sequence};
+use crate::communicator::{Communicator, Message};
 use crate::context::{KernelCtx, RawTensor};
-use crate::group::{Group, Parcel};
 use crate::registry::{Kernel, KernelRegistry};
 
-type Run = fn(&KernelCtx<'_>, &dyn Group) -> Result<()>;
+type Run = fn(&KernelCtx<'_>, &dyn Communicator) -> Result<()>;
 
 const KERNELS: &[(&str, Run)] = &[
     ("allreduce_", allreduce),
@@ -32,52 +32,52 @@ const KERNELS: &[(&str, Run)] = &[
 /// A kernel that communicates with the other ranks.
 struct Collective {
     run: Run,
-    group: Arc<dyn Group>,
+    communicator: Arc<dyn Communicator>,
 }
 
 impl Kernel for Collective {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        (self.run)(ctx, &*self.group)
+        (self.run)(ctx, &*self.communicator)
     }
 }
 
-/// Registers the kernels for one rank of a group.
-pub(super) fn register(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
+/// Registers the kernels for one rank of a communicator.
+pub(super) fn register(kernels: &mut KernelRegistry, communicator: &Arc<dyn Communicator>) {
     for &(op, run) in KERNELS {
-        let kernel = Collective { run, group: group.clone() };
+        let kernel = Collective { run, communicator: communicator.clone() };
         kernels.register(super::KIND, op, Arc::new(kernel));
     }
 }
 
 /// Packs the elements of an operand.
-fn pack(ctx: &KernelCtx<'_>, x: RawTensor<'_>) -> Result<Parcel> {
+fn pack(ctx: &KernelCtx<'_>, x: RawTensor<'_>) -> Result<Message> {
     let mut packed = Temporary::new(x.dtype, x.shape)?;
     // SAFETY: an operand of the call, and memory that this function owns.
     unsafe { convert(ctx, x, packed.tensor())? };
-    Ok(Parcel { dtype: x.dtype, numel: x.numel(), words: Arc::new(packed.into_words()) })
+    Ok(Message { dtype: x.dtype, numel: x.numel(), words: Arc::new(packed.into_words()) })
 }
 
-/// Calls `f` with the elements of a parcel as a tensor of this shape, which `f` may only read.
+/// Calls `f` with the elements of a message as a tensor of this shape, which `f` may only read.
 fn as_tensor<T>(
-    parcel: &Parcel,
+    message: &Message,
     shape: &[usize],
     f: impl FnOnce(RawTensor<'_>) -> Result<T>,
 ) -> Result<T> {
     let numel: usize = shape.iter().product();
     ensure!(
-        numel == parcel.numel && parcel.words.len() * 8 >= numel * parcel.dtype.size(),
-        "expected elements of shape {shape:?}, received {parcel:?}"
+        numel == message.numel && message.words.len() * 8 >= numel * message.dtype.size(),
+        "expected elements of shape {shape:?}, received {message:?}"
     );
     let strides = contiguous_strides(shape)?;
-    let data = parcel.words.as_ptr().cast_mut().cast();
-    f(RawTensor { data, dtype: parcel.dtype, shape, strides: &strides })
+    let data = message.words.as_ptr().cast_mut().cast();
+    f(RawTensor { data, dtype: message.dtype, shape, strides: &strides })
 }
 
-/// Writes a parcel to an operand of as many elements.
-fn unpack(ctx: &KernelCtx<'_>, parcel: &Parcel, out: RawTensor<'_>) -> Result<()> {
-    ensure!(parcel.dtype == out.dtype, "expected elements for {out:?}, received {parcel:?}");
-    // SAFETY: the parcel is only read, and an operand of the call is written.
-    as_tensor(parcel, out.shape, |from| unsafe { convert(ctx, from, out) })
+/// Writes a message to an operand of as many elements.
+fn unpack(ctx: &KernelCtx<'_>, message: &Message, out: RawTensor<'_>) -> Result<()> {
+    ensure!(message.dtype == out.dtype, "expected elements for {out:?}, received {message:?}");
+    // SAFETY: the message is only read, and an operand of the call is written.
+    as_tensor(message, out.shape, |from| unsafe { convert(ctx, from, out) })
 }
 
 fn operands<'a>(ctx: &KernelCtx<'a>) -> Result<Vec<RawTensor<'a>>> {
@@ -94,9 +94,9 @@ fn round(ctx: &KernelCtx<'_>) -> Result<u64> {
     Ok(u64::try_from(round)?)
 }
 
-/// Returns the same parcels for every rank.
-fn to_all(parcels: &[Parcel], group: &dyn Group) -> Vec<Vec<Parcel>> {
-    vec![parcels.to_vec(); group.ranks()]
+/// Returns the same messages for every rank.
+fn to_all(messages: &[Message], communicator: &dyn Communicator) -> Vec<Vec<Message>> {
+    vec![messages.to_vec(); communicator.ranks()]
 }
 
 /// Reduces the operands of all ranks element by element, in rank order.
@@ -110,7 +110,7 @@ unsafe fn reduce(
     from: usize,
 ) -> Result<()> {
     let count = out.numel();
-    // SAFETY: guaranteed by the caller; parcels are only read.
+    // SAFETY: guaranteed by the caller; messages are only read.
     let to = unsafe { Sequence::new(out) };
     // SAFETY: as above.
     let parts: Vec<Sequence> = parts.iter().map(|p| unsafe { Sequence::new(*p) }).collect();
@@ -144,14 +144,14 @@ unsafe fn reduce(
     Ok(())
 }
 
-/// Calls `f` with the first parcel of every rank as a tensor of this shape.
+/// Calls `f` with the first message of every rank as a tensor of this shape.
 fn all_of<T>(
-    received: &[Parcel],
+    received: &[Message],
     shape: &[usize],
     f: impl FnOnce(&[RawTensor<'_>]) -> Result<T>,
 ) -> Result<T> {
     let strides = contiguous_strides(shape)?;
-    let tensor = |parcel: &Parcel| as_tensor(parcel, shape, |t| Ok((t.data, t.dtype)));
+    let tensor = |message: &Message| as_tensor(message, shape, |t| Ok((t.data, t.dtype)));
     let addresses = received.iter().map(tensor).collect::<Result<Vec<_>>>()?;
     let tensors: Vec<RawTensor<'_>> = addresses
         .into_iter()
@@ -160,23 +160,23 @@ fn all_of<T>(
     f(&tensors)
 }
 
-fn allreduce(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn allreduce(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
     let tensors = operands(ctx)?;
     let reduction = ReduceOp::of(ctx.attrs())?;
     let what = describe("allreduce_", &tensors, &format!("; {reduction:?}"));
     let mine = tensors.iter().map(|t| pack(ctx, *t)).collect::<Result<Vec<_>>>()?;
-    let received = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
+    let received = communicator.exchange(round(ctx)?, &what, to_all(&mine, communicator))?;
     for (k, out) in tensors.iter().enumerate() {
-        let parts: Vec<Parcel> = of_each(&received, k)?;
+        let parts: Vec<Message> = of_each(&received, k)?;
         // SAFETY: an operand of the call; the schema declares the write.
         all_of(&parts, out.shape, |parts| unsafe { reduce(parts, reduction, *out, 0) })?;
     }
     Ok(())
 }
 
-/// Returns the parcel at this position of every rank.
-fn of_each(received: &[Vec<Parcel>], number: usize) -> Result<Vec<Parcel>> {
-    let one = |parcels: &Vec<Parcel>| parcels.get(number).cloned();
+/// Returns the message at this position of every rank.
+fn of_each(received: &[Vec<Message>], number: usize) -> Result<Vec<Message>> {
+    let one = |messages: &Vec<Message>| messages.get(number).cloned();
     received
         .iter()
         .map(one)
@@ -184,19 +184,20 @@ fn of_each(received: &[Vec<Parcel>], number: usize) -> Result<Vec<Parcel>> {
         .context("expected as many tensors from every rank, received fewer from one")
 }
 
-fn broadcast(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn broadcast(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
     let tensors = operands(ctx)?;
     let root = ctx.attrs().int("root")?.context("root: missing; this argument is required")?;
-    let at = usize::try_from(root).ok().filter(|root| *root < group.ranks());
-    let at =
-        at.with_context(|| format!("root: expected a rank below {}, got {root}", group.ranks()))?;
+    let at = usize::try_from(root).ok().filter(|root| *root < communicator.ranks());
+    let at = at.with_context(|| {
+        format!("root: expected a rank below {}, got {root}", communicator.ranks())
+    })?;
     let what = describe("broadcast_", &tensors, &format!("; root {root}"));
-    let mine = match group.rank() == at {
+    let mine = match communicator.rank() == at {
         true => tensors.iter().map(|t| pack(ctx, *t)).collect::<Result<Vec<_>>>()?,
         false => Vec::new(),
     };
-    let received = group.exchange(round(ctx)?, &what, to_all(&mine, group))?;
-    if group.rank() == at {
+    let received = communicator.exchange(round(ctx)?, &what, to_all(&mine, communicator))?;
+    if communicator.rank() == at {
         return Ok(());
     }
     let received = received.get(at).context("expected tensors from the root, received none")?;
@@ -206,11 +207,11 @@ fn broadcast(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
         tensors.len(),
         received.len()
     );
-    received.iter().zip(tensors).try_for_each(|(parcel, out)| unpack(ctx, parcel, out))
+    received.iter().zip(tensors).try_for_each(|(message, out)| unpack(ctx, message, out))
 }
 
-/// Writes parcels to an operand, one after the other in row-major order.
-fn unpack_parts(parts: &[Parcel], out: RawTensor<'_>) -> Result<()> {
+/// Writes messages to an operand, one after the other in row-major order.
+fn unpack_parts(parts: &[Message], out: RawTensor<'_>) -> Result<()> {
     let total: usize = parts.iter().map(|p| p.numel).sum();
     ensure!(total == out.numel(), "expected elements for {out:?}, received {total}");
     // SAFETY: an operand of the call; the schema declares the write.
@@ -219,7 +220,7 @@ fn unpack_parts(parts: &[Parcel], out: RawTensor<'_>) -> Result<()> {
     for part in parts {
         ensure!(part.dtype == out.dtype, "expected elements for {out:?}, received {part:?}");
         as_tensor(part, &[part.numel], |from| {
-            // SAFETY: a parcel is only read.
+            // SAFETY: a message is only read.
             let from = unsafe { Sequence::new(from) };
             move_elements(part.dtype, (&from, 0), (&to, at), part.numel);
             Ok(())
@@ -241,32 +242,34 @@ fn move_elements(dtype: DType, from: (&Sequence, usize), to: (&Sequence, usize),
     });
 }
 
-fn allgather(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn allgather(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
     let what = describe("allgather_", &[x], "");
-    let received = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
+    let received =
+        communicator.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], communicator))?;
     unpack_parts(&of_each(&received, 0)?, out)
 }
 
-fn reduce_scatter(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn reduce_scatter(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
     let reduction = ReduceOp::of(ctx.attrs())?;
-    let agree = out.numel().checked_mul(group.ranks()) == Some(x.numel());
+    let agree = out.numel().checked_mul(communicator.ranks()) == Some(x.numel());
     ensure!(
         agree,
         "expected out to have 1 / {} of the elements of {x:?}, got {out:?}",
-        group.ranks()
+        communicator.ranks()
     );
     let what = describe("reduce_scatter_", &[x], &format!("; {reduction:?}"));
-    let received = group.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], group))?;
-    let from = out.numel() * group.rank();
+    let received =
+        communicator.exchange(round(ctx)?, &what, to_all(&[pack(ctx, x)?], communicator))?;
+    let from = out.numel() * communicator.rank();
     // SAFETY: an operand of the call; the schema declares the write.
     all_of(&of_each(&received, 0)?, x.shape, |parts| unsafe { reduce(parts, reduction, out, from) })
 }
 
-fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
+fn alltoall(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
     let (out, x) = (ctx.operand(0)?, ctx.operand(1)?);
-    let ranks = group.ranks();
+    let ranks = communicator.ranks();
     let splits = |name: &str, tensor: &RawTensor<'_>| -> Result<Vec<usize>> {
         let rows = tensor.shape.first().copied().unwrap_or(1);
         let given = ctx.attrs().ints(name)?;
@@ -292,13 +295,14 @@ fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     };
     let (to_each, from_each) = (splits("input_splits", &x)?, splits("output_splits", &out)?);
     let whole = pack(ctx, x)?;
-    let mut parcels = Vec::with_capacity(ranks);
+    let mut messages = Vec::with_capacity(ranks);
     let mut at = 0;
     for count in to_each {
-        parcels.push(vec![cut(&whole, at, count)?]);
+        messages.push(vec![cut(&whole, at, count)?]);
         at += count;
     }
-    let received = group.exchange(round(ctx)?, &format!("alltoall_({})", x.dtype), parcels)?;
+    let received =
+        communicator.exchange(round(ctx)?, &format!("alltoall_({})", x.dtype), messages)?;
     let parts = of_each(&received, 0)?;
     for (rank, (part, expected)) in parts.iter().zip(&from_each).enumerate() {
         ensure!(
@@ -309,38 +313,39 @@ fn alltoall(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
     unpack_parts(&parts, out)
 }
 
-/// Returns a range of the elements of a parcel.
-fn cut(parcel: &Parcel, from: usize, count: usize) -> Result<Parcel> {
-    let mut part = Temporary::new(parcel.dtype, &[count])?;
-    as_tensor(parcel, &[parcel.numel], |whole| {
-        // SAFETY: a parcel, which is only read, and memory that this function owns.
+/// Returns a range of the elements of a message.
+fn cut(message: &Message, from: usize, count: usize) -> Result<Message> {
+    let mut part = Temporary::new(message.dtype, &[count])?;
+    as_tensor(message, &[message.numel], |whole| {
+        // SAFETY: a message, which is only read, and memory that this function owns.
         let (whole, to) = unsafe { (Sequence::new(whole), Sequence::new(part.tensor())) };
-        move_elements(parcel.dtype, (&whole, from), (&to, 0), count);
+        move_elements(message.dtype, (&whole, from), (&to, 0), count);
         Ok(())
     })?;
-    Ok(Parcel { dtype: parcel.dtype, numel: count, words: Arc::new(part.into_words()) })
+    Ok(Message { dtype: message.dtype, numel: count, words: Arc::new(part.into_words()) })
 }
 
-fn peer(ctx: &KernelCtx<'_>, name: &str, group: &dyn Group) -> Result<(usize, i64)> {
+fn peer(ctx: &KernelCtx<'_>, name: &str, communicator: &dyn Communicator) -> Result<(usize, i64)> {
     let rank = ctx
         .attrs()
         .int(name)?
         .with_context(|| format!("{name}: missing; this argument is required"))?;
-    let at = usize::try_from(rank).ok().filter(|r| *r < group.ranks());
-    let at =
-        at.with_context(|| format!("{name}: expected a rank below {}, got {rank}", group.ranks()))?;
+    let at = usize::try_from(rank).ok().filter(|r| *r < communicator.ranks());
+    let at = at.with_context(|| {
+        format!("{name}: expected a rank below {}, got {rank}", communicator.ranks())
+    })?;
     Ok((at, ctx.attrs().int("tag")?.unwrap_or(0)))
 }
 
-fn send(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
-    let (to, tag) = peer(ctx, "to", group)?;
-    let parcels = operands(ctx)?.into_iter().map(|t| pack(ctx, t)).collect::<Result<_>>()?;
-    group.send(to, tag, parcels)
+fn send(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
+    let (to, tag) = peer(ctx, "to", communicator)?;
+    let messages = operands(ctx)?.into_iter().map(|t| pack(ctx, t)).collect::<Result<_>>()?;
+    communicator.send(to, tag, messages)
 }
 
-fn recv(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
-    let (from, tag) = peer(ctx, "from", group)?;
-    let received = group.recv(from, tag)?;
+fn recv(ctx: &KernelCtx<'_>, communicator: &dyn Communicator) -> Result<()> {
+    let (from, tag) = peer(ctx, "from", communicator)?;
+    let received = communicator.recv(from, tag)?;
     let tensors = operands(ctx)?;
     ensure!(
         received.len() == tensors.len(),
@@ -348,5 +353,5 @@ fn recv(ctx: &KernelCtx<'_>, group: &dyn Group) -> Result<()> {
         tensors.len(),
         received.len()
     );
-    received.iter().zip(tensors).try_for_each(|(parcel, out)| unpack(ctx, parcel, out))
+    received.iter().zip(tensors).try_for_each(|(message, out)| unpack(ctx, message, out))
 }

@@ -1,13 +1,13 @@
-//! The copies and fills on the host that the ops of [`parts`](crate::parts) are built from.
+//! The copies and fills on the host that the ops of [`data_movement`](crate::data_movement) are built from.
 
 use anyhow::Result;
 use millstream_ops::args::Scalar;
 
 use super::copy::{convert, set};
 use crate::context::{KernelCtx, RawTensor};
-use crate::parts::Hands;
+use crate::data_movement::CopyPrimitives;
 
-pub(crate) const HANDS: Hands = Hands { copy, set: fill };
+pub(crate) const COPY_PRIMITIVES: CopyPrimitives = CopyPrimitives { copy, fill };
 
 fn copy(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_>) -> Result<()> {
     // SAFETY: views of operands of the call; the second is part of its output and does not overlap

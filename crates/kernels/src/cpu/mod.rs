@@ -25,9 +25,9 @@
 
 use std::sync::Arc;
 
+use crate::communicator::{Communicator, SingleRank};
 use crate::context::KernelCtx;
-use crate::group::{Group, Single};
-use crate::parts;
+use crate::data_movement;
 use crate::registry::KernelRegistry;
 
 mod arith;
@@ -116,8 +116,8 @@ const WITH_IN_PLACE: &[&[Kernel]] =
 
 /// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
-    for (op, kernel) in parts::KERNELS {
-        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy_primitives::HANDS);
+    for (op, kernel) in data_movement::KERNELS {
+        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy_primitives::COPY_PRIMITIVES);
         kernels.register(KIND, op, Arc::new(kernel));
     }
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
@@ -127,12 +127,12 @@ pub fn register(kernels: &mut KernelRegistry) {
         kernels.register(KIND, op, Arc::new(*kernel));
         kernels.register(KIND, &format!("{op}_"), Arc::new(*kernel));
     }
-    let alone: Arc<dyn Group> = Arc::new(Single);
-    register_group(kernels, &alone);
+    let single: Arc<dyn Communicator> = Arc::new(SingleRank);
+    register_communicator(kernels, &single);
 }
 
-/// Registers the kernels of collectives for one rank of a group, replacing the kernels for programs
-/// of one rank.
-pub fn register_group(kernels: &mut KernelRegistry, group: &Arc<dyn Group>) {
-    collective::register(kernels, group);
+/// Adds the kernels of collectives over this communicator. They replace those of a program of one
+/// rank.
+pub fn register_communicator(kernels: &mut KernelRegistry, communicator: &Arc<dyn Communicator>) {
+    collective::register(kernels, communicator);
 }

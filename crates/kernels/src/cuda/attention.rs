@@ -1,8 +1,9 @@
-//! Kernels of the ops of `millstream_ops::attention`: scores by one product, weights by a kernel of our
-//! own, results by another product, for as many heads at once as scratch memory of a bounded size holds.
+//! Kernels of the ops of `millstream_ops::attention`. One product computes scores, a kernel of our
+//! own turns them into weights, and another product computes results. Scratch memory for the scores
+//! is bounded, and limits the number of heads that are processed at once.
 //!
-//! Scores are f32 for f16 and bf16; weights are rounded to their dtype before they are multiplied, as by
-//! every kernel that multiplies them by tensor cores.
+//! Scores of f16 and bf16 are f32. Weights are rounded to the dtype of the inputs before the
+//! product, as in every kernel that uses tensor cores.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use millstream_ep::cuda::{Native, Scratch};
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
-use super::matrices::{dense, multiply};
-use super::{KIND, native, source, weights};
+use super::gemm::{dense, multiply};
+use super::{KIND, attention_softmax, native, source};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::cpu::strided::broadcast_step;
@@ -25,13 +26,13 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     kernels.register(KIND, &format!("{name}_backward"), Arc::new(backward));
 }
 
-/// The most bytes of scores at once, unless one head has more.
-const SCORES: usize = 256 << 20;
+/// The maximal bytes of scores in memory, unless one head needs more.
+const MAX_SCORE_BYTES: usize = 256 << 20;
 
-/// The same as a share of the device's memory.
-const SHARE: u64 = 64;
+/// The divisor of the device's memory that also limits the scores.
+const MEMORY_SHARE: u64 = 64;
 
-/// A tensor `[b,h,s,d]` or `[b,h,s]` by its strides.
+/// A tensor `[b,h,s,d]` or `[b,h,s]` with its strides.
 #[derive(Clone, Copy)]
 struct Heads {
     data: *mut u8,
@@ -40,29 +41,29 @@ struct Heads {
     strides: [usize; 4],
 }
 
-/// Which heads are computed at once: of the batch, and of those that k and v have.
+/// The heads that are computed at once: start and length in the batch, and in the heads of k and v.
 #[derive(Clone, Copy)]
 struct Part {
     batch: (usize, usize),
-    shared: (usize, usize),
+    kv_heads: (usize, usize),
 }
 
-/// A call, for both ways.
-struct Call<'a> {
+/// A call, forward or backward.
+struct AttentionCall<'a> {
     native: &'a Native,
     scratch: Scratch<'a>,
     q: Heads,
     k: Heads,
     v: Heads,
-    /// Broadcast to the scores.
+    /// The mask, broadcast to the scores.
     mask: Option<Heads>,
-    /// Heads of q that share one of k and v.
-    sharing: usize,
+    /// The number of heads of q that share one head of k and v.
+    group_size: usize,
     scale: f64,
     causal: bool,
 }
 
-/// Matrices by batch, head of k and v, and head of q that shares it.
+/// Matrices, by batch, by head of k and v, and by head of q that shares it.
 #[derive(Clone, Copy)]
 struct Matrix {
     data: *mut u8,
@@ -85,23 +86,24 @@ impl Heads {
         RawTensor { data: self.data, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
     }
 
-    /// The heads of a part, of which `sharing` belong to each of k's and v's.
-    fn part(&self, part: Part, sharing: usize) -> Heads {
-        let offset = part.batch.0 * self.strides[0] + part.shared.0 * sharing * self.strides[1];
+    /// Returns the heads of a part. `group_size` of them share one head of k and v.
+    fn part(&self, part: Part, group_size: usize) -> Heads {
+        let offset =
+            part.batch.0 * self.strides[0] + part.kv_heads.0 * group_size * self.strides[1];
         let data = self.data.wrapping_add(offset * self.dtype.size());
         let mut shape = self.shape;
-        (shape[0], shape[1]) = (part.batch.1, part.shared.1 * sharing);
+        (shape[0], shape[1]) = (part.batch.1, part.kv_heads.1 * group_size);
         Heads { data, shape, ..*self }
     }
 
-    /// As matrices, of which `sharing` belong to each of k's and v's.
-    fn matrices(&self, sharing: usize) -> Matrix {
+    /// Returns the heads as matrices. `group_size` of them share one head of k and v.
+    fn matrices(&self, group_size: usize) -> Matrix {
         let ([b, h, s, d], [batch, head, row, column]) = (self.shape, self.strides);
         Matrix {
             data: self.data,
             dtype: self.dtype,
-            shape: [b, h / sharing, sharing, s, d],
-            strides: [batch, sharing * head, head, row, column],
+            shape: [b, h / group_size, group_size, s, d],
+            strides: [batch, group_size * head, head, row, column],
         }
     }
 }
@@ -117,13 +119,13 @@ impl Matrix {
         self
     }
 
-    /// The matrices that share one of k and v, one below the other. They have to lie so.
+    /// Stacks the matrices that share one of k and v. Their strides must allow it.
     fn stacked(mut self) -> Matrix {
-        let [_, _, sharing, rows, _] = self.shape;
-        if sharing > 1 {
+        let [_, _, group_size, rows, _] = self.shape;
+        if group_size > 1 {
             debug_assert_eq!(self.strides[2], rows * self.strides[3]);
         }
-        (self.shape[2], self.shape[3]) = (1, sharing * rows);
+        (self.shape[2], self.shape[3]) = (1, group_size * rows);
         self
     }
 }
@@ -131,24 +133,25 @@ impl Matrix {
 /// `_scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask?; ..)`.
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([q, k, v, mask], results) = operands::<4>(ctx, 2)?;
-    let mut call = Call::new(ctx, [required(q)?, required(k)?, required(v)?], mask)?;
+    let mut call = AttentionCall::new(ctx, [required(q)?, required(k)?, required(v)?], mask)?;
     let (out, sums) = (Heads::new(&results[0])?, Heads::new(&results[1])?);
     let (dtype, computed) = (call.q.dtype, source::computed(call.q.dtype));
     let bytes = computed.size() + if computed == dtype { 0 } else { dtype.size() };
     for part in call.parts(bytes) {
         let mark = call.scratch.mark();
-        let [q, k, v] = call.given(part);
+        let [q, k, v] = call.inputs(part);
         let scores = call.scores(part, computed)?;
-        let made = if computed == dtype { scores } else { call.scores(part, dtype)? };
-        let (out, sums) = (out.part(part, call.sharing), sums.part(part, call.sharing));
-        let operands = [scores.raw(), made.raw(), sums.raw()];
-        let kernel = call.kernel(part, &scores, &operands)?;
-        let (of_scores, of_weights) = (scores.matrices(call.sharing), made.matrices(call.sharing));
-        // SAFETY: operands of the call and scratch memory of its own; `out` and `sums` are its outputs.
+        let weights = if computed == dtype { scores } else { call.scores(part, dtype)? };
+        let (out, sums) = (out.part(part, call.group_size), sums.part(part, call.group_size));
+        let operands = [scores.raw(), weights.raw(), sums.raw()];
+        let args = call.softmax_args(part, &scores, &operands)?;
+        let (score_matrices, weight_matrices) =
+            (scores.matrices(call.group_size), weights.matrices(call.group_size));
+        // SAFETY: operands of the call and its scratch memory; `out` and `sums` are its outputs.
         unsafe {
-            call.multiply(&q, &k.transposed(), &of_scores)?;
-            weights::forward(call.native, dtype, &scores.raw(), kernel)?;
-            call.multiply(&of_weights, &v, &out.matrices(call.sharing))?;
+            call.multiply(&q, &k.transposed(), &score_matrices)?;
+            attention_softmax::forward(call.native, dtype, &scores.raw(), args)?;
+            call.multiply(&weight_matrices, &v, &out.matrices(call.group_size))?;
         }
         call.scratch.release(mark);
     }
@@ -156,16 +159,16 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// `_scaled_dot_product_flash_attention_for_cpu_backward(grad, q, k, v, out, logsumexp,
-/// attn_mask?; ..)`: the weights p anew from logsumexp; then v's gradient is pᵀ grad, that of the
-/// scores p · (grad vᵀ - Σ grad · out), and from it follow those of q and k.
+/// attn_mask?; ..)`. Recomputes the weights p from logsumexp. The gradient of v is pᵀ grad, and the
+/// gradient of the scores is p · (grad vᵀ - Σ grad · out). The gradients of q and k follow from it.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([grad, q, k, v, out, sums, mask], results) = operands::<7>(ctx, 3)?;
     let (grad, out, sums) = (required(grad)?, required(out)?, required(sums)?);
-    let mut call = Call::new(ctx, [required(q)?, required(k)?, required(v)?], mask)?;
-    let (native, sharing) = (call.native, call.sharing);
+    let mut call = AttentionCall::new(ctx, [required(q)?, required(k)?, required(v)?], mask)?;
+    let (native, group_size) = (call.native, call.group_size);
     let (mut grad, out, sums) = (Heads::new(&grad)?, Heads::new(&out)?, Heads::new(&sums)?);
-    if sharing > 1 {
-        // Heads that share one of k and v have to lie one below the other.
+    if group_size > 1 {
+        // `Matrix::stacked` needs heads that share one of k and v to be adjacent.
         // SAFETY: operands of the call.
         (grad, call.q) = unsafe { (call.dense(&grad)?, call.dense(&{ call.q })?) };
     }
@@ -173,7 +176,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     if call.q.raw().numel() == 0 {
         for grad in grads {
             let bytes = grad.raw().numel() * grad.dtype.size();
-            // SAFETY: outputs of the call, new and so without gaps.
+            // SAFETY: outputs of the call, which are new and so dense.
             unsafe { native.fill(grad.data, 0, bytes)? };
         }
         return Ok(());
@@ -182,48 +185,56 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let bytes = 2 * (computed.size() + if computed == dtype { 0 } else { dtype.size() });
     for part in call.parts(bytes) {
         let mark = call.scratch.mark();
-        let [q, k, v] = call.given(part);
-        let grad = grad.part(part, sharing);
-        let (scores, of_weights) = (call.scores(part, computed)?, call.scores(part, computed)?);
-        let (p, of_scores) = match computed == dtype {
-            true => (scores, of_weights),
+        let [q, k, v] = call.inputs(part);
+        let grad = grad.part(part, group_size);
+        let (scores, weight_grad) = (call.scores(part, computed)?, call.scores(part, computed)?);
+        let (weights, score_grad) = match computed == dtype {
+            true => (scores, weight_grad),
             false => (call.scores(part, dtype)?, call.scores(part, dtype)?),
         };
-        let (out, sums) = (out.part(part, sharing), sums.part(part, sharing));
+        let (out, sums) = (out.part(part, group_size), sums.part(part, group_size));
         let operands = [
             scores.raw(),
-            of_weights.raw(),
-            p.raw(),
-            of_scores.raw(),
+            weight_grad.raw(),
+            weights.raw(),
+            score_grad.raw(),
             grad.raw(),
             out.raw(),
             sums.raw(),
         ];
-        let kernel = call.kernel(part, &scores, &operands)?;
-        let [to_q, to_k, to_v] = grads;
-        let to_q = to_q.part(part, sharing).matrices(sharing);
-        let [to_k, to_v] = [to_k, to_v].map(|to| to.part(part, 1).matrices(1));
-        let turned = |of: &Heads| of.matrices(sharing).stacked().transposed();
-        // SAFETY: operands of the call and scratch memory of its own; the last ones are its outputs.
+        let args = call.softmax_args(part, &scores, &operands)?;
+        let [q_grad, k_grad, v_grad] = grads;
+        let q_grad = q_grad.part(part, group_size).matrices(group_size);
+        let [k_grad, v_grad] = [k_grad, v_grad].map(|to| to.part(part, 1).matrices(1));
+        let stacked_transposed = |of: &Heads| of.matrices(group_size).stacked().transposed();
+        // SAFETY: operands of the call and its scratch memory; the gradients are its outputs.
         unsafe {
-            call.multiply(&q, &k.transposed(), &scores.matrices(sharing))?;
-            call.multiply(&grad.matrices(sharing), &v.transposed(), &of_weights.matrices(sharing))?;
-            weights::backward(native, dtype, &scores.raw(), kernel)?;
-            call.multiply(&turned(&p), &grad.matrices(sharing).stacked(), &to_v)?;
-            call.multiply(&of_scores.matrices(sharing), &k, &to_q)?;
-            call.multiply(&turned(&of_scores), &q.stacked(), &to_k)?;
+            call.multiply(&q, &k.transposed(), &scores.matrices(group_size))?;
+            call.multiply(
+                &grad.matrices(group_size),
+                &v.transposed(),
+                &weight_grad.matrices(group_size),
+            )?;
+            attention_softmax::backward(native, dtype, &scores.raw(), args)?;
+            call.multiply(
+                &stacked_transposed(&weights),
+                &grad.matrices(group_size).stacked(),
+                &v_grad,
+            )?;
+            call.multiply(&score_grad.matrices(group_size), &k, &q_grad)?;
+            call.multiply(&stacked_transposed(&score_grad), &q.stacked(), &k_grad)?;
         }
         call.scratch.release(mark);
     }
     Ok(())
 }
 
-impl<'a> Call<'a> {
+impl<'a> AttentionCall<'a> {
     fn new(
         ctx: &KernelCtx<'a>,
         [q, k, v]: [RawTensor<'_>; 3],
         mask: Option<RawTensor<'_>>,
-    ) -> Result<Call<'a>> {
+    ) -> Result<AttentionCall<'a>> {
         let native = native(ctx)?;
         let [q, k, v] = [Heads::new(&q)?, Heads::new(&k)?, Heads::new(&v)?];
         ensure!(k.shape[1] > 0 && k.shape[2] > 0, "{:?}: schema and kernel disagree", k.raw());
@@ -234,10 +245,10 @@ impl<'a> Call<'a> {
             Heads { data: mask.data, dtype: mask.dtype, shape: scores, strides }
         });
         let scale = ctx.attrs().float("scale")?;
-        Ok(Call {
+        Ok(AttentionCall {
             native,
             scratch: native.scratch(),
-            sharing: q.shape[1] / k.shape[1],
+            group_size: q.shape[1] / k.shape[1],
             scale: scale.unwrap_or((q.shape[3] as f64).sqrt().recip()),
             causal: ctx.attrs().bool("is_causal")?.unwrap_or(false),
             q,
@@ -247,52 +258,63 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The parts in which all heads are computed, where each score takes `bytes` bytes.
+    /// Splits the heads into parts that fit into the bound. Each score takes `bytes` bytes.
     fn parts(&self, bytes: usize) -> Vec<Part> {
-        let share = usize::try_from(self.native.properties().memory / SHARE).unwrap_or(SCORES);
-        let (batch, shared) = (self.k.shape[0], self.k.shape[1]);
-        let head = self.sharing * self.q.shape[2] * self.k.shape[2] * bytes;
-        let most = SCORES.min(share) / head.max(1);
-        let (batches, heads) = match most / shared {
+        let share = usize::try_from(self.native.properties().memory / MEMORY_SHARE)
+            .unwrap_or(MAX_SCORE_BYTES);
+        let (batch, kv_heads) = (self.k.shape[0], self.k.shape[1]);
+        let head = self.group_size * self.q.shape[2] * self.k.shape[2] * bytes;
+        let most = MAX_SCORE_BYTES.min(share) / head.max(1);
+        let (batches, heads) = match most / kv_heads {
             0 => (1, most.max(1)),
-            batches => (batches, shared),
+            batches => (batches, kv_heads),
         };
-        let cut = |length: usize, step: usize| {
+        let ranges = |length: usize, step: usize| {
             (0..length).step_by(step).map(move |first| (first, step.min(length - first)))
         };
-        let all = cut(batch, batches);
-        all.flat_map(|batch| cut(shared, heads).map(move |shared| Part { batch, shared })).collect()
+        let all = ranges(batch, batches);
+        all.flat_map(|batch| ranges(kv_heads, heads).map(move |kv_heads| Part { batch, kv_heads }))
+            .collect()
     }
 
-    /// q, k and v of a part.
-    fn given(&self, part: Part) -> [Matrix; 3] {
-        let of = |of: &Heads, sharing| of.part(part, sharing).matrices(sharing);
-        [of(&self.q, self.sharing), of(&self.k, 1), of(&self.v, 1)]
+    /// Returns q, k and v of a part.
+    fn inputs(&self, part: Part) -> [Matrix; 3] {
+        let of = |of: &Heads, group_size| of.part(part, group_size).matrices(group_size);
+        [of(&self.q, self.group_size), of(&self.k, 1), of(&self.v, 1)]
     }
 
-    /// Memory for a part's scores.
+    /// Allocates scratch memory for the scores of a part.
     fn scores(&mut self, part: Part, dtype: DType) -> Result<Heads> {
-        let heads = part.shared.1 * self.sharing;
+        let heads = part.kv_heads.1 * self.group_size;
         let shape = [part.batch.1, heads, self.q.shape[2], self.k.shape[2]];
         let data = self.scratch.take(shape.iter().product::<usize>() * dtype.size())?;
         let strides = contiguous_strides(&shape)?;
         Ok(Heads { data, dtype, shape, strides: std::array::from_fn(|k| strides[k]) })
     }
 
-    fn kernel(
+    /// Returns the arguments of the softmax kernels for a part.
+    fn softmax_args(
         &self,
         part: Part,
         scores: &Heads,
         operands: &[RawTensor<'_>],
-    ) -> Result<weights::Call> {
-        let mask = self.mask.map(|mask| mask.part(part, self.sharing));
+    ) -> Result<attention_softmax::AttentionArgs> {
+        let mask = self.mask.map(|mask| mask.part(part, self.group_size));
         let mask = mask.as_ref().map(Heads::raw);
-        let how = (self.scale, self.causal);
-        weights::Call::new(&scores.raw(), self.q.shape[3], how, mask, operands)
+        let scaling = (self.scale, self.causal);
+        attention_softmax::AttentionArgs::new(
+            &scores.raw(),
+            self.q.shape[3],
+            scaling,
+            mask,
+            operands,
+        )
     }
 
+    /// Copies heads to dense scratch memory.
+    ///
     /// # Safety
-    /// It is an operand of the call.
+    /// `heads` is an operand of the call.
     unsafe fn dense(&mut self, heads: &Heads) -> Result<Heads> {
         // SAFETY: the caller's promise.
         let data = unsafe { dense(self.native, &mut self.scratch, &heads.raw())? };
@@ -300,8 +322,10 @@ impl<'a> Call<'a> {
         Ok(Heads { data, strides: std::array::from_fn(|k| strides[k]), ..*heads })
     }
 
+    /// Launches `out = x y`.
+    ///
     /// # Safety
-    /// The matrices are of operands of the call, or of its scratch memory.
+    /// The matrices are in operands of the call, or in its scratch memory.
     unsafe fn multiply(&mut self, x: &Matrix, y: &Matrix, out: &Matrix) -> Result<()> {
         let all = [x.raw(), y.raw(), out.raw()];
         // SAFETY: the caller's promise.

@@ -1,8 +1,8 @@
-//! Compiled kernels on disk, so that a program compiles each once and not at every start.
+//! The cache of compiled kernels on disk. A program compiles each kernel once, not at every start.
 //!
-//! A file is named by a hash of all that its content depends on, and begins with a hash of the rest: a
-//! file that is not whole is compiled anew. What cannot be written or read is done without, and any
-//! file may be deleted at any time.
+//! The name of a file is a hash of everything that its content depends on. Its first line is a hash
+//! of the rest, so that incomplete files are detected and compiled again. The cache is optional:
+//! files that cannot be written or read are ignored, and any file may be deleted at any time.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folder, if it is to be another than `millstream` in `XDG_CACHE_HOME` or in `.cache` of `HOME`.
-/// Empty for no cache.
+/// The environment variable that sets the folder; empty disables the cache. The default is
+/// `millstream` in `XDG_CACHE_HOME`, or in `.cache` of `HOME`.
 const FOLDER: &str = "MILLSTREAM_CACHE";
 
-/// What a compiled kernel depends on.
+/// Everything that a compiled kernel depends on.
 pub(super) struct Key<'a> {
     pub(super) source: &'a CStr,
     pub(super) capability: (i32, i32),
-    /// The compiler's version and the options that it is given.
+    /// The version of the compiler, and its options.
     pub(super) compiler: (i32, i32),
     pub(super) options: &'a str,
 }
 
-/// The folder of this process.
+/// Returns the folder of this process.
 pub(super) fn folder() -> Option<PathBuf> {
     let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
     match from(FOLDER) {
@@ -48,7 +48,7 @@ impl Key<'_> {
     }
 }
 
-/// The code for `key`: from the folder if it is there, else from `compile`, and then kept there.
+/// Returns the code for `key` from the folder, or else from `compile`, and stores it in the folder.
 ///
 /// # Errors
 /// Those of `compile`.
@@ -62,12 +62,12 @@ pub(super) fn get(
         return Ok(code);
     }
     let code = compile()?;
-    // A cache that cannot be written is none.
+    // The cache is optional.
     let _ = write(folder, &file, &code);
     Ok(code)
 }
 
-/// The first line of a file: a comment to whoever reads PTX.
+/// Returns the first line of a file, which is a comment in PTX.
 fn head(code: &CStr) -> String {
     format!("// {}\n", blake3::hash(code.to_bytes()).to_hex())
 }
@@ -76,19 +76,19 @@ fn read(file: &Path) -> Result<CString> {
     let text = fs::read_to_string(file)?;
     let (_, code) = text.split_once('\n').context("no first line")?;
     let code = CString::new(code)?;
-    anyhow::ensure!(text.starts_with(&head(&code)), "the file is not whole");
+    anyhow::ensure!(text.starts_with(&head(&code)), "the file is incomplete");
     Ok(code)
 }
 
-/// Writes beside the file first, so that nobody reads half of it.
+/// Writes a temporary file and renames it, so that no process reads an incomplete file.
 fn write(folder: &Path, file: &Path, code: &CStr) -> Result<()> {
     fs::create_dir_all(folder)?;
-    let beside = file.with_extension(format!("{}.part", std::process::id()));
+    let temporary = file.with_extension(format!("{}.part", std::process::id()));
     let mut text = head(code).into_bytes();
     text.extend(code.to_bytes());
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, file));
     if written.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     Ok(written?)
 }
@@ -101,12 +101,12 @@ mod tests {
         Key { source: c"kernel", capability: (9, 0), compiler: (12, 8), options: "-O" };
 
     #[test]
-    fn what_was_compiled_once_is_read() {
+    fn a_compiled_kernel_is_read_from_disk() {
         let folder = tempfile::tempdir().unwrap();
-        let never = || -> Result<CString> { panic!("it is compiled again") };
+        let never = || -> Result<CString> { panic!("the kernel is compiled again") };
         assert_eq!(get(folder.path(), &KEY, || Ok(c"code".to_owned())).unwrap(), *c"code");
         assert_eq!(get(folder.path(), &KEY, never).unwrap(), *c"code");
-        // All that the code depends on makes another file.
+        // Everything that the code depends on changes the file.
         for other in [
             Key { source: c"kernels", ..KEY },
             Key { capability: (8, 0), ..KEY },
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_compiled_again() {
+    fn incomplete_files_are_compiled_again() {
         let folder = tempfile::tempdir().unwrap();
         get(folder.path(), &KEY, || Ok(c"code".to_owned())).unwrap();
         let file = folder.path().join(KEY.file());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_done_without() {
+    fn a_folder_that_cannot_be_created_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

@@ -1,9 +1,12 @@
-//! Kernels of the ops of `millstream_ops::conv`: products of the weight with columns of windows, by
-//! cuBLAS. Columns are made for as many images at once as scratch memory of a bounded size holds, and
-//! for parts of an image where one has more.
+//! Kernels of the ops of `millstream_ops::conv`. cuBLAS multiplies the weight with unfolded columns
+//! of windows. Scratch memory for the columns is bounded: it holds the columns of several images,
+//! or of a part of one image.
 //!
-//! A convolution goes from image to map; its gradient for the image, and a transposed convolution, go
-//! back. What is added up over parts is added up in the type that is computed in, and rounded once.
+//! A convolution computes the map from the image. The gradient of the image, and a transposed
+//! convolution, compute the image from the map. Sums over several parts are added in the type that
+//! the dtype is computed in, and rounded once.
+//!
+//! Long because the three products share the chunks of columns and the views of their operands.
 
 use std::sync::Arc;
 
@@ -11,13 +14,13 @@ use anyhow::{Context, Result, ensure};
 
 use millstream_ep::cuda::{Native, Scratch};
 use millstream_ops::checks;
-use millstream_ops::conv::{Conv, SPATIAL_DIMS as PLACES};
+use millstream_ops::conv::{Conv, SPATIAL_DIMS};
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
-use super::matrices::{dense, multiply};
-use super::windows::{Columns, Images, fold, unfold};
-use super::{KIND, copy, native, source, sums};
+use super::gemm::{dense, multiply};
+use super::im2col::{Columns, Images, col2im, im2col};
+use super::{KIND, channel_sum, copy, native, source};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
@@ -27,33 +30,33 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     kernels.register(KIND, "convolution_backward", Arc::new(backward));
 }
 
-/// The most bytes of columns at once, unless one place, or one channel, has more.
-const COLUMNS: usize = 256 << 20;
+/// The maximal bytes of columns in memory, unless one position or one channel needs more.
+const MAX_COLUMN_BYTES: usize = 256 << 20;
 
-/// The same as a share of the device's memory.
-const SHARE: u64 = 64;
+/// The divisor of the device's memory that also limits the columns.
+const MEMORY_SHARE: u64 = 64;
 
-/// A call: what launches, its memory, and the convolution.
-struct Call<'a> {
+/// A call: its native stream, its scratch memory, and the convolution.
+struct ConvCall<'a> {
     native: &'a Native,
     scratch: Scratch<'a>,
     conv: Conv,
-    /// Dense and row-major, of a group: map channels by image channels and places of the weight.
+    /// Dense and row-major; for each group, map channels by image channels and kernel positions.
     weight: *mut u8,
     dtype: DType,
 }
 
-/// A map, or an image, whose places can be walked as one dimension.
+/// A map or image whose spatial dimensions can be iterated as one.
 #[derive(Clone, Copy)]
-struct Flat {
+struct FlatTensor {
     data: *mut u8,
     dtype: DType,
-    /// Of number, channel and place, in elements.
+    /// The strides by number, channel and position, in elements.
     strides: [usize; 3],
 }
 
-/// The stride by which all places of `[n,c,..]` are walked, if there is one.
-fn place(tensor: &RawTensor<'_>) -> Option<usize> {
+/// Returns the stride of all spatial dimensions of `[n,c,..]` iterated as one, if there is one.
+fn spatial_stride(tensor: &RawTensor<'_>) -> Option<usize> {
     let mut joined: Option<(usize, usize)> = None;
     for (&length, &stride) in tensor.shape.iter().zip(tensor.strides).skip(2).rev() {
         joined = match joined {
@@ -70,16 +73,16 @@ fn place(tensor: &RawTensor<'_>) -> Option<usize> {
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([x, weight, bias], results) = operands::<3>(ctx, 1)?;
     let (x, weight, out) = (required(x)?, required(weight)?, results[0]);
-    // SAFETY: operands of the call, of which the last is its output.
+    // SAFETY: operands of the call; the last one is its output.
     unsafe {
-        let mut call = Call::new(ctx, x, weight)?;
+        let mut call = ConvCall::new(ctx, x, weight)?;
         ensure!(
             out.shape[..2] == [call.conv.batch, call.conv.channels()],
-            "{out:?}: another shape"
+            "{out:?}: schema and kernel disagree"
         );
         match call.conv.transposed {
-            false => call.onto_map(x, bias, out),
-            true => call.onto_image(x, bias, out),
+            false => call.image_to_map(x, bias, out),
+            true => call.map_to_image(x, bias, out),
         }
     }
 }
@@ -95,39 +98,41 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             at += 1;
         }
     }
-    // SAFETY: operands of the call, of which the last ones are its outputs.
+    // SAFETY: operands of the call; the last ones are its outputs.
     unsafe {
-        let mut call = Call::new(ctx, x, weight)?;
+        let mut call = ConvCall::new(ctx, x, weight)?;
         let transposed = call.conv.transposed;
         ensure!(
             grad.shape[..2] == [call.conv.batch, call.conv.channels()],
-            "{grad:?}: another shape"
+            "{grad:?}: schema and kernel disagree"
         );
         if let Some(out) = outs[0] {
             match transposed {
-                false => call.onto_image(grad, None, out)?,
-                true => call.onto_map(grad, None, out)?,
+                false => call.map_to_image(grad, None, out)?,
+                true => call.image_to_map(grad, None, out)?,
             }
         }
         if let Some(out) = outs[1] {
             let (image, map) = if transposed { (grad, x) } else { (x, grad) };
-            call.onto_weight(image, map, out)?;
+            call.weight_gradient(image, map, out)?;
         }
         if let Some(out) = outs[2] {
-            sums::channels(call.native, grad, out)?;
+            channel_sum::channel_sum(call.native, grad, out)?;
         }
     }
     Ok(())
 }
 
-impl<'a> Call<'a> {
+impl<'a> ConvCall<'a> {
+    /// Prepares a call. Copies the weight to scratch memory if it is not dense.
+    ///
     /// # Safety
     /// Both are operands of the call.
     unsafe fn new(
         ctx: &KernelCtx<'a>,
         x: RawTensor<'_>,
         weight: RawTensor<'_>,
-    ) -> Result<Call<'a>> {
+    ) -> Result<ConvCall<'a>> {
         let conv = Conv::new(ctx.attrs(), x.shape, weight.shape)?;
         let native = native(ctx)?;
         let mut scratch = native.scratch();
@@ -137,79 +142,85 @@ impl<'a> Call<'a> {
             // SAFETY: the caller's promise.
             false => unsafe { dense(native, &mut scratch, &weight)? },
         };
-        Ok(Call { native, scratch, conv, weight: data, dtype: x.dtype })
+        Ok(ConvCall { native, scratch, conv, weight: data, dtype: x.dtype })
     }
 
-    /// The places of the weight.
-    fn kernel(&self) -> usize {
+    /// Returns the number of kernel positions.
+    fn kernel_size(&self) -> usize {
         self.conv.kernel.iter().product()
     }
 
-    /// The places of the map.
-    fn map(&self) -> usize {
+    /// Returns the number of positions of the map.
+    fn map_size(&self) -> usize {
         self.conv.map.iter().product()
     }
 
-    /// Cuts images, or else what `parts` of one image are, so that columns of `bytes` bytes for each
-    /// part are not too many: how many images at once, and how many parts.
-    fn cut(&self, bytes: usize, parts: usize) -> (usize, usize) {
-        let share = usize::try_from(self.native.properties().memory / SHARE).unwrap_or(COLUMNS);
-        let most = COLUMNS.min(share) / bytes.max(1);
+    /// Returns the number of images to process at once, and the number of `parts` of each, so that
+    /// the columns fit into the bound. Each part needs columns of `bytes` bytes.
+    fn chunk(&self, bytes: usize, parts: usize) -> (usize, usize) {
+        let share = usize::try_from(self.native.properties().memory / MEMORY_SHARE)
+            .unwrap_or(MAX_COLUMN_BYTES);
+        let most = MAX_COLUMN_BYTES.min(share) / bytes.max(1);
         match most / parts.max(1) {
             0 => (1, most.max(1)),
             images => (images.min(self.conv.batch.max(1)), parts),
         }
     }
 
-    /// A tensor as images, from image `number` on, with `within` channels of each group from the first.
+    /// Returns `count` images of a tensor from image `number` on, with all channels of each group.
     fn images(&self, tensor: &RawTensor<'_>, number: usize, count: usize) -> Images {
-        let within = self.conv.image_channels;
-        let mut strides = [0; 3 + PLACES];
+        let group_channels = self.conv.image_channels;
+        let mut strides = [0; 3 + SPATIAL_DIMS];
         (strides[0], strides[2]) = (tensor.strides[0], tensor.strides[1]);
-        strides[1] = within * tensor.strides[1];
-        let places = &tensor.strides[2..];
-        strides[3 + PLACES - places.len()..].copy_from_slice(places);
+        strides[1] = group_channels * tensor.strides[1];
+        let positions = &tensor.strides[2..];
+        strides[3 + SPATIAL_DIMS - positions.len()..].copy_from_slice(positions);
         let data = tensor.data.wrapping_add(number * strides[0] * tensor.dtype.size());
-        Images { data, dtype: tensor.dtype, count, within, strides }
+        Images { data, dtype: tensor.dtype, count, group_channels, strides }
     }
 
-    /// A tensor with its places as one dimension; a copy if they are none.
+    /// Returns a tensor with its spatial dimensions as one, copied if its strides do not allow it.
     ///
     /// # Safety
-    /// It is an operand of the call.
-    unsafe fn flat(&mut self, tensor: &RawTensor<'_>) -> Result<Flat> {
-        if let Some(place) = place(tensor) {
-            let strides = [tensor.strides[0], tensor.strides[1], place];
-            return Ok(Flat { data: tensor.data, dtype: tensor.dtype, strides });
+    /// `tensor` is an operand of the call.
+    unsafe fn flat(&mut self, tensor: &RawTensor<'_>) -> Result<FlatTensor> {
+        if let Some(position_stride) = spatial_stride(tensor) {
+            let strides = [tensor.strides[0], tensor.strides[1], position_stride];
+            return Ok(FlatTensor { data: tensor.data, dtype: tensor.dtype, strides });
         }
         // SAFETY: the caller's promise.
         let data = unsafe { dense(self.native, &mut self.scratch, tensor)? };
         let strides = contiguous_strides(tensor.shape)?;
-        let place = place(&RawTensor { data, strides: &strides, ..*tensor }).unwrap_or(1);
-        Ok(Flat { data, dtype: tensor.dtype, strides: [strides[0], strides[1], place] })
+        let position_stride =
+            spatial_stride(&RawTensor { data, strides: &strides, ..*tensor }).unwrap_or(1);
+        Ok(FlatTensor {
+            data,
+            dtype: tensor.dtype,
+            strides: [strides[0], strides[1], position_stride],
+        })
     }
 
-    /// Whether the columns of an image are the image itself.
-    fn is_plain(&self) -> bool {
+    /// Returns whether the columns of an image are the image itself.
+    fn is_pointwise(&self) -> bool {
         let Conv { kernel, stride, padding, .. } = &self.conv;
         kernel.iter().chain(stride).all(|&v| v == 1) && padding.iter().all(|&v| v == 0)
     }
 
-    /// From image to map.
+    /// Computes the map from the image.
     ///
     /// # Safety
     /// All are operands of the call, and `map` is its output.
-    unsafe fn onto_map(
+    unsafe fn image_to_map(
         &mut self,
         image: RawTensor<'_>,
         bias: Option<RawTensor<'_>>,
         map: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, size) = (self.kernel(), self.map(), self.dtype.size());
+        let (kernel, all, size) = (self.kernel_size(), self.map_size(), self.dtype.size());
         let column = image_channels * kernel;
-        let to = place(&map).context("the places of a new map are one dimension")?;
-        let to = Flat {
+        let to = spatial_stride(&map).context("a new map is dense")?;
+        let to = FlatTensor {
             data: map.data,
             dtype: map.dtype,
             strides: [map.strides[0], map.strides[1], to],
@@ -229,44 +240,46 @@ impl<'a> Call<'a> {
             shape: [1, groups, map_channels, column],
             strides: [0, map_channels * column, column, 1],
         };
-        let (images, parts) = match self.is_plain() && place(&image).is_some() {
+        let (images, parts) = match self.is_pointwise() && spatial_stride(&image).is_some() {
             true => (batch.max(1), all),
-            false => self.cut(groups * column * size, all),
+            false => self.chunk(groups * column * size, all),
         };
-        let plain = self.is_plain().then(|| place(&image)).flatten();
+        let pointwise = self.is_pointwise().then(|| spatial_stride(&image)).flatten();
         let bytes = images * groups * column * parts * size;
-        let columns = if plain.is_some() { image.data } else { self.scratch.take(bytes)? };
+        let columns = if pointwise.is_some() { image.data } else { self.scratch.take(bytes)? };
         for number in (0..batch).step_by(images) {
             let count = images.min(batch - number);
             for first in (0..all).step_by(parts) {
-                let places = parts.min(all - first);
-                let from = match plain {
-                    Some(place) => Matrix {
+                let positions = parts.min(all - first);
+                let from = match pointwise {
+                    Some(position_stride) => Matrix {
                         data: image.data,
                         dtype: self.dtype,
-                        shape: [count, groups, column, places],
+                        shape: [count, groups, column, positions],
                         strides: [
                             image.strides[0],
                             image_channels * image.strides[1],
                             image.strides[1],
-                            place,
+                            position_stride,
                         ],
                     },
                     None => {
-                        let step = groups * column * places;
-                        let made = Columns { data: columns, first, places, row: places, step };
+                        let step = groups * column * positions;
+                        let unfolded =
+                            Columns { data: columns, first, positions, row: positions, step };
                         let images = self.images(&image, number, count);
-                        // SAFETY: the caller's promise; the columns are scratch memory of the call's.
-                        unsafe { unfold(self.native, &self.conv, &images, &made)? };
+                        // SAFETY: the caller's promise; the columns are scratch memory of the call.
+                        unsafe { im2col(self.native, &self.conv, &images, &unfolded)? };
                         Matrix {
                             data: columns,
                             dtype: self.dtype,
-                            shape: [count, groups, column, places],
-                            strides: [step, column * places, places, 1],
+                            shape: [count, groups, column, positions],
+                            strides: [step, column * positions, positions, 1],
                         }
                     }
                 };
-                let out = to.part(&self.conv, number, first, [count, groups, map_channels, places]);
+                let out =
+                    to.part(&self.conv, number, first, [count, groups, map_channels, positions]);
                 // SAFETY: as above.
                 unsafe { self.multiply(&weight, &from, &out, beta)? };
             }
@@ -274,18 +287,19 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// From map to image.
+    /// Computes the image from the map.
     ///
     /// # Safety
     /// All are operands of the call, and `image` is its output.
-    unsafe fn onto_image(
+    unsafe fn map_to_image(
         &mut self,
         map: RawTensor<'_>,
         bias: Option<RawTensor<'_>>,
         image: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, computed) = (self.kernel(), self.map(), source::computed(self.dtype));
+        let (kernel, all, computed) =
+            (self.kernel_size(), self.map_size(), source::computed(self.dtype));
         let column = image_channels * kernel;
         // SAFETY: the caller's promise.
         let from = unsafe { self.flat(&map)? };
@@ -297,13 +311,13 @@ impl<'a> Call<'a> {
             bias => bias.map(|bias| bias.data),
         };
         let size = computed.size();
-        let (images, within) = self.cut(groups * kernel * all * size, image_channels);
-        let columns = self.scratch.take(images * groups * within * kernel * all * size)?;
+        let (images, group_channels) = self.chunk(groups * kernel * all * size, image_channels);
+        let columns = self.scratch.take(images * groups * group_channels * kernel * all * size)?;
         for number in (0..batch).step_by(images) {
             let count = images.min(batch - number);
-            for first in (0..image_channels).step_by(within) {
-                let within = within.min(image_channels - first);
-                let rows = within * kernel;
+            for first in (0..image_channels).step_by(group_channels) {
+                let group_channels = group_channels.min(image_channels - first);
+                let rows = group_channels * kernel;
                 let weight = Matrix {
                     data: self.weight.wrapping_add(first * kernel * self.dtype.size()),
                     dtype: self.dtype,
@@ -317,52 +331,52 @@ impl<'a> Call<'a> {
                     shape: [count, groups, rows, all],
                     strides: [groups * rows * all, rows * all, all, 1],
                 };
-                let made = Columns {
+                let unfolded = Columns {
                     data: columns,
                     first: 0,
-                    places: all,
+                    positions: all,
                     row: all,
                     step: out.strides[0],
                 };
-                let mut images = self.images(&image, number, count);
-                images.within = within;
-                images.data =
-                    images.data.wrapping_add(first * image.strides[1] * image.dtype.size());
+                let mut selected = self.images(&image, number, count);
+                selected.group_channels = group_channels;
+                selected.data =
+                    selected.data.wrapping_add(first * image.strides[1] * image.dtype.size());
                 let bias = bias.map(|data| data.wrapping_add(first * self.dtype.size()));
-                // SAFETY: the caller's promise; the columns are scratch memory of the call's.
+                // SAFETY: the caller's promise; the columns are scratch memory of the call.
                 unsafe {
                     self.multiply(&weight, &from, &out, 0.0)?;
                     let bias = bias.map(|data| (data, image_channels));
-                    fold(self.native, &self.conv, &made, bias, &images)?;
+                    col2im(self.native, &self.conv, &unfolded, bias, &selected)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The gradient for the weight, from what lies at image and map.
+    /// Computes the gradient of the weight from the tensors that have the shapes of image and map.
     ///
     /// # Safety
     /// All are operands of the call, and `out` is its output.
-    unsafe fn onto_weight(
+    unsafe fn weight_gradient(
         &mut self,
         image: RawTensor<'_>,
         map: RawTensor<'_>,
         out: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, size) = (self.kernel(), self.map(), self.dtype.size());
+        let (kernel, all, size) = (self.kernel_size(), self.map_size(), self.dtype.size());
         let column = image_channels * kernel;
         if batch == 0 {
-            // SAFETY: the caller's promise; a new result lies without gaps.
+            // SAFETY: the caller's promise; a new result is dense.
             return unsafe { self.native.fill(out.data, 0, out.numel() * size) };
         }
         // SAFETY: as above.
         let from = unsafe { self.flat(&map)? };
-        let (images, parts) = self.cut(groups * (column + map_channels) * size, all);
+        let (images, parts) = self.chunk(groups * (column + map_channels) * size, all);
         let columns = self.scratch.take(images * groups * column * parts * size)?;
-        let gathered = self.scratch.take(images * groups * map_channels * parts * size)?;
-        // The sums of several parts are rounded once.
+        let packed_map = self.scratch.take(images * groups * map_channels * parts * size)?;
+        // Sums over several parts are added in scratch memory and rounded once.
         let direct = images >= batch
             && parts == all
             && out.strides == contiguous_strides(out.shape)?.as_slice();
@@ -371,7 +385,7 @@ impl<'a> Call<'a> {
             true => out.data,
             false => self.scratch.take(out.numel() * computed.size())?,
         };
-        let summed = Matrix {
+        let sum = Matrix {
             data,
             dtype: computed,
             shape: [1, groups, map_channels, column],
@@ -381,39 +395,41 @@ impl<'a> Call<'a> {
         for number in (0..batch).step_by(images) {
             let count = images.min(batch - number);
             for first in (0..all).step_by(parts) {
-                let places = parts.min(all - first);
-                let row = count * places;
-                let made = Columns { data: columns, first, places, row, step: places };
-                let there = self.images(&image, number, count);
+                let positions = parts.min(all - first);
+                let row = count * positions;
+                let unfolded = Columns { data: columns, first, positions, row, step: positions };
+                let images = self.images(&image, number, count);
                 let part =
-                    from.part(&self.conv, number, first, [count, groups, map_channels, places]);
-                // SAFETY: the caller's promise; columns and what is gathered are scratch memory of the
-                // call's.
+                    from.part(&self.conv, number, first, [count, groups, map_channels, positions]);
+                // SAFETY: the caller's promise; columns and the packed map are scratch memory of
+                // the call.
                 unsafe {
-                    unfold(self.native, &self.conv, &there, &made)?;
-                    let map = part.gather(self.native, gathered)?;
+                    im2col(self.native, &self.conv, &images, &unfolded)?;
+                    let map = part.side_by_side(self.native, packed_map)?;
                     let columns = Matrix {
                         data: columns,
                         dtype: self.dtype,
                         shape: [1, groups, row, column],
                         strides: [0, column * row, 1, row],
                     };
-                    self.multiply(&map, &columns, &summed, beta)?;
+                    self.multiply(&map, &columns, &sum, beta)?;
                 }
                 beta = 1.0;
             }
         }
         if !direct {
             let strides = contiguous_strides(out.shape)?;
-            let summed = RawTensor { data, dtype: computed, shape: out.shape, strides: &strides };
+            let sum = RawTensor { data, dtype: computed, shape: out.shape, strides: &strides };
             // SAFETY: as above.
-            unsafe { copy::strided(self.native, summed, out)? };
+            unsafe { copy::strided(self.native, sum, out)? };
         }
         Ok(())
     }
 
+    /// Launches `out = x y + beta · out`.
+    ///
     /// # Safety
-    /// The matrices are of operands of the call, or of its scratch memory.
+    /// The matrices are in operands of the call, or in its scratch memory.
     unsafe fn multiply(&mut self, x: &Matrix, y: &Matrix, out: &Matrix, beta: f64) -> Result<()> {
         let all = [x.raw(), y.raw(), out.raw()];
         // SAFETY: the caller's promise.
@@ -421,18 +437,18 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Flat {
-    /// The part of a map with these images, groups, channels of a group, and places, from an image and
-    /// a place on.
+impl FlatTensor {
+    /// Returns a part of a map, from image `number` and position `first` on. `shape` holds the
+    /// numbers of images, groups, channels of a group, and positions.
     fn part(&self, conv: &Conv, number: usize, first: usize, shape: [usize; 4]) -> Matrix {
-        let [of_number, channel, place] = self.strides;
-        let offset = (number * of_number + first * place) * self.dtype.size();
-        let strides = [of_number, conv.map_channels * channel, channel, place];
+        let [image_stride, channel, position_stride] = self.strides;
+        let offset = (number * image_stride + first * position_stride) * self.dtype.size();
+        let strides = [image_stride, conv.map_channels * channel, channel, position_stride];
         Matrix { data: self.data.wrapping_add(offset), dtype: self.dtype, shape, strides }
     }
 }
 
-/// Matrices by image and group.
+/// Matrices, one per image and group.
 struct Matrix {
     data: *mut u8,
     dtype: DType,
@@ -445,27 +461,29 @@ impl Matrix {
         RawTensor { data: self.data, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
     }
 
-    /// The matrices of all images of a group side by side, copied to `data` if there are several.
+    /// Returns the matrices of all images of a group side by side. Copies them to `data` if there
+    /// are several.
     ///
     /// # Safety
     /// The matrices are of an operand of the call, and `data` is scratch memory that is as large.
-    unsafe fn gather(&self, native: &Native, data: *mut u8) -> Result<Matrix> {
-        let ([count, groups, rows, places], [number, group, row, place]) =
+    unsafe fn side_by_side(&self, native: &Native, data: *mut u8) -> Result<Matrix> {
+        let ([count, groups, rows, positions], [number, group, row, position_stride]) =
             (self.shape, self.strides);
         let (data, strides) = match count {
-            1 => (self.data, [0, group, row, place]),
+            1 => (self.data, [0, group, row, position_stride]),
             _ => {
-                let (shape, strides) = ([groups, rows, count, places], [group, row, number, place]);
+                let (shape, strides) =
+                    ([groups, rows, count, positions], [group, row, number, position_stride]);
                 let from = RawTensor { shape: &shape, strides: &strides, ..self.raw() };
                 let dense = contiguous_strides(&shape)?;
                 // SAFETY: the caller's promise.
                 unsafe {
                     copy::strided(native, from, RawTensor { data, strides: &dense, ..from })?
                 };
-                (data, [0, rows * count * places, count * places, 1])
+                (data, [0, rows * count * positions, count * positions, 1])
             }
         };
-        let shape = [1, groups, rows, count * places];
+        let shape = [1, groups, rows, count * positions];
         Ok(Matrix { data, dtype: self.dtype, shape, strides })
     }
 }

@@ -1,4 +1,4 @@
-//! Copies and casts: by the device's copy engines where tensors lie without gaps, else by a kernel.
+//! Copies and casts: by the device's copy engines if tensors are dense, else by a kernel.
 
 use std::sync::Arc;
 
@@ -8,15 +8,20 @@ use millstream_ep::cuda::Native;
 use millstream_types::DType;
 use millstream_types::layout::contiguous_strides;
 
-use super::apart::Apart;
+use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
-use super::{KIND, Unsupported, elementwise, native};
+use super::{KIND, Unsupported, create, elementwise, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::elementwise::Input;
 use crate::cpu::memory::{bits, is_same};
+use crate::data_movement::CopyPrimitives;
 use crate::registry::KernelRegistry;
 
-/// Adds the kernels.
+/// The primitives of [`data_movement`](crate::data_movement) on this kind of device.
+pub(super) const COPY_PRIMITIVES: CopyPrimitives =
+    CopyPrimitives { copy: convert, fill: create::fill };
+
+/// Registers the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
     for op in ["copy", "clone", "cast"] {
         kernels.register(KIND, op, Arc::new(copy));
@@ -25,7 +30,7 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     kernels.register(KIND, "reshape", Arc::new(reshape));
 }
 
-/// `copy` and `clone`, between any two memories that the device reaches, and `cast`.
+/// `copy` and `clone` between any two memories that the device can access, and `cast`.
 fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
     if copy_dense(ctx)? {
         return Ok(());
@@ -42,40 +47,40 @@ fn copy_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
     convert(ctx, src, x)
 }
 
-/// `reshape(x; shape)`: the same elements in row-major order, in which the result lies.
+/// `reshape(x; shape)`: copies the elements in row-major order to the dense result.
 fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     if !is_dense(&out)? {
-        return Err(Unsupported::of("a result of reshape with gaps"));
+        return Err(Unsupported::of("reshape to a result that is not dense"));
     }
     let strides = contiguous_strides(x.shape)?;
     convert(ctx, x, RawTensor { shape: x.shape, strides: &strides, ..out })
 }
 
-/// Converts every element of `from`, broadcast, into `to`; elements of one dtype are copied bit for bit.
+/// Broadcasts `from` to `to` and converts its elements. Copies bits if both have the same dtype.
 ///
 /// # Errors
-/// [`Unsupported`], the compiler's, or the driver's.
+/// [`Unsupported`], or an error of the compiler or the driver.
 pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_>) -> Result<()> {
     let native = native(ctx)?;
     if !native.can_access(from.data)? || !native.can_access(to.data)? {
         return Err(Unsupported::of(
-            "a tensor with gaps in memory that kernels of the device do not reach",
+            "a tensor that is not dense, in memory that kernels of the device cannot access",
         ));
     }
-    let apart = Apart::from(native, to);
-    // SAFETY: the context's maker answers for the operands.
-    unsafe { strided(native, apart.of(from)?, to) }
+    let overlap = OverlapCopies::new(native, to);
+    // SAFETY: `KernelCtx::new` promises valid operands.
+    unsafe { strided(native, overlap.resolve(from)?, to) }
 }
 
-/// As [`convert`], of memory that the device reaches.
+/// Converts as [`convert`] does, in memory that the device can access.
 ///
 /// # Errors
 /// As for [`convert`].
 ///
 /// # Safety
-/// The elements of both are valid until the copy has run, which is ordered against all other uses of
-/// them. `to` names no element twice and shares no memory with `from`.
+/// The elements of both are valid until the copy has run, which is ordered against all other uses
+/// of them. No two indices of `to` address the same element, and `to` shares no memory with `from`.
 pub(super) unsafe fn strided(
     native: &Native,
     from: RawTensor<'_>,
@@ -94,44 +99,44 @@ pub(super) unsafe fn strided(
         rounded: false,
         out: to.dtype,
         computed: computed(from.dtype),
-        function: function.texts[0].1,
+        function: function.variants[0].1,
         wide: false,
     };
     // SAFETY: the caller's promise.
     unsafe { elementwise::run_on(native, kernel, &[Input::Tensor(from)], to, &[]) }
 }
 
-/// Copies the call's first operand into its second if both lie without gaps, in row-major order and
-/// with elements of one type. Returns whether it did.
+/// Copies the call's first operand to its second if both are dense, row-major, and of one dtype.
+/// Returns whether it did.
 ///
 /// # Errors
-/// The driver's.
+/// An error of the driver.
 pub fn copy_dense(ctx: &KernelCtx<'_>) -> Result<bool> {
     let (from, to) = (ctx.operand(0)?, ctx.operand(1)?);
     if from.dtype != to.dtype || from.shape != to.shape || !is_dense(&from)? || !is_dense(&to)? {
         return Ok(false);
     }
     let bytes = from.numel() * from.dtype.size();
-    // SAFETY: the context's maker promises both operands, and their order against all other uses
-    // lasts until the stream has run the copy. The second is the call's output and not the first,
-    // or both are the same elements, which are then left alone.
+    // SAFETY: `KernelCtx::new` promises that both operands are valid, and ordered against all other
+    // uses until the stream has run the copy. The second one is the call's output. It is disjoint
+    // from the first, or the same elements, which the copy does not change.
     unsafe { native(ctx)?.copy(to.data, from.data, bytes)? };
     Ok(true)
 }
 
-/// Whether the elements lie one behind the other.
+/// Returns whether the elements are contiguous and row-major.
 pub(super) fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
     let dense = contiguous_strides(tensor.shape)?;
     let same = |(k, &length): (usize, &usize)| length == 1 || tensor.strides[k] == dense[k];
     Ok(tensor.shape.contains(&0) || tensor.shape.iter().enumerate().all(same))
 }
 
-/// Every dtype from and to the others.
+/// Returns sources of casts from every dtype.
 pub(super) fn sources() -> Vec<(String, std::ffi::CString)> {
     let mut all = Vec::new();
     let Ok(function) = elementwise::function("cast") else { return all };
     for (k, from) in DType::ALL.into_iter().enumerate() {
-        // Each as it is, and two others: all pairs would be a hundred of the same parts.
+        // To itself and to two others: all pairs would be a hundred sources of the same parts.
         for by in [0, 1, 4] {
             let to = DType::ALL[(k + by) % DType::ALL.len()];
             let kernel = Elementwise {
@@ -142,7 +147,7 @@ pub(super) fn sources() -> Vec<(String, std::ffi::CString)> {
                 rounded: false,
                 out: to,
                 computed: computed(from),
-                function: function.texts[0].1,
+                function: function.variants[0].1,
                 wide: false,
             };
             if let Ok(source) = kernel.source() {

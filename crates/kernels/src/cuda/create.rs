@@ -1,4 +1,4 @@
-//! Tensors from numbers, and dropout that drops nothing.
+//! Tensors from numbers, and dropout with probability 0.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::elementwise::Input;
 use crate::registry::KernelRegistry;
 
-/// Adds the kernels.
+/// Registers the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "full", Arc::new(fill));
-    kernels.register(KIND, "fill", Arc::new(fill));
+    kernels.register(KIND, "full", Arc::new(full));
+    kernels.register(KIND, "fill", Arc::new(full));
     kernels.register(KIND, "arange", Arc::new(arange));
     kernels.register(KIND, "scrub", Arc::new(scrub));
     kernels.register(KIND, "native_dropout", Arc::new(dropout));
 }
 
-/// A kernel of no tensors, computed in one of the three types.
+/// Returns a kernel without tensor inputs that computes in the given type.
 fn kernel(op: &'static str, out: DType, computed: DType) -> Result<Elementwise<'static>> {
     Ok(Elementwise {
         op,
@@ -32,14 +32,14 @@ fn kernel(op: &'static str, out: DType, computed: DType) -> Result<Elementwise<'
         rounded: false,
         out,
         computed,
-        function: elementwise::function(op)?.texts[0].1,
+        function: elementwise::function(op)?.variants[0].1,
         wide: false,
     })
 }
 
-/// Sets every element of `x` to a value.
-pub(super) fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
-    // An element that x names more than once need be set but once.
+/// Sets all elements of `x` to a value.
+pub(super) fn fill(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
+    // A broadcast dimension of x addresses one element repeatedly. Setting it once is enough.
     let shape: Vec<usize> =
         x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
     let x = RawTensor { shape: &shape, ..x };
@@ -47,30 +47,32 @@ pub(super) fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Resul
     elementwise::run(ctx, kernel, &[Input::Number(value)], x, &[])
 }
 
-/// `fill(x; value)`, and `full`, whose only operand is its output.
-fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
+/// `fill(x; value)` and `full`, whose only operand is its output.
+fn full(ctx: &KernelCtx<'_>) -> Result<()> {
     let value = Scalar::of(ctx.attrs(), "value")?.context("value: expected, and not given")?;
-    set(ctx, ctx.operand(0)?, value)
+    fill(ctx, ctx.operand(0)?, value)
 }
 
-/// Every number is computed from its index, that of a float in f64, as on the host.
+/// `arange`: computes every number from its index; floats in f64, as on the host.
 fn arange(ctx: &KernelCtx<'_>) -> Result<()> {
     let number =
         |name, default| anyhow::Ok(Scalar::of(ctx.attrs(), name)?.unwrap_or(Scalar::Int(default)));
-    let numbers = [number("start", 0)?, number("step", 1)?];
+    let scalars = [number("start", 0)?, number("step", 1)?];
     let out = ctx.operand(0)?;
     let computed = if out.dtype.is_float() { DType::F64 } else { DType::I64 };
-    elementwise::run(ctx, kernel("arange", out.dtype, computed)?, &[], out, &numbers)
+    elementwise::run(ctx, kernel("arange", out.dtype, computed)?, &[], out, &scalars)
 }
 
+/// Sets all bits of the workspace.
 fn scrub(ctx: &KernelCtx<'_>) -> Result<()> {
     let (bytes, count) = ctx.workspace();
-    // SAFETY: the workspace is `count` bytes long and nobody else's until the stream has run this.
+    // SAFETY: the workspace has `count` bytes, and nothing else uses it until the stream has run
+    // this.
     unsafe { native(ctx)?.fill(bytes, 0xff, count) }
 }
 
-/// `native_dropout(x; p, train)`, where nothing is dropped.
+/// `native_dropout(x; p, train)` with probability 0: copies x and sets the whole mask.
 fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
     copy::convert(ctx, ctx.operand(0)?, ctx.operand(1)?)?;
-    set(ctx, ctx.operand(2)?, Scalar::Bool(true))
+    fill(ctx, ctx.operand(2)?, Scalar::Bool(true))
 }

@@ -1,8 +1,8 @@
-//! The kernels of elementwise ops: which function of an op a call means, on which dtypes, and with
-//! which numbers. Dtypes and numbers are treated as the host's kernels treat them.
+//! The kernels of elementwise ops: selects the variant of a call, its dtypes and its scalars.
+//! Dtypes and scalars follow the same rules as in the host's kernels.
 //!
-//! A kernel that divides integers sets a word where a divisor is zero, and the call has failed when it
-//! completes. No other kernel has such a word.
+//! A kernel that divides integers sets a failure flag where a divisor is zero: the call fails when
+//! it completes. No other elementwise kernel takes a flag.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use millstream_ops::args::{Scalar, choice};
 use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
-use super::apart::Apart;
-use super::call::{Call, RANK};
-use super::functions::{ALONE, Function, Kind, TWINS};
+use super::args::{ElementwiseArgs, MAX_RANK};
+use super::functions::{Function, Kind, OUT_OF_PLACE, WITH_IN_PLACE};
+use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
@@ -26,22 +26,22 @@ use crate::cpu::elementwise::{Input, common_of};
 use crate::cpu::memory::is_same;
 use crate::registry::{Kernel, KernelRegistry};
 
-/// The kernel of an op. Without an output of its own, a call's output is its first input.
+/// The kernel of an op. A call without an output operand writes its first input.
 struct Op(&'static Function);
 
-/// Which of an op's functions a call means, and the numbers that it takes.
-struct Choice {
-    variant: &'static str,
-    numbers: Vec<Scalar>,
+/// The variant of an op that a call selects, and its scalars.
+struct Variant {
+    name: &'static str,
+    scalars: Vec<Scalar>,
 }
 
 impl Function {
-    fn text(&self, variant: &str) -> Result<(&'static str, &'static str)> {
-        let found = self.texts.iter().find(|(name, _)| *name == variant);
+    fn expression(&self, variant: &str) -> Result<(&'static str, &'static str)> {
+        let found = self.variants.iter().find(|(name, _)| *name == variant);
         found.copied().ok_or_else(|| Unsupported::of(variant))
     }
 
-    /// The dtype that a call is computed in.
+    /// Returns the dtype that a call is computed in.
     fn common(&self, inputs: &[Input<'_>], out: DType) -> DType {
         match self.kind {
             Kind::Any | Kind::Rounded => common_of(inputs),
@@ -51,19 +51,20 @@ impl Function {
         }
     }
 
-    /// What a call of the op means beside its inputs.
-    fn choose(
+    /// Selects the variant and the scalars by the arguments of a call. Adjusts `common` where the
+    /// variant computes in another dtype.
+    fn variant(
         &self,
         ctx: &KernelCtx<'_>,
         inputs: &[Input<'_>],
         common: &mut DType,
-    ) -> Result<Choice> {
+    ) -> Result<Variant> {
         let attrs = ctx.attrs();
-        let mut numbers = Vec::new();
-        for (name, default) in self.numbers {
-            numbers.push(Scalar::of(attrs, name)?.unwrap_or(Scalar::Float(*default)));
+        let mut scalars = Vec::new();
+        for (name, default) in self.scalars {
+            scalars.push(Scalar::of(attrs, name)?.unwrap_or(Scalar::Float(*default)));
         }
-        let variant = match self.op {
+        let name = match self.op {
             "div" => match choice(attrs, "rounding_mode", millstream_ops::arith::ROUNDING_MODES)? {
                 Some("floor") => "floor",
                 Some(_) => "trunc",
@@ -88,7 +89,7 @@ impl Function {
                 let number = |name, default| {
                     anyhow::Ok(Scalar::Float(attrs.float(name)?.unwrap_or(default)))
                 };
-                numbers =
+                scalars =
                     vec![number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?];
                 ""
             }
@@ -102,17 +103,17 @@ impl Function {
                     false => [i64::MIN, i64::MAX].map(Scalar::Int),
                 };
                 let bound = |k: usize| bounds[k].unwrap_or(ends[k]);
-                numbers = vec![bound(0), bound(1)];
+                scalars = vec![bound(0), bound(1)];
                 ""
             }
             "bitwise_not" if *common == DType::Bool => "truth",
             _ => "",
         };
-        Ok(Choice { variant, numbers })
+        Ok(Variant { name, scalars })
     }
 }
 
-/// The greatest finite number of a dtype.
+/// Returns the greatest finite number of a dtype.
 fn most(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => half::f16::MAX.to_f64(),
@@ -122,7 +123,7 @@ fn most(dtype: DType) -> f64 {
     }
 }
 
-/// A common exponent has a function of its own, as on the host.
+/// Returns the variant for an exponent. As on the host, common exponents have their own.
 fn power(inputs: &[Input<'_>], common: DType) -> &'static str {
     let exponent = match inputs[1] {
         Input::Number(v) if common.is_float() => from_scalar::<f64>(v),
@@ -149,8 +150,8 @@ impl Kernel for Op {
         }
         let out = ctx.operand(if ctx.operands() > next { next } else { 0 })?;
         let mut common = function.common(&inputs, out.dtype);
-        let chosen = function.choose(ctx, &inputs, &mut common)?;
-        let (variant, text) = function.text(chosen.variant)?;
+        let chosen = function.variant(ctx, &inputs, &mut common)?;
+        let (variant, expression) = function.expression(chosen.name)?;
         let kernel = Elementwise {
             op: function.op,
             variant,
@@ -159,50 +160,51 @@ impl Kernel for Op {
             rounded: function.kind == Kind::Rounded,
             out: out.dtype,
             computed: computed(common),
-            function: text,
+            function: expression,
             wide: false,
         };
-        run(ctx, kernel, &inputs, out, &chosen.numbers)
+        run(ctx, kernel, &inputs, out, &chosen.scalars)
     }
 }
 
-/// Launches a kernel on inputs, whose dtypes are put into it, and an output.
+/// Launches a kernel on these inputs and output. Sets the dtypes of its inputs.
 ///
 /// # Errors
-/// [`Unsupported`], the compiler's, or the driver's.
+/// [`Unsupported`], or an error of the compiler or the driver.
 pub(super) fn run<'a>(
     ctx: &KernelCtx<'a>,
     kernel: Elementwise<'_>,
     inputs: &[Input<'a>],
     out: RawTensor<'a>,
-    numbers: &[Scalar],
+    scalars: &[Scalar],
 ) -> Result<()> {
     let native = native(ctx)?;
-    let apart = Apart::from(native, out);
-    let before = |input: &Input<'a>| match *input {
-        // SAFETY: the context's maker answers for the operands.
-        Input::Tensor(x) if !is_same(&x, &out) => unsafe { apart.of(x) }.map(Input::Tensor),
+    let overlap = OverlapCopies::new(native, out);
+    let resolve = |input: &Input<'a>| match *input {
+        // SAFETY: `KernelCtx::new` promises valid operands.
+        Input::Tensor(x) if !is_same(&x, &out) => unsafe { overlap.resolve(x) }.map(Input::Tensor),
         other => Ok(other),
     };
-    let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(before).collect::<Result<_>>()?;
-    // SAFETY: as above, and of the inputs just made.
-    unsafe { run_on(native, kernel, &inputs, out, numbers) }
+    let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(resolve).collect::<Result<_>>()?;
+    // SAFETY: as above; copies are in scratch memory of the stream.
+    unsafe { run_on(native, kernel, &inputs, out, scalars) }
 }
 
-/// As [`run`], of tensors that need not be the operands of a call.
+/// Launches as [`run`] does, on tensors that need not be operands of a call.
 ///
 /// # Errors
 /// As for [`run`].
 ///
 /// # Safety
-/// The tensors are valid until the kernel has run, which is ordered against all other uses of them; `out`
-/// names no element twice. Each input is `out` itself or shares no memory with it.
+/// The tensors are valid until the kernel has run, which is ordered against all other uses of them.
+/// No two indices of `out` address the same element. Each input is `out` itself or shares no memory
+/// with it.
 pub(super) unsafe fn run_on(
     native: &Native,
     mut kernel: Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,
-    numbers: &[Scalar],
+    scalars: &[Scalar],
 ) -> Result<()> {
     let mut operands = Vec::new();
     for input in inputs {
@@ -215,49 +217,50 @@ pub(super) unsafe fn run_on(
         });
     }
     operands.push(out);
-    let mut call = match Call::new(&operands, &[]) {
-        Err(error) if error.is::<Unsupported>() && out.shape.len() > RANK => {
+    let mut args = match ElementwiseArgs::new(&operands, &[]) {
+        Err(error) if error.is::<Unsupported>() && out.shape.len() > MAX_RANK => {
             kernel.inputs.clear();
             // SAFETY: the caller's promise.
-            return unsafe { one_by_one(native, &kernel, inputs, out, numbers) };
+            return unsafe { run_slices(native, &kernel, inputs, out, scalars) };
         }
-        call => call?,
+        args => args?,
     };
-    let instead = inputs.iter().enumerate().filter_map(|(k, input)| match input {
+    let replaced = inputs.iter().enumerate().filter_map(|(k, input)| match input {
         Input::Number(v) => Some((3 + k, *v)),
         Input::Tensor(_) => None,
     });
-    for (place, number) in numbers.iter().copied().enumerate().chain(instead) {
-        call.integers[place] = from_scalar(number);
-        call.numbers[place] = match kernel.computed {
-            DType::F32 => f64::from(from_scalar::<f32>(number)),
-            _ => from_scalar(number),
+    for (k, scalar) in scalars.iter().copied().enumerate().chain(replaced) {
+        args.integers[k] = from_scalar(scalar);
+        args.scalars[k] = match kernel.computed {
+            DType::F32 => f64::from(from_scalar::<f32>(scalar)),
+            _ => from_scalar(scalar),
         };
     }
-    kernel.wide = !call.is_narrow();
+    kernel.wide = !args.is_narrow();
     if kernel.divides_integers() {
         let error = anyhow!("{} divided by zero", kernel.common);
-        call = call.with_word(native.error_flag(error)?)?;
+        args = args.with_failure_flag(native.error_flag(error)?)?;
     }
-    // SAFETY: the kernel touches the elements of the tensors alone, for which the caller answers, and a
-    // word that is this call's. An input that is the result: each thread reads an element before it
-    // writes the same one.
-    unsafe { launch::launch(native, &kernel.name(), || kernel.source(), call) }
+    // SAFETY: the kernel accesses the elements of the tensors, as the caller promises, and a flag
+    // that belongs to this call. Where an input is the output, each thread reads an element before
+    // it writes it.
+    unsafe { launch::launch_elementwise(native, &kernel.name(), || kernel.source(), args) }
 }
 
-/// What has more dimensions than a kernel walks: a call for each index of the first.
+/// Launches one kernel per index of the first dimension, for tensors with more dimensions than a
+/// kernel supports.
 ///
 /// # Errors
 /// As for [`run_on`].
 ///
 /// # Safety
 /// As for [`run_on`].
-unsafe fn one_by_one(
+unsafe fn run_slices(
     native: &Native,
     kernel: &Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,
-    numbers: &[Scalar],
+    scalars: &[Scalar],
 ) -> Result<()> {
     fn part<'a>(x: &RawTensor<'a>, index: usize) -> RawTensor<'a> {
         let step = if x.shape[0] == 1 { 0 } else { index * x.strides[0] };
@@ -274,36 +277,38 @@ unsafe fn one_by_one(
             }
         }
         // SAFETY: the caller's promise, of parts of the same tensors.
-        unsafe { run_on(native, kernel.clone(), &parts, part(&out, index), numbers)? };
+        unsafe { run_on(native, kernel.clone(), &parts, part(&out, index), scalars)? };
     }
     Ok(())
 }
 
-/// Adds the kernels.
+/// Registers the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
-    for function in TWINS {
+    for function in WITH_IN_PLACE {
         kernels.register(super::KIND, &format!("{}_", function.op), Arc::new(Op(function)));
     }
-    // These are called with the output's dtype or with an index, and by kernels of their own.
+    // `create` and `copy` register these: they need the dtype of the output, or an index.
     let others = ["full", "arange", "cast"];
-    for function in TWINS.iter().chain(ALONE).filter(|function| !others.contains(&function.op)) {
+    for function in
+        WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).filter(|function| !others.contains(&function.op))
+    {
         kernels.register(super::KIND, function.op, Arc::new(Op(function)));
     }
-    let clamp = TWINS.iter().find(|function| function.op == "clamp");
+    let clamp = WITH_IN_PLACE.iter().find(|function| function.op == "clamp");
     for (name, function) in ["clamp_min", "clamp_max"].into_iter().flat_map(|n| Some((n, clamp?))) {
         kernels.register(super::KIND, name, Arc::new(Op(function)));
         kernels.register(super::KIND, &format!("{name}_"), Arc::new(Op(function)));
     }
 }
 
-/// The function of an op.
+/// Returns the table entry of an op.
 pub(super) fn function(op: &str) -> Result<&'static Function> {
-    let found = TWINS.iter().chain(ALONE).find(|function| function.op == op);
+    let found = WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).find(|function| function.op == op);
     found.ok_or_else(|| Unsupported::of(op))
 }
 
-/// Every function in a dtype or two, by turns, so that all dtypes are read, computed and written; some
-/// with numbers in place of tensors; and one of dtypes that differ, with wide indices.
+/// Returns sources of every variant, for a dtype or two each. In turn they read, compute and write
+/// all dtypes. Some take scalars in place of tensors; one mixes dtypes and has wide indices.
 pub(super) fn sources() -> Vec<(String, CString)> {
     use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
     let mut all = Vec::new();
@@ -312,12 +317,15 @@ pub(super) fn sources() -> Vec<(String, CString)> {
             all.push((kernel.name(), source));
         }
     };
-    let texts = TWINS.iter().chain(ALONE).flat_map(|f| f.texts.iter().map(move |text| (f, text)));
-    for (turn, (function, (variant, text))) in texts.enumerate() {
-        let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
-        let whole = has(&["x & ", "x | ", " ^ ", "~", "shifted"]);
+    let variants = WITH_IN_PLACE
+        .iter()
+        .chain(OUT_OF_PLACE)
+        .flat_map(|f| f.variants.iter().map(move |variant| (f, variant)));
+    for (turn, (function, (variant, expression))) in variants.enumerate() {
+        let has = |parts: &[&str]| parts.iter().any(|part| expression.contains(part));
+        let integral = has(&["x & ", "x | ", " ^ ", "~", "shifted"]);
         let float = function.kind == Kind::Float || has(&["sqrt", "/", "fabs", "x * x", "isnan"]);
-        let dtypes: &[DType] = match (whole, float) {
+        let dtypes: &[DType] = match (integral, float) {
             (true, _) => &[I32, Bool, U8, I64],
             (_, true) => &[F32, F16, F64, BF16],
             _ => &[F32, I64, F16, U8, F64, I16, BF16, I8, I32, Bool],
@@ -335,7 +343,7 @@ pub(super) fn sources() -> Vec<(String, CString)> {
                 rounded: function.kind == Kind::Rounded,
                 out: dtype,
                 computed: computed(dtype),
-                function: text,
+                function: expression,
                 wide: false,
             });
         }
@@ -349,7 +357,7 @@ pub(super) fn sources() -> Vec<(String, CString)> {
             rounded: false,
             out: F16,
             computed: F32,
-            function: sum.texts[0].1,
+            function: sum.variants[0].1,
             wide: true,
         });
     }

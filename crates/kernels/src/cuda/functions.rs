@@ -1,32 +1,32 @@
-//! The elementwise ops: what each takes, and its functions in CUDA C, which are those of the host's
-//! kernels.
+//! The table of elementwise ops: inputs, dtypes, scalars, and functions in CUDA C. The functions
+//! compute the same values as the host's kernels.
 
-/// What an op computes in.
+/// The rule for the dtype that an op computes in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// The dtype that all inputs promote to.
     Any,
-    /// The same, and numbers are rounded to it.
+    /// The dtype that all inputs promote to; scalars are rounded to it.
     Rounded,
-    /// The same, or f32 if that is no float.
+    /// The dtype that all inputs promote to, or f32 if it is not a float.
     Float,
-    /// The dtype that the inputs from this number up to that one promote to.
+    /// The dtype that the inputs in this half-open range promote to.
     Of(usize, usize),
     /// The result's dtype.
     Out,
 }
 
-/// An op.
+/// An elementwise op.
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) op: &'static str,
-    /// The inputs: under which name a number may stand in for a tensor.
+    /// One name per input: the argument whose value may replace the tensor; empty if none may.
     pub(super) inputs: &'static [&'static str],
     pub(super) kind: Kind,
-    /// The arguments that are numbers, `a`, `b` and `c`, with their defaults.
-    pub(super) numbers: &'static [(&'static str, f64)],
-    /// The functions of `x`, `y`, `z`, `a`, `b`, `c`, with the names that tell them apart.
-    pub(super) texts: &'static [(&'static str, &'static str)],
+    /// The scalar arguments `a`, `b` and `c`, with their defaults.
+    pub(super) scalars: &'static [(&'static str, f64)],
+    /// The variants: name, and expression in `x`, `y`, `z`, `a`, `b`, `c`.
+    pub(super) variants: &'static [(&'static str, &'static str)],
 }
 
 const ONE: &[&str] = &[""];
@@ -34,19 +34,19 @@ const TWO: &[&str] = &["", ""];
 const PAIR: &[&str] = &["", "other"];
 const THREE: &[&str] = &["", "", ""];
 
-/// No numbers.
+/// No scalar arguments.
 const NONE: &[(&str, f64)] = &[];
 
-/// A table of ops, one a row: name, inputs, kind, numbers, functions.
+/// Declares a table of ops, one per row: name, inputs, kind, scalars, variants.
 macro_rules! functions {
-    ($table:ident; $($op:literal $inputs:expr, $kind:expr, $numbers:expr,
+    ($table:ident; $($op:literal $inputs:expr, $kind:expr, $scalars:expr,
      $([$variant:literal])? $text:literal $(, [$more:literal] $other:literal)*;)*) => {
         pub(super) const $table: &[Function] = &[$(Function {
             op: $op,
             inputs: $inputs,
             kind: $kind,
-            numbers: $numbers,
-            texts: &[(functions!(@ $($variant)?), $text) $(, ($more, $other))*],
+            scalars: $scalars,
+            variants: &[(functions!(@ $($variant)?), $text) $(, ($more, $other))*],
         }),*];
     };
     (@) => { "" };
@@ -55,24 +55,24 @@ macro_rules! functions {
 
 use Kind::{Any, Float, Of, Out, Rounded};
 
-// Ops that have one that works in place, of the same name with a `_`.
+// Ops that are registered in place as well, under the name with a `_`.
 functions! {
-    TWINS;
+    WITH_IN_PLACE;
     "add" PAIR, Any, &[("alpha", 1.0)], "plus(x, times(a, y))";
     "sub" PAIR, Any, &[("alpha", 1.0)], "plus(x, times(negative(a), y))";
     "mul" PAIR, Any, NONE, "times(x, y)";
     "div" PAIR, Any, NONE, "x / y", ["floor"] "floor_quotient(x, y)", ["trunc"] "quotient(x, y)";
     "remainder" PAIR, Rounded, NONE, "remainder_of(x, y)";
-    "fmod" PAIR, Rounded, NONE, "rest_of(x, y)";
+    "fmod" PAIR, Rounded, NONE, "fmod_of(x, y)";
     "pow" &["", "exponent"], Any, NONE, "power(x, y)", ["two"] "times(x, x)", ["three"] "x * x * x",
         ["root"] "sqrt(x)", ["by_root"] "1 / sqrt(x)", ["by"] "1 / x";
     "neg" ONE, Any, NONE, "negative(x)";
-    "abs" ONE, Any, NONE, "magnitude(x)";
+    "abs" ONE, Any, NONE, "abs_of(x)";
     "sign" ONE, Any, NONE, "sign_of(x)";
-    "round" ONE, Any, NONE, "nearest_even(x)";
-    "trunc" ONE, Any, NONE, "cut(x)";
-    "floor" ONE, Any, NONE, "below(x)";
-    "ceil" ONE, Any, NONE, "above(x)";
+    "round" ONE, Any, NONE, "round_of(x)";
+    "trunc" ONE, Any, NONE, "trunc_of(x)";
+    "floor" ONE, Any, NONE, "floor_of(x)";
+    "ceil" ONE, Any, NONE, "ceil_of(x)";
     "relu" ONE, Any, NONE, "x < 0 ? (T)0 : x";
     "hardtanh" ONE, Any, &[("min_val", -1.0), ("max_val", 1.0)],
         "(x < a ? a : x) > b ? b : (x < a ? a : x)";
@@ -87,16 +87,17 @@ functions! {
     "sin" ONE, Float, NONE, "sin(x)";
     "cos" ONE, Float, NONE, "cos(x)";
     "tanh" ONE, Float, NONE, "tanh(x)";
-    "sigmoid" ONE, Float, NONE, "share(x)";
+    "sigmoid" ONE, Float, NONE, "sigmoid_of(x)";
     "erf" ONE, Float, NONE, "erf(x)";
-    "silu" ONE, Float, NONE, "x * share(x)";
+    "silu" ONE, Float, NONE, "x * sigmoid_of(x)";
     "elu" ONE, Float, &[("alpha", 1.0), ("scale", 1.0), ("input_scale", 1.0)],
         "x > 0 ? x * b : expm1(x * c) * (a * b)";
     "leaky_relu" ONE, Float, &[("negative_slope", 0.01)], "x > 0 ? x : x * a";
     "gelu" ONE, Float, NONE,
         ["none"] "(T)0.5 * x * (1 + erf(x * (T)0.70710678118654752440))",
-        // The factor of x³: Hendrycks and Gimpel, see the host's kernel.
-        ["tanh"] "(T)0.5 * x * (1 + tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)))";
+        // 0.044715 is from Hendrycks and Gimpel; the host's kernel cites the source.
+        ["tanh"] "(T)0.5 * x \
+            * (1 + tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)))";
     "nan_to_num" ONE, Any, &[("nan", 0.0), ("posinf", 0.0), ("neginf", 0.0)],
         "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x", ["whole"] "x";
     "logical_and" TWO, Rounded, NONE, "x != 0 && y != 0";
@@ -115,7 +116,7 @@ functions! {
 }
 
 functions! {
-    ALONE;
+    OUT_OF_PLACE;
     "maximum" TWO, Any, NONE, "greater(x, y)";
     "minimum" TWO, Any, NONE, "lesser(x, y)";
     "softplus" ONE, Float, &[("beta", 1.0), ("threshold", 20.0)],
@@ -125,12 +126,14 @@ functions! {
     "threshold_backward" TWO, Any, &[("threshold", 0.0)], "y <= a ? (T)0 : x";
     "tanh_backward" TWO, Float, NONE, "x * (1 - y * y)";
     "sigmoid_backward" TWO, Float, NONE, "x * (1 - y) * y";
-    "silu_backward" TWO, Float, NONE, "x * share(y) * (1 + y * (1 - share(y)))";
+    "silu_backward" TWO, Float, NONE, "x * sigmoid_of(y) * (1 + y * (1 - sigmoid_of(y)))";
     "softplus_backward" TWO, Float, &[("beta", 1.0), ("threshold", 20.0)],
-        "y * a > b ? x : x * share(y * a)";
+        "y * a > b ? x : x * sigmoid_of(y * a)";
     "gelu_backward" TWO, Float, NONE,
-        ["none"] "x * ((T)0.5 * (1 + erf(y * (T)0.70710678118654752440)) + y * (T)0.39894228040143267794 * exp((T)-0.5 * y * y))",
-        ["tanh"] "gelu_slope(x, y, tanh((T)0.79788456080286535588 * (y + (T)0.044715 * y * y * y)))";
+        ["none"] "x * ((T)0.5 * (1 + erf(y * (T)0.70710678118654752440)) \
+            + y * (T)0.39894228040143267794 * exp((T)-0.5 * y * y))",
+        ["tanh"] "gelu_slope(x, y, \
+            tanh((T)0.79788456080286535588 * (y + (T)0.044715 * y * y * y)))";
     "elu_backward" TWO, Float, &[("alpha", 1.0), ("scale", 1.0), ("input_scale", 1.0)],
         ["of_input"] "y > 0 ? x * b : x * c * (a * b) * exp(y * c)",
         ["of_result"] "y > 0 ? x * b : x * c * (y + a * b)";

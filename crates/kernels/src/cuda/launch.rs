@@ -1,4 +1,5 @@
-//! Launches of our own kernels: compiled at first use, kept with the device.
+//! Compiles our own kernels at their first use and launches them. The device keeps the compiled
+//! ones.
 
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
@@ -7,23 +8,24 @@ use anyhow::{Result, anyhow};
 
 use millstream_ep::cuda::{Compiler, Native};
 
+use super::args::{ElementwiseArgs, KernelArgs};
 use super::cache::{self, Key};
-use super::call::{Argument, Call};
 
-/// Threads of a block: enough to fill a multiprocessor with few blocks, on every device.
+/// The threads of a block: on every device, a few such blocks fill a multiprocessor.
 pub(super) const THREADS: u64 = 256;
 
-/// The most blocks per multiprocessor that are launched; each thread then takes several elements.
-pub(super) const BLOCKS: u64 = 32;
+/// The maximal number of blocks per multiprocessor. With more work, each thread processes several
+/// items.
+pub(super) const BLOCKS_PER_MULTIPROCESSOR: u64 = 32;
 
-/// The compiler of this process, looked for at the first kernel.
+/// Returns the compiler of this process. The first kernel searches for it.
 fn compiler(driver: i32) -> Result<&'static Compiler> {
     static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
     let found = COMPILER.get_or_init(|| Compiler::find(driver).map_err(|e| format!("{e:#}")));
     found.as_ref().map_err(|e| anyhow!("{e}"))
 }
 
-/// A kernel's code, from disk if it was compiled before.
+/// Returns a kernel's PTX, from the cache on disk if it was compiled before.
 fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CString> {
     let compiler = compiler(driver)?;
     let compile = || compiler.compile(source, capability);
@@ -32,89 +34,92 @@ fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CStrin
             let key = Key { source, capability, compiler: version, options: Compiler::OPTIONS };
             cache::get(&folder, &key, compile)
         }
-        // What a compiler gives that does not say which it is cannot be told from another's.
+        // Without a version, the output could not be distinguished from another compiler's.
         _ => compile(),
     }
 }
 
-/// Launches the kernel `name` of `source` on a call's elements, some to each thread.
+/// Launches the elementwise kernel `name` of `source`. Each thread processes some elements.
 ///
 /// # Errors
-/// The compiler's, which may not be there, or the driver's.
+/// An error of the driver, or of the compiler, which may be missing.
 ///
 /// # Safety
-/// As for [`blocks`].
-pub(super) unsafe fn launch(
+/// As for [`launch_blocks`].
+pub(super) unsafe fn launch_elementwise(
     native: &Native,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
-    call: Call,
+    args: ElementwiseArgs,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { each(native, name, source, call.count, call) }
+    unsafe { launch_items(native, name, source, args.count, args) }
 }
 
-/// Launches threads for `count` pieces of work, some for each.
+/// Launches the kernel `name` of `source` on `count` work items. Each thread processes some of
+/// them.
 ///
 /// # Errors
-/// The compiler's, which may not be there, or the driver's.
+/// An error of the driver, or of the compiler, which may be missing.
 ///
 /// # Safety
-/// As for [`blocks`].
-pub(super) unsafe fn each<A: Argument>(
+/// As for [`launch_blocks`].
+pub(super) unsafe fn launch_items<A: KernelArgs>(
     native: &Native,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
     count: u64,
-    argument: A,
+    args: A,
 ) -> Result<()> {
-    let most = BLOCKS * native.properties().multiprocessors.max(1) as u64;
-    let number = count.div_ceil(THREADS).min(most) as u32;
+    let most = BLOCKS_PER_MULTIPROCESSOR * native.properties().multiprocessors.max(1) as u64;
+    let blocks = count.div_ceil(THREADS).min(most) as u32;
     // SAFETY: the caller's promise.
-    unsafe { blocks(native, name, source, number, argument) }
+    unsafe { launch_blocks(native, name, source, blocks, args) }
 }
 
-/// Launches so many blocks of [`THREADS`] threads of the kernel of a source of its name; with none, nothing.
+/// Launches the kernel `name` of `source` in `blocks` blocks of [`THREADS`] threads. Does nothing
+/// for 0 blocks.
 ///
 /// # Errors
-/// The compiler's, which may not be there, or the driver's.
+/// An error of the driver, or of the compiler, which may be missing.
 ///
 /// # Safety
-/// The kernel has this one argument. It reads and writes the argument's operands and nothing else. Those
-/// are valid until it has run, and it is ordered against all other uses of them.
-pub(super) unsafe fn blocks<A: Argument>(
+/// The kernel takes this argument block. It accesses the operands named there and nothing else.
+/// They are valid until the kernel has run, and it is ordered against all other uses of them.
+pub(super) unsafe fn launch_blocks<A: KernelArgs>(
     native: &Native,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
     blocks: u32,
-    argument: A,
+    args: A,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { blocks_of(native, (name, name), source, blocks, argument) }
+    unsafe { launch_entry(native, (name, name), source, blocks, args) }
 }
 
-/// As [`blocks`], of a source that has several kernels: its name, and the kernel's.
+/// Launches as [`launch_blocks`] does, from a source with several kernels. Takes the names of the
+/// source and of the kernel.
 ///
 /// # Errors
-/// As for [`blocks`].
+/// As for [`launch_blocks`].
 ///
 /// # Safety
-/// As for [`blocks`].
-pub(super) unsafe fn blocks_of<A: Argument>(
+/// As for [`launch_blocks`].
+pub(super) unsafe fn launch_entry<A: KernelArgs>(
     native: &Native,
     (module, name): (&str, &str),
     source: impl FnOnce() -> Result<CString>,
     blocks: u32,
-    mut argument: A,
+    mut args: A,
 ) -> Result<()> {
     if blocks == 0 {
         return Ok(());
     }
-    debug_assert_eq!(argument.head().size as usize, size_of::<A>(), "{name}");
+    debug_assert_eq!(args.header().size as usize, size_of::<A>(), "{name}");
     let properties = native.properties();
     let compile = || compiled(&source()?, properties.driver, properties.capability);
     let kernel = native.kernel(module, &CString::new(name)?, compile)?;
-    let mut arguments: [*mut c_void; 1] = [(&raw mut argument).cast()];
-    // SAFETY: the caller answers for the argument and the operands.
-    unsafe { native.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, &mut arguments) }
+    let mut parameters: [*mut c_void; 1] = [(&raw mut args).cast()];
+    // SAFETY: the caller's promise, of the argument block and the operands.
+    unsafe { native.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, &mut parameters) }
 }

@@ -1,5 +1,5 @@
-//! Losses element by element, their sums and means, and their gradients. Sums are added in the host's
-//! order: parts of a fixed size, each in one block, and then the parts.
+//! Elementwise losses, their sums and means, and their gradients. Sums are computed in the host's
+//! order: each block adds a part of fixed size, then the parts are added.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -10,51 +10,53 @@ use millstream_ops::loss::LossReduction as Reduction;
 use millstream_ops::reduce::SUM_PART;
 use millstream_types::{DType, Dims};
 
-use super::walk::{Failed, Step, Text, Walk};
-use super::{SOME_FLOATS, native};
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
+use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::Workspace;
 use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
 
-/// A loss or a gradient.
+/// A loss or the gradient of one.
 struct Loss {
     op: &'static str,
-    /// Its kernels: of elements, and of parts of sums.
-    each: Text,
-    parts: Option<Text>,
-    /// How many tensors it is of; those from `needed` on may be left out and then count as 1.
+    /// The kernel that writes the loss of each element.
+    each: KernelTemplate,
+    /// The kernel that sums parts; none for a gradient.
+    parts: Option<KernelTemplate>,
+    /// The number of input tensors. Those from `required` on may be absent and then count as 1.
     inputs: usize,
-    needed: usize,
-    /// The argument that the kernel knows as `a`, 1 unless given.
-    number: Option<&'static str>,
+    required: usize,
+    /// The name of the scalar argument `a`, which defaults to 1.
+    scalar: Option<&'static str>,
 }
 
 macro_rules! loss {
-    ($op:literal, $inputs:literal, $needed:literal, $number:expr, $function:literal) => {
+    ($op:literal, $inputs:literal, $required:literal, $scalar:expr, $function:literal) => {
         Loss {
             op: $op,
-            each: loss!(text $op, "", $inputs, $function, "loss_each.cu"),
-            parts: Some(loss!(text $op, "_parts", $inputs, $function, "loss_parts.cu")),
+            each: loss!(template $op, "", $inputs, $function, "loss_each.cu"),
+            parts: Some(loss!(template $op, "_parts", $inputs, $function, "loss_parts.cu")),
             inputs: $inputs,
-            needed: $needed,
-            number: $number,
+            required: $required,
+            scalar: $scalar,
         }
     };
-    (gradient $op:literal, $inputs:literal, $needed:literal, $number:expr, $function:literal) => {
+    (gradient $op:literal, $inputs:literal, $required:literal, $scalar:expr, $function:literal) => {
         Loss {
             op: $op,
-            each: loss!(text $op, "", $inputs, $function, "loss_each.cu"),
+            each: loss!(template $op, "", $inputs, $function, "loss_each.cu"),
             parts: None,
             inputs: $inputs,
-            needed: $needed,
-            number: $number,
+            required: $required,
+            scalar: $scalar,
         }
     };
-    (text $op:literal, $end:literal, $inputs:literal, $function:literal, $file:literal) => {
-        Text {
-            name: concat!($op, $end),
-            text: concat!(
+    (template $op:literal, $suffix:literal, $inputs:literal, $function:literal, $file:literal) => {
+        KernelTemplate {
+            name: concat!($op, $suffix),
+            body: concat!(
                 "#define INPUTS ", $inputs, "\n#define FUNCTION ", $function, "\n",
                 include_str!("pairwise.cu"), include_str!("loss.cu"), include_str!($file)
             ),
@@ -62,8 +64,9 @@ macro_rules! loss {
     };
 }
 
-/// The losses, of x, target and weights, and their gradients, of the result's gradient and those; the
-/// number `b` of a gradient is what it is divided by. The functions are those of the host's kernels.
+/// The losses and their gradients. A loss takes x, target and weights; a gradient takes the
+/// result's gradient before them, and `b` is its divisor. The functions are those of the host's
+/// kernels.
 const LOSSES: &[Loss] = &[
     loss!("mse_loss", 2, 2, None, "(x[0] - x[1]) * (x[0] - x[1])"),
     loss!(gradient "mse_loss_backward", 3, 3, None, "(T)2 / b * (x[1] - x[2]) * x[0]"),
@@ -98,7 +101,7 @@ const LOSSES: &[Loss] = &[
         3,
         2,
         None,
-        "(x[0] >= 0 && x[0] <= 1 ? (void)0 : fail(walk, FAIL)), \
+        "(x[0] >= 0 && x[0] <= 1 ? (void)0 : fail(args, FAILURE)), \
          ((x[1] - 1) * greater(log1p(-x[0]), -100) - x[1] * greater(log(x[0]), -100)) * x[2]"
     ),
     loss!(
@@ -115,18 +118,18 @@ const LOSSES: &[Loss] = &[
     ),
 ];
 
-const TOTAL: Text = Text {
+const TOTAL: KernelTemplate = KernelTemplate {
     name: "loss_total",
-    text: concat!(include_str!("pairwise.cu"), include_str!("loss_total.cu")),
+    body: concat!(include_str!("pairwise.cu"), include_str!("loss_total.cu")),
 };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let of = |loss: &Loss| [Some(loss.each), loss.parts];
-    let texts = LOSSES.iter().flat_map(of).flatten().chain([TOTAL]);
-    texts.flat_map(|text| text.typed(SOME_FLOATS)).collect()
+    let kernels = |loss: &Loss| [Some(loss.each), loss.parts];
+    let templates = LOSSES.iter().flat_map(kernels).flatten().chain([TOTAL]);
+    templates.flat_map(|template| template.typed_sources(SAMPLE_FLOATS)).collect()
 }
 
-/// Adds the kernels.
+/// Registers the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
     for loss in LOSSES {
         kernels.register(super::KIND, loss.op, Arc::new(|ctx: &KernelCtx<'_>| loss.run(ctx)));
@@ -138,7 +141,7 @@ impl Loss {
         let (inputs, results) = operands::<4>(ctx, 1)?;
         let (first, out) = (required(inputs[0])?, results[0]);
         ensure!(first.dtype == out.dtype, "{first:?} to {out:?}: schema and kernel disagree");
-        for input in &inputs[..self.needed] {
+        for input in &inputs[..self.required] {
             required(*input)?;
         }
         let reduction = Reduction::of(ctx.attrs())?;
@@ -147,9 +150,9 @@ impl Loss {
         for input in inputs[..self.inputs].iter().flatten() {
             shape = broadcast(&shape, input.shape)?;
         }
-        let a = self.number.map(|name| ctx.attrs().float(name)).transpose()?.flatten();
+        let a = self.scalar.map(|name| ctx.attrs().float(name)).transpose()?.flatten();
         let count = match (self.parts.is_some(), reduction) {
-            // Of a gradient the losses are as many as x has elements.
+            // A gradient divides by the number of losses, which is the number of elements of x.
             (false, Reduction::Mean) => inputs[1].map_or(1, |x| x.numel()) as f64,
             (true, Reduction::Mean) => shape.iter().product::<usize>() as f64,
             _ => 1.0,
@@ -157,36 +160,41 @@ impl Loss {
         let absent = (0..self.inputs).filter(|&k| inputs[k].is_none());
         let absent = absent.fold(0i64, |bits, k| bits | 1 << k);
         let input = |k: usize| match inputs[k] {
-            Some(input) => Step::broadcast(input, &shape),
-            None => Step::still(first, shape.len()),
+            Some(input) => StridedOperand::broadcast(input, &shape),
+            None => StridedOperand::fixed(first, shape.len()),
         };
-        let mut steps: Vec<Step<'_>> = (0..self.inputs).map(input).collect();
+        let mut operands: Vec<StridedOperand<'_>> = (0..self.inputs).map(input).collect();
         let native = native(ctx)?;
-        let failed =
-            Failed::with(native, anyhow::anyhow!("x: expected every element between 0 and 1"))?;
-        let numbers = [a.unwrap_or(1.0), count];
+        let failure =
+            FailureFlag::new(native, anyhow::anyhow!("x: expected every element between 0 and 1"))?;
+        let scalars = [a.unwrap_or(1.0), count];
         let Some(parts) = summed else {
             ensure!(*shape == *out.shape, "{shape:?} to {out:?}: schema and kernel disagree");
-            steps.extend([Step::own(out), failed.step(shape.len())]);
-            let walk = Walk::new(&shape, 0, &steps)?.numbers(&numbers).integers(&[absent])?;
-            // SAFETY: the kernel writes the elements of the call's output and a word of its own, and
-            // reads those of its inputs.
-            return unsafe { self.each.of_dtype(native, out.dtype, walk) };
+            operands.extend([StridedOperand::new(out), failure.operand(shape.len())]);
+            let args =
+                StridedArgs::new(&shape, 0, &operands)?.scalars(&scalars).integers(&[absent])?;
+            // SAFETY: the kernel writes the call's output and the call's failure flag, and reads
+            // its inputs.
+            return unsafe { self.each.launch_typed(native, out.dtype, args) };
         };
         ensure!(out.numel() == 1, "{out:?}: schema and kernel disagree");
         let blocks = shape.iter().product::<usize>().div_ceil(SUM_PART);
         let words = Workspace::of(ctx).take(blocks * size_of::<u64>(), align_of::<u64>())?;
         let length = [blocks];
         let words = RawTensor { data: words, dtype: DType::I64, shape: &length, strides: &[1] };
-        steps.extend([Step::still(words, shape.len()), failed.step(shape.len())]);
-        let walk = Walk::new(&shape, 0, &steps)?.numbers(&numbers).integers(&[absent])?;
-        let total = Walk::new(&[1], 0, &[Step::still(words, 1), Step::still(out, 1)])?;
-        let total = total.numbers(&[count]).integers(&[blocks as i64])?;
-        // SAFETY: the kernels write words of the call's workspace, which are its own, and its output,
-        // and read its inputs, and the words after they have been written.
+        operands.extend([StridedOperand::fixed(words, shape.len()), failure.operand(shape.len())]);
+        let args = StridedArgs::new(&shape, 0, &operands)?.scalars(&scalars).integers(&[absent])?;
+        let total = StridedArgs::new(
+            &[1],
+            0,
+            &[StridedOperand::fixed(words, 1), StridedOperand::fixed(out, 1)],
+        )?;
+        let total = total.scalars(&[count]).integers(&[blocks as i64])?;
+        // SAFETY: the kernels write the call's workspace, its output and its failure flag. They
+        // read its inputs, and the workspace after it has been written.
         unsafe {
-            parts.in_blocks(native, out.dtype, blocks as u64, walk)?;
-            TOTAL.of_dtype(native, out.dtype, total)
+            parts.launch_blocks(native, out.dtype, blocks as u64, args)?;
+            TOTAL.launch_typed(native, out.dtype, total)
         }
     }
 }

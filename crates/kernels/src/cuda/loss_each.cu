@@ -1,6 +1,7 @@
-extern "C" __global__ void KERNEL(const Walk walk) {
-    for (u64 index = THREAD; index < walk.count; index += THREADS) {
-        Coordinates here = coordinates(walk, index, 0, walk.rank);
-        store(DATA(E, OUT) + distance(walk, OUT, here, 0, walk.rank), loss_of(walk, here));
+// Writes the loss of each element.
+extern "C" __global__ void KERNEL(const StridedArgs args) {
+    for (u64 index = THREAD; index < args.count; index += THREADS) {
+        Coordinates position = coordinates(args, index, 0, args.rank);
+        store(DATA(E, OUT) + offset(args, OUT, position, 0, args.rank), loss_of(args, position));
     }
 }

@@ -1,5 +1,6 @@
-//! Kernels of the ops of `millstream_ops::matmul` and `millstream_ops::linear`: floats by cuBLAS, whole
-//! numbers by a kernel of our own. A bias is put where the result goes, and the product added to it.
+//! Kernels of the ops of `millstream_ops::matmul` and `millstream_ops::linear`: floats by cuBLAS,
+//! integers by a kernel of our own. A bias is copied to the result first, and the product added to
+//! it.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use millstream_ops::args::Scalar;
 use millstream_ops::matmul::Product;
 use millstream_types::{DType, Dims};
 
-use super::call::{Call, Place};
-use super::matrices::multiply;
+use super::args::{ElementwiseArgs, MemoryRange};
+use super::gemm::multiply;
 use super::{KIND, Unsupported, copy, launch, native, source as code};
 use crate::context::{KernelCtx, RawTensor};
 use crate::registry::KernelRegistry;
@@ -27,14 +28,14 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
 fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
     let all = [ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?];
     if !all[0].dtype.is_float() {
-        return integers(ctx, all, [1, 0], all[2]);
+        return integer_matmul(ctx, all, [1, 0], all[2]);
     }
     let native = native(ctx)?;
-    // SAFETY: the context's maker answers for the operands; the last is the call's output.
+    // SAFETY: `KernelCtx::new` promises valid operands; the last one is the call's output.
     unsafe { multiply(native, &mut native.scratch(), all, 1.0, 0.0) }
 }
 
-/// `addmm(bias, x, y; beta, alpha)` and `baddbmm`. A bias times zero is not looked at.
+/// `addmm(bias, x, y; beta, alpha)` and `baddbmm`. With beta 0 the bias is not read.
 fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
     let bias = ctx.operand(0)?;
     let all = [ctx.operand(1)?, ctx.operand(2)?, ctx.operand(3)?];
@@ -42,12 +43,12 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
         |name| Ok::<_, anyhow::Error>(Scalar::of(ctx.attrs(), name)?.unwrap_or(Scalar::Int(1)));
     let factors = [number("alpha")?, number("beta")?];
     if !all[0].dtype.is_float() {
-        let whole = factors.map(|factor| match factor {
+        let integers = factors.map(|factor| match factor {
             Scalar::Int(v) => v,
             Scalar::Float(v) => v as i64,
             Scalar::Bool(v) => v.into(),
         });
-        return integers(ctx, all, whole, bias);
+        return integer_matmul(ctx, all, integers, bias);
     }
     let [alpha, beta] = factors.map(|factor| match factor {
         Scalar::Int(v) => v as f64,
@@ -56,8 +57,8 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
     });
     let native = native(ctx)?;
     if beta != 0.0 {
-        // SAFETY: the context's maker answers for the operands; the second is the call's output. The
-        // schema has checked that the bias broadcasts to it.
+        // SAFETY: `KernelCtx::new` promises valid operands; the second one is the call's output.
+        // The schema has checked that the bias broadcasts to it.
         unsafe { copy::strided(native, bias, all[2])? };
     }
     // SAFETY: as above.
@@ -65,11 +66,11 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 fn name(dtype: DType) -> String {
-    format!("ms_product__{}", dtype.name())
+    format!("ms_matmul__{}", dtype.name())
 }
 
-/// A product of integers: each thread adds up one element, in unsigned words, which wrap as all
-/// narrower integers do.
+/// Returns the source of the product of integers. Each thread sums one element in unsigned words,
+/// whose wrapping agrees with the wrapping of all narrower integers.
 fn source(dtype: DType) -> Result<CString> {
     if !dtype.is_int() {
         return Err(Unsupported::of(dtype.name()));
@@ -77,20 +78,22 @@ fn source(dtype: DType) -> Result<CString> {
     let (name, element) = (name(dtype), code::element(dtype));
     let body = format!(
         r#"typedef {element} E;
-extern "C" __global__ void {name}(const Call call) {{
-    u64 alpha = (u64)call.integers[0], beta = (u64)call.integers[1];
-    u64 x_step = (u64)call.integers[2], y_step = (u64)call.integers[3], length = (u64)call.numbers[0];
-    u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x; index < call.count; index += step) {{
+extern "C" __global__ void {name}(const ElementwiseArgs args) {{
+    u64 alpha = (u64)args.integers[0], beta = (u64)args.integers[1];
+    u64 x_step = (u64)args.integers[2], y_step = (u64)args.integers[3];
+    u64 length = (u64)args.scalars[0];
+    u64 step = (u64)gridDim.x * blockDim.x, first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    for (u64 index = first; index < args.count; index += step) {{
         u64 at[4];
-        place(call, index, at);
-        const E* x = (const E*)call.operand[0].data + at[0];
-        const E* y = (const E*)call.operand[1].data + at[1];
+        offsets(args, index, at);
+        const E* x = (const E*)args.operand[0].data + at[0];
+        const E* y = (const E*)args.operand[1].data + at[1];
         u64 sum = 0;
-        for (u64 k = 0; k < length; ++k) sum += (u64)load(x + k * x_step) * (u64)load(y + k * y_step);
+        for (u64 k = 0; k < length; ++k)
+            sum += (u64)load(x + k * x_step) * (u64)load(y + k * y_step);
         sum *= alpha;
-        const E* bias = (const E*)call.operand[2].data + at[2];
-        E* out = (E*)call.operand[3].data + at[3];
+        const E* bias = (const E*)args.operand[2].data + at[2];
+        E* out = (E*)args.operand[3].data + at[3];
         if (beta != 0) sum += beta * (u64)load(bias);
         store(out, (i64)sum);
     }}
@@ -100,13 +103,13 @@ extern "C" __global__ void {name}(const Call call) {{
     code::with_prelude(&body)
 }
 
-/// Every source there is, by name.
+/// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
     DType::ALL.into_iter().filter_map(|dtype| Some((name(dtype), source(dtype).ok()?))).collect()
 }
 
-/// `out = alpha · x y + beta · bias`, of integers, which wrap.
-fn integers(
+/// Launches `out = alpha · x y + beta · bias` for integers, which wrap.
+fn integer_matmul(
     ctx: &KernelCtx<'_>,
     [x, y, out]: [RawTensor<'_>; 3],
     [alpha, beta]: [i64; 2],
@@ -116,13 +119,13 @@ fn integers(
     ensure!(y.dtype == dtype && out.dtype == dtype, "{y:?}: schema and kernel disagree");
     let length = Product::new(x.shape, y.shape)?.k;
     let (rows, columns) = (x.shape.len() > 1, y.shape.len() > 1);
-    // What is walked are the result's dimensions: those of x without its last, one for the columns, and
-    // those of y with one for the rows in place of the one that is added up.
+    // The kernel iterates over the dimensions of the result. x has its own without the last one,
+    // and one for the columns; y has one for the rows in place of the inner one.
     let (mut x_shape, mut x_strides) = (Dims::from_slice(x.shape), Dims::from_slice(x.strides));
     let (mut y_shape, mut y_strides) = (Dims::from_slice(y.shape), Dims::from_slice(y.strides));
-    let summed = y_shape.len() - if columns { 2 } else { 1 };
+    let inner = y_shape.len() - if columns { 2 } else { 1 };
     let mut steps = [0; 2];
-    for (to, from) in steps.iter_mut().zip([x_strides.pop(), y_strides.get(summed).copied()]) {
+    for (to, from) in steps.iter_mut().zip([x_strides.pop(), y_strides.get(inner).copied()]) {
         *to = from.unwrap_or_default() as i64;
     }
     x_shape.pop();
@@ -130,21 +133,21 @@ fn integers(
         x_shape.push(1);
         x_strides.push(0);
     }
-    (y_shape[summed], y_strides[summed]) = (1, 0);
+    (y_shape[inner], y_strides[inner]) = (1, 0);
     if !rows || !columns {
-        y_shape.remove(summed);
-        y_strides.remove(summed);
+        y_shape.remove(inner);
+        y_strides.remove(inner);
     }
-    let walked = [
+    let operands = [
         RawTensor { shape: &x_shape, strides: &x_strides, ..x },
         RawTensor { shape: &y_shape, strides: &y_strides, ..y },
         bias,
         out,
     ];
-    let mut call = Call::new(&walked, &[length as f64])?;
-    call.integers[..4].copy_from_slice(&[alpha, beta, steps[0], steps[1]]);
-    (call.operand[0].place, call.operand[1].place) = (Place::of(&x), Place::of(&y));
-    // SAFETY: the kernel touches elements of the operands alone, for which the context's maker answers.
-    // The last is the call's output; no other is it, but for a bias that then is not read.
-    unsafe { launch::launch(native(ctx)?, &name(dtype), || source(dtype), call) }
+    let mut args = ElementwiseArgs::new(&operands, &[length as f64])?;
+    args.integers[..4].copy_from_slice(&[alpha, beta, steps[0], steps[1]]);
+    (args.operand[0].memory, args.operand[1].memory) = (MemoryRange::of(&x), MemoryRange::of(&y));
+    // SAFETY: the kernel accesses only the operands, which `KernelCtx::new` promises to be valid.
+    // The last one is the call's output. Only a bias that is not read may be the same tensor.
+    unsafe { launch::launch_elementwise(native(ctx)?, &name(dtype), || source(dtype), args) }
 }

@@ -1,25 +1,25 @@
-// The gradient of each place is the sum of those of the windows that took it, in their order. A window
-// that took a place which is not in it fails.
-// Operands: the gradient of the images, that of the windows, where they took, the word of failure. The
-// walk goes over the first.
-extern "C" __global__ void KERNEL(const Walk walk) {
-    const Side rows = side(walk, 0), columns = side(walk, 1);
-    for (u64 index = THREAD; index < walk.count; index += THREADS) {
-        Coordinates here = coordinates(walk, index, 0, walk.rank);
-        const long long row = (long long)here.at[walk.rank - 2];
-        const long long column = (long long)here.at[walk.rank - 1];
-        const u64 start = distance(walk, 1, here, 0, walk.rank);
-        const u64 place_start = distance(walk, 2, here, 0, walk.rank);
-        const Part down = around(rows, row, false), across = around(columns, column, false);
+// The gradient of max pooling: each element of an image adds the gradients of the windows that
+// selected it, in the order of the windows. Iterates over the gradient of the images.
+// Operands: the gradient of the images, the gradient of the windows, the selected indices, the
+// failure flag.
+extern "C" __global__ void KERNEL(const StridedArgs args) {
+    const Axis rows = axis(args, 0), columns = axis(args, 1);
+    for (u64 index = THREAD; index < args.count; index += THREADS) {
+        Coordinates position = coordinates(args, index, 0, args.rank);
+        const long long row = (long long)position.at[args.rank - 2];
+        const long long column = (long long)position.at[args.rank - 1];
+        const u64 start = offset(args, 1, position, 0, args.rank);
+        const u64 index_start = offset(args, 2, position, 0, args.rank);
+        const Range y = windows_of(rows, row, false), x = windows_of(columns, column, false);
         T sum = 0;
-        for (long long i = down.from; i < down.to; ++i) {
-            for (long long k = across.from; k < across.to; ++k) {
+        for (long long i = y.from; i < y.to; ++i) {
+            for (long long k = x.from; k < x.to; ++k) {
                 const long long at = DATA(const long long, 2)[
-                    place_start + i * walk.integers[19] + k * walk.integers[20]];
-                if (at == row * columns.length + column)
-                    sum += load(DATA(const E, 1) + start + i * walk.integers[14] + k * walk.integers[15]);
+                    index_start + i * args.integers[19] + k * args.integers[20]];
+                const u64 window = start + i * args.integers[14] + k * args.integers[15];
+                if (at == row * columns.length + column) sum += load(DATA(const E, 1) + window);
             }
         }
-        store(DATA(E, 0) + distance(walk, 0, here, 0, walk.rank), sum);
+        store(DATA(E, 0) + offset(args, 0, position, 0, args.rank), sum);
     }
 }

@@ -1,24 +1,25 @@
-// The gradient of each place is the sum of its parts in those of the windows it is in, in their order.
-// Operands: the gradient of the images, that of the means. The walk goes over the former.
-extern "C" __global__ void KERNEL(const Walk walk) {
-    const Side rows = side(walk, 0), columns = side(walk, 1);
-    const bool shares = walk.integers[16] != 0;
-    for (u64 index = THREAD; index < walk.count; index += THREADS) {
-        Coordinates here = coordinates(walk, index, 0, walk.rank);
-        const long long row = (long long)here.at[walk.rank - 2];
-        const long long column = (long long)here.at[walk.rank - 1];
-        const E* means = DATA(const E, 1) + distance(walk, 1, here, 0, walk.rank);
-        const Part down = around(rows, row, shares), across = around(columns, column, shares);
+// The gradient of mean pooling: each element of an image adds its share of the gradients of the
+// windows that contain it, in the order of the windows. Iterates over the gradient of the images.
+// Operands: the gradient of the images, the gradient of the means.
+extern "C" __global__ void KERNEL(const StridedArgs args) {
+    const Axis rows = axis(args, 0), columns = axis(args, 1);
+    const bool adaptive = args.integers[16] != 0;
+    for (u64 index = THREAD; index < args.count; index += THREADS) {
+        Coordinates position = coordinates(args, index, 0, args.rank);
+        const long long row = (long long)position.at[args.rank - 2];
+        const long long column = (long long)position.at[args.rank - 1];
+        const E* means = DATA(const E, 1) + offset(args, 1, position, 0, args.rank);
+        const Range y = windows_of(rows, row, adaptive), x = windows_of(columns, column, adaptive);
         T sum = 0;
-        for (long long i = down.from; i < down.to; ++i) {
-            const Part below = part(rows, i, shares);
-            for (long long k = across.from; k < across.to; ++k) {
-                const Part beside = part(columns, k, shares);
-                if (row >= below.from && row < below.to && column >= beside.from && column < beside.to)
-                    sum += load(means + i * walk.integers[14] + k * walk.integers[15])
-                        / divisor(walk, below, beside);
+        for (long long i = y.from; i < y.to; ++i) {
+            const Range wy = window(rows, i, adaptive);
+            for (long long k = x.from; k < x.to; ++k) {
+                const Range wx = window(columns, k, adaptive);
+                if (row >= wy.from && row < wy.to && column >= wx.from && column < wx.to)
+                    sum += load(means + i * args.integers[14] + k * args.integers[15])
+                        / divisor(args, wy, wx);
             }
         }
-        store(DATA(E, 0) + distance(walk, 0, here, 0, walk.rank), sum);
+        store(DATA(E, 0) + offset(args, 0, position, 0, args.rank), sum);
     }
 }

@@ -1,63 +1,61 @@
 //! Kernels for NVIDIA devices, of kind `cuda`.
 //!
-//! Our own are written in CUDA C ([`sources`]) and compiled when they are first used. What a kernel
-//! cannot do is [`Unsupported`], an error that says so. **None of them has run on a real device
-//! yet**: they are compiled for several architectures, and compared with the host's kernels on the
-//! stand-in, which compiles them for the host.
+//! Our own kernels are written in CUDA C ([`sources`]) and compiled at their first use. A call that
+//! a kernel cannot execute fails with [`Unsupported`]. **No kernel has run on a real device yet**:
+//! tests compile them for several architectures, and compare their results with the host's kernels
+//! on the stand-in, which compiles them for the host.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `call` | the one argument of our kernels |
-//! | `source` | their CUDA C |
-//! | `launch` | compilation and launch |
-//! | `cache` | compiled kernels on disk |
-//! | `functions`, `elementwise` | functions of elements |
+//! | [`args`] | the argument block of a kernel, and of elementwise ones |
+//! | `source`, `functions` | CUDA C: the prelude, elementwise kernels, functions of elements |
+//! | `launch`, `cache` | compilation and launches; compiled kernels on disk |
+//! | `strided`, `template` | kernels whose operands have strides of their own: argument block, sources |
+//! | `row_reduction` | kernels over the rows of a tensor: argument block, assignment of threads |
+//! | `overlap` | copies of operands that overlap the written tensor |
+//! | `elementwise` | elementwise ops |
 //! | `copy`, `create` | copies and casts; tensors from numbers |
-//! | `rows` | what kernels that go over rows are given |
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
-//! | `matrices`, `matmul` | matrix products by cuBLAS |
-//! | `windows`, `conv` | windows of images as columns, convolutions |
-//! | `weights`, `attention` | attention |
-//! | `sums` | sums for each channel |
-//! | `apart` | operands that share memory with what a call changes |
-//! | `walk` | the argument of kernels whose operands go their own ways, and the texts they are made of |
-//! | `moved`, `shift` | elements in another place |
-//! | `pick`, `put`, `masks` | elements that indices and masks name |
-//! | `scan`, `order` | running sums, sorting |
-//! | `pool`, `loss`, `nll` | of neural networks |
+//! | `gemm`, `matmul` | matrix products by cuBLAS |
+//! | `im2col`, `conv` | windows of images as columns, convolutions |
+//! | `attention_softmax`, `attention` | attention |
+//! | `channel_sum` | sums over all dimensions but the channels |
+//! | `gather`, `scatter`, `masked_select` | reads and writes by index, by mask |
+//! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
+//! | `pooling`, `loss`, `nll` | pooling, losses |
 
-mod apart;
+pub mod args;
 mod attention;
+mod attention_softmax;
 mod cache;
-pub mod call;
+mod channel_sum;
 mod conv;
 mod copy;
 mod create;
 mod elementwise;
 mod functions;
+mod gather;
+mod gemm;
+mod im2col;
 mod launch;
 mod loss;
-mod masks;
+mod masked_select;
 mod matmul;
-mod matrices;
-mod moved;
 mod nll;
 mod norm;
-mod order;
-mod pick;
-mod pool;
-mod put;
+mod overlap;
+mod pooling;
+mod rearrange;
 mod reduce;
-mod rows;
+mod row_reduction;
 mod scan;
-mod shift;
+mod scatter;
 mod softmax;
+mod sort;
 mod source;
-mod sums;
-mod walk;
-mod weights;
-mod windows;
+mod strided;
+mod template;
 
 use std::ffi::CString;
 use std::fmt;
@@ -68,7 +66,7 @@ use millstream_ep::cuda::Native;
 use millstream_types::DType;
 
 use crate::context::KernelCtx;
-use crate::parts;
+use crate::data_movement;
 use crate::registry::KernelRegistry;
 
 pub use copy::copy_dense;
@@ -76,7 +74,7 @@ pub use copy::copy_dense;
 /// The kind under which these kernels are registered.
 pub const KIND: &str = "cuda";
 
-/// The error of a kernel that is asked for what it cannot do on this kind of device yet.
+/// The error of a call that no kernel of this kind of device can execute yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported(String);
 
@@ -88,7 +86,7 @@ impl Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the kernel for this kind of device does not serve this yet: {}", self.0)
+        write!(f, "not yet supported by the kernels of this kind of device: {}", self.0)
     }
 }
 
@@ -97,30 +95,31 @@ impl std::error::Error for Unsupported {}
 /// An op's name and its kernel.
 type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
 
-/// Dtypes of which sources are given: each type that is computed in, and elements that are converted.
-const SOME: &[DType] = &[DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8, DType::Bool];
+/// The dtypes in [`sources`]: each type that kernels compute in, and some that they convert.
+const SAMPLE_DTYPES: &[DType] =
+    &[DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8, DType::Bool];
 
-/// Those of floats.
-const SOME_FLOATS: &[DType] = &[DType::F64, DType::F16];
+/// The float dtypes in [`sources`].
+const SAMPLE_FLOATS: &[DType] = &[DType::F64, DType::F16];
 
 const FAMILIES: &[&[Kernel]] = &[
-    masks::KERNELS,
+    gather::KERNELS,
+    masked_select::KERNELS,
     nll::KERNELS,
-    order::KERNELS,
-    pick::KERNELS,
-    pool::KERNELS,
-    put::KERNELS,
+    pooling::KERNELS,
+    rearrange::KERNELS,
     scan::KERNELS,
-    shift::KERNELS,
+    scatter::KERNELS,
+    sort::KERNELS,
 ];
 
-/// Adds all kernels of this kind.
+/// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }
-    for (op, kernel) in parts::KERNELS {
-        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &moved::HANDS);
+    for (op, kernel) in data_movement::KERNELS {
+        let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy::COPY_PRIMITIVES);
         kernels.register(KIND, op, Arc::new(kernel));
     }
     loss::register(kernels);
@@ -135,35 +134,35 @@ pub fn register(kernels: &mut KernelRegistry) {
     attention::register(kernels);
 }
 
-/// Every kernel's source, by the kernel's name, in a few dtypes each.
+/// Returns the name and the source of every kernel, for a few dtypes each.
 pub fn sources() -> Vec<(String, CString)> {
     let families = [
+        attention_softmax::sources(),
+        channel_sum::sources(),
         copy::sources(),
         elementwise::sources(),
+        gather::sources(),
+        im2col::sources(),
         loss::sources(),
-        masks::sources(),
+        masked_select::sources(),
         matmul::sources(),
         nll::sources(),
         norm::sources(),
-        order::sources(),
-        pick::sources(),
-        pool::sources(),
-        put::sources(),
+        pooling::sources(),
+        rearrange::sources(),
         reduce::sources(),
         scan::sources(),
-        shift::sources(),
+        scatter::sources(),
         softmax::sources(),
-        sums::sources(),
-        weights::sources(),
-        windows::sources(),
+        sort::sources(),
     ];
     families.concat()
 }
 
-/// The stream that a call is to launch on.
+/// Returns the native stream of a call.
 ///
 /// # Errors
 /// The call runs on a device of another kind.
 pub fn native<'a>(ctx: &KernelCtx<'a>) -> anyhow::Result<&'a Native> {
-    ctx.native().downcast_ref().context("this is no stream of a CUDA device")
+    ctx.native().downcast_ref().context("the call's stream is not a CUDA stream")
 }

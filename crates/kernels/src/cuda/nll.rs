@@ -1,5 +1,5 @@
-//! The negative log-likelihood of classes, and its gradient. A class that there is not reads nothing;
-//! the call has failed when it completes.
+//! The negative log-likelihood of classes, and its gradient. A target out of range reads nothing;
+//! the call fails when it completes.
 
 use std::ffi::CString;
 
@@ -8,9 +8,10 @@ use millstream_ops::args::Scalar;
 use millstream_ops::loss::LossReduction as Reduction;
 use millstream_types::Dims;
 
-use super::create::set;
-use super::walk::{Failed, Step, Text, Walk};
-use super::{SOME_FLOATS, native};
+use super::create::fill;
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
+use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 
@@ -21,58 +22,60 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("nll_loss2d_backward", backward),
 ];
 
-const EACH: Text =
-    Text { name: "nll_each", text: concat!(include_str!("nll.cu"), include_str!("nll_each.cu")) };
-const SUM: Text = Text {
-    name: "nll_sum",
-    text: concat!(include_str!("pairwise.cu"), include_str!("nll.cu"), include_str!("nll_sum.cu")),
+const EACH: KernelTemplate = KernelTemplate {
+    name: "nll_each",
+    body: concat!(include_str!("nll.cu"), include_str!("nll_each.cu")),
 };
-const BACKWARD: Text = Text {
+const SUM: KernelTemplate = KernelTemplate {
+    name: "nll_sum",
+    body: concat!(include_str!("pairwise.cu"), include_str!("nll.cu"), include_str!("nll_sum.cu")),
+};
+const BACKWARD: KernelTemplate = KernelTemplate {
     name: "nll_backward",
-    text: concat!(include_str!("nll.cu"), include_str!("nll_backward.cu")),
+    body: concat!(include_str!("nll.cu"), include_str!("nll_backward.cu")),
 };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    [EACH, SUM, BACKWARD].map(|text| text.typed(SOME_FLOATS)).concat()
+    [EACH, SUM, BACKWARD].map(|template| template.typed_sources(SAMPLE_FLOATS)).concat()
 }
 
-/// Puts a walk over the targets together, with x or the gradient for it first.
-fn over<'a>(
+/// Returns the arguments of a kernel that iterates over the targets. The first operand is x or its
+/// gradient.
+fn target_args<'a>(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'a>,
     target: RawTensor<'a>,
     weight: Option<RawTensor<'a>>,
-    others: Vec<Step<'a>>,
+    others: Vec<StridedOperand<'a>>,
     mean: bool,
-) -> Result<Walk> {
-    let classes_at = usize::from(x.shape.len() > 1);
-    let (Some(&classes), Some(&stride)) = (x.shape.get(classes_at), x.strides.get(classes_at))
-    else {
-        anyhow::bail!("{x:?}: no classes: schema and kernel disagree");
+) -> Result<StridedArgs> {
+    let class_dim = usize::from(x.shape.len() > 1);
+    let (Some(&classes), Some(&stride)) = (x.shape.get(class_dim), x.strides.get(class_dim)) else {
+        anyhow::bail!("{x:?} has no classes: schema and kernel disagree");
     };
-    // Where x has no dimension but the classes, the target is one, of whatever shape.
-    let strides: Dims = match classes_at {
+    // If the classes are the only dimension of x, there is one target, of any shape.
+    let strides: Dims = match class_dim {
         0 => target.shape.iter().map(|_| 0).collect(),
         _ => super::scan::without(x.strides, 1),
     };
     ensure!(strides.len() == target.shape.len(), "{target:?}: schema and kernel disagree");
     let native = native(ctx)?;
     let range = classes as i64 - 1;
-    let failed = Failed::with(
+    let failure = FailureFlag::new(
         native,
-        anyhow::anyhow!("target: a class is not there: expected 0 to {range}"),
+        anyhow::anyhow!("target: a class is out of range: expected 0 to {range}"),
     )?;
     let rank = target.shape.len();
-    let mut steps = vec![
-        Step::by(x, strides),
-        Step::own(target),
-        Step::still(weight.unwrap_or(x), rank),
-        failed.step(rank),
+    let mut operands = vec![
+        StridedOperand::with_strides(x, strides),
+        StridedOperand::new(target),
+        StridedOperand::fixed(weight.unwrap_or(x), rank),
+        failure.operand(rank),
     ];
-    steps.extend(others);
+    operands.extend(others);
     let ignored = ctx.attrs().int("ignore_index")?.unwrap_or(-100);
     let weight_stride = weight.map_or(0, |weight| weight.strides.first().copied().unwrap_or(0));
-    Walk::new(target.shape, 0, &steps)?.integers(&[
+    StridedArgs::new(target.shape, 0, &operands)?.integers(&[
         classes as i64,
         stride as i64,
         target.dtype.size() as i64,
@@ -89,20 +92,20 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, target) = (required(x)?, required(target)?);
     let (out, total, rank) = (results[0], results[1], target.shape.len());
     let reduction = Reduction::of(ctx.attrs())?;
-    let each = reduction == Reduction::None && x.shape.len() > 1;
-    let agree = out.numel() == if each { target.numel() } else { 1 } && total.numel() == 1;
+    let per_target = reduction == Reduction::None && x.shape.len() > 1;
+    let agree = out.numel() == if per_target { target.numel() } else { 1 } && total.numel() == 1;
     ensure!(agree, "{out:?}: schema and kernel disagree");
-    if each {
-        let walk = over(ctx, x, target, weight, vec![Step::own(out)], false)?;
-        set(ctx, total, Scalar::Int(0))?;
-        // SAFETY: the kernel writes the elements of the call's output and a word of its own, and reads
-        // its inputs where classes are there.
-        return unsafe { EACH.of_dtype(native(ctx)?, x.dtype, walk) };
+    if per_target {
+        let args = target_args(ctx, x, target, weight, vec![StridedOperand::new(out)], false)?;
+        fill(ctx, total, Scalar::Int(0))?;
+        // SAFETY: the kernel writes the call's output and the call's failure flag. It reads its
+        // inputs at classes that exist.
+        return unsafe { EACH.launch_typed(native(ctx)?, x.dtype, args) };
     }
-    let others = vec![Step::still(out, rank), Step::still(total, rank)];
-    let walk = over(ctx, x, target, weight, others, reduction == Reduction::Mean)?;
+    let others = vec![StridedOperand::fixed(out, rank), StridedOperand::fixed(total, rank)];
+    let args = target_args(ctx, x, target, weight, others, reduction == Reduction::Mean)?;
     // SAFETY: as above.
-    unsafe { SUM.in_one_block(native(ctx)?, x.dtype, walk) }
+    unsafe { SUM.launch_block(native(ctx)?, x.dtype, args) }
 }
 
 /// `nll_loss_backward(grad, x, target, weight?, total_weight; reduction, ignore_index)`.
@@ -113,13 +116,20 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     ensure!(required(x)?.shape == out.shape, "{out:?}: schema and kernel disagree");
     let mean = Reduction::of(ctx.attrs())? == Reduction::Mean;
     let grad = match grad.numel() > 1 {
-        true => Step::own(grad),
-        false => Step::still(grad, rank),
+        true => StridedOperand::new(grad),
+        false => StridedOperand::fixed(grad, rank),
     };
     ensure!(grad.strides.len() == rank, "{target:?}: schema and kernel disagree");
-    let walk = over(ctx, out, target, weight, vec![grad, Step::still(total, rank)], mean)?;
-    set(ctx, out, Scalar::Int(0))?;
-    // SAFETY: the kernel writes an element of the call's output for each target and a word of its own,
-    // and reads its inputs where classes are there.
-    unsafe { BACKWARD.of_dtype(native(ctx)?, out.dtype, walk) }
+    let args = target_args(
+        ctx,
+        out,
+        target,
+        weight,
+        vec![grad, StridedOperand::fixed(total, rank)],
+        mean,
+    )?;
+    fill(ctx, out, Scalar::Int(0))?;
+    // SAFETY: the kernel writes an element of the call's output per target, and the call's failure
+    // flag. It reads its inputs at classes that exist.
+    unsafe { BACKWARD.launch_typed(native(ctx)?, out.dtype, args) }
 }

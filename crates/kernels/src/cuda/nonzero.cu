@@ -1,6 +1,7 @@
+// Writes the coordinates of the nonzero elements of x.
 // Operands: x, the rows of coordinates, their number.
-#define CHOSEN(index) (load(DATA(const E, 0) + place(walk, 0, index)) != 0)
-#define EACH(row, from, dim) \
-    DATA(long long, 1)[(row) * rest + (dim)] = \
-        (long long)coordinates(walk, from, 0, walk.rank).at[dim]
-#define END(found) DATA(long long, 2)[0] = (long long)(found)
+#define SELECTED(index) (load(DATA(const E, 0) + offset_of(args, 0, index)) != 0)
+#define EMIT(row, from, dim) \
+    DATA(long long, 1)[(row) * row_length + (dim)] = \
+        (long long)coordinates(args, from, 0, args.rank).at[dim]
+#define FINISH(count) DATA(long long, 2)[0] = (long long)(count)

@@ -1,5 +1,5 @@
-// Sums in the order in which the host adds: leaves of LEAF elements in eight interleaved sums, and
-// leaves joined as a binary counter carries.
+// Pairwise sums in the order of the host's kernels: leaves of LEAF elements are added in eight
+// interleaved sums, and leaves are combined as a binary counter carries.
 #define LEAF 256
 #define LEAVES (BLOCK / 8)
 struct Pairwise {

@@ -1,22 +1,23 @@
-// What all kernels start with: elements, conversions, loads and stores, the argument and its walk.
+// The common start of all kernels: elements, conversions, loads and stores, the argument block.
 typedef unsigned long long u64;
 typedef long long i64;
 struct boolean { unsigned char bits; };
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
 
-// The same as in `call.rs`.
-struct Head { unsigned size, operands, at, step; };
-struct Operand { u64 data; u64 bytes; u64 strides[8]; };
-struct Call {
-    Head head; u64 count; unsigned rank, dense; u64 shape[8];
-    Operand operand[4]; double numbers[6]; i64 integers[6];
+// `args.rs` declares the same types in Rust.
+struct ArgsHeader { unsigned size, operands, offset, stride; };
+struct OperandLayout { u64 data; u64 bytes; u64 strides[8]; };
+struct ElementwiseArgs {
+    ArgsHeader header; u64 count; unsigned rank, dense; u64 shape[8];
+    OperandLayout operand[4]; double scalars[6]; i64 integers[6];
 };
 
 #ifdef MS_HOST
-// For the tests' stand-in: half in plain integers.
+// The tests' stand-in converts half by integer arithmetic.
 inline float widened(unsigned short bits) {
-    unsigned sign = (unsigned)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, part = bits & 1023u;
+    unsigned sign = (unsigned)(bits & 0x8000u) << 16;
+    unsigned exponent = bits >> 10 & 31u, part = bits & 1023u;
     if (exponent == 31u) return __uint_as_float(sign | 0x7f800000u | part << 13);
     if (exponent != 0) return __uint_as_float(sign | (exponent + 112u) << 23 | part << 13);
     float small = (float)part * 5.9604644775390625e-8f;
@@ -26,7 +27,8 @@ inline unsigned short narrowed(float value) {
     unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) return (unsigned short)(sign | 0x7fffu);
     if (size >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
-    // A sum whose last bit is the least half's: the addition rounds to the nearest, ties to even.
+    // The last bit of the sum has the value of the least half, so the addition rounds to the
+    // nearest half, ties to even.
     if (size < 0x38800000u) {
         float sum = __uint_as_float(size) + 0.5f;
         return (unsigned short)(sign | (__float_as_uint(sum) - 0x3f000000u));
@@ -48,7 +50,7 @@ __device__ inline unsigned short narrowed(float value) {
 }
 #endif
 
-// An element as one of the three types that hold all of its values.
+// Converts an element to one of three types, each of which holds all of its values.
 __device__ inline float carry(float v) { return v; }
 __device__ inline double carry(double v) { return v; }
 __device__ inline i64 carry(i64 v) { return v; }
@@ -60,16 +62,16 @@ __device__ inline i64 carry(boolean v) { return v.bits != 0; }
 __device__ inline float carry(f16 v) { return widened(v.bits); }
 __device__ inline float carry(bf16 v) { return __uint_as_float((unsigned)v.bits << 16); }
 
-// Cut towards zero, to the nearest that there is; what is no number becomes 0.
-template <class F> __device__ inline i64 whole(F v, i64 least, i64 most) {
+// Truncates towards zero and clamps to the bounds; NaN becomes 0.
+template <class F> __device__ inline i64 truncated(F v, i64 least, i64 greatest) {
     if (v != v) return 0;
-    if (v >= (F)9223372036854775808.0) return most;
+    if (v >= (F)9223372036854775808.0) return greatest;
     if (v < (F)-9223372036854775808.0) return least;
-    i64 cut = (i64)v;
-    return cut < least ? least : cut > most ? most : cut;
+    i64 result = (i64)v;
+    return result < least ? least : result > greatest ? greatest : result;
 }
 
-// One of those three types as an element: the low bits of integers, the nearest float.
+// Converts one of those three types to an element: the low bits of integers, the nearest float.
 template <class E> struct Cast;
 template <> struct Cast<float> {
     template <class V> __device__ static float of(V v) { return (float)v; }
@@ -87,25 +89,28 @@ template <> struct Cast<bf16> {
     template <class V> __device__ static bf16 of(V v) {
         float value = (float)v;
         unsigned bits = __float_as_uint(value);
-        // To the nearest, of two as near to the even one; what is no number stays none.
+        // Rounds to the nearest, ties to even. NaN stays NaN.
         unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
         return {(unsigned short)(value != value ? (bits >> 16) | 0x40u : rounded)};
     }
 };
-template <class E> struct Whole {
+template <class E> struct IntegerCast {
     template <class V> __device__ static E of(V v) { return (E)v; }
-    __device__ static E of(float v) { return (E)whole(v, least(), most()); }
-    __device__ static E of(double v) { return (E)whole(v, least(), most()); }
-    __device__ static i64 most() { return (E)-1 < (E)0 ? ((i64)1 << (sizeof(E) * 8 - 2)) - 1 + ((i64)1 << (sizeof(E) * 8 - 2)) : 255; }
-    __device__ static i64 least() { return (E)-1 < (E)0 ? -most() - 1 : 0; }
+    __device__ static E of(float v) { return (E)truncated(v, least(), greatest()); }
+    __device__ static E of(double v) { return (E)truncated(v, least(), greatest()); }
+    __device__ static i64 greatest() {
+        const i64 half = (i64)1 << (sizeof(E) * 8 - 2);
+        return (E)-1 < (E)0 ? half - 1 + half : 255;
+    }
+    __device__ static i64 least() { return (E)-1 < (E)0 ? -greatest() - 1 : 0; }
 };
-template <> struct Cast<i64> : Whole<i64> {};
-template <> struct Cast<int> : Whole<int> {};
-template <> struct Cast<short> : Whole<short> {};
-template <> struct Cast<signed char> : Whole<signed char> {};
-template <> struct Cast<unsigned char> : Whole<unsigned char> {};
+template <> struct Cast<i64> : IntegerCast<i64> {};
+template <> struct Cast<int> : IntegerCast<int> {};
+template <> struct Cast<short> : IntegerCast<short> {};
+template <> struct Cast<signed char> : IntegerCast<signed char> {};
+template <> struct Cast<unsigned char> : IntegerCast<unsigned char> {};
 
-// An element as `T`, converted to `Via` first.
+// Converts an element to `Via` and then to `T`.
 template <class T, class Via, class E> __device__ inline T read(E element) {
     return Cast<T>::of(carry(Cast<Via>::of(carry(element))));
 }
@@ -119,34 +124,42 @@ template <class E, class V> __device__ inline void store(E* at, V value) {
     *at = Cast<E>::of(value);
 }
 
-// Elements that are moved at once.
-template <class E, int N> struct alignas(sizeof(E) * N) Pack { E at[N]; };
-template <int N, class E> __device__ inline Pack<E, N> load_pack(const E* at) {
-    MS_TOUCH(at, sizeof(Pack<E, N>));
-    return *(const Pack<E, N>*)at;
+// Elements that one instruction loads or stores.
+template <class E, int N> struct alignas(sizeof(E) * N) Vector { E at[N]; };
+template <int N, class E> __device__ inline Vector<E, N> load_vector(const E* at) {
+    MS_TOUCH(at, sizeof(Vector<E, N>));
+    return *(const Vector<E, N>*)at;
 }
-template <class E, int N> __device__ inline void store_pack(E* at, const Pack<E, N>& pack) {
-    MS_TOUCH(at, sizeof(pack));
-    *(Pack<E, N>*)at = pack;
+template <class E, int N> __device__ inline void store_vector(E* at, const Vector<E, N>& vector) {
+    MS_TOUCH(at, sizeof(vector));
+    *(Vector<E, N>*)at = vector;
 }
 
-// Where the operands' elements of a number are, in elements from their first.
-template <class I, int N> __device__ inline void place(const Call& call, I index, I (&at)[N]) {
+// Computes the offset of element `index` in each operand, in elements.
+template <class I, int N>
+__device__ inline void offsets(const ElementwiseArgs& args, I index, I (&at)[N]) {
     for (int k = 0; k < N; ++k) at[k] = 0;
-    for (int dim = (int)call.rank - 1; dim >= 0; --dim) {
-        I length = (I)call.shape[dim], rest = index / length, within = index - rest * length;
+    for (int dim = (int)args.rank - 1; dim >= 0; --dim) {
+        I length = (I)args.shape[dim], rest = index / length, within = index - rest * length;
         index = rest;
-        for (int k = 0; k < N; ++k) at[k] += within * (I)call.operand[k].strides[dim];
+        for (int k = 0; k < N; ++k) at[k] += within * (I)args.operand[k].strides[dim];
     }
 }
 
-__device__ inline void number(const Call& call, int k, float& v) { v = (float)call.numbers[k]; }
-__device__ inline void number(const Call& call, int k, double& v) { v = call.numbers[k]; }
-__device__ inline void number(const Call& call, int k, i64& v) { v = call.integers[k]; }
+// Reads scalar k in the type that the kernel computes in.
+__device__ inline void scalar(const ElementwiseArgs& args, int k, float& v) {
+    v = (float)args.scalars[k];
+}
+__device__ inline void scalar(const ElementwiseArgs& args, int k, double& v) {
+    v = args.scalars[k];
+}
+__device__ inline void scalar(const ElementwiseArgs& args, int k, i64& v) {
+    v = args.integers[k];
+}
 
-// Says that the call has failed.
-__device__ inline void fail(const Call& call, int k) {
-    volatile u64* word = (volatile u64*)call.operand[k].data;
-    MS_TOUCH(word, sizeof(u64));
-    *word = 1;
+// Fails the call.
+__device__ inline void fail(const ElementwiseArgs& args, int k) {
+    volatile u64* flag = (volatile u64*)args.operand[k].data;
+    MS_TOUCH(flag, sizeof(u64));
+    *flag = 1;
 }

@@ -1,22 +1,23 @@
-// The elements of x in another place along each dimension.
-// Operands: x, the result. Integers: how far elements are moved as if all were one row; then for each
-// dimension the first element, after which the others follow and those before it at the end, or -1 to
-// read it backwards.
-extern "C" __global__ void KERNEL(const Walk walk) {
-    const u64 shift = (u64)walk.integers[0];
-    for (u64 index = THREAD; index < walk.count; index += THREADS) {
+// Rotates or reverses x along each dimension.
+// Operands: x, the result.
+// Integers: the distance of a rotation of all elements as one row; then, for each dimension, the
+// index of x that comes first in the result (the later ones follow, then those before it), or -1 to
+// reverse the dimension.
+extern "C" __global__ void KERNEL(const StridedArgs args) {
+    const u64 shift = (u64)args.integers[0];
+    for (u64 index = THREAD; index < args.count; index += THREADS) {
         u64 to_rest = index, from_rest = index + shift;
-        if (from_rest >= walk.count) from_rest -= walk.count;
+        if (from_rest >= args.count) from_rest -= args.count;
         u64 to = 0, from = 0;
-        for (unsigned dim = walk.rank; dim > 0;) {
+        for (unsigned dim = args.rank; dim > 0;) {
             --dim;
-            const u64 length = walk.shape[dim];
-            const long long start = walk.integers[1 + dim];
-            to += to_rest % length * walk.operand[1].strides[dim];
+            const u64 length = args.shape[dim];
+            const long long start = args.integers[1 + dim];
+            to += to_rest % length * args.operand[1].strides[dim];
             u64 at = from_rest % length;
             if (start < 0) at = length - 1 - at;
             else at = at + (u64)start >= length ? at + (u64)start - length : at + (u64)start;
-            from += at * walk.operand[0].strides[dim];
+            from += at * args.operand[0].strides[dim];
             to_rest /= length;
             from_rest /= length;
         }

@@ -1,41 +1,47 @@
-// A reduction: `P`, `nothing`, `take`, `join` and `finish` are the op's own.
-__device__ inline void given(const Rows<4>& call, u64 row, const u64 (&at)[4], u64 part, P total) {
-    if (call.parts == 1) return finish(call, at, total);
-    P* to = (P*)call.operand[3].data + (row * call.parts + part);
+// A reduction. Defined before, by the op: `Partial`, `identity`, `accumulate`, `combine`, `finish`.
+__device__ inline void write_result(
+    const RowArgs<4>& args, u64 row, const u64 (&at)[4], u64 part, Partial total
+) {
+    if (args.parts == 1) return finish(args, at, total);
+    Partial* to = (Partial*)args.operand[3].data + (row * args.parts + part);
     MS_TOUCH(to, 1);
     *to = total;
 }
-extern "C" __global__ void NAME(const Rows<4> call) {
-    __shared__ P shared[256];
-    Seat s = seat(call);
-    u64 groups = (call.rows + s.rows - 1) / s.rows;
-    for (u64 task = blockIdx.x; task < groups * call.parts; task += gridDim.x) {
-        u64 group = task / call.parts, part = task - group * call.parts, row = group * s.rows + s.row;
-        u64 first = part * call.part, end = first + call.part, at[4];
-        if (end > call.length) end = call.length;
-        if (row >= call.rows) end = first;
-        begin(call, row < call.rows ? row : 0, at);
-        const E* x = (const E*)call.operand[0].data;
-        // Short sums are added up: the error grows with the root of a row's length.
-        P total = nothing(), some = nothing();
-        unsigned taken = 0;
-        each(call, at, first, end, s, [&](u64 index, const u64 (&of)[4], int) {
-            auto xs = load_pack<AT_ONCE>(x + of[0]);
+extern "C" __global__ void NAME(const RowArgs<4> args) {
+    __shared__ Partial shared[256];
+    RowThread s = row_thread(args);
+    u64 groups = (args.rows + s.rows - 1) / s.rows;
+    for (u64 task = blockIdx.x; task < groups * args.parts; task += gridDim.x) {
+        u64 group = task / args.parts, part = task - group * args.parts;
+        u64 row = group * s.rows + s.row;
+        u64 first = part * args.part, end = first + args.part, at[4];
+        if (end > args.length) end = args.length;
+        if (row >= args.rows) end = first;
+        row_offsets(args, row < args.rows ? row : 0, at);
+        const E* x = (const E*)args.operand[0].data;
+        // Adds short partial sums: the error grows with the square root of a row's length.
+        Partial total = identity(), partial = identity();
+        unsigned added = 0;
+        for_each(args, at, first, end, s, [&](u64 index, const u64 (&of)[4], int) {
+            auto xs = load_vector<VECTOR_WIDTH>(x + of[0]);
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; ++k)
-                take(some, read<T, Via>(xs.at[k]), (i64)index + k, (T)call.numbers[0]);
-            taken += AT_ONCE;
-            if (taken % 128 == 0) {
-                total = join(total, some);
-                some = nothing();
+            for (int k = 0; k < VECTOR_WIDTH; ++k)
+                accumulate(partial, read<T, Via>(xs.at[k]), (i64)index + k, (T)args.scalars[0]);
+            added += VECTOR_WIDTH;
+            if (added % 128 == 0) {
+                total = combine(total, partial);
+                partial = identity();
             }
         });
-        total = together(join(total, some), s, shared, [](P a, P b) { return join(a, b); });
-        if (s.place == 0 && row < call.rows) given(call, row, at, part, total);
+        auto combined = [](Partial a, Partial b) { return combine(a, b); };
+        total = reduce_row(combine(total, partial), s, shared, combined);
+        if (s.thread == 0 && row < args.rows) write_result(args, row, at, part, total);
     }
 }
-extern "C" __global__ void NAME_join(const Rows<4> call) {
-    __shared__ P shared[256];
-    auto both = [](P a, P b) { return join(a, b); };
-    each_joined<3>(call, shared, nothing(), both, [&](const u64 (&at)[4], P total) { finish(call, at, total); });
+extern "C" __global__ void NAME_combine(const RowArgs<4> args) {
+    __shared__ Partial shared[256];
+    auto combined = [](Partial a, Partial b) { return combine(a, b); };
+    combine_parts<3>(args, shared, identity(), combined, [&](const u64 (&at)[4], Partial total) {
+        finish(args, at, total);
+    });
 }

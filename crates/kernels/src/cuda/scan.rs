@@ -1,4 +1,4 @@
-//! Running sums and products.
+//! Cumulative sums and products.
 
 use std::ffi::CString;
 
@@ -8,25 +8,26 @@ use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::native;
-use super::walk::{Step, Text, Walk};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] =
     &[("cumsum", |ctx| scan(ctx, SUMS)), ("cumprod", |ctx| scan(ctx, PRODUCTS))];
 
 macro_rules! scan {
-    ($name:literal, $result:literal, $wide:literal, $start:literal, $join:literal) => {
-        Text {
+    ($name:literal, $result:literal, $wide:literal, $start:literal, $combine:literal) => {
+        KernelTemplate {
             name: $name,
-            text: concat!(
+            body: concat!(
                 "#define RESULT ",
                 $result,
                 "\n#define WIDE ",
                 $wide,
                 "\n#define START ",
                 $start,
-                "\n#define JOIN ",
-                $join,
+                "\n#define COMBINE ",
+                $combine,
                 "\n",
                 include_str!("scan.cu")
             ),
@@ -34,29 +35,34 @@ macro_rules! scan {
     };
 }
 
-/// Of floats, of integers, and of integers and truth values into i64. Integers wrap, as those without a
-/// sign do.
-const SUMS: [Text; 3] = [
+/// The kernels for floats, for integers, and for integers and truth values into i64. Integers wrap:
+/// they are computed as unsigned ones.
+const SUMS: [KernelTemplate; 3] = [
     scan!("cumsum", "E", "double", "0", "+"),
     scan!("cumsum", "E", "u64", "0", "+"),
     scan!("cumsum_wide", "long long", "u64", "0", "+"),
 ];
-const PRODUCTS: [Text; 3] = [
+const PRODUCTS: [KernelTemplate; 3] = [
     scan!("cumprod", "E", "double", "1", "*"),
     scan!("cumprod", "E", "u64", "1", "*"),
     scan!("cumprod_wide", "long long", "u64", "1", "*"),
 ];
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let whole = [DType::I64, DType::U8];
-    let of = |[of_floats, of_whole, wide]: [Text; 3]| {
-        [of_floats.typed(super::SOME_FLOATS), of_whole.typed(&whole), wide.typed(&whole)].concat()
+    let integers = [DType::I64, DType::U8];
+    let of = |[floats, whole, wide]: [KernelTemplate; 3]| {
+        [
+            floats.typed_sources(super::SAMPLE_FLOATS),
+            whole.typed_sources(&integers),
+            wide.typed_sources(&integers),
+        ]
+        .concat()
     };
     [of(SUMS), of(PRODUCTS)].concat()
 }
 
 /// `cumsum(x; dim, dtype)` and `cumprod`.
-fn scan(ctx: &KernelCtx<'_>, [floats, whole, wide]: [Text; 3]) -> Result<()> {
+fn scan(ctx: &KernelCtx<'_>, [floats, whole, wide]: [KernelTemplate; 3]) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
     let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
@@ -65,29 +71,30 @@ fn scan(ctx: &KernelCtx<'_>, [floats, whole, wide]: [Text; 3]) -> Result<()> {
     let from = if x.dtype == out.dtype || widened {
         x
     } else {
-        // Each element of the output is then read just before it is written.
+        // The scan then works in place: it reads each element just before it writes it.
         convert(ctx, x, out)?;
         out
     };
     if out.numel() == 0 {
         return Ok(());
     }
-    let (length, [step, out_step]) = along(&out, dim, [&from, &out]);
+    let (length, [step, out_step]) = line(&out, dim, [&from, &out]);
     let shape = without(out.shape, dim);
-    let steps = [from, out].map(|tensor| Step::by(tensor, without(tensor.strides, dim)));
-    let walk = Walk::new(&shape, 0, &steps)?.integers(&[length, step, out_step])?;
-    let text = match (out.dtype.is_float(), widened) {
+    let operands = [from, out]
+        .map(|tensor| StridedOperand::with_strides(tensor, without(tensor.strides, dim)));
+    let args = StridedArgs::new(&shape, 0, &operands)?.integers(&[length, step, out_step])?;
+    let kernel = match (out.dtype.is_float(), widened) {
         (true, _) => floats,
         (false, false) => whole,
         (false, true) => wide,
     };
-    // SAFETY: the kernel writes the elements of the call's output, each line by one thread, and reads
-    // those of its input, which are others or the same that the thread is about to write.
-    unsafe { text.of_dtype(native(ctx)?, from.dtype, walk) }
+    // SAFETY: the kernel writes the call's output, each line by one thread. It reads its input,
+    // which shares no memory with the output or is the output itself.
+    unsafe { kernel.launch_typed(native(ctx)?, from.dtype, args) }
 }
 
-/// The length of a line along a dimension, and the strides of tensors along it.
-pub(super) fn along<const N: usize>(
+/// Returns the length of a line along a dimension, and the strides of tensors along it.
+pub(super) fn line<const N: usize>(
     x: &RawTensor<'_>,
     dim: usize,
     tensors: [&RawTensor<'_>; N],
@@ -96,7 +103,7 @@ pub(super) fn along<const N: usize>(
     (length, tensors.map(|tensor| tensor.strides.get(dim).copied().unwrap_or(1) as i64))
 }
 
-/// Lengths or strides but for those of one dimension.
+/// Returns lengths or strides without those of one dimension.
 pub(super) fn without(of: &[usize], dim: usize) -> Dims {
     of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v).collect()
 }

@@ -1,4 +1,4 @@
-//! Softmax, its logarithm, and their gradients.
+//! Softmax, log-softmax, and their gradients.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -8,59 +8,65 @@ use anyhow::{Context, Result};
 use millstream_ops::args::dimension;
 use millstream_types::DType;
 
-use super::rows::{self, Dim, Rows, Taking};
+use super::row_reduction::{self, RowAccess, RowArgs, RowDim};
 use super::source::computed;
 use super::{KIND, native};
 use crate::context::KernelCtx;
 use crate::registry::{Kernel, KernelRegistry};
 
-/// An op: whether it is no gradient, what is summed along a row, and what is given.
+/// An op: whether it is a forward op, the term that is summed along a row, and the result.
 struct Op {
     op: &'static str,
     forward: bool,
-    summed: &'static str,
-    given: &'static str,
+    term: &'static str,
+    result: &'static str,
 }
 
 const OPS: &[Op] = &[
-    Op { op: "_softmax", forward: true, summed: "exp(v - most)", given: "exp(v - most) / total" },
+    Op {
+        op: "_softmax",
+        forward: true,
+        term: "exp(v - greatest)",
+        result: "exp(v - greatest) / total",
+    },
     Op {
         op: "_log_softmax",
         forward: true,
-        summed: "exp(v - most)",
-        given: "v - most - logarithm",
+        term: "exp(v - greatest)",
+        result: "v - greatest - logarithm",
     },
-    Op {
-        op: "_softmax_backward_data",
-        forward: false,
-        summed: "v * w",
-        given: "v * w - w * total",
-    },
+    Op { op: "_softmax_backward_data", forward: false, term: "v * w", result: "v * w - w * total" },
     Op {
         op: "_log_softmax_backward_data",
         forward: false,
-        summed: "v",
-        given: "v - exp(w) * total",
+        term: "v",
+        result: "v - exp(w) * total",
     },
 ];
 
 impl Op {
-    fn name(&self, [x, y, out]: [DType; 3], taking: Taking) -> String {
+    fn name(&self, [x, y, out]: [DType; 3], access: RowAccess) -> String {
         let op = self.op.trim_start_matches('_');
-        taking.name(&format!("ms_{op}__{}_{}_{}", x.name(), y.name(), out.name()))
+        access.name(&format!("ms_{op}__{}_{}_{}", x.name(), y.name(), out.name()))
     }
 
-    fn source(&self, dtypes: [DType; 3], taking: Taking) -> Result<CString> {
+    fn source(&self, dtypes: [DType; 3], access: RowAccess) -> Result<CString> {
         let body =
             include_str!("softmax.cu").replace("FORWARD", if self.forward { "1" } else { "0" });
-        let body = body.replace("SUMMED", self.summed).replace("GIVEN", self.given);
-        rows::source(&self.name(dtypes, taking), computed(dtypes[1]), &dtypes, taking, &body)
+        let body = body.replace("TERM", self.term).replace("RESULT", self.result);
+        row_reduction::source(
+            &self.name(dtypes, access),
+            computed(dtypes[1]),
+            &dtypes,
+            access,
+            &body,
+        )
     }
 }
 
 impl Kernel for &'static Op {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        // Without a gradient, the result in the second place is x, which is not read there.
+        // A forward op has no second input. Its kernel does not read that operand, so pass x.
         let x = ctx.operand(0)?;
         let (y, out) = match self.forward {
             true => (x, ctx.operand(1)?),
@@ -68,45 +74,45 @@ impl Kernel for &'static Op {
         };
         let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
         let dim = dimension(dim, y.shape.len())?;
-        let dims: Vec<Dim<3>> = (0..y.shape.len())
-            .map(|k| Dim {
+        let dims: Vec<RowDim<3>> = (0..y.shape.len())
+            .map(|k| RowDim {
                 length: y.shape[k],
                 kept: k != dim,
                 strides: [x.strides[k], y.strides[k], out.strides[k]],
             })
             .collect();
-        let rows = Rows::new(&dims, [Some(&x), Some(&y), Some(&out)])?;
+        let rows = RowArgs::new(&dims, [Some(&x), Some(&y), Some(&out)])?;
         let dtypes = [x.dtype, y.dtype, out.dtype];
-        // Of a gradient's kernel two operands are read twice, which is too much to hold.
-        let taking = rows.taking(self.forward);
-        let name = self.name(dtypes, taking);
-        // SAFETY: the kernel touches the elements of the operands alone, for which the context's maker
-        // answers.
-        unsafe { rows.launch(native(ctx)?, (&name, &name), || self.source(dtypes, taking)) }
+        // The gradient reads two operands twice, which do not fit into registers.
+        let access = rows.access(self.forward);
+        let name = self.name(dtypes, access);
+        // SAFETY: the kernel accesses only the operands, which `KernelCtx::new` promises to be
+        // valid.
+        unsafe { rows.launch(native(ctx)?, (&name, &name), || self.source(dtypes, access)) }
     }
 }
 
-/// Adds the kernels.
+/// Registers the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
     for op in OPS {
         kernels.register(KIND, op.op, Arc::new(op));
     }
 }
 
-/// Each in two dtypes, one by one and several at once.
+/// Returns sources of each op for several dtypes, with and without vector loads.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let of = |op: &'static Op| {
-        let held = if op.forward { 8 } else { 0 };
-        let several = Taking { at_once: 4, held };
+        let register_loads = if op.forward { 8 } else { 0 };
+        let vectors = RowAccess { vector_width: 4, register_loads };
         let same = [DType::F32; 3];
         let all = [
-            (same, Taking::SINGLY),
-            (same, several),
-            ([DType::F16, DType::F16, DType::F32], Taking::SINGLY),
-            ([DType::BF16; 3], Taking { at_once: 8, held: 0 }),
+            (same, RowAccess::SCALAR),
+            (same, vectors),
+            ([DType::F16, DType::F16, DType::F32], RowAccess::SCALAR),
+            ([DType::BF16; 3], RowAccess { vector_width: 8, register_loads: 0 }),
         ];
-        all.into_iter().filter_map(move |(dtypes, taking)| {
-            Some((op.name(dtypes, taking), op.source(dtypes, taking).ok()?))
+        all.into_iter().filter_map(move |(dtypes, access)| {
+            Some((op.name(dtypes, access), op.source(dtypes, access).ok()?))
         })
     };
     OPS.iter().flat_map(of).collect()

@@ -1,7 +1,8 @@
-//! The kernels in CUDA C.
+//! The sources of the kernels in CUDA C.
 //!
-//! One kernel is one source: small, so that a program compiles only what it uses. No header of the
-//! toolkit's is needed. Half and bfloat16 are converted here, and computed in float as on the host.
+//! Each kernel is a small source of its own, so that a program compiles only the kernels that it
+//! uses. Sources include no header of the toolkit. They convert half and bfloat16 themselves, and
+//! compute them in float, as on the host.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -10,25 +11,25 @@ use anyhow::Result;
 
 use millstream_types::DType;
 
-use super::call::{OPERANDS, PACK};
+use super::args::{MAX_OPERANDS, VECTOR_BYTES};
 
-/// What all kernels start with: elements, conversions, loads and stores, the argument, the walk.
+/// Returns the common start of all sources: elements, conversions, loads, stores, argument block.
 pub(super) fn prelude() -> &'static str {
     include_str!("prelude.cu")
 }
 
-/// A source of what all kernels start with and of `body`.
+/// Appends `body` to the prelude.
 ///
 /// # Errors
-/// None for text without zeros.
+/// The text contains a zero byte.
 pub(super) fn with_prelude(body: &str) -> Result<CString> {
     Ok(CString::new([prelude(), body].concat())?)
 }
 
-/// Functions of elements.
+/// The functions of elements.
 pub(super) const MATH: &str = include_str!("math.cu");
 
-/// A dtype's elements in a kernel.
+/// Returns the type of a dtype's elements in CUDA C.
 pub(super) fn element(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "float",
@@ -44,7 +45,7 @@ pub(super) fn element(dtype: DType) -> &'static str {
     }
 }
 
-/// The one of f32, f64 and i64 that a dtype is computed in, as on the host.
+/// Returns the type that elements of a dtype are computed in, as on the host: f32, f64 or i64.
 pub(super) fn computed(dtype: DType) -> DType {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => DType::F32,
@@ -53,31 +54,31 @@ pub(super) fn computed(dtype: DType) -> DType {
     }
 }
 
-/// A kernel that makes each element of the last operand from those of the others.
+/// A kernel that computes each element of the last operand from the elements of the others.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Elementwise<'a> {
     pub(super) op: &'a str,
-    /// Which of the op's functions.
+    /// The variant of the op.
     pub(super) variant: &'a str,
-    /// The dtypes of tensors; none for a number.
+    /// The dtype of each input that is a tensor; none for a scalar.
     pub(super) inputs: Vec<Option<DType>>,
-    /// The dtype that all inputs are converted to first.
+    /// The dtype that all inputs are converted to before computing.
     pub(super) common: DType,
-    /// Whether numbers are so too, if that is a float.
+    /// Whether scalars are converted too, if that dtype is a float.
     pub(super) rounded: bool,
     pub(super) out: DType,
-    /// What it is computed in: f32, f64 or i64.
+    /// The type that the kernel computes in: f32, f64 or i64.
     pub(super) computed: DType,
-    /// Of the inputs `x`, `y`, `z`, the numbers `a`, `b`, `c`, the `index` of the element and the
-    /// `width` of the common dtype in bits.
+    /// An expression in the inputs `x`, `y`, `z`, the scalars `a`, `b`, `c`, the `index` of the
+    /// element and the `width` of the common dtype in bits.
     pub(super) function: &'a str,
-    /// Whether indices take 64 bits.
+    /// Whether indices have 64 bits.
     pub(super) wide: bool,
 }
 
 impl Elementwise<'_> {
-    /// Whether it divides integers. It then takes a word after the result, and sets it where a divisor is
-    /// zero: the call has failed.
+    /// Returns whether the kernel divides integers. It then takes a failure flag after the output,
+    /// and sets it where a divisor is zero.
     pub(super) fn divides_integers(&self) -> bool {
         let divides = match self.op {
             "div" => !self.variant.is_empty(),
@@ -86,19 +87,20 @@ impl Elementwise<'_> {
         divides && !self.common.is_float()
     }
 
-    /// The kernel's name: the op, whether the last input is a number or which ones are, and the dtypes.
+    /// Returns the kernel's name: the op, the variant, `scalar` if the last input is a scalar (with
+    /// the numbers of the scalar inputs otherwise), and the dtypes.
     pub(super) fn name(&self) -> String {
         let mut name = format!("ms_{}", self.op);
         if !self.variant.is_empty() {
             name += "_";
             name += self.variant;
         }
-        let numbers: Vec<usize> =
+        let scalars: Vec<usize> =
             (0..self.inputs.len()).filter(|&k| self.inputs[k].is_none()).collect();
-        if !numbers.is_empty() {
-            name += "_number";
-            if numbers != [self.inputs.len() - 1] {
-                numbers.iter().for_each(|k| name += &k.to_string());
+        if !scalars.is_empty() {
+            name += "_scalar";
+            if scalars != [self.inputs.len() - 1] {
+                scalars.iter().for_each(|k| name += &k.to_string());
             }
         }
         name += "__";
@@ -115,20 +117,22 @@ impl Elementwise<'_> {
         if self.wide { name + "_wide" } else { name }
     }
 
-    /// The kernel in CUDA C.
+    /// Returns the source in CUDA C.
     ///
     /// # Errors
-    /// None for text without zeros.
+    /// The text contains a zero byte.
     pub(super) fn source(&self) -> Result<CString> {
         let count = self.inputs.len();
         let (out, computed, common) =
             (element(self.out), element(self.computed), element(self.common));
         let dtypes = self.inputs.iter().copied().flatten().chain([self.out]);
-        let pack = PACK / dtypes.map(DType::size).max().unwrap_or(1);
+        let lanes = VECTOR_BYTES / dtypes.map(DType::size).max().unwrap_or(1);
         let index = if self.wide { "u64" } else { "unsigned" };
         let width = self.common.size() * 8;
-        // Of each input: what is done once, for a pack, and for an element of it; and one by one.
-        let [mut once, mut packed, mut of_pack, mut single] = [const { String::new() }; 4];
+        // For each input: the code before the loops, the load of a vector, the read of an element
+        // of the vector, and the load of a single element.
+        let [mut setup, mut load_vectors, mut vector_element, mut element_loads] =
+            [const { String::new() }; 4];
         let mut operand = 0;
         for (k, input) in self.inputs.iter().enumerate() {
             let v = ["x", "y", "z"][k];
@@ -136,28 +140,32 @@ impl Elementwise<'_> {
                 let exact = self.common.is_float() && !self.rounded;
                 let via = if exact { computed } else { common };
                 writeln!(
-                    once,
-                    "    T {v}0; number(call, {}, {v}0); {v}0 = read<T, {via}>({v}0);",
+                    setup,
+                    "    T {v}0; scalar(args, {}, {v}0); {v}0 = read<T, {via}>({v}0);",
                     3 + k
                 )?;
-                writeln!(of_pack, "                T {v} = {v}0;")?;
-                writeln!(single, "        T {v} = {v}0;")?;
+                writeln!(vector_element, "                T {v} = {v}0;")?;
+                writeln!(element_loads, "        T {v} = {v}0;")?;
                 continue;
             };
             let e = element(dtype);
             let via = if dtype == self.common { computed } else { common };
             write!(
-                once,
-                "    const {e}* {v}s = (const {e}*)call.operand[{operand}].data;\n    bool {v}one = call.operand[{operand}].strides[0] == 0;\n"
+                setup,
+                "    const {e}* {v}_data = (const {e}*)args.operand[{operand}].data;\n    \
+                 bool {v}_scalar = args.operand[{operand}].strides[0] == 0;\n"
             )?;
             write!(
-                packed,
-                "            Pack<{e}, {pack}> {v}p;\n            if ({v}one) {{ for (int k = 0; k < {pack}; ++k) {v}p.at[k] = *{v}s; }} else {v}p = load_pack<{pack}>({v}s + from);\n"
+                load_vectors,
+                "            Vector<{e}, {lanes}> {v}_vector;\n            \
+                 if (!{v}_scalar) {v}_vector = load_vector<{lanes}>({v}_data + from);\n            \
+                 else for (int k = 0; k < {lanes}; ++k) {v}_vector.at[k] = *{v}_data;\n"
             )?;
-            writeln!(of_pack, "                T {v} = read<T, {via}>({v}p.at[k]);")?;
+            writeln!(vector_element, "                T {v} = read<T, {via}>({v}_vector.at[k]);")?;
             write!(
-                single,
-                "        MS_TOUCH({v}s + at[{operand}], sizeof({e}));\n        T {v} = read<T, {via}>({v}s[at[{operand}]]);\n"
+                element_loads,
+                "        MS_TOUCH({v}_data + at[{operand}], sizeof({e}));\n        \
+                 T {v} = read<T, {via}>({v}_data[at[{operand}]]);\n"
             )?;
             operand += 1;
         }
@@ -167,15 +175,15 @@ impl Elementwise<'_> {
         let given = format!("{given}{unused}");
         let given = given.trim_start_matches(", ");
         let operands = operand + 1;
-        let [wrong, look, tell] = match self.divides_integers() {
+        let [declare_flag, check, set_flag] = match self.divides_integers() {
             true => [
-                "    bool wrong = false;\n".to_owned(),
-                "wrong = wrong || y == 0; ".to_owned(),
-                format!("    if (wrong) fail(call, {operands});\n"),
+                "    bool failed = false;\n".to_owned(),
+                "failed = failed || y == 0; ".to_owned(),
+                format!("    if (failed) fail(args, {operands});\n"),
             ],
             false => [const { String::new() }; 3],
         };
-        assert!(operands + usize::from(self.divides_integers()) <= OPERANDS);
+        assert!(operands + usize::from(self.divides_integers()) <= MAX_OPERANDS);
         let name = self.name();
         let body = format!(
             r#"typedef {computed} T;
@@ -185,30 +193,31 @@ __device__ inline T apply(T x, T y, T z, T a, T b, T c, Index index) {{
     (void)x; (void)y; (void)z; (void)a; (void)b; (void)c; (void)index; (void)width;
     return (T)({function});
 }}
-extern "C" __global__ void {name}(const Call call) {{
+extern "C" __global__ void {name}(const ElementwiseArgs args) {{
     T a, b, c;
-    number(call, 0, a); number(call, 1, b); number(call, 2, c);
-{once}{wrong}    {out}* out = ({out}*)call.operand[{operand}].data;
-    const Index count = (Index)call.count, step = (Index)gridDim.x * blockDim.x;
+    scalar(args, 0, a); scalar(args, 1, b); scalar(args, 2, c);
+{setup}{declare_flag}    {out}* out = ({out}*)args.operand[{operand}].data;
+    const Index count = (Index)args.count, step = (Index)gridDim.x * blockDim.x;
     Index first = (Index)blockIdx.x * blockDim.x + threadIdx.x;
-    if (call.dense) {{
-        for (Index pack = first; pack < count / {pack}; pack += step) {{
-            Index from = pack * {pack};
-{packed}            Pack<{out}, {pack}> made;
+    if (args.dense) {{
+        for (Index vector = first; vector < count / {lanes}; vector += step) {{
+            Index from = vector * {lanes};
+{load_vectors}            Vector<{out}, {lanes}> results;
 #pragma unroll
-            for (int k = 0; k < {pack}; ++k) {{
-{of_pack}                {look}made.at[k] = Cast<{out}>::of(apply({given}, a, b, c, from + k));
+            for (int k = 0; k < {lanes}; ++k) {{
+{vector_element}                {check}
+                results.at[k] = Cast<{out}>::of(apply({given}, a, b, c, from + k));
             }}
-            store_pack<{out}, {pack}>(out + from, made);
+            store_vector<{out}, {lanes}>(out + from, results);
         }}
-        first += count / {pack} * {pack};
+        first += count / {lanes} * {lanes};
     }}
     for (Index index = first; index < count; index += step) {{
         Index at[{operands}];
-        place(call, index, at);
-{single}        {look}store(out + at[{operand}], apply({given}, a, b, c, index));
+        offsets(args, index, at);
+{element_loads}        {check}store(out + at[{operand}], apply({given}, a, b, c, index));
     }}
-{tell}}}
+{set_flag}}}
 "#,
             function = self.function
         );
@@ -221,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_integers_that_are_divided_take_a_word() {
+    fn only_integer_division_takes_a_failure_flag() {
         let takes = |op: &str, variant: &str, common: DType| {
             let kernel = Elementwise {
                 op,
@@ -235,7 +244,7 @@ mod tests {
                 wide: false,
             };
             let source = kernel.source().unwrap().into_string().unwrap();
-            assert_eq!(source.contains("fail(call, 3)"), kernel.divides_integers(), "{source}");
+            assert_eq!(source.contains("fail(args, 3)"), kernel.divides_integers(), "{source}");
             kernel.divides_integers()
         };
         for (op, variant) in [("div", "floor"), ("div", "trunc"), ("remainder", ""), ("fmod", "")] {

@@ -1,15 +1,15 @@
-// The first elements of each short line in order, with ties as PyTorch leaves them: one thread to a
-// line takes the steps of the host's `selection`, which names its sources.
-// Operands and integers are those of `topk`.
-#define MOST 1024
+// The first elements of each short line in sorted order, with ties in the order of PyTorch. One
+// thread per line executes the steps of the host's kernel, which cites the sources.
+// Operands and integers are those of `topk.cu`.
+#define MAX_LENGTH 1024
 #define SHORT 16
 
 struct Line {
     const E* x;
     u64 step;
     bool descending;
-    // The places of the line's elements.
-    unsigned short at[MOST];
+    // The indices of the line's elements.
+    unsigned short at[MAX_LENGTH];
 };
 __device__ inline bool less(T a, T b) { return a < b || (a == a && b != b); }
 __device__ inline bool before(const Line& line, unsigned short a, unsigned short b) {
@@ -21,7 +21,7 @@ __device__ inline void swap(Line& line, unsigned a, unsigned b) {
     line.at[a] = line.at[b];
     line.at[b] = first;
 }
-// Twice the logarithm of a length: so often a stretch is cut before a heap takes over.
+// The number of partitions before a heap takes over: twice the binary logarithm of the length.
 __device__ inline int depth(unsigned length) {
     int logarithm = 0;
     while (length > 1) {
@@ -30,27 +30,29 @@ __device__ inline int depth(unsigned length) {
     }
     return 2 * logarithm;
 }
-// Moves the element at `to` to `from`, and those from there on up by one.
+// Moves the element at `to` to `from`, and the elements from `from` on up by one.
 __device__ inline void rotate(Line& line, unsigned from, unsigned to) {
     const unsigned short last = line.at[to];
     for (unsigned k = to; k > from; --k) line.at[k] = line.at[k - 1];
     line.at[from] = last;
 }
-// Moves an element towards `from`, past all that it is less than.
+// Moves an element towards `from`, past all greater elements.
 __device__ inline void insert(Line& line, unsigned from, unsigned at) {
     unsigned to = at;
     while (to > from && before(line, line.at[at], line.at[to - 1])) --to;
     rotate(line, to, at);
 }
-// Sorts the stretch by insertion; an element less than the first goes to the front at once.
+// Sorts a range by insertion. An element less than the first one goes directly to the front.
 __device__ inline void insert_all(Line& line, unsigned from, unsigned to) {
     for (unsigned at = from + 1; at < to; ++at) {
         if (before(line, line.at[at], line.at[from])) rotate(line, from, at);
         else insert(line, from, at);
     }
 }
-// Fills a hole in a heap: greater children move up to it, and the value takes its place from below.
-__device__ inline void sift(Line& line, unsigned from, unsigned count, unsigned hole, unsigned short value) {
+// Fills a hole in a heap: moves greater children up into the hole, then sifts the value up.
+__device__ inline void sift(
+    Line& line, unsigned from, unsigned count, unsigned hole, unsigned short value
+) {
     const unsigned top = hole;
     unsigned short* heap = line.at + from;
     while (2 * hole + 2 < count) {
@@ -69,7 +71,7 @@ __device__ inline void sift(Line& line, unsigned from, unsigned count, unsigned 
     }
     heap[hole] = value;
 }
-// Makes the first `count` of a stretch those that belong there, as a heap.
+// Selects the first `count` elements of a range in sorted order, and leaves them as a heap.
 __device__ inline void heap_select(Line& line, unsigned from, unsigned count, unsigned to) {
     for (unsigned parent = count / 2; parent > 0; --parent)
         sift(line, from, count, parent - 1, line.at[from + parent - 1]);
@@ -80,7 +82,7 @@ __device__ inline void heap_select(Line& line, unsigned from, unsigned count, un
         sift(line, from, count, 0, value);
     }
 }
-// Makes a heap a sorted stretch.
+// Sorts a heap.
 __device__ inline void sort_heap(Line& line, unsigned from, unsigned count) {
     for (unsigned last = count; last > 1; --last) {
         const unsigned short value = line.at[from + last - 1];
@@ -88,14 +90,17 @@ __device__ inline void sort_heap(Line& line, unsigned from, unsigned count) {
         sift(line, from, last - 1, 0, value);
     }
 }
-// Cuts a stretch of more than three by the median of its second, middle and last element.
+// Partitions a range of more than three elements by the median of its second, middle and last one.
 __device__ inline unsigned partition(Line& line, unsigned from, unsigned to) {
     const unsigned a = from + 1, b = from + (to - from) / 2, c = to - 1;
     unsigned median;
-    if (before(line, line.at[a], line.at[b]))
-        median = before(line, line.at[b], line.at[c]) ? b : before(line, line.at[a], line.at[c]) ? c : a;
-    else
-        median = before(line, line.at[a], line.at[c]) ? a : before(line, line.at[b], line.at[c]) ? c : b;
+    if (before(line, line.at[a], line.at[b])) {
+        if (before(line, line.at[b], line.at[c])) median = b;
+        else median = before(line, line.at[a], line.at[c]) ? c : a;
+    } else {
+        if (before(line, line.at[a], line.at[c])) median = a;
+        else median = before(line, line.at[b], line.at[c]) ? c : b;
+    }
     swap(line, from, median);
     const unsigned short pivot = line.at[from];
     unsigned low = from + 1, high = to;
@@ -108,7 +113,7 @@ __device__ inline unsigned partition(Line& line, unsigned from, unsigned to) {
         ++low;
     }
 }
-// Brings the element that belongs at `at` there, with none after it that is less.
+// Places the element that belongs at `at`, with no lesser element after it.
 __device__ inline void select(Line& line, unsigned at, unsigned length) {
     unsigned from = 0, to = length;
     for (int left = depth(length); to - from > 3; --left) {
@@ -123,7 +128,8 @@ __device__ inline void select(Line& line, unsigned at, unsigned length) {
     }
     insert_all(line, from, to);
 }
-// Sorts the first elements: cuts them into short stretches, none of whose elements belongs into another.
+// Sorts the first `length` elements: partitions them into short ranges that are ordered among each
+// other, then sorts by insertion.
 __device__ inline void sort(Line& line, unsigned length) {
     unsigned starts[32], ends[32];
     int lefts[32], waiting = 1;
@@ -153,14 +159,14 @@ __device__ inline void sort(Line& line, unsigned length) {
     insert_all(line, 0, length < SHORT ? length : SHORT);
     for (unsigned at = SHORT; at < length; ++at) insert(line, 0, at);
 }
-extern "C" __global__ void KERNEL(const Walk walk) {
-    const unsigned length = (unsigned)walk.integers[0], wanted = (unsigned)walk.integers[1];
+extern "C" __global__ void KERNEL(const StridedArgs args) {
+    const unsigned length = (unsigned)args.integers[0], wanted = (unsigned)args.integers[1];
     Line line;
-    line.step = (u64)walk.integers[2];
-    line.descending = walk.integers[5] != 0;
-    for (u64 index = THREAD; index < walk.count; index += THREADS) {
-        Coordinates here = coordinates(walk, index, 0, walk.rank);
-        line.x = DATA(const E, 0) + distance(walk, 0, here, 0, walk.rank);
+    line.step = (u64)args.integers[2];
+    line.descending = args.integers[5] != 0;
+    for (u64 index = THREAD; index < args.count; index += THREADS) {
+        Coordinates position = coordinates(args, index, 0, args.rank);
+        line.x = DATA(const E, 0) + offset(args, 0, position, 0, args.rank);
         for (unsigned k = 0; k < length; ++k) line.at[k] = (unsigned short)k;
         if (wanted * 64 <= length) {
             heap_select(line, 0, wanted, length);
@@ -169,11 +175,11 @@ extern "C" __global__ void KERNEL(const Walk walk) {
             select(line, wanted - 1, length);
             sort(line, wanted - 1);
         }
-        const u64 values = distance(walk, 1, here, 0, walk.rank);
-        const u64 places = distance(walk, 2, here, 0, walk.rank);
+        const u64 values = offset(args, 1, position, 0, args.rank);
+        const u64 indices = offset(args, 2, position, 0, args.rank);
         for (unsigned k = 0; k < wanted; ++k) {
-            DATA(E, 1)[values + k * (u64)walk.integers[3]] = line.x[line.at[k] * line.step];
-            DATA(long long, 2)[places + k * (u64)walk.integers[4]] = line.at[k];
+            DATA(E, 1)[values + k * (u64)args.integers[3]] = line.x[line.at[k] * line.step];
+            DATA(long long, 2)[indices + k * (u64)args.integers[4]] = line.at[k];
         }
     }
 }

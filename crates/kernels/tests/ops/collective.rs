@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use millstream_kernels::{Group, KernelRegistry, Parcel, cpu};
+use millstream_kernels::{Communicator, KernelRegistry, Message, cpu};
 use millstream_types::{Attrs, DType, Layout};
 
 use crate::support::{Float, Int, Num, Tensor, launch_from};
 
 /// Messages by sender, receiver and tag.
-type Mail = HashMap<(usize, usize, i64), Vec<Vec<Parcel>>>;
+type Mail = HashMap<(usize, usize, i64), Vec<Vec<Message>>>;
 
-type Brought = HashMap<u64, Vec<Option<Vec<Vec<Parcel>>>>>;
+type Brought = HashMap<u64, Vec<Option<Vec<Vec<Message>>>>>;
 
 /// The exchange between the ranks of a test.
 struct Table {
@@ -24,7 +24,7 @@ struct Table {
 
 struct Rank(usize, Arc<Table>);
 
-impl Group for Rank {
+impl Communicator for Rank {
     fn rank(&self) -> usize {
         self.0
     }
@@ -37,11 +37,11 @@ impl Group for Rank {
         &self,
         round: u64,
         _: &str,
-        parcels: Vec<Vec<Parcel>>,
-    ) -> anyhow::Result<Vec<Vec<Parcel>>> {
+        messages: Vec<Vec<Message>>,
+    ) -> anyhow::Result<Vec<Vec<Message>>> {
         let table = &self.1;
         let mut brought = table.brought.lock().unwrap();
-        brought.entry(round).or_insert_with(|| vec![None; table.ranks])[self.0] = Some(parcels);
+        brought.entry(round).or_insert_with(|| vec![None; table.ranks])[self.0] = Some(messages);
         table.change.notify_all();
         while brought[&round].iter().any(Option::is_none) {
             brought = table.change.wait(brought).unwrap();
@@ -49,12 +49,12 @@ impl Group for Rank {
         Ok(brought[&round].iter().flatten().map(|of_rank| of_rank[self.0].clone()).collect())
     }
 
-    fn send(&self, to: usize, tag: i64, parcels: Vec<Parcel>) -> anyhow::Result<()> {
-        self.1.mail.lock().unwrap().entry((self.0, to, tag)).or_default().push(parcels);
+    fn send(&self, to: usize, tag: i64, messages: Vec<Message>) -> anyhow::Result<()> {
+        self.1.mail.lock().unwrap().entry((self.0, to, tag)).or_default().push(messages);
         Ok(())
     }
 
-    fn recv(&self, from: usize, tag: i64) -> anyhow::Result<Vec<Parcel>> {
+    fn recv(&self, from: usize, tag: i64) -> anyhow::Result<Vec<Message>> {
         let mut mail = self.1.mail.lock().unwrap();
         Ok(mail.get_mut(&(from, self.0, tag)).expect("mail").remove(0))
     }
@@ -79,8 +79,8 @@ fn all_ranks(
             let (table, operands) = (table.clone(), &operands);
             scope.spawn(move || {
                 let mut kernels = KernelRegistry::new();
-                let group: Arc<dyn Group> = Arc::new(Rank(rank, table));
-                cpu::register_group(&mut kernels, &group);
+                let communicator: Arc<dyn Communicator> = Arc::new(Rank(rank, table));
+                cpu::register_communicator(&mut kernels, &communicator);
                 let tensors = operands(rank);
                 let given: Vec<&Tensor> = tensors.iter().collect();
                 launch_from(&kernels, op, &given, &attrs(rank), 0, 0).unwrap();

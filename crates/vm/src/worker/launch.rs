@@ -17,7 +17,7 @@ use crate::worker::Worker;
 use crate::worker::inbox::Message;
 use crate::worker::stream::{Effect, ExternalCompletion, InFlight, NativeStream, WorkerStream};
 use crate::worker::task::Task;
-use crate::worker::work::{CallWork, CompletionToken, ReadWork};
+use crate::worker::work::{CallWork, ReadWork, TokenSource};
 
 /// Returns the cause and the message of a failure of work.
 pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
@@ -215,7 +215,7 @@ impl Worker {
             (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
                 Some(Some(kernel)) => {
                     let (body, cancel_scope) = (&instruction.body, stream.cancel_scope.as_ref());
-                    let token = CompletionToken::new(inbox, *point);
+                    let token = TokenSource::new(inbox, *point);
                     let mut work = CallWork { tables, body, kernel, cancel_scope, token };
                     let submitted = native.stream.submit(&mut work);
                     taken = work.token.is_taken();

@@ -11,7 +11,7 @@ use crate::tables::Tables;
 use crate::tables::slots::CallSlot;
 use crate::worker::Worker;
 use crate::worker::task::{StoredCall, Task};
-use crate::worker::work::{CompletionToken, DetachedCall, NO_ATTRS};
+use crate::worker::work::{DetachedCall, NO_ATTRS, TokenSource};
 
 impl Worker {
     /// Makes a stored call. Returns it, as an instruction, if the stream is blocked before it.
@@ -33,7 +33,7 @@ impl Worker {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
         };
-        let token = CompletionToken::new(inbox, call.at());
+        let token = TokenSource::new(inbox, call.at());
         let mut work = StoredWork { tables, slot, kernel, call, token };
         let submitted = native.stream.submit(&mut work);
         let taken = work.token.is_taken();
@@ -56,7 +56,7 @@ struct StoredWork<'a> {
     slot: &'a CallSlot,
     kernel: &'a Arc<dyn Kernel>,
     call: StoredCall,
-    token: CompletionToken<'a>,
+    token: TokenSource<'a>,
 }
 
 impl Work for StoredWork<'_> {
@@ -70,7 +70,7 @@ impl Work for StoredWork<'_> {
         // SAFETY: as for every call: the list orders all conflicting uses before and after it, and
         // places no two live storages on the same bytes; the memory lives as long as the tables.
         let ctx = unsafe { KernelCtx::new(&operands, attrs, none, threads, native) };
-        self.kernel.run(&ctx.with_later(&self.token))
+        self.kernel.run(&ctx.with_deferred_completion(&self.token))
     }
 
     fn detach(&mut self) -> Box<dyn Work> {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Work, WorkResult};
 use millstream_instructions::{Body, Operand};
-use millstream_kernels::{Kernel, KernelCtx, Later, OnComplete, Operands, RawTensor};
+use millstream_kernels::{
+    CompletionToken, DeferredCompletion, Kernel, KernelCtx, Operands, RawTensor,
+};
 use millstream_types::{Attrs, Point};
 
 use crate::emission::cancel::{self, CancelScope};
@@ -37,15 +39,15 @@ impl Operands for CallOperands<'_> {
 pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
 /// The token by which a kernel defers the completion of its call.
-pub(super) struct CompletionToken<'a> {
+pub(super) struct TokenSource<'a> {
     inbox: &'a Arc<Inbox>,
     at: Point,
     taken: Cell<bool>,
 }
 
-impl<'a> CompletionToken<'a> {
-    pub(super) const fn new(inbox: &'a Arc<Inbox>, at: Point) -> CompletionToken<'a> {
-        CompletionToken { inbox, at, taken: Cell::new(false) }
+impl<'a> TokenSource<'a> {
+    pub(super) const fn new(inbox: &'a Arc<Inbox>, at: Point) -> TokenSource<'a> {
+        TokenSource { inbox, at, taken: Cell::new(false) }
     }
 
     /// Returns whether another party completes the call.
@@ -54,10 +56,11 @@ impl<'a> CompletionToken<'a> {
     }
 }
 
-impl Later for CompletionToken<'_> {
-    fn take(&self) -> Option<OnComplete> {
+impl DeferredCompletion for TokenSource<'_> {
+    fn take_token(&self) -> Option<CompletionToken> {
         let (inbox, at) = (self.inbox.clone(), self.at);
-        let token = || OnComplete::new(move |result| inbox.post(Message::ExternalDone(at, result)));
+        let token =
+            || CompletionToken::new(move |result| inbox.post(Message::ExternalDone(at, result)));
         (!self.taken.replace(true)).then(token)
     }
 }
@@ -67,7 +70,7 @@ fn run_call(
     body: &Body,
     kernel: &dyn Kernel,
     cancel_scope: Option<&Arc<CancelScope>>,
-    token: Option<&CompletionToken<'_>>,
+    token: Option<&TokenSource<'_>>,
     native: &dyn Any,
 ) -> WorkResult {
     let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
@@ -85,7 +88,7 @@ fn run_call(
     // live storages or workspaces on the same bytes; the memory lives as long as the tables.
     let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
     match token {
-        Some(token) => kernel.run(&ctx.with_later(token)),
+        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
         None => kernel.run(&ctx),
     }
 }
@@ -96,7 +99,7 @@ pub(super) struct CallWork<'a> {
     pub(super) body: &'a Body,
     pub(super) kernel: &'a Arc<dyn Kernel>,
     pub(super) cancel_scope: Option<&'a Arc<CancelScope>>,
-    pub(super) token: CompletionToken<'a>,
+    pub(super) token: TokenSource<'a>,
 }
 
 impl Work for CallWork<'_> {

@@ -1,4 +1,4 @@
-//! Elements in another place: `flip`, `roll`, `triu`, `tril`.
+//! Rearrangements and triangles: `flip`, `roll`, `triu`, `tril`.
 
 use std::ffi::CString;
 
@@ -7,7 +7,8 @@ use millstream_ops::args::dimension;
 use millstream_ops::rearrange::roll_start;
 
 use super::native;
-use super::walk::{Step, Text, Walk};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
 use crate::context::KernelCtx;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -19,23 +20,29 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("tril_", |ctx| triangle(ctx, false)),
 ];
 
-const REARRANGE: Text = Text { name: "rearrange", text: include_str!("rearrange.cu") };
-const TRIANGLE: Text = Text { name: "triangle", text: include_str!("triangle.cu") };
+const REARRANGE: KernelTemplate =
+    KernelTemplate { name: "rearrange", body: include_str!("rearrange.cu") };
+const TRIANGLE: KernelTemplate =
+    KernelTemplate { name: "triangle", body: include_str!("triangle.cu") };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    [REARRANGE.sized(), TRIANGLE.sized()].concat()
+    [REARRANGE.sized_sources(), TRIANGLE.sized_sources()].concat()
 }
 
-/// Along dimension k the result's first element is x's element `starts[k]`, or x is read backwards if
-/// that is below zero; before that all are moved by `shift` as if they were one row.
+/// Rotates or reverses x. Along dimension k the result starts with element `starts[k]` of x; a
+/// negative start reverses the dimension. `shift` rotates all elements as one row.
 fn rearrange(ctx: &KernelCtx<'_>, shift: usize, starts: &[i64]) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let agree = x.shape == out.shape && x.dtype == out.dtype;
     ensure!(agree, "{x:?} to {out:?}: schema and kernel disagree");
     let integers: Vec<i64> = [shift as i64].into_iter().chain(starts.iter().copied()).collect();
-    let walk = Walk::new(out.shape, Walk::WHOLE, &[Step::own(x), Step::own(out)])?;
-    // SAFETY: the kernel writes the elements of the call's output and reads those of its input.
-    unsafe { REARRANGE.of_size(native(ctx)?, out.dtype, walk.integers(&integers)?) }
+    let args = StridedArgs::new(
+        out.shape,
+        StridedArgs::KEEP_DIMENSIONS,
+        &[StridedOperand::new(x), StridedOperand::new(out)],
+    )?;
+    // SAFETY: the kernel writes the call's output and reads its input.
+    unsafe { REARRANGE.launch_sized(native(ctx)?, out.dtype, args.integers(&integers)?) }
 }
 
 /// `flip(x; dims)`.
@@ -68,17 +75,18 @@ fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
     rearrange(ctx, 0, &starts)
 }
 
-/// `triu(x; diagonal)`, `tril` and both in place. The result is the last operand, perhaps x itself.
+/// `triu(x; diagonal)`, `tril`, and both in place. The result is the last operand; it may be x.
 fn triangle(ctx: &KernelCtx<'_>, above: bool) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(ctx.operands() - 1)?);
     let diagonal = ctx.attrs().int("diagonal")?.unwrap_or(0);
     let &[.., rows, columns] = x.shape else {
-        anyhow::bail!("{x:?}: no matrix: schema and kernel disagree");
+        anyhow::bail!("{x:?} is not a matrix: schema and kernel disagree");
     };
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
     let integers = [rows as i64, columns as i64, diagonal, i64::from(above)];
-    let walk = Walk::new(out.shape, 0, &[Step::own(x), Step::own(out)])?.integers(&integers)?;
-    // SAFETY: the kernel writes the elements of the call's output, and each thread reads the element
-    // of its input of the same index before, should both be one.
-    unsafe { TRIANGLE.of_size(native(ctx)?, out.dtype, walk) }
+    let args = StridedArgs::new(out.shape, 0, &[StridedOperand::new(x), StridedOperand::new(out)])?
+        .integers(&integers)?;
+    // SAFETY: the kernel writes the call's output and reads its input. If both are the same tensor,
+    // a thread reads each element before it writes it.
+    unsafe { TRIANGLE.launch_sized(native(ctx)?, out.dtype, args) }
 }

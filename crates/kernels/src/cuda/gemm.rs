@@ -1,8 +1,8 @@
-//! Products of strided tensors as calls of cuBLAS.
+//! Products of strided tensors by cuBLAS (GEMM).
 //!
-//! What cuBLAS can walk is used where it lies: matrices by rows or by columns, each row or column any
-//! distance from the next, and batches in equal steps. What it cannot walk is copied to scratch memory
-//! first. A batch of several dimensions that are not walked as one becomes several calls.
+//! cuBLAS reads row-major and column-major matrices with any distance between rows or columns, and
+//! batches with equal distances. Tensors with other strides are copied to scratch memory first. A
+//! batch whose dimensions cannot be iterated as one becomes several calls.
 
 use anyhow::{Result, ensure};
 use smallvec::SmallVec;
@@ -15,18 +15,18 @@ use millstream_types::{DType, Dims};
 use super::copy;
 use crate::context::RawTensor;
 
-/// The most calls for one product, unless copies of its operands do not help.
-const CALLS: usize = 16;
+/// The number of calls of one product above which its operands are copied, if that helps.
+const MAX_CALLS: usize = 16;
 
-/// Which dimensions a tensor has beside those of the batch: rows, columns.
-type Has = (bool, bool);
+/// Whether a tensor has rows and columns, beside the dimensions of the batch.
+type MatrixDims = (bool, bool);
 
-/// A tensor as a batch of matrices: where they begin, and their strides in elements.
+/// A tensor as a batch of matrices: address, and strides in elements.
 #[derive(Clone)]
-struct Batch {
+struct MatrixBatch {
     data: *mut u8,
     dtype: DType,
-    /// Of the batch's dimensions; zero where the operand is broadcast.
+    /// The strides of the batch; 0 where the operand is broadcast.
     strides: Dims,
     rows: usize,
     columns: usize,
@@ -34,8 +34,8 @@ struct Batch {
     column: usize,
 }
 
-impl Batch {
-    fn new(tensor: &RawTensor<'_>, batch_rank: usize, (rows, columns): Has) -> Batch {
+impl MatrixBatch {
+    fn new(tensor: &RawTensor<'_>, batch_rank: usize, (rows, columns): MatrixDims) -> MatrixBatch {
         let mut rest = tensor.shape.len();
         let mut last = |there: bool| match there {
             false => (1, 1),
@@ -51,40 +51,40 @@ impl Batch {
             _ => 0,
         };
         let strides = (0..batch_rank).map(stride).collect();
-        // Where no step is taken its length may be anything.
+        // The stride of a single column does not matter.
         let column = if columns == 1 { 1 } else { column };
-        Batch { data: tensor.data, dtype: tensor.dtype, strides, rows, columns, row, column }
+        MatrixBatch { data: tensor.data, dtype: tensor.dtype, strides, rows, columns, row, column }
     }
 
-    /// Whether the matrices lie by columns, and the distance from one row or column to the next; none
-    /// if they lie otherwise.
+    /// Returns whether the matrices are column-major, and their leading dimension. Returns none if
+    /// they are neither row-major nor column-major.
     fn leading(&self) -> Option<(bool, usize)> {
-        // `length` elements one behind the other, `times` times.
-        let lies = |length: usize, stride: usize, times: usize, leading: usize| {
+        // `times` sequences of `length` contiguous elements.
+        let leading_of = |length: usize, stride: usize, times: usize, leading: usize| {
             let leading = if times <= 1 { length.max(1) } else { leading };
             ((length <= 1 || stride == 1) && leading >= length.max(1)).then_some(leading)
         };
-        let by_rows = lies(self.columns, self.column, self.rows, self.row);
-        let by_columns = || lies(self.rows, self.row, self.columns, self.column);
+        let by_rows = leading_of(self.columns, self.column, self.rows, self.row);
+        let by_columns = || leading_of(self.rows, self.row, self.columns, self.column);
         by_rows.map(|l| (false, l)).or_else(|| by_columns().map(|l| (true, l)))
     }
 
-    /// `count` matrices, each `step` elements from the last, as one matrix, the rows of each below those
-    /// of the one before; none if they do not lie so.
-    fn stacked(&self, count: usize, step: usize) -> Option<Batch> {
+    /// Stacks the rows of `count` matrices, which are `step` elements apart, to one matrix. Returns
+    /// none if the strides do not allow it.
+    fn stacked(&self, count: usize, step: usize) -> Option<MatrixBatch> {
         let row = if self.rows == 1 { step } else { self.row };
         let rows = self.rows * count;
-        (self.column == 1 && self.rows * row == step && row >= self.columns).then(|| Batch {
+        (self.column == 1 && self.rows * row == step && row >= self.columns).then(|| MatrixBatch {
             rows,
             row,
             ..self.clone()
         })
     }
 
-    /// The matrices that begin at `offset` elements, each `step` from the last.
+    /// Returns the matrices from `offset` on, `step` elements apart.
     fn matrices(&self, offset: usize, step: usize) -> Result<Matrices> {
         let Some((by_columns, leading)) = self.leading() else {
-            anyhow::bail!("a matrix that cuBLAS cannot walk");
+            anyhow::bail!("a matrix with strides that cuBLAS does not support");
         };
         let data = self.data.wrapping_add(offset * self.dtype.size());
         Ok(Matrices {
@@ -104,8 +104,8 @@ impl Batch {
 /// Shapes that do not fit, or an error of cuBLAS's or the driver's.
 ///
 /// # Safety
-/// The tensors are valid until the product has run, which is ordered against all other uses of them.
-/// `out` names no element twice and shares none with `x` or `y`.
+/// The tensors are valid until the product has run, which is ordered against all other uses of
+/// them. No two indices of `out` address the same element, and it shares none with `x` or `y`.
 pub(super) unsafe fn multiply(
     native: &Native,
     scratch: &mut Scratch<'_>,
@@ -124,29 +124,30 @@ pub(super) unsafe fn multiply(
         return Ok(());
     }
     let rank = batch.len();
-    // A lone dimension of x is a row, one of y a column.
+    // A one-dimensional x is a row, a one-dimensional y is a column.
     let has = [(rows, true), (true, columns)];
-    let to = Batch::new(&out, rank, (rows, columns));
+    let to = MatrixBatch::new(&out, rank, (rows, columns));
     if to.leading().is_none() {
         let data = scratch.take(out.numel() * out.dtype.size())?;
         let strides = contiguous_strides(out.shape)?;
-        let walked = RawTensor { data, strides: &strides, ..out };
-        // SAFETY: the caller's promise; scratch memory of the call's that is as large.
+        let dense_out = RawTensor { data, strides: &strides, ..out };
+        // SAFETY: the caller's promise; scratch memory of the call of the same size.
         return unsafe {
             if beta != 0.0 {
-                copy::strided(native, out, walked)?;
+                copy::strided(native, out, dense_out)?;
             }
-            multiply(native, scratch, [x, y, walked], alpha, beta)?;
-            copy::strided(native, walked, out)
+            multiply(native, scratch, [x, y, dense_out], alpha, beta)?;
+            copy::strided(native, dense_out, out)
         };
     }
     if k == 0 {
-        // Nothing is added, which a product of zeros says to cuBLAS without doubt.
+        // The sum is empty. cuBLAS gets a product of zeros instead, for which its result is
+        // defined.
         let bytes = m.max(n) * x.dtype.size();
         let data = scratch.take(bytes)?;
-        // SAFETY: as long as said, and the call's own.
+        // SAFETY: scratch memory of the call of this size.
         unsafe { native.fill(data, 0, bytes)? };
-        let of = |rows, columns| Batch {
+        let of = |rows, columns| MatrixBatch {
             data,
             dtype: x.dtype,
             strides: Dims::from_elem(0, rank),
@@ -155,31 +156,32 @@ pub(super) unsafe fn multiply(
             row: columns,
             column: 1,
         };
-        // SAFETY: the caller's promise, and scratch memory of the call's.
+        // SAFETY: the caller's promise, and scratch memory of the call.
         return unsafe { launch(native, batch, [of(m, 1), of(1, n), to], alpha, beta) };
     }
     let [x, y] = [0, 1].map(|side| ([x, y][side], has[side]));
-    let [by_x, by_y] = [x, y].map(|(tensor, has)| Batch::new(&tensor, rank, has));
-    let many = join(batch, [&by_x, &by_y, &to]).calls() > CALLS;
-    let mut walked = |of: Batch, (tensor, has): (RawTensor<'_>, Has)| -> Result<Batch> {
-        if of.leading().is_some() && (!many || is_dense(&tensor)?) {
-            return Ok(of);
-        }
-        // SAFETY: the caller's promise.
-        let data = unsafe { dense(native, scratch, &tensor)? };
-        let strides = contiguous_strides(tensor.shape)?;
-        Ok(Batch::new(&RawTensor { data, strides: &strides, ..tensor }, rank, has))
-    };
-    let (from_x, from_y) = (walked(by_x, x)?, walked(by_y, y)?);
-    // SAFETY: the caller's promise; copies are in scratch memory of the call's.
-    unsafe { launch(native, batch, [from_x, from_y, to], alpha, beta) }
+    let [x_batch, y_batch] = [x, y].map(|(tensor, has)| MatrixBatch::new(&tensor, rank, has));
+    let many_calls = merge_batch(batch, [&x_batch, &y_batch, &to]).calls() > MAX_CALLS;
+    let mut readable =
+        |of: MatrixBatch, (tensor, has): (RawTensor<'_>, MatrixDims)| -> Result<MatrixBatch> {
+            if of.leading().is_some() && (!many_calls || is_dense(&tensor)?) {
+                return Ok(of);
+            }
+            // SAFETY: the caller's promise.
+            let data = unsafe { dense(native, scratch, &tensor)? };
+            let strides = contiguous_strides(tensor.shape)?;
+            Ok(MatrixBatch::new(&RawTensor { data, strides: &strides, ..tensor }, rank, has))
+        };
+    let (x_batch, y_batch) = (readable(x_batch, x)?, readable(y_batch, y)?);
+    // SAFETY: the caller's promise; copies are in scratch memory of the call.
+    unsafe { launch(native, batch, [x_batch, y_batch, to], alpha, beta) }
 }
 
 fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
     Ok(tensor.strides == contiguous_strides(tensor.shape)?.as_slice())
 }
 
-/// A copy of a tensor without gaps, row-major.
+/// Copies a tensor to dense, row-major scratch memory. Returns its address.
 ///
 /// # Safety
 /// The tensor is valid until the copy has run, which is ordered after all writes of it.
@@ -190,7 +192,7 @@ pub(super) unsafe fn dense(
 ) -> Result<*mut u8> {
     let data = scratch.take(tensor.numel() * tensor.dtype.size())?;
     let strides = contiguous_strides(tensor.shape)?;
-    // SAFETY: the caller's promise, and memory of the call's of the same size.
+    // SAFETY: the caller's promise, and memory of the call of the same size.
     unsafe { copy::strided(native, *tensor, RawTensor { data, strides: &strides, ..*tensor })? };
     Ok(data)
 }
@@ -198,42 +200,42 @@ pub(super) unsafe fn dense(
 /// A dimension of a batch: its length, and the strides of x, y and the result.
 type Dimension = (usize, [usize; 3]);
 
-/// The dimensions of a batch, those that are walked as one joined.
-struct Joined(SmallVec<[Dimension; 4]>);
+/// The dimensions of a batch, merged where they can be iterated as one.
+struct MergedBatch(SmallVec<[Dimension; 4]>);
 
-fn join(batch: &[usize], of: [&Batch; 3]) -> Joined {
-    let mut joined = Joined(SmallVec::new());
+fn merge_batch(batch: &[usize], of: [&MatrixBatch; 3]) -> MergedBatch {
+    let mut merged = MergedBatch(SmallVec::new());
     for (k, &length) in batch.iter().enumerate().filter(|(_, length)| **length != 1) {
         let strides = of.map(|of| of.strides[k]);
-        match joined.0.last_mut() {
+        match merged.0.last_mut() {
             Some((before, outer)) if *outer == strides.map(|stride| stride * length) => {
                 (*before, *outer) = (*before * length, strides);
             }
-            _ => joined.0.push((length, strides)),
+            _ => merged.0.push((length, strides)),
         }
     }
-    joined
+    merged
 }
 
-impl Joined {
-    /// The longest dimension, all of whose matrices are one call: its length and strides.
+impl MergedBatch {
+    /// Removes and returns the longest dimension. One call multiplies all of its matrices.
     fn take_longest(&mut self) -> Dimension {
         let longest = (0..self.0.len()).max_by_key(|&k| self.0[k].0);
         longest.map_or((1, [0; 3]), |k| self.0.remove(k))
     }
 
-    /// How many matrices there are.
+    /// Returns the number of matrices.
     fn count(&self) -> usize {
         self.0.iter().map(|(length, _)| length).product()
     }
 
-    /// How many calls it takes.
+    /// Returns the number of calls.
     fn calls(mut self) -> usize {
         self.take_longest();
         self.count()
     }
 
-    /// Where matrix `number` begins in operand `k`, in elements.
+    /// Returns the offset of matrix `number` in operand `k`, in elements.
     fn offset(&self, mut number: usize, k: usize) -> usize {
         let mut offset = 0;
         for (length, strides) in self.0.iter().rev() {
@@ -244,18 +246,20 @@ impl Joined {
     }
 }
 
+/// Calls cuBLAS for each matrix of the batch except its longest dimension.
+///
 /// # Safety
 /// As for [`multiply`].
 unsafe fn launch(
     native: &Native,
     batch: &[usize],
-    [mut x, y, mut out]: [Batch; 3],
+    [mut x, y, mut out]: [MatrixBatch; 3],
     alpha: f64,
     beta: f64,
 ) -> Result<()> {
-    let mut joined = join(batch, [&x, &y, &out]);
-    let (mut count, mut steps) = joined.take_longest();
-    // Many left matrices and the same right one for all are one matrix, if they lie so.
+    let mut merged = merge_batch(batch, [&x, &y, &out]);
+    let (mut count, mut steps) = merged.take_longest();
+    // Left matrices that share the right one are stacked to one matrix, if their strides allow it.
     if count > 1
         && steps[1] == 0
         && let (Some(all_x), Some(all_out)) =
@@ -263,8 +267,8 @@ unsafe fn launch(
     {
         (x, out, count, steps) = (all_x, all_out, 1, [0; 3]);
     }
-    for number in 0..joined.count() {
-        let at = |of: &Batch, k: usize| of.matrices(joined.offset(number, k), steps[k]);
+    for number in 0..merged.count() {
+        let at = |of: &MatrixBatch, k: usize| of.matrices(merged.offset(number, k), steps[k]);
         let gemm = Gemm {
             m: x.rows,
             n: y.columns,

@@ -1,6 +1,6 @@
-//! Ops that copy parts of tensors and set values, and do nothing else: `cat`, `stack`, `repeat`,
-//! `constant_pad_nd`, and the gradients of views. Where the parts lie is the same for every kind of
-//! device; what copies and sets is told by [`Hands`].
+//! Ops built from copies and fills alone: `cat`, `stack`, `repeat`, `constant_pad_nd`, and the
+//! gradients of views. This module computes the views; each kind of device supplies the
+//! [`CopyPrimitives`] that copy and fill them.
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
@@ -12,19 +12,19 @@ use millstream_types::{Dims, Layout};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::{layout, view};
 
-/// What copies and sets. Both are given views of the call's operands, the one that is written of its
-/// output, which shares no memory with the other.
-pub(crate) struct Hands {
-    /// Copies the elements of the first, broadcast, to all of the second, and converts them.
+/// The copy and the fill of one kind of device. Both receive views of the call's operands. The
+/// written view belongs to the call's output, which shares no memory with the read one.
+pub(crate) struct CopyPrimitives {
+    /// Broadcasts the first tensor to the second, converts its elements, and writes them there.
     pub(crate) copy: fn(&KernelCtx<'_>, RawTensor<'_>, RawTensor<'_>) -> Result<()>,
-    /// Sets all elements.
-    pub(crate) set: fn(&KernelCtx<'_>, RawTensor<'_>, Scalar) -> Result<()>,
+    /// Sets all elements to a value.
+    pub(crate) fill: fn(&KernelCtx<'_>, RawTensor<'_>, Scalar) -> Result<()>,
 }
 
-/// An op's name and its kernel, given hands.
-type Parts = (&'static str, fn(&KernelCtx<'_>, &Hands) -> Result<()>);
+/// An op's name, and its kernel over the primitives of a device.
+type DataMovementKernel = (&'static str, fn(&KernelCtx<'_>, &CopyPrimitives) -> Result<()>);
 
-pub(crate) const KERNELS: &[Parts] = &[
+pub(crate) const KERNELS: &[DataMovementKernel] = &[
     ("cat", cat),
     ("stack", stack),
     ("repeat", repeat),
@@ -34,69 +34,70 @@ pub(crate) const KERNELS: &[Parts] = &[
     ("diagonal_backward", diagonal_backward),
 ];
 
-/// The number of the result, which is the last operand.
-fn last(ctx: &KernelCtx<'_>) -> Result<usize> {
+/// Returns the operand number of the result, which is the last operand.
+fn result_index(ctx: &KernelCtx<'_>) -> Result<usize> {
     ctx.operands().checked_sub(1).context("no operands: schema and kernel disagree")
 }
 
 /// `cat(tensors...; dim)`.
-fn cat(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
-    let count = last(ctx)?;
+fn cat(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
+    let count = result_index(ctx)?;
     let out = ctx.operand(count)?;
     let dim = dimension(ctx.attrs().int("dim")?.unwrap_or(0), out.shape.len())?;
     let whole = layout(&out)?;
     let mut start = 0;
-    for number in 0..count {
-        let x = ctx.operand(number)?;
+    for index in 0..count {
+        let x = ctx.operand(index)?;
         if is_skipped(x.shape) {
             continue;
         }
         let agree = x.shape.len() == out.shape.len() && start + x.shape[dim] <= out.shape[dim];
         ensure!(agree, "{x:?} at {start} of {out:?}: schema and kernel disagree");
-        let place = narrow(&whole, dim, start, x.shape[dim])?;
-        (hands.copy)(ctx, x, view(&out, &place))?;
+        let slot = narrow(&whole, dim, start, x.shape[dim])?;
+        (primitives.copy)(ctx, x, view(&out, &slot))?;
         start += x.shape[dim];
     }
     Ok(())
 }
 
 /// `stack(tensors...; dim)`.
-fn stack(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
-    let count = last(ctx)?;
+fn stack(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
+    let count = result_index(ctx)?;
     let out = ctx.operand(count)?;
     let dim = dimension(ctx.attrs().int("dim")?.unwrap_or(0), out.shape.len())?;
     let whole = layout(&out)?;
-    for number in 0..count {
-        let place = select("stack", &whole, dim, number as i64)?;
-        (hands.copy)(ctx, ctx.operand(number)?, view(&out, &place))?;
+    for index in 0..count {
+        let slot = select("stack", &whole, dim, index as i64)?;
+        (primitives.copy)(ctx, ctx.operand(index)?, view(&out, &slot))?;
     }
     Ok(())
 }
 
-/// `repeat(x; repeats)`: each dimension of the result is cut in two, the repeats and the elements;
-/// along the repeats x does not step.
-fn repeat(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
+/// `repeat(x; repeats)`: splits each dimension of the result into the repeats and the elements. The
+/// stride of x along the repeats is 0.
+fn repeat(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let added = out.shape.len().checked_sub(x.shape.len());
     let added = added.with_context(|| format!("{x:?} to {out:?}: schema and kernel disagree"))?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let mut cut = [Dims::new(), Dims::new(), Dims::new(), Dims::new()];
-    let [from, steps, to, strides] = &mut cut;
+    let mut split = [Dims::new(), Dims::new(), Dims::new(), Dims::new()];
+    let [from, from_strides, to, to_strides] = &mut split;
     for (k, (&length, &stride)) in out.shape.iter().zip(out.strides).enumerate() {
         let (own, step) = k.checked_sub(added).map_or((1, 0), |k| (x.shape[k], x.strides[k]));
         from.extend([1, own]);
-        steps.extend([0, step]);
+        from_strides.extend([0, step]);
         to.extend([length / own, own]);
-        strides.extend([stride * own, stride]);
+        to_strides.extend([stride * own, stride]);
     }
-    let x = RawTensor { shape: from, strides: steps, ..x };
-    (hands.copy)(ctx, x, RawTensor { shape: to, strides, ..out })
+    let x = RawTensor { shape: from, strides: from_strides, ..x };
+    (primitives.copy)(ctx, x, RawTensor { shape: to, strides: to_strides, ..out })
 }
 
-/// `constant_pad_nd(x; pad, value)`: all is set to the value, then what stays is copied.
-fn pad(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
+/// `constant_pad_nd(x; pad, value)`: fills the result with the value, then copies the part of x
+/// that remains.
+fn pad(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let pad = ctx.attrs().ints("pad")?.context("pad: expected, and not given")?;
     let value = Scalar::of(ctx.attrs(), "value")?.unwrap_or(Scalar::Int(0));
@@ -109,48 +110,50 @@ fn pad(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
         to = narrow(&to, k, p.before, p.kept)?;
     }
     if to.numel() < out.numel() {
-        (hands.set)(ctx, out, value)?;
+        (primitives.fill)(ctx, out, value)?;
     }
-    (hands.copy)(ctx, view(&x, &from), view(&out, &to))
+    (primitives.copy)(ctx, view(&x, &from), view(&out, &to))
 }
 
-/// Zeros, but for the gradient where `looks` says that the view looks in the result.
-fn put(
+/// Fills the result with zeros and copies the gradient to the part of it that `view_of` selects.
+fn place_gradient(
     ctx: &KernelCtx<'_>,
-    hands: &Hands,
-    looks: impl FnOnce(&Layout) -> millstream_types::Result<Layout>,
+    primitives: &CopyPrimitives,
+    view_of: impl FnOnce(&Layout) -> millstream_types::Result<Layout>,
 ) -> Result<()> {
     let (grad, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    let seen = looks(&layout(&out)?)?;
-    (hands.set)(ctx, out, Scalar::Int(0))?;
-    (hands.copy)(ctx, grad, view(&out, &seen))
+    let selected = view_of(&layout(&out)?)?;
+    (primitives.fill)(ctx, out, Scalar::Int(0))?;
+    (primitives.copy)(ctx, grad, view(&out, &selected))
 }
 
-/// The argument `dim`.
+/// Returns the argument `dim` as a dimension of the result.
 fn dim(ctx: &KernelCtx<'_>) -> Result<usize> {
     let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
     Ok(dimension(dim, ctx.operand(1)?.shape.len())?)
 }
 
 /// `select_backward(grad; input_sizes, dim, index)`.
-fn select_backward(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
+fn select_backward(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let dim = dim(ctx)?;
     let index = ctx.attrs().int("index")?.context("index: expected, and not given")?;
-    put(ctx, hands, |whole| select("select_backward", whole, dim, index))
+    place_gradient(ctx, primitives, |whole| select("select_backward", whole, dim, index))
 }
 
 /// `slice_backward(grad; input_sizes, dim, start, end, step)`.
-fn slice_backward(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
+fn slice_backward(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let dim = dim(ctx)?;
     let bounds = (ctx.attrs().int("start")?, ctx.attrs().int("end")?);
     let step = ctx.attrs().int("step")?.unwrap_or(1);
-    put(ctx, hands, |whole| slice("slice_backward", whole, dim, bounds, step))
+    place_gradient(ctx, primitives, |whole| slice("slice_backward", whole, dim, bounds, step))
 }
 
 /// `diagonal_backward(grad; input_sizes, offset, dim1, dim2)`.
-fn diagonal_backward(ctx: &KernelCtx<'_>, hands: &Hands) -> Result<()> {
+fn diagonal_backward(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let offset = ctx.attrs().int("offset")?.unwrap_or(0);
     let dim1 = ctx.attrs().int("dim1")?.unwrap_or(0);
     let dim2 = ctx.attrs().int("dim2")?.unwrap_or(1);
-    put(ctx, hands, |whole| diagonal("diagonal_backward", whole, offset, dim1, dim2))
+    place_gradient(ctx, primitives, |whole| {
+        diagonal("diagonal_backward", whole, offset, dim1, dim2)
+    })
 }

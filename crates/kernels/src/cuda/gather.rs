@@ -1,0 +1,218 @@
+//! Reads by index: `gather`, `index_select`, `index` and `embedding`.
+//!
+//! An index out of range reads nothing. The kernel sets the failure flag instead, and the call
+//! fails when it completes.
+
+use std::ffi::CString;
+
+use anyhow::{Context, Result, ensure};
+use millstream_ops::args::{ABSENT, dimension};
+use millstream_ops::index::{indexed_dims, plan};
+use millstream_types::{DType, Dims};
+
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
+use super::{Unsupported, native};
+use crate::context::{KernelCtx, RawTensor};
+
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("gather", gather), ("index_select", index_select), ("embedding", embedding)];
+
+const GATHER: KernelTemplate = KernelTemplate { name: "gather", body: include_str!("gather.cu") };
+
+pub(super) fn sources() -> Vec<(String, CString)> {
+    GATHER.sized_sources()
+}
+
+/// An index tensor: the dimension of x that it indexes, its dtype, and its strides in the iteration
+/// space.
+pub(super) struct Index<'a> {
+    pub(super) dim: usize,
+    pub(super) operand: StridedOperand<'a>,
+    pub(super) dtype: DType,
+}
+
+/// Returns the error of an index out of range. Negative indices count from the end if
+/// `allow_negative`.
+pub(super) fn out_of_range(
+    x: &RawTensor<'_>,
+    indices: &[Index<'_>],
+    allow_negative: bool,
+) -> anyhow::Error {
+    let range = |index: &Index<'_>| {
+        let length = x.shape[index.dim] as i64;
+        let low = if allow_negative { -length } else { 0 };
+        format!("{low} to {} for dimension {}", length - 1, index.dim)
+    };
+    let ranges: Vec<String> = indices.iter().map(range).collect();
+    anyhow::anyhow!("an index is out of range: expected {}", ranges.join(", "))
+}
+
+/// Returns the integers that describe the indices to kernels. For each: its bytes, the length of
+/// its dimension, and the stride of x along that dimension.
+pub(super) fn index_info(x: &RawTensor<'_>, indices: &[Index<'_>]) -> Vec<i64> {
+    let of = |index: &Index<'_>| {
+        let (length, stride) = (x.shape[index.dim] as i64, x.strides[index.dim] as i64);
+        [index.dtype.size() as i64, length, stride]
+    };
+    indices.iter().flat_map(of).collect()
+}
+
+/// Gathers all elements of `out`. `strides` are the strides of x along the dimensions of `out`; 0
+/// for indexed dimensions.
+fn gather_elements(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    strides: Dims,
+    indices: Vec<Index<'_>>,
+    out: RawTensor<'_>,
+    allow_negative: bool,
+) -> Result<()> {
+    ensure!(x.dtype == out.dtype, "{x:?} to {out:?}: schema and kernel disagree");
+    if out.numel() == 0 {
+        return match indices.iter().all(|index| index.operand.numel() == 0) {
+            true => Ok(()),
+            false => Err(Unsupported::of("indices of rows without elements")),
+        };
+    }
+    let native = native(ctx)?;
+    let failure = FailureFlag::new(native, out_of_range(&x, &indices, allow_negative))?;
+    let integers = [indices.len() as i64, i64::from(allow_negative)].into_iter();
+    let integers: Vec<i64> = integers.chain(index_info(&x, &indices)).collect();
+    let mut operands = vec![
+        StridedOperand::with_strides(x, strides),
+        StridedOperand::new(out),
+        failure.operand(out.shape.len()),
+    ];
+    operands.extend(indices.into_iter().map(|index| index.operand));
+    let args = StridedArgs::new(out.shape, 0, &operands)?.integers(&integers)?;
+    // SAFETY: the kernel writes the elements of the call's output and reads elements of the other
+    // operands, those of x only where the index is in range.
+    unsafe { GATHER.launch_sized(native, out.dtype, args) }
+}
+
+/// Returns the tensor with one dimension if it has none.
+pub(super) fn at_least_1d<'a>(x: &RawTensor<'a>) -> RawTensor<'a> {
+    match x.shape {
+        [] => RawTensor { shape: &[1], strides: &[1], ..*x },
+        _ => *x,
+    }
+}
+
+/// Returns the argument `dim` as a dimension of a tensor of `rank` dimensions.
+pub(super) fn dim(ctx: &KernelCtx<'_>, rank: usize) -> Result<usize> {
+    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
+    Ok(dimension(dim, rank)?)
+}
+
+/// `gather(x, index; dim)`.
+fn gather(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, index, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (x, index, out) = (at_least_1d(&x), at_least_1d(&index), at_least_1d(&out));
+    let agree = x.shape.len() == index.shape.len() && index.shape == out.shape;
+    ensure!(agree, "{index:?} to {out:?}: schema and kernel disagree");
+    take_along_dim(ctx, x, index, dim(ctx, x.shape.len())?, out)
+}
+
+/// Gathers elements of x along a dimension. The indices must be in range.
+pub(super) fn take_along_dim(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    index_tensor: RawTensor<'_>,
+    dim: usize,
+    out: RawTensor<'_>,
+) -> Result<()> {
+    let (x, index_tensor, out) = (at_least_1d(&x), at_least_1d(&index_tensor), at_least_1d(&out));
+    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
+    let strides = strides.collect();
+    let index =
+        Index { dim, dtype: index_tensor.dtype, operand: StridedOperand::new(index_tensor) };
+    gather_elements(ctx, x, strides, vec![index], out, false)
+}
+
+/// `index_select(x, index; dim)`.
+fn index_select(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, index, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let (x, out) = (at_least_1d(&x), at_least_1d(&out));
+    ensure!(x.shape.len() == out.shape.len(), "{x:?} to {out:?}: schema and kernel disagree");
+    let dim = dim(ctx, x.shape.len())?;
+    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
+    let strides = strides.collect();
+    let index = index_along(x.shape.len(), dim, index);
+    gather_elements(ctx, x, strides, vec![index], out, false)
+}
+
+/// Returns an index of at most one dimension that varies along dimension `dim` of the iteration
+/// space.
+pub(super) fn index_along(rank: usize, dim: usize, index: RawTensor<'_>) -> Index<'_> {
+    let stride = index.strides.first().copied().unwrap_or(0);
+    let strides = (0..rank).map(|k| if k == dim { stride } else { 0 });
+    Index { dim, dtype: index.dtype, operand: StridedOperand::with_strides(index, strides) }
+}
+
+/// `embedding(weight, indices; ..)`.
+fn embedding(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (weight, indices, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let &[_, columns] = weight.strides else {
+        anyhow::bail!("{weight:?}: schema and kernel disagree");
+    };
+    let strides = indices.shape.iter().map(|_| 0).chain([columns]).collect();
+    let operand = StridedOperand::with_strides(indices, indices.strides.iter().copied().chain([0]));
+    let index = Index { dim: 0, dtype: indices.dtype, operand };
+    gather_elements(ctx, weight, strides, vec![index], out, false)
+}
+
+/// The iteration space of an access to x with indices of several dimensions: its shape, the strides
+/// of x, and the indices.
+pub(super) struct IndexPlan<'a> {
+    pub(super) shape: Dims,
+    pub(super) strides: Dims,
+    pub(super) indices: Vec<Index<'a>>,
+    /// The dimensions that the indices vary along.
+    pub(super) indexed: std::ops::Range<usize>,
+}
+
+/// Plans the access to x with these indices, some of which may be absent.
+pub(super) fn plan_indices<'a>(
+    ctx: &KernelCtx<'_>,
+    op: &str,
+    x: &RawTensor<'_>,
+    indices: Vec<RawTensor<'a>>,
+) -> Result<IndexPlan<'a>> {
+    let rank = x.shape.len();
+    let dims = indexed_dims(op, ctx.attrs().ints(ABSENT)?, indices.len(), rank)?;
+    let plan = plan(&dims, rank, indices.iter().map(|index| index.shape))?;
+    let (before, after) = plan.rest.split_at(plan.at);
+    let fixed = |dims: &[usize]| Dims::from_elem(0, dims.len());
+    let strides = |dims: &[usize]| dims.iter().map(|&k| x.strides[k]).collect::<Dims>();
+    let broadcast = |index: &RawTensor<'a>| {
+        let along_indices = StridedOperand::broadcast(*index, &plan.indices).strides;
+        StridedOperand::with_strides(
+            *index,
+            fixed(before).into_iter().chain(along_indices).chain(fixed(after)),
+        )
+    };
+    let indices = dims.iter().zip(&indices);
+    let indices =
+        indices.map(|(&dim, i)| Index { dim, dtype: i.dtype, operand: broadcast(i) }).collect();
+    let x_strides = strides(before).into_iter().chain(fixed(&plan.indices)).chain(strides(after));
+    Ok(IndexPlan {
+        shape: plan.shape(x.shape),
+        strides: x_strides.collect(),
+        indices,
+        indexed: plan.at..plan.at + plan.indices.len(),
+    })
+}
+
+/// `index(x, indices...; absent)` for integer indices.
+pub(super) fn index(ctx: &KernelCtx<'_>) -> Result<()> {
+    let last = ctx.operands() - 1;
+    let (x, out) = (ctx.operand(0)?, ctx.operand(last)?);
+    let indices = (1..last).map(|k| ctx.operand(k)).collect::<Result<Vec<_>>>()?;
+    let planned = plan_indices(ctx, "index", &x, indices)?;
+    ensure!(*planned.shape == *out.shape, "{out:?}: schema and kernel disagree");
+    gather_elements(ctx, x, planned.strides, planned.indices, out, true)
+}

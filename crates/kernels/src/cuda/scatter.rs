@@ -1,0 +1,312 @@
+//! Writes by index: `scatter`, `scatter_add`, `index_add`, `index_put`, and
+//! `embedding_dense_backward`.
+//!
+//! If several indices address one element, their values are applied in the order of the host's
+//! kernels, without atomics: one thread writes each element. So results are the same in every run,
+//! and equal to the host's.
+
+use std::ffi::CString;
+use std::ops::Range;
+
+use anyhow::{Context, Result, ensure};
+use millstream_ops::args::Scalar;
+use millstream_types::{DType, Dims};
+
+use super::copy::convert;
+use super::create::fill;
+use super::gather::{Index, at_least_1d, dim, index_along, index_info, out_of_range, plan_indices};
+use super::overlap::OverlapCopies;
+use super::strided::{FailureFlag, StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
+use super::{Unsupported, native};
+use crate::context::{KernelCtx, RawTensor};
+use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
+
+pub(super) const KERNELS: &[super::Kernel] = &[
+    ("scatter", |ctx| scatter(ctx, false, Combine::Set)),
+    ("scatter_", |ctx| scatter(ctx, true, Combine::Set)),
+    ("scatter_add", |ctx| scatter(ctx, false, Combine::Add(Scalar::Int(1)))),
+    ("scatter_add_", |ctx| scatter(ctx, true, Combine::Add(Scalar::Int(1)))),
+    ("index_add", |ctx| index_add(ctx, false)),
+    ("index_add_", |ctx| index_add(ctx, true)),
+    ("embedding_dense_backward", embedding_backward),
+];
+
+macro_rules! scatter_kernel {
+    ($name:literal, $combine:literal) => {
+        KernelTemplate {
+            name: $name,
+            body: concat!("#define COMBINE ", $combine, "\n", include_str!("scatter.cu")),
+        }
+    };
+}
+
+const SET: KernelTemplate = scatter_kernel!("scatter", "DATA(E, 0)[to] = DATA(const E, 1)[from]");
+const SET_SCALAR: KernelTemplate =
+    scatter_kernel!("scatter_scalar", "(void)from; DATA(E, 0)[to] = (E)(u64)args.integers[4]");
+const ADD: KernelTemplate = scatter_kernel!(
+    "scatter_add",
+    "store(DATA(E, 0) + to, (T)scaled_sum( \\\n\
+     args, (T)load(DATA(const E, 0) + to), (T)load(DATA(const E, 1) + from)))"
+);
+const EMBEDDING_BACKWARD: KernelTemplate =
+    KernelTemplate { name: "embedding_backward", body: include_str!("embedding_backward.cu") };
+
+pub(super) fn sources() -> Vec<(String, CString)> {
+    let added = ADD.typed_sources(super::SAMPLE_DTYPES);
+    [
+        SET.sized_sources(),
+        SET_SCALAR.sized_sources(),
+        added,
+        EMBEDDING_BACKWARD.typed_sources(super::SAMPLE_FLOATS),
+    ]
+    .concat()
+}
+
+/// The maximal number of threads of a line. Each of them reads all indices of the line.
+const MAX_THREADS_PER_LINE: usize = 32;
+/// The number of threads of all lines together beyond which more do not help.
+const ENOUGH_THREADS: usize = 4096;
+
+/// The operation on an element and a value.
+#[derive(Clone, Copy)]
+pub(super) enum Combine {
+    /// Replace the element by the value.
+    Set,
+    /// Add the value times this factor.
+    Add(Scalar),
+}
+
+/// The values: a tensor in the iteration space, or the bits of one value.
+pub(super) enum Values<'a> {
+    Tensor(StridedOperand<'a>),
+    Scalar(u64),
+}
+
+/// A scatter over the iteration space `shape`. `strides` are the strides of x, 0 along indexed
+/// dimensions; the indices vary along the dimensions `indexed`. Indices and values share no memory
+/// with x.
+pub(super) struct Scatter<'a> {
+    pub(super) x: RawTensor<'a>,
+    pub(super) shape: Dims,
+    pub(super) strides: Dims,
+    pub(super) indexed: Range<usize>,
+    pub(super) indices: Vec<Index<'a>>,
+    pub(super) allow_negative: bool,
+}
+
+impl<'a> Scatter<'a> {
+    /// Applies the values to the elements of x.
+    pub(super) fn run(
+        self,
+        ctx: &KernelCtx<'_>,
+        values: Values<'a>,
+        combine: Combine,
+    ) -> Result<()> {
+        let Scatter { x, shape, strides, indexed, indices, allow_negative } = self;
+        let length: usize = shape[indexed.clone()].iter().product();
+        let order: Dims =
+            (0..indexed.start).chain(indexed.end..shape.len()).chain(indexed.clone()).collect();
+        let split = order.len() - indexed.len();
+        let lines: usize = order[..split].iter().map(|&k| shape[k]).product();
+        if lines * length == 0 {
+            return match indices.iter().all(|index| index.operand.numel() == 0) {
+                true => Ok(()),
+                false => Err(Unsupported::of("indices of rows without elements")),
+            };
+        }
+        let native = native(ctx)?;
+        let failure = FailureFlag::new(native, out_of_range(&x, &indices, allow_negative))?;
+        let targets = indices.iter().fold(1usize, |n, i| n.saturating_mul(x.shape[i.dim]));
+        let threads = (ENOUGH_THREADS / lines).clamp(1, MAX_THREADS_PER_LINE).min(targets.max(1));
+        let value = match (&values, combine) {
+            (Values::Scalar(bits), _) => *bits as i64,
+            (_, Combine::Add(alpha)) if !x.dtype.is_float() => integer_factor(alpha, x.dtype),
+            _ => 0,
+        };
+        let integers =
+            [indices.len(), usize::from(allow_negative), threads, length].map(|v| v as i64);
+        let integers = integers.into_iter().chain([value]).chain(index_info(&x, &indices));
+        let integers: Vec<i64> = integers.collect();
+        let rank = shape.len();
+        let (is_tensor, value_operand) = match values {
+            Values::Tensor(values) => (true, values),
+            Values::Scalar(_) => (false, StridedOperand::fixed(x, rank)),
+        };
+        let mut operands =
+            vec![StridedOperand::with_strides(x, strides), value_operand, failure.operand(rank)];
+        operands.extend(indices.into_iter().map(|index| index.operand));
+        let operands: Vec<StridedOperand<'_>> =
+            operands.into_iter().map(|operand| operand.permuted(&order)).collect();
+        let shape: Dims = order.iter().map(|&k| shape[k]).collect();
+        let mut args = StridedArgs::new(&shape, split, &operands)?.integers(&integers)?;
+        args.count = (lines * threads) as u64;
+        // SAFETY: the kernel writes elements of x where indices are in range. No two positions of x
+        // address the same element, and one thread writes each. It reads the other operands, which
+        // share no memory with x.
+        unsafe {
+            match (combine, is_tensor) {
+                (Combine::Set, true) => SET.launch_sized(native, x.dtype, args),
+                (Combine::Set, false) => SET_SCALAR.launch_sized(native, x.dtype, args),
+                (Combine::Add(alpha), _) => {
+                    let alpha = from_scalar::<f64>(alpha);
+                    ADD.launch_typed(native, x.dtype, args.scalars(&[alpha]))
+                }
+            }
+        }
+    }
+}
+
+/// Converts a factor to a dtype, as an integer.
+fn integer_factor(factor: Scalar, dtype: DType) -> i64 {
+    dispatch!(dtype, T => from_scalar::<T>(factor).carry().convert::<i64>())
+}
+
+/// `scatter(x, index, src; dim)`, `scatter_add`, and both in place.
+fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> {
+    let count = ctx.operands() - usize::from(!in_place);
+    let x = match in_place {
+        true => ctx.operand(0)?,
+        false => {
+            let out = ctx.operand(count)?;
+            convert(ctx, ctx.operand(0)?, out)?;
+            out
+        }
+    };
+    if ctx.operand(1)?.numel() == 0 {
+        return Ok(());
+    }
+    let overlap = OverlapCopies::new(native(ctx)?, x);
+    // SAFETY: `KernelCtx::new` promises valid operands, here and below.
+    let index = unsafe { overlap.resolve(ctx.operand(1)?)? };
+    let (x, index) = (at_least_1d(&x), at_least_1d(&index));
+    let rank = x.shape.len();
+    ensure!(index.shape.len() == rank, "{index:?} into {x:?}: schema and kernel disagree");
+    let dim = dim(ctx, rank)?;
+    let values = match count {
+        3 => {
+            // SAFETY: as above.
+            let src = at_least_1d(&unsafe { overlap.resolve(ctx.operand(2)?)? });
+            ensure!(src.dtype == x.dtype, "{src:?} into {x:?}: schema and kernel disagree");
+            Values::Tensor(StridedOperand::new(src))
+        }
+        _ => {
+            let value = Scalar::of(ctx.attrs(), "value")?;
+            let value = value.context("neither src nor value is is_tensor")?;
+            Values::Scalar(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
+        }
+    };
+    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
+    let scatter = Scatter {
+        shape: Dims::from_slice(index.shape),
+        strides: strides.collect(),
+        indexed: dim..dim + 1,
+        indices: vec![Index { dim, dtype: index.dtype, operand: StridedOperand::new(index) }],
+        allow_negative: false,
+        x,
+    };
+    scatter.run(ctx, values, combine)
+}
+
+/// `index_add(x, index, source; dim, alpha)`, and in place.
+fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
+    let x = match in_place {
+        true => ctx.operand(0)?,
+        false => {
+            let out = ctx.operand(3)?;
+            convert(ctx, ctx.operand(0)?, out)?;
+            out
+        }
+    };
+    let overlap = OverlapCopies::new(native(ctx)?, x);
+    // SAFETY: `KernelCtx::new` promises valid operands.
+    let (index, source) =
+        unsafe { (overlap.resolve(ctx.operand(1)?)?, overlap.resolve(ctx.operand(2)?)?) };
+    let (x, source) = (at_least_1d(&x), at_least_1d(&source));
+    let agree = x.dtype == source.dtype && x.shape.len() == source.shape.len();
+    ensure!(agree, "{source:?} to {x:?}: schema and kernel disagree");
+    let dim = dim(ctx, x.shape.len())?;
+    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
+    let scatter = Scatter {
+        shape: Dims::from_slice(source.shape),
+        strides: strides.collect(),
+        indexed: dim..dim + 1,
+        indices: vec![index_along(x.shape.len(), dim, index)],
+        allow_negative: false,
+        x,
+    };
+    let alpha = Scalar::of(ctx.attrs(), "alpha")?.unwrap_or(Scalar::Int(1));
+    scatter.run(ctx, Values::Tensor(StridedOperand::new(source)), Combine::Add(alpha))
+}
+
+/// `index_put(x, values, indices...; absent, accumulate)` for integer indices. `x` is the written
+/// tensor; the indices are the operands from the third one to before `end`.
+pub(super) fn index_put(ctx: &KernelCtx<'_>, op: &str, x: RawTensor<'_>, end: usize) -> Result<()> {
+    let overlap = OverlapCopies::new(native(ctx)?, x);
+    // SAFETY: `KernelCtx::new` promises valid operands.
+    let resolve = |k| unsafe { overlap.resolve(ctx.operand(k)?) };
+    let values = resolve(1)?;
+    ensure!(x.dtype == values.dtype, "{values:?} into {x:?}: schema and kernel disagree");
+    let indices = (2..end).map(resolve).collect::<Result<Vec<_>>>()?;
+    let planned = plan_indices(ctx, op, &x, indices)?;
+    let step = StridedOperand::broadcast(values, &planned.shape);
+    let combine = match ctx.attrs().bool("accumulate")?.unwrap_or(false) {
+        true => Combine::Add(Scalar::Int(1)),
+        false => Combine::Set,
+    };
+    let scatter = Scatter {
+        x,
+        shape: planned.shape,
+        strides: planned.strides,
+        indexed: planned.indexed,
+        indices: planned.indices,
+        allow_negative: true,
+    };
+    scatter.run(ctx, Values::Tensor(step), combine)
+}
+
+/// `embedding_dense_backward(grad, indices; num_weights, padding_idx, scale_grad_by_freq)`.
+fn embedding_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (grad, indices, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let &[rows, columns] = out.shape else {
+        anyhow::bail!("{out:?}: schema and kernel disagree");
+    };
+    let (rank, lookups) = (indices.shape.len(), indices.numel());
+    let agree = grad.shape.len() == rank + 1 && grad.shape[..rank] == *indices.shape;
+    ensure!(agree, "{grad:?}: schema and kernel disagree");
+    fill(ctx, out, Scalar::Int(0))?;
+    if lookups * columns == 0 {
+        return match lookups {
+            0 => Ok(()),
+            _ => Err(Unsupported::of("indices of rows without elements")),
+        };
+    }
+    let native = native(ctx)?;
+    let error =
+        anyhow::anyhow!("indices: an index is out of range: expected 0 to {}", rows as i64 - 1);
+    let failure = FailureFlag::new(native, error)?;
+    let padding = ctx.attrs().int("padding_idx")?.unwrap_or(-1);
+    let scale = ctx.attrs().bool("scale_grad_by_freq")?.unwrap_or(false);
+    let [row_stride, column_stride] = [out.strides[0], out.strides[1]].map(|stride| stride as i64);
+    let bytes = indices.dtype.size() as i64;
+    let integers = [
+        lookups as i64,
+        columns as i64,
+        bytes,
+        rows as i64,
+        row_stride,
+        column_stride,
+        padding,
+        i64::from(scale),
+    ];
+    let operands = [
+        StridedOperand::new(grad),
+        StridedOperand::fixed(out, rank + 1),
+        failure.operand(rank + 1),
+        StridedOperand::with_strides(indices, indices.strides.iter().copied().chain([0])),
+    ];
+    let args = StridedArgs::new(grad.shape, rank, &operands)?.integers(&integers)?;
+    // SAFETY: the kernel writes elements of the call's output, each by one thread, and reads the
+    // other operands.
+    unsafe { EMBEDDING_BACKWARD.launch_typed(native, grad.dtype, args) }
+}
