@@ -306,7 +306,7 @@ fn a_rank_that_does_not_come() {
     let reports = run_ranks(ranks(&[STEP, alone]), &RunOptions::default()).unwrap();
     assert!(!reports[0].ok());
     let failure = reports[0].failures[0].to_string();
-    assert!(failure.contains("rank 1 has ended and will not come"), "{failure}");
+    assert!(failure.contains("rank 1 has ended and does not reach"), "{failure}");
     assert_ok(&reports[1]);
 }
 

@@ -1,12 +1,12 @@
-//! The certificate of a list: one short text for what a machine was given.
+//! The certificate of a list: a hash that is equal for equal lists.
 
 use millstream_instructions::text::print_list;
 use millstream_instructions::{Body, InstructionList};
 use millstream_types::Origin;
 
-/// The hash (BLAKE3, hexadecimal) of a list's text, without what does not change what it means:
-/// where its instructions came from, and why waits are there. So it does not depend on where the
-/// program's file lies, nor on who ran the list.
+/// Returns the hash (BLAKE3, hexadecimal) of a list's text without origins and without the reasons
+/// of waits, which do not change its meaning. The hash depends neither on the place of the
+/// program's file nor on the driver.
 pub fn certificate(list: &InstructionList) -> String {
     let mut bare = list.clone();
     bare.instructions.retain(|i| !matches!(i.body, Body::SoftSyncStream { .. }));

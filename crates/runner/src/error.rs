@@ -1,4 +1,4 @@
-//! What was wrong with a run, with its place in the trace.
+//! Errors of runs, with their places in the trace.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use millstream_trace::{Action, Block, Body, ErrorKind, Program, Span, Statement, TraceError};
 use millstream_types::{Error, Origin};
 
-/// What kept a trace from running to its end.
+/// An error that kept a trace from running to its end.
 #[derive(Clone, Debug)]
 pub struct RunError {
-    /// What was wrong: one error, or all that the checker found in a list.
+    /// The errors: one, or all violations that the checker found in a list.
     pub errors: Vec<TraceError>,
-    /// Whether the trace is right and running it failed.
+    /// Whether the trace is valid and failed while running.
     pub runtime: bool,
 }
 
@@ -20,12 +20,13 @@ impl RunError {
         RunError { errors: vec![error], runtime: false }
     }
 
-    /// An error of the libraries at a place of the trace. A failed instruction has its own place.
+    /// Returns an error of the libraries at a span of the trace. A failed instruction has its own
+    /// place.
     pub(crate) fn at(program: &Program, place: Span, error: &Error) -> RunError {
         RunError { errors: vec![placed(program, place, error)], runtime: error.is_runtime() }
     }
 
-    /// An error that no place of the trace is to blame for.
+    /// Returns an error that belongs to no span of the trace.
     pub(crate) fn whole(program: &Program, error: &Error) -> RunError {
         let error_of = TraceError::of_file(program.source.name(), error.to_string());
         RunError { errors: vec![error_of], runtime: error.is_runtime() }
@@ -50,8 +51,8 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// An error of the libraries as one of the trace. A failed instruction is shown where it stands,
-/// anything else at `place`.
+/// Converts an error of the libraries. A failed instruction is shown at its own place, any other
+/// error at `place`.
 pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceError {
     match error.without_place() {
         Error::Unknown { what, name, nearest } => {
@@ -77,8 +78,8 @@ pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceErro
     }
 }
 
-/// The statement, line of a list, tensor or output that stands on a line of the file; of several the one that
-/// calls `op`, if that is one alone.
+/// Returns the span on a line of the file: of a statement, a line of a list, a tensor or an output.
+/// Of several statements, it is the one that calls `op`, if exactly one does.
 fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Span> {
     let mut found: Vec<(Span, Option<&str>)> = Vec::new();
     match &program.body {
@@ -100,7 +101,7 @@ fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Span> {
     if found.len() > 1 {
         found.retain(|(_, called)| *called == op);
     }
-    // A node of a recorded trace may be several statements, all of one place.
+    // A node of a recorded trace may be lowered to several statements with one span.
     found.dedup_by_key(|(place, _)| *place);
     match found[..] {
         [(place, _)] => Some(place),
@@ -123,7 +124,7 @@ fn collect<'a>(statements: &'a [Statement], line: u32, found: &mut Vec<(Span, Op
     }
 }
 
-/// The statements' errors that a machine noted, each once, by what they say.
+/// Returns the errors without repetitions, by their texts.
 pub(crate) fn distinct(errors: impl IntoIterator<Item = TraceError>) -> Vec<TraceError> {
     let mut seen = HashSet::new();
     errors.into_iter().filter(|e| seen.insert(e.to_string())).collect()

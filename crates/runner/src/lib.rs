@@ -1,20 +1,19 @@
 //! Runs a loaded trace on a machine and compares its outputs with the expected ones.
 //!
 //! # Contract
-//! [`prepare`] builds the whole program without a device: every op, shape, stream and device is
-//! checked, and what is wrong comes back with its place. Only then does [`Prepared::run`] open
-//! anything. What can be known only from data (a shape that an op like `masked_select` finds out)
-//! is checked when it is there.
+//! [`prepare`] builds the whole program without a device: it checks every op, shape, stream and
+//! device, and returns mistakes with their places. Only then does [`Prepared::run`] open anything.
+//! Shapes that depend on data (the result of an op like `masked_select`) are checked at run time.
 //!
 //! Results do not change by a bit with the options. Repeated runs are compared with the first.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | [`options`] | on what, and how |
-//! | [`error`] | what was wrong, with its place |
-//! | [`report`] | what a run gave and what it cost |
-//! | [`ranks`], `meeting` | programs of several ranks, and where they meet |
+//! | [`options`] | the options of a run |
+//! | [`error`] | errors with their places |
+//! | [`report`] | the results and costs of a run |
+//! | [`ranks`], `rank_group` | programs of several ranks, and their communicator |
 //! | `lower` | from statements to steps: the one place that reads statements |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
@@ -40,10 +39,10 @@ pub mod listing;
 mod lower;
 mod machine_executor;
 mod measure;
-mod meeting;
 pub mod options;
 mod outputs;
 mod program;
+mod rank_group;
 pub mod ranks;
 pub mod report;
 pub mod timed;

@@ -1,7 +1,7 @@
-//! Running a list of instructions.
+//! Runs a list of instructions.
 //!
-//! The trace's tensors are the list's externals, by name. An output is an external, or a tensor
-//! that the list reads, by its id in the list (`t3`).
+//! The tensors of the trace are the externals of the list, by name. An output is an external, or a
+//! tensor that the list reads, named by its id in the list (`t3`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::program::failed;
 use crate::report::RunReport;
 use crate::upload;
 
-/// A list that may run, and what its names stand for.
+/// A checked list, and the meaning of its names.
 pub(crate) struct Checked {
     list: CheckedList,
-    /// For each external the tensor of the trace.
+    /// The tensor of the trace for each external.
     externals: Vec<usize>,
-    /// For each tensor of the trace where it lies.
+    /// The device of each tensor of the trace.
     devices: Vec<Option<DeviceId>>,
     outputs: Vec<Source>,
 }
 
-/// Where an output comes from.
+/// The source of an output.
 enum Source {
     /// An external, by its number.
     External(usize),
@@ -74,7 +74,7 @@ pub(crate) fn check(
     Ok(Checked { list, externals, devices, outputs })
 }
 
-/// Reads a list. Each of its instructions comes from its line of the file, whose place is returned.
+/// Parses a list, and returns the span of each instruction, which becomes its origin.
 pub(crate) fn parse(
     program: &Program,
     lines: &[Line],
@@ -85,13 +85,13 @@ pub(crate) fn parse(
         parse_list(&text).map_err(|e| RunError::input(text_error(program, lines, &starts, e)))?;
     let places = instruction_places(lines, list.instructions.len());
     for (instruction, place) in list.instructions.iter_mut().zip(&places) {
-        // In a run of this file, an instruction comes from its line here.
+        // The instruction's origin in this run is its line of this file.
         instruction.origin = program.origin(*place);
     }
     Ok((list, places))
 }
 
-/// The place of an error's origin, which is a line of the file.
+/// Returns the span of an error whose origin is a line of the file.
 fn place_of(program: &Program, error: &Error, otherwise: Span) -> Span {
     let Error::At { origin: millstream_types::Origin::Trace(_, line), .. } = error else {
         return otherwise;
@@ -100,7 +100,8 @@ fn place_of(program: &Program, error: &Error, otherwise: Span) -> Span {
     lines.iter().find(|l| l.span.line == *line).map_or(otherwise, |l| l.span)
 }
 
-/// The number of each entry's first line in the joined text, from 1. An entry may hold many.
+/// Returns the number of each entry's first line in the joined text, from 1. An entry may hold
+/// several lines.
 fn line_starts(lines: &[Line]) -> Vec<usize> {
     let mut next = 1;
     lines
@@ -119,7 +120,7 @@ fn text_error(program: &Program, lines: &[Line], starts: &[usize], error: TextEr
         return program.error(program.source.span(0..0), error.message);
     };
     let mut place = line.span;
-    // Without escapes, a character of the text is one of the file, behind the quotation mark.
+    // In a string without escapes, each character of the text is one character of the file.
     let raw = &program.source.text()[place.range()];
     if raw.get(1..raw.len().saturating_sub(1)) == Some(line.text.as_str()) {
         let before: usize =
@@ -131,7 +132,7 @@ fn text_error(program: &Program, lines: &[Line], starts: &[usize], error: TextEr
     program.error(place, error.message)
 }
 
-/// The place of each instruction: of the entry whose text holds it.
+/// Returns the span of each instruction: that of the entry that holds its text.
 fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Span> {
     let mut places = Vec::with_capacity(instructions);
     let mut headed = false;
@@ -152,7 +153,7 @@ fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Span> {
     places
 }
 
-/// The place of the part of the header that declares the `k`th stream or arena.
+/// Returns the span of the header line that declares the `k`th stream or arena.
 fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Span> {
     let declares = |text: &str| text.split_whitespace().next() == Some(word);
     let texts = lines.iter().flat_map(|l| l.text.split('\n').map(move |text| (text, l.span)));
@@ -161,7 +162,7 @@ fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Span> {
 
 type Bindings = (Vec<usize>, Vec<Option<DeviceId>>);
 
-/// Finds the trace's tensor for each external.
+/// Returns the tensor of the trace for each external.
 fn bind(program: &Program, list: &InstructionList, lines: &[Line]) -> Result<Bindings, RunError> {
     let names: HashMap<&str, usize> =
         program.tensors.iter().enumerate().map(|(k, t)| (t.name.as_str(), k)).collect();
@@ -202,7 +203,7 @@ fn bind(program: &Program, list: &InstructionList, lines: &[Line]) -> Result<Bin
     Ok((externals, devices))
 }
 
-/// Finds what each output names.
+/// Returns the source of each output.
 fn outputs(program: &Program, list: &InstructionList) -> Result<Vec<Source>, RunError> {
     let mut specs: HashMap<TensorId, &TensorSpec> =
         list.externals.iter().map(|e| (e.tensor, &e.spec)).collect();

@@ -1,4 +1,4 @@
-//! The lists of a program, without a run where that can be.
+//! The lists of a program, without a run where possible.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use crate::lower::lower;
 use crate::options::RunOptions;
 use crate::{dry_run, list, prepare};
 
-/// A list that a program is, or that the builder makes of it.
+/// The list of a program or of one of its jobs.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// The name of the job whose list it is; none for the program's own.
+    /// The name of the job; `None` for the program's own list.
     pub job: Option<String>,
     /// The list.
     pub list: InstructionList,
-    /// Where its instructions stand in the file, if that is a list of instructions.
+    /// The spans of the instructions, if the file holds instructions.
     pub places: Vec<Span>,
 }
 
-/// The lists of a program: its own, and one for each job. Of a program of statements they are built
-/// for these options without a device, as a run would emit them that has memory enough; a job is
-/// taken to change all tensors that it names. Where a shape is known only from data, the program is
-/// run, and the list is that of the run.
+/// Returns the lists of a program: its own, and one for each job. For a program of statements, they
+/// are built for these options without a device, as a run with enough memory emits them; a job
+/// counts as writing all tensors that it names. Where a shape depends on data, the program runs,
+/// and its list is that of the run.
 ///
 /// # Errors
-/// What is wrong with the program, or kept it from running to its end.
+/// The program has a mistake, or failed while running.
 pub fn lists(program: &Arc<Program>, options: &RunOptions) -> Result<Vec<Listing>, RunError> {
     if let Body::Instructions(lines) = &program.body {
         let (list, places) = list::parse(program, lines)?;

@@ -9,7 +9,7 @@ use millstream_vm::Machine;
 
 use crate::report::{MemoryReport, RunReport, StreamReport};
 
-/// What a machine had done before a program began.
+/// The counts of a machine before a program began.
 pub(crate) struct Before {
     stats: Stats,
     loads: Vec<(StreamKey, u64)>,
@@ -20,11 +20,11 @@ impl Before {
         Ok(Before { stats: machine.stats()?, loads: machine.stream_loads()? })
     }
 
-    /// Fills in what the machine has done since.
+    /// Adds the counts since then to a report.
     pub(crate) fn measure(&self, machine: &Machine, report: &mut RunReport) -> Result<()> {
         let now = machine.stats()?;
         let count = |kind: Kind| match kind {
-            // Written only into lists; there is one for each need to wait.
+            // Annotations appear in lists alone, one for each needed wait.
             Kind::SoftSyncStream => now.waits.needed - self.stats.waits.needed,
             kind => now.of(kind) - self.stats.of(kind),
         };
@@ -60,8 +60,7 @@ impl Before {
     }
 }
 
-/// Fills in what a list from elsewhere says about itself. `held` are the bytes of its tensors from
-/// outside.
+/// Adds the counts of a list from elsewhere. `held` is the number of bytes of its external tensors.
 pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunReport) {
     let mut kinds = vec![0; Kind::ALL.len()];
     let mut loads = vec![0; list.streams.len()];
@@ -105,7 +104,7 @@ pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunRe
             _ => {}
         }
     }
-    // A list need not say what its waits are for.
+    // A list may lack the annotations of its waits.
     report.waits.needed = report.waits.needed.max(report.waits.emitted() + report.waits.elided());
     let all = Kind::ALL.iter().map(|&k| (k, kinds[k as usize]));
     report.instructions = all.filter(|(_, n)| *n > 0).collect();

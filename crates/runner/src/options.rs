@@ -1,4 +1,4 @@
-//! On what a trace runs, and how.
+//! The options of a run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,84 +20,86 @@ use millstream_vm::{
     Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
 };
 
-/// How a rank of a program reaches the others.
+/// The connection of a rank to the others.
 pub(crate) struct Rank {
-    pub(crate) meets: Arc<dyn RankBarrier>,
-    pub(crate) group: Arc<dyn Communicator>,
+    pub(crate) barrier: Arc<dyn RankBarrier>,
+    pub(crate) communicator: Arc<dyn Communicator>,
 }
 
 impl Rank {
-    /// The only rank of a program.
+    /// Returns the only rank of a program.
     pub(crate) fn single() -> Rank {
-        Rank { meets: Arc::new(SingleRank), group: Arc::new(communicator::SingleRank) }
+        Rank { barrier: Arc::new(SingleRank), communicator: Arc::new(communicator::SingleRank) }
     }
 }
 
-/// How many simulated devices there are.
+/// The number of simulated devices.
 pub const SIM_DEVICES: u32 = 4;
 
-/// How a simulated run chooses, and what it keeps.
+/// The options of a simulated run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Chooses the order of steps.
+    /// The seed that chooses the order of steps.
     pub seed: u64,
-    /// Whether the log is wanted, and not only its hash.
+    /// Whether to keep the log and not only its hash.
     pub keep_log: bool,
-    /// Before which step, counted from 1, [`RunOptions::cancellation`] is cancelled, if it is.
+    /// The step, counted from 1, before which [`RunOptions::cancellation`] is cancelled.
     pub cancel_at: Option<u64>,
 }
 
-/// The workers of the host's streams under [`DriverKind::Simulated`]: as many on every computer.
+/// The workers of the host's streams under [`DriverKind::Simulated`]: equal on every computer.
 const SIMULATED_WORKERS: usize = 3;
 
-/// On what a trace runs, and how.
+/// The options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
     /// The device of tensors and streams that name none.
     pub device: DeviceId,
-    /// Who runs the instructions.
+    /// The driver.
     pub driver: DriverKind,
-    /// What chooses the order of steps under [`DriverKind::Simulated`].
+    /// The options of [`DriverKind::Simulated`].
     pub simulation: Steps,
-    /// What the machine sees to by itself. Less than all of it is `unsafe` to ask for.
+    /// What the machine protects by itself. Less than everything is `unsafe` to ask for.
     pub protection: Protection,
-    /// Which earlier uses of a tensor an instruction waits for.
+    /// The earlier uses of a tensor that an instruction waits for.
     pub sync: SyncPolicy,
-    /// Over how many compute streams the ops of a program that names no streams are spread, in
-    /// turns.
+    /// The number of compute streams over which the ops of a program without named streams are
+    /// spread, in turn.
     pub compute_streams: u32,
-    /// Worker threads, and threads that kernels share; as many as there are cores unless given.
+    /// The number of worker threads, and of threads that kernels share; `None` for the number of
+    /// cores.
     pub threads: Option<usize>,
-    /// How often the program runs, on one machine. Each run starts from the same tensors and has
-    /// to give the same bytes.
+    /// How often the program runs, on one machine. Each run starts from the same tensors and has to
+    /// give the same bytes.
     pub repeat: u32,
-    /// Whether the first run's list of instructions is wanted.
+    /// Whether to record the first run's list of instructions.
     pub emit: bool,
-    /// The most bytes of each device's memory; each device's own default unless given.
+    /// The limit of each device's memory in bytes; `None` for each device's default.
     pub memory_limit: Option<u64>,
-    /// Whether memory that nobody has is filled with a pattern.
+    /// Whether free memory is filled with a pattern.
     pub check_memory: bool,
-    /// How long an instruction may take before the run ends with a report of what waits for what;
-    /// on worker threads only.
+    /// How long an instruction may take before the run ends with a report of the waits; on worker
+    /// threads only.
     pub watchdog: Option<Duration>,
     /// Whether a CUDA device may compute matrix products of f32 in TF32.
     pub tf32: bool,
-    /// What is to fail on the devices, from the first statement on.
+    /// The faults to inject into the devices, from the first statement on.
     pub faults: Option<FaultPlan>,
-    /// What the program's statements belong to, or the launch of its list. Its tensors are made, and
-    /// its outputs read, outside.
+    /// The cancellation of the program's statements, or of the launch of its list. It excludes the
+    /// creation of its tensors and the reads of its outputs.
     pub cancellation: Option<Cancellation>,
-    /// The ops that a program may call. An execution trace is imported with ops of its own,
-    /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which have to be the same.
+    /// The ops that a program may call. Execution traces are imported with
+    /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which must be equal.
     pub ops: Arc<OpRegistry>,
-    /// Their kernels. Those of the operations of all ranks are the run's own.
+    /// The kernels of the ops. Those of collectives are replaced by the run's own.
     pub kernels: Arc<KernelRegistry>,
     /// Called after each statement of each run.
     pub progress: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl Default for RunOptions {
-    /// Once, on `cpu:0`, threaded, one compute stream, the standard ops.
+    /// Returns the options of one run on `cpu:0`, threaded, on one compute stream, with the
+    /// standard ops.
     fn default() -> RunOptions {
         RunOptions {
             device: DeviceId::cpu(0),
@@ -140,7 +142,7 @@ impl fmt::Debug for RunOptions {
 }
 
 impl RunOptions {
-    /// Checks that the run's device is there. Opens nothing.
+    /// Checks that the run's device exists. Opens nothing.
     ///
     /// # Errors
     /// There is no such device.
@@ -148,8 +150,8 @@ impl RunOptions {
         self.registry(Completion::IssueOrder, None).0.probe(&self.device)
     }
 
-    /// The options of one rank: on CUDA, those of the next device for each, beginning with
-    /// [`RunOptions::device`] and again with the first one where there are no more.
+    /// Returns the options of one rank. On CUDA, ranks take the devices in turn, from
+    /// [`RunOptions::device`] on.
     pub(crate) fn of_rank(&self, rank: u32) -> RunOptions {
         let mut options = self.clone();
         if self.device.kind() == "cuda" {
@@ -161,7 +163,7 @@ impl RunOptions {
         options
     }
 
-    /// How simulated devices complete their commands under the driver.
+    /// Returns how simulated devices complete their commands under the driver.
     fn completion(&self) -> Result<Completion> {
         if self.driver != DriverKind::Simulated {
             return Ok(Completion::IssueOrder);
@@ -173,13 +175,13 @@ impl RunOptions {
         Ok(Completion::ByHand)
     }
 
-    /// The streams and devices of a run, for a check without a machine.
+    /// Returns the streams and devices of a run, for a check without a machine.
     pub(crate) fn policies(&self) -> Result<Arc<PolicyTable>> {
         let (devices, _) = self.registry(self.completion()?, None);
         Ok(Arc::new(PolicyTable::standard(Arc::new(devices))))
     }
 
-    /// A machine for one rank of a run.
+    /// Returns a machine for one rank of a run.
     pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
         let simulated = self.driver == DriverKind::Simulated;
         let (devices, control) = self.registry(self.completion()?, self.faults.as_ref());
@@ -194,8 +196,8 @@ impl RunOptions {
             .memory_limits(self.memory_limits())
             .check_memory(self.check_memory)
             .watchdog(self.watchdog)
-            .rank_barrier(rank.meets);
-        cpu::register_communicator(&mut config.kernels, &rank.group);
+            .rank_barrier(rank.barrier);
+        cpu::register_communicator(&mut config.kernels, &rank.communicator);
         if simulated {
             config.threads = 1;
             config.host_workers = SIMULATED_WORKERS;
@@ -206,7 +208,7 @@ impl RunOptions {
         Machine::new(config)
     }
 
-    /// Runs what [`RunOptions::cancellation`] is to hold.
+    /// Runs `work` in the scope of [`RunOptions::cancellation`].
     pub(crate) fn cancellable<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.cancellation {
             Some(cancellation) => cancellation.scope(work),
@@ -223,8 +225,9 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// The backends that traces may name, and the hand on the simulated devices among them. Pinned
-    /// memory is there for runs on a device that copies from it: to look for it is to look for a driver.
+    /// Returns the backends that traces may name, and the control of the simulated devices. Pinned
+    /// memory is registered only for runs on a device that uses it, because probing loads the
+    /// driver.
     fn registry(
         &self,
         completion: Completion,
@@ -245,7 +248,7 @@ impl RunOptions {
     }
 }
 
-/// NVIDIA's devices, and pinned memory if the run is on one of them.
+/// Returns the backend of NVIDIA's devices, and pinned memory if the run is on one of them.
 #[cfg(feature = "cuda")]
 fn of_cuda(options: &RunOptions) -> Vec<Arc<dyn Backend>> {
     let cuda = CudaBackend::new(CudaConfig { tf32: options.tf32, ..CudaConfig::default() });

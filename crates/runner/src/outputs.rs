@@ -1,14 +1,14 @@
-//! Comparing what a run gave with what the trace expects, and with the first run.
+//! Compares the outputs of a run with the expected ones, and with those of the first run.
 
 use millstream_trace::{Output, Program, TraceError};
 use millstream_types::TensorSpec;
 
 use crate::report::{OutputReport, RunReport};
 
-/// An output as it was read: its dtype and shape without gaps, and its elements.
+/// An output: its dtype and shape without gaps, and its elements.
 pub(crate) type Read = Option<(TensorSpec, Vec<u8>)>;
 
-/// The first run's outputs.
+/// Compares the outputs of the first run.
 pub(crate) fn compare(program: &Program, reads: Vec<Read>, report: &mut RunReport) {
     for (output, read) in program.outputs.iter().zip(reads) {
         let compared = match read {
@@ -32,7 +32,7 @@ fn one(output: &Output, spec: TensorSpec, bytes: Vec<u8>) -> Result<OutputReport
     Ok(OutputReport { spec, bytes, comparison, expected, ..OutputReport::unread(&output.name) })
 }
 
-/// A later run's outputs have to be the first run's, to the bit.
+/// Compares the outputs of a later run with the first run's, bit by bit.
 pub(crate) fn recheck(report: &mut RunReport, reads: &[Read], repeat: u32) {
     for (first, read) in report.outputs.iter_mut().zip(reads) {
         let same = match (read, &first.spec) {

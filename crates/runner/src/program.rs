@@ -1,4 +1,4 @@
-//! Running a program of statements.
+//! Runs a program of statements.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ use crate::outputs::{Read, compare, recheck};
 use crate::report::{OutputReport, RunReport};
 use crate::upload;
 
-/// What one run gave.
+/// The results of one run.
 struct Round {
     reads: Vec<Read>,
     wall: Duration,
     failures: Vec<Error>,
 }
 
-/// Runs a program of statements as often as the options say.
+/// Runs a lowered program as often as the options say.
 pub(crate) fn run(
     machine: &Machine,
     program: &Arc<Program>,
@@ -70,7 +70,7 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// A run that ended early gave nothing.
+/// Reports a run that ended early: its outputs were not read.
 pub(crate) fn failed(program: &Program, errors: Vec<TraceError>, report: &mut RunReport) {
     report.failures.extend(errors);
     if report.outputs.is_empty() {
@@ -96,7 +96,7 @@ fn round(
     let tensors = upload::all(machine, program, device)?;
     execution.executor.jobs = jobs(machine, program, lowered, &tensors)?;
     if let Some(faults) = &options.faults {
-        // The program's tensors are there; what fails from now on is the program.
+        // The program's tensors are complete: faults strike the program itself.
         machine.synchronize().map_err(whole)?;
         faults.resume();
     }
@@ -124,7 +124,7 @@ fn round(
     if record {
         report.list = Some(machine.finish_recording().map_err(whole)?);
     }
-    // What no output waits for ends here: its failures are known then, and its time counts.
+    // Waits for instructions that no output depends on: their failures and their time count.
     match machine.synchronize() {
         Err(e) if is_stuck(&e) => {
             report.stuck = Some(machine.progress().map_err(whole)?);
@@ -137,7 +137,8 @@ fn round(
     Ok(Round { reads, wall, failures: execution.executor.failures })
 }
 
-/// Whether a wait ended since nothing could move any more. What does not hang is read all the same.
+/// Returns whether a wait ended because nothing could move. Outputs that do not depend on it are
+/// read.
 fn is_stuck(error: &Error) -> bool {
     matches!(error.without_place(), Error::Stuck { .. })
 }
@@ -190,7 +191,7 @@ fn jobs(
     program.jobs.iter().zip(&lowered.jobs).map(one).collect()
 }
 
-/// Finds the outputs' tensors in the list: their reads are the last ones.
+/// Sets the outputs' tensors in the list: their reads are the last ones.
 fn name_outputs(report: &mut RunReport) {
     let Some(list) = &report.list else { return };
     let tensors = reads(list);

@@ -1,6 +1,6 @@
-//! Programs of several ranks: one machine for each, on a thread of its own, that meet at every
-//! GlobalSync and at their collectives. Where the run is on a CUDA device, each has one of its own, as
-//! far as there are as many.
+//! Programs of several ranks: one machine for each, on its own thread. The ranks communicate at
+//! every GlobalSync and at their collectives. On CUDA, each rank has a device of its own as long as
+//! there are enough.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,9 +9,9 @@ use millstream_trace::Program;
 use millstream_types::Error;
 
 use crate::error::RunError;
-use crate::meeting::{Meeting, Seat};
 use crate::options::Rank;
 use crate::options::RunOptions;
+use crate::rank_group::{RankGroup, RankHandle};
 use crate::report::RunReport;
 use crate::{Prepared, prepare};
 
@@ -31,20 +31,20 @@ pub fn run_ranks(
         .zip(programs)
         .map(|(rank, p)| prepare(p, &options.of_rank(rank)))
         .collect::<Result<_, _>>()?;
-    let meeting = Arc::new(Meeting::new(prepared.len()));
+    let group = Arc::new(RankGroup::new(prepared.len()));
     let results: Vec<Result<RunReport, RunError>> = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (rank, prepared) in prepared.iter().enumerate() {
-            let here = meeting.clone();
+            let shared = group.clone();
             let run = move || {
-                // Leaves the meeting, however the rank ends.
-                let seat = Arc::new(Seat::new(here, rank));
-                prepared.run_among(Rank { meets: seat.clone(), group: seat })
+                // The handle leaves the group when the rank ends, also by a panic.
+                let handle = Arc::new(RankHandle::new(shared, rank));
+                prepared.run_among(Rank { barrier: handle.clone(), communicator: handle })
             };
             let name = format!("millstream-rank-{rank}");
             let spawned = thread::Builder::new().name(name).spawn_scoped(scope, run);
             if spawned.is_err() {
-                meeting.leave(rank);
+                group.leave(rank);
             }
             threads.push((prepared.program(), spawned));
         }

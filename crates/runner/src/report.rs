@@ -1,4 +1,4 @@
-//! What a run gave and what it cost.
+//! The results and costs of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,85 +12,85 @@ use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, StreamKey, TensorId, TensorSpec};
 use millstream_vm::Schedule;
 
-/// What a run gave and what it cost. Counts are those of the first run; a program's tensors are
-/// made before they begin, and reading its outputs belongs to it.
+/// The results and costs of a run. Counts are those of the first run, including the reads of its
+/// outputs and without the creation of the program's tensors.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
-    /// The trace's file, as it was named.
+    /// The name of the trace's file.
     pub trace: String,
     /// The outputs, in the order of the file.
     pub outputs: Vec<OutputReport>,
-    /// How many instructions there were of each kind that occurs.
+    /// The number of instructions of each kind that occurs.
     pub instructions: Vec<(Kind, u64)>,
-    /// What became of the needs to wait.
+    /// The number of needed waits, and how they were resolved.
     pub waits: Waits,
-    /// Events made.
+    /// The number of events created.
     pub events_created: u64,
-    /// Waits that used an event recorded for an earlier one.
+    /// The number of waits that used an event recorded for an earlier wait.
     pub events_reused: u64,
-    /// The streams that were given anything, and how much.
+    /// The streams with instructions, and the number of their instructions.
     pub streams: Vec<StreamReport>,
-    /// The most bytes of tensors and workspaces that were held at once, by all devices together.
+    /// The peak of the bytes of tensors and workspaces, over all devices together.
     pub peak_bytes: u64,
-    /// The memory of each device when the run had ended, its tensors still held. Nothing for a raw
-    /// list, which has memory of its own.
+    /// The memory of each device at the end of the run, while the program's tensors still live.
+    /// Empty for a raw list, which has its own memory.
     pub memory: Vec<MemoryReport>,
-    /// How long the fastest run took, from the first statement until the last output was read and
-    /// everything had completed.
+    /// The wall time of the fastest run, from the first statement until the last output was read
+    /// and everything had completed.
     pub wall: Duration,
-    /// The first run's list of instructions, if it was asked for.
+    /// The first run's list of instructions, if the options ask for it.
     pub list: Option<InstructionList>,
-    /// What a simulated run did, up to its end or its first failure.
+    /// The schedule of a simulated run, up to its end or its first failure.
     pub schedule: Option<Schedule>,
-    /// What became of the trace's nodes, if it was imported.
+    /// The counts of the trace's nodes, if it was imported.
     pub imported: Option<Imported>,
-    /// The instructions that failed by themselves, the first ones.
+    /// The first instructions that failed by themselves.
     pub failed: Vec<Arc<Failure>>,
-    /// How far each stream came, if something was waited for that never could come.
+    /// The progress of each stream, if a wait could never end.
     pub stuck: Option<Vec<StreamProgress>>,
-    /// What failed while running, each once.
+    /// The failures, each once.
     pub failures: Vec<TraceError>,
 }
 
 /// The memory of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryReport {
-    /// How much there is, who has it, and how it was found.
+    /// The bytes by holder and by the step that found them.
     pub usage: ArenaUse,
     /// The keys of `usage.streams`.
     pub streams: Vec<StreamKey>,
 }
 
-/// A stream that was given anything.
+/// A stream with instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamReport {
-    /// Which stream.
+    /// The key of the stream.
     pub key: StreamKey,
-    /// How many instructions it was given.
+    /// The number of its instructions.
     pub instructions: u64,
 }
 
-/// An output and how it compares with what the trace expects.
+/// An output, and its comparison with the expected one.
 #[derive(Clone, Debug)]
 pub struct OutputReport {
     /// Its name.
     pub name: String,
-    /// Dtype and shape, without gaps; none if it could not be read.
+    /// The dtype and shape without gaps; `None` if it could not be read.
     pub spec: Option<TensorSpec>,
     /// The elements in row-major order; empty if it could not be read.
     pub bytes: Vec<u8>,
-    /// How it compares; none if it could not be read.
+    /// The comparison; `None` if it could not be read.
     pub comparison: Option<Comparison>,
-    /// Whether the trace says which elements it has to have.
+    /// Whether the trace has expected elements.
     pub expected: bool,
-    /// The first repeat that gave other bytes than the first run.
+    /// The first repeat whose bytes differ from those of the first run.
     pub unstable: Option<u32>,
-    /// Its tensor in the list of instructions, if one was asked for.
+    /// Its tensor in the list of instructions, if the options ask for the list.
     pub tensor: Option<TensorId>,
 }
 
 impl OutputReport {
-    /// An output that could not be read.
+    /// Returns the report of an output that could not be read.
     pub(crate) fn unread(name: &str) -> OutputReport {
         OutputReport {
             name: name.to_owned(),
@@ -103,19 +103,19 @@ impl OutputReport {
         }
     }
 
-    /// Whether it was read, is what the trace expects, and was so in every run.
+    /// Returns whether the output was read, is the expected one, and was equal in every run.
     pub fn ok(&self) -> bool {
         self.unstable.is_none() && self.comparison.as_ref().is_some_and(|c| c.ok)
     }
 }
 
 impl RunReport {
-    /// The certificate of the run's list, if that was asked for.
+    /// Returns the certificate of the run's list, if the options ask for the list.
     pub fn certificate(&self) -> Option<String> {
         self.list.as_ref().map(certificate)
     }
 
-    /// Whether everything ran and every output is what the trace expects.
+    /// Returns whether everything ran and every output is the expected one.
     pub fn ok(&self) -> bool {
         self.failures.is_empty() && self.outputs.iter().all(OutputReport::ok)
     }

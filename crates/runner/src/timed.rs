@@ -1,4 +1,4 @@
-//! A program on a machine of its own, run again and again for its time alone.
+//! Runs a program repeatedly for its time alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,30 +15,30 @@ use crate::machine_executor::MachineExecutor;
 use crate::options::{Rank, RunOptions};
 use crate::{dry_run, upload};
 
-/// A program of statements whose tensors are on the device, ready for its runs.
+/// A program of statements whose tensors exist, ready for its runs.
 pub struct Timed {
     machine: Machine,
     program: Arc<Program>,
     lowered: Lowered,
-    /// The program's tensors, and the same as they were.
+    /// The program's tensors, each with a copy of its first content.
     tensors: Vec<[Tensor; 2]>,
 }
 
-/// How long a run took.
+/// The times of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// From the first statement until all has completed.
+    /// The time from the first statement until everything has completed.
     pub wall: Duration,
-    /// From the first statement until the last one had been given to the machine.
+    /// The time from the first statement until the last one was submitted.
     pub issued: Duration,
 }
 
 impl Timed {
-    /// Checks the program and makes its tensors. Its outputs are not read, and what is there from the
-    /// start stays until the end.
+    /// Checks the program and makes its tensors. Its outputs are not read, and its own tensors live
+    /// until the end.
     ///
     /// # Errors
-    /// What is wrong with it; a program with jobs, or a list of instructions.
+    /// A mistake in the program; a program with jobs, or a list of instructions.
     pub fn new(program: &Program, options: &RunOptions) -> Result<Timed, RunError> {
         let mut program = program.clone();
         program.outputs.clear();
@@ -69,15 +69,15 @@ impl Timed {
         Ok(Timed { machine, tensors: tensors.collect(), program, lowered })
     }
 
-    /// Runs it once. Outside of the clock its tensors are made what they were.
+    /// Runs it once. The tensors get their first content before the clock starts.
     ///
     /// # Errors
-    /// What a statement was refused for, or an instruction failed with.
+    /// The refusal of a statement, or the failure of an instruction.
     pub fn run(&self) -> Result<Taken, RunError> {
         let program = &*self.program;
         let whole = |e: Error| RunError::whole(program, &e);
         for [tensor, before] in &self.tensors {
-            // What is spread over its elements is written by nothing.
+            // No op writes to a tensor whose elements share memory.
             if !is_spread(tensor.spec()) {
                 let home = StreamKey::compute(tensor.device().clone(), 0);
                 let home = self.machine.stream(&home).map_err(whole)?;
@@ -107,7 +107,7 @@ impl Timed {
     }
 }
 
-/// Whether elements share memory along a dimension.
+/// Returns whether elements share memory along a dimension.
 fn is_spread(spec: &TensorSpec) -> bool {
     let strides = spec.layout.strides().iter();
     spec.shape().iter().zip(strides).any(|(&n, &stride)| n > 1 && stride == 0)
