@@ -1,5 +1,5 @@
-//! An op outside the workspace, with its schema and kernel: called on a machine, and executed from an
-//! execution trace that PyTorch recorded of a program with the same op.
+//! An op outside the workspace, with its schema and kernel: called on a machine, and executed from
+//! an execution trace that PyTorch recorded of a program with the same op.
 
 use std::path::Path;
 use std::sync::Arc;
