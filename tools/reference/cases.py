@@ -2,14 +2,13 @@
 
 The scripts in families/ make cases with this module and save them to
 crates/kernels/tests/reference/FAMILY.safetensors; the tests of the kernels read them, without
-PyTorch. To make them anew (with the release of PyTorch that stands in requirements.txt):
+PyTorch. To regenerate them (with the release of PyTorch in requirements.txt):
 
     python tools/reference/make.py [FAMILY...]
 
 A case is an op of Millstream's with its tensors and arguments, and a function on PyTorch tensors
-that computes the same. Recorded are the storages of the tensors, with gaps and aliases as they are,
-the results (a view of which tensor, one changed in place, or new, with strides), and the storages
-that have changed.
+that computes the same. The file stores the storages of the tensors, with their gaps and aliases, the
+results (a view of a tensor, one changed in place, or new, with strides), and the changed storages.
 """
 
 import json
@@ -41,13 +40,13 @@ def raw(storage):
 
 
 def attr(value):
-    """An argument as the tests read it: floats and whole numbers stay apart."""
+    """Returns an argument in the tests' form, which distinguishes floats and integers."""
     if isinstance(value, D):
         return {"dtype": value.name}
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        # Not a number of JSON's: NaN and infinities.
+        # As text, since JSON has no NaN and no infinities.
         return {"float": repr(value)}
     if isinstance(value, (list, tuple)):
         if value and all(isinstance(v, float) for v in value):
@@ -64,7 +63,7 @@ class Family:
         self.cases = []
 
     def _put(self, content):
-        """Keeps bytes once; gives their place."""
+        """Stores bytes once; returns their position."""
         if content not in self.known:
             self.data += bytes(-len(self.data) % 8)
             self.known[content] = (len(self.data), len(content))
@@ -87,7 +86,7 @@ class Family:
         return storages, specs
 
     def case(self, op, inputs, attrs, fn, rtol=None, atol=None, layout=True):
-        """Records `fn(*inputs)` as what `op` with these tensors and arguments gives.
+        """Records `fn(*inputs)` as the results of `op` with these tensors and arguments.
 
         rtol, atol: bounds other than the dtype's own. layout=False: strides of new results are
         not compared.
@@ -125,7 +124,7 @@ class Family:
         self.cases.append(case)
 
     def refuses(self, op, inputs, attrs, fn):
-        """Records that PyTorch refuses this, and that `op` has to as well."""
+        """Records that PyTorch refuses this call, so `op` must refuse it, too."""
         storages, specs = self._inputs(inputs)
         before = [self._put(raw(s)) for s in storages]
         try:
@@ -156,7 +155,7 @@ class Family:
 
 
 def rand(shape, dtype=torch.float32, seed=0, low=-2.0, high=2.0):
-    """Values in [low, high), made in f64 and converted."""
+    """Returns values in [low, high), made in f64 and converted."""
     g = torch.Generator().manual_seed(seed)
     shape = [shape] if isinstance(shape, int) else list(shape)
     v = torch.rand(shape, generator=g, dtype=torch.float64) * (high - low) + low
@@ -168,19 +167,19 @@ def rand(shape, dtype=torch.float32, seed=0, low=-2.0, high=2.0):
 
 
 def ints(shape, low, high, dtype=torch.int64, seed=0):
-    """Whole numbers in [low, high)."""
+    """Returns integers in [low, high)."""
     g = torch.Generator().manual_seed(seed)
     return torch.randint(low, high, list(shape), generator=g).to(dtype)
 
 
 def transposed(t):
-    """The same elements laid out with the dimensions reversed."""
+    """Returns the same elements with reversed dimensions in memory."""
     dims = list(reversed(range(t.dim())))
     return t.permute(dims).contiguous().permute(dims)
 
 
 def gapped(t):
-    """The same elements with gaps between them, at an offset."""
+    """Returns the same elements with gaps between them, at an offset."""
     if t.dim() == 0:
         out = torch.zeros(3, dtype=t.dtype)[1]
         return out.copy_(t)
@@ -189,7 +188,7 @@ def gapped(t):
 
 
 def layouts(t):
-    """A tensor in several layouts."""
+    """Returns a tensor in several layouts."""
     return [t] if t.dim() == 0 else [t, gapped(t)] if t.dim() == 1 else \
         [t, transposed(t), gapped(t)]
 
