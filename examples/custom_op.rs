@@ -1,5 +1,5 @@
-//! An op outside the workspace, with its schema and kernel: called on a machine, and executed from
-//! an execution trace that PyTorch recorded of a program with the same op.
+//! An op from outside, with its schema and its kernel: called on a machine, and executed from an
+//! execution trace that PyTorch recorded of a program with the same op.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use millstream::run::{RunOptions, RunReport};
 use millstream::trace::{EtOptions, LoadOptions, load};
 use millstream::{DType, DeviceId, Error, Machine, MachineConfig, TensorSpec};
 
-/// The op's name in PyTorch's traces, with its namespace.
+/// The name by which PyTorch's traces call it, with its namespace.
 const NAME: &str = "demo::scaled_square";
 
 /// `demo::scaled_square(x; a)`: a · x · x for every element.
@@ -35,7 +35,7 @@ impl Op for ScaledSquare {
         &[ArgDoc { name: "a", doc: "a number; 1 unless given" }]
     }
 
-    // The schema refuses every wrong call here, before anything runs.
+    // Everything that can be wrong with a call is refused here, before anything runs.
     fn signature(&self, call: CallSpec<'_>) -> millstream::Result<Signature> {
         let x = &call.inputs[0];
         if x.dtype != DType::F32 {
@@ -47,15 +47,15 @@ impl Op for ScaledSquare {
     }
 }
 
-/// The kernel. Operands are the inputs, then the new results.
+/// The kernel: the inputs come first among the operands, then the new results.
 fn scaled_square(ctx: &KernelCtx<'_>) -> Result<()> {
     let a = ctx.attrs().float("a")?.unwrap_or(1.0) as f32;
     let (x, y) = (ctx.operand(0)?, ctx.operand(1)?);
     let agree = x.dtype == DType::F32 && y.dtype == DType::F32 && x.shape == y.shape;
     ensure!(agree, "schema and kernel disagree");
     for k in 0..x.numel() {
-        // SAFETY: the schema has checked that both are f32 and of this many elements; a kernel's
-        // operands are valid and aligned, and no other code uses the result while it runs.
+        // SAFETY: both are f32, which has been checked, and of this many elements; a kernel's
+        // operands are valid and aligned, and nobody else uses the result while it runs.
         unsafe {
             let value = x.data.cast::<f32>().add(place(&x, k)).read();
             y.data.cast::<f32>().add(place(&y, k)).write(a * value * value);
@@ -64,7 +64,7 @@ fn scaled_square(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the offset of element `k`, in row-major order, from the first element.
+/// How far from the first element number `k` lies, counted in row-major order.
 fn place(tensor: &RawTensor<'_>, mut k: usize) -> usize {
     let mut at = 0;
     for (&length, &stride) in tensor.shape.iter().zip(tensor.strides).rev() {
@@ -74,7 +74,7 @@ fn place(tensor: &RawTensor<'_>, mut k: usize) -> usize {
     at
 }
 
-/// Calls the op on a machine. Returns the elements of the result.
+/// Calls the op on a machine.
 ///
 /// # Errors
 /// None is expected.
@@ -102,7 +102,7 @@ pub(crate) fn from_trace() -> Result<RunReport> {
     kernels.register("cpu", NAME, Arc::new(scaled_square));
     let (ops, kernels) = (Arc::new(ops), Arc::new(kernels));
 
-    // The import infers the op's result from its schema; the run needs its kernel.
+    // The import asks the schema what the op gives, and the run needs its kernel.
     let et = EtOptions { ops: ops.clone(), ..EtOptions::default() };
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/custom_op/et.json");
     let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;

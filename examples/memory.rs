@@ -1,4 +1,4 @@
-//! The snippets of docs/memory.md, which quotes them and their output.
+//! The snippets of docs/memory.md, which quotes them and what they print.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn block(machine: &Machine, stream: &Stream) -> Result<Tensor> {
     Ok(x)
 }
 
-/// Returns the machine's memory as text, before and after one stream waits for the other.
+/// What the machine says of its memory, before and after a stream has heard of another.
 pub(crate) fn pending() -> Result<[String; 2]> {
     let config = MachineConfig {
         memory_limits: [(DeviceId::cpu(0), 64 << 20)].into(),
@@ -28,17 +28,17 @@ pub(crate) fn pending() -> Result<[String; 2]> {
     let (a, b) = (machine.default_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
     let x = block(&machine, &a)?;
     b.touch(&[&x])?; // a use on another stream
-    drop(x); // its memory is pending: the frontier of a does not cover the use on b
-    let y = block(&machine, &a)?; // so y gets other memory
+    drop(x); // its memory is pending: a does not know that b is done
+    let y = block(&machine, &a)?; // so this lies elsewhere
     let before = machine.memory()?[0].to_string();
     drop(y);
-    a.wait_stream(&b)?; // now it does
+    a.wait_stream(&b)?; // now a knows
     let _z = block(&machine, &a)?;
     let after = machine.memory()?[0].to_string();
     Ok([before, after])
 }
 
-/// Returns the error of a full memory.
+/// The error of a memory that is full.
 pub(crate) fn full() -> Result<Error> {
     let config = MachineConfig {
         memory_limits: [(DeviceId::cpu(0), 2048)].into(),
@@ -53,7 +53,7 @@ pub(crate) fn full() -> Result<Error> {
     }
 }
 
-/// Returns the tensors that were not released before the shutdown.
+/// What was not released when a machine was shut down.
 pub(crate) fn checked() -> Result<Vec<String>> {
     let machine = Machine::new(MachineConfig { check_memory: true, ..MachineConfig::default() })?;
     let x = block(&machine, &machine.default_stream()?)?;
@@ -62,7 +62,7 @@ pub(crate) fn checked() -> Result<Vec<String>> {
     Ok(report.unreleased)
 }
 
-/// Copies from the host to a device, to another one, and back; returns the elements.
+/// From the host to a device and on to another, and what came of it.
 pub(crate) fn copies() -> Result<Vec<u8>> {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
@@ -79,9 +79,9 @@ pub(crate) fn copies() -> Result<Vec<u8>> {
     let pinned = StreamKey::new(DeviceId::sim(0), StreamType::PinnedCompute, 0);
     let pinned = machine.stream(&pinned)?;
     let there = host.copy_to(&gpu)?; // by the device's host-to-device stream
-    let other = there.copy_to(&machine.compute(&DeviceId::sim(1), 0)?)?; // through the host
+    let other = there.copy_to(&machine.compute(&DeviceId::sim(1), 0)?)?; // by way of the host
     let back = other.copy_to(&pinned)?; // to pinned host memory
-    back.copy_into(&host)?; // into an existing tensor, which may be a view with gaps
+    back.copy_into(&host)?; // into a tensor that is there already, also a view with gaps
     host.read()
 }
 

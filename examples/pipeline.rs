@@ -1,6 +1,6 @@
 //! A pipeline of copy, compute and copy on three streams of a simulated device, and its timeline.
 //!
-//! docs/streams.md quotes this program and its output.
+//! docs/streams.md quotes this program and shows what it prints.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use millstream::{
     StreamType, Tensor, TensorSpec, with_stream,
 };
 
-/// The number of chunks of the data.
+/// How many pieces the data come in.
 const CHUNKS: usize = 4;
 
-/// The stages of each chunk, in order.
+/// What is done with each chunk, in order.
 const STAGES: [&str; 3] = ["copy in", "compute", "copy out"];
 
-/// The three streams, and the work submitted to them.
+/// The three streams, and what was submitted to them.
 struct Pipeline {
     streams: [Stream; 3],
     /// For each chunk an event behind each stage.
@@ -26,7 +26,7 @@ struct Pipeline {
     results: Vec<Tensor>,
 }
 
-/// Submits the work of all chunks. The machine inserts the waits between the streams.
+/// Submits the work of all chunks. Nobody says what waits for what: the machine finds that out.
 fn submit(machine: &Machine, chunks: &[Tensor]) -> Result<Pipeline> {
     let device = DeviceId::sim(0);
     let copy_in = machine.stream(&StreamKey::new(device.clone(), StreamType::Host2Device, 0))?;
@@ -49,7 +49,7 @@ fn submit(machine: &Machine, chunks: &[Tensor]) -> Result<Pipeline> {
     Ok(Pipeline { streams: [copy_in, compute, copy_out], marks, results })
 }
 
-/// Steps every stream that can run by one piece of work. Records and waits take no time.
+/// Lets every stream do one piece of work that it can do now. Records and waits take no time.
 fn tick(device: &SimControl) -> Result<()> {
     let next = |control: bool| {
         let streams = device.streams();
@@ -71,7 +71,7 @@ fn tick(device: &SimControl) -> Result<()> {
     }
 }
 
-/// Steps the device through the pipeline. Returns the timeline as text, and the results.
+/// Steps the device through the pipeline: its timeline as text, and the results.
 fn watch(
     machine: &Machine,
     device: &SimControl,
@@ -104,12 +104,12 @@ fn watch(
     Ok((timeline, pipeline.results))
 }
 
-/// Runs the pipeline. Returns the timeline as text, and the results.
+/// Runs the pipeline: its timeline as text, and the results.
 ///
 /// # Errors
 /// None is expected.
 pub(crate) fn run() -> Result<(String, Vec<f32>)> {
-    // A device whose commands run when they are stepped, so the timeline is always the same.
+    // A device whose commands run when they are stepped, so that the timeline is always the same.
     let sim = SimBackend::new(SimConfig { completion: Completion::ByHand, ..SimConfig::default() });
     let device = sim.control();
     let devices = Registry::new();
@@ -126,7 +126,7 @@ pub(crate) fn run() -> Result<(String, Vec<f32>)> {
     };
     let chunks: Vec<Tensor> = (0..CHUNKS).map(chunk).collect::<Result<_>>()?;
     let watched = watch(&machine, &device, &chunks);
-    // From here on the device steps itself, also after a refusal.
+    // From here on the device steps itself, also if something was refused.
     device.switch(Completion::IssueOrder);
     let (timeline, tensors) = watched?;
     let mut results = Vec::new();

@@ -24,14 +24,14 @@ fn current() -> Result<()> {
 fn order() -> Result<()> {
     let machine = Machine::new(MachineConfig::default())?;
     let (a, b) = (machine.default_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
-    b.wait_stream(&a)?; // later work on b comes after everything that a was given so far
+    b.wait_stream(&a)?; // what follows on b comes after all that a was given so far
     let event = a.record_event()?;
-    b.wait_event(&event)?; // later work on b comes after the record
+    b.wait_event(&event)?; // what follows on b comes after the record
 
     let event = machine.event(); // not recorded: waits do nothing, `query` is true
     event.record()?; // on the current stream
     with_stream(&b, || event.wait())?; // the current stream waits
-    event.record_on(&b)?; // a new record; earlier waits still wait for the first one
+    event.record_on(&b)?; // a new generation; who waited for the first still waits for that
     Ok(())
 }
 
@@ -42,7 +42,7 @@ fn host() -> Result<()> {
     event.synchronize()?;
     stream.synchronize_for(Duration::from_secs(10))?; // an error if it takes longer
     machine.synchronize()?;
-    let all_done = machine.completion()?; // everything submitted so far; also a future
+    let all_done = machine.completion()?; // all that was submitted so far: a future, too
     all_done.wait()?;
     assert!(event.query() && stream.query()?);
     Ok(())
@@ -60,7 +60,7 @@ fn time() -> Result<f64> {
     Ok(milliseconds)
 }
 
-/// Runs all snippets. Returns the milliseconds between two events.
+/// Runs them all.
 ///
 /// # Errors
 /// None is expected.

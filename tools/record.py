@@ -1,4 +1,4 @@
-"""Records a PyTorch program for Millstream: its calls, their values, and its results.
+"""Records a PyTorch program for Millstream: what it ran, with what values, and what came out.
 
     import record
 
@@ -8,28 +8,28 @@
         loss = model(x).square().mean()
         t.output("loss", loss)
 
-or, for a function without arguments that returns its results by name:
+or, where the program is a function without arguments that returns its results by name:
 
     record.record("my_case", lambda: {"y": model(x)}, inputs={"x": x, **model.state_dict()})
 
-or, on the command line, with a function that returns the program and its inputs (docs/record.md):
+or, on the command line, with a function that prepares and returns both (see docs/record.md):
 
     python tools/record.py program.py:prepare my_case
 
-The folder then holds the trace that PyTorch's ExecutionTraceObserver writes (et.json), and beside it
-the data that the trace loses: the elements of inputs, results and constants (tensors.safetensors), the
-names of tensors (bindings.json), numbers (consts.json), the tolerance (meta.json).
+The folder then holds a trace as PyTorch's ExecutionTraceObserver writes it (et.json) and beside it
+what the trace loses: the elements of inputs, results and constants (tensors.safetensors), which
+tensor has which name (bindings.json), numbers (consts.json), the tolerance (meta.json).
 
-Lost values are found as follows. A TorchDispatchMode gets every op that computes, with its Python
-numbers, and leaves a label in the trace ("PythonDispatchMode") below the op's node. The labels are in
-the order of the calls, so the k-th label belongs to the k-th call; if the names differ, nothing is
-written. The labels and the nodes below them are then removed from the trace.
+How the lost values are found: a TorchDispatchMode sees every op that computes with its Python
+numbers, and leaves a mark in the trace ("PythonDispatchMode") below the op's node. The marks are in
+the order of the calls, so the k-th mark belongs to the k-th call; names have to agree, or nothing is
+written. The marks and what lies below them are then taken out of the trace.
 
-The trace has fractions with 6 decimals; where that changes an argument, consts.json has the full
-number. For lists of fractions there is only a warning.
+The trace has fractions with 6 decimals; where that changes an argument, consts.json has it in full.
+In lists of fractions it is only said.
 
-Limits: one process (no ranks), tensors on the CPU, no random ops, and no tensor that exists before the
-recording and is not an input.
+Limits: one process (no ranks), tensors on the CPU, no random ops, no tensor that was there before
+and is not an input.
 """
 
 import argparse
@@ -53,7 +53,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 MARK = "PythonDispatchMode"
-# Calls of these ops may leave no label: autograd makes them without the dispatcher.
+# Of these a call may leave no mark: autograd makes them past the dispatcher.
 UNMARKED = ("aten::detach",)
 
 
@@ -62,7 +62,7 @@ class RecordError(Exception):
 
 
 def name_of(func):
-    """Returns an op's name as in a trace's schema: aten::add.Tensor."""
+    """An op's name as it stands in a trace's schema: aten::add.Tensor."""
     return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
 
 
@@ -73,7 +73,7 @@ def storage_of(tensor):
 
 
 class Elements:
-    """The present bytes of a tensor's storage, copied without calling an op."""
+    """The bytes of a tensor's storage as they are now, taken without calling an op."""
 
     def __init__(self, tensor):
         storage = storage_of(tensor)
@@ -92,25 +92,25 @@ class Elements:
 
 
 class Call:
-    """A call that the mode got: by argument, the values that the trace loses, and tensors' shapes."""
+    """A call that the mode has seen; by argument what the trace loses, and tensors' shapes."""
 
     def __init__(self, name):
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
 
 
 def draws_nothing(params, given):
-    """Returns whether a dropout, also one of attention, keeps every element."""
+    """Whether a dropout, also one of attention, keeps everything."""
     full = {**{p.name: p.default_value for p in params if p.has_default_value()}, **given}
     return full.get("dropout_p") == 0 or full.get("p") == 0 or full.get("train") is False
 
 
 class Log(TorchDispatchMode):
-    """Logs every call with the values that the trace loses."""
+    """Every call with what the trace will not hold of it."""
 
     def __init__(self):
         super().__init__()
         self.calls = []
-        # Weak references tell a freed storage from a later one at the same address.
+        # Weak references keep the addresses of dead storages from being taken for others'.
         self.known = {}
 
     def know(self, value):
@@ -150,7 +150,7 @@ class Log(TorchDispatchMode):
             elif isinstance(value, (list, tuple)) and any(isinstance(v, float) for v in value):
                 call.lists[at] = list(value)
             if name == "aten::lift_fresh" and at == 0:
-                # The data of torch.tensor([...]), which no op wrote.
+                # What torch.tensor([...]) wrote, past all ops.
                 call.elements[at] = Elements(value)
                 self.know(value)
             self.check(name, at, value)
@@ -169,12 +169,12 @@ class Nodes:
 
     @staticmethod
     def op(node):
-        """Returns the op's name; empty for a label."""
+        """The op's name; empty for a label."""
         attrs = {a["name"]: a["value"] for a in node["attrs"]}
         return attrs.get("op_schema", "").split("(")[0]
 
     def around(self, node):
-        """Yields the nodes around one, innermost first."""
+        """The nodes around one, from the inside."""
         while (parent := node["ctrl_deps"]) in self.by_id and parent != node["id"]:
             node = self.by_id[parent]
             yield node
@@ -184,7 +184,7 @@ class Nodes:
 
 
 def pair(nodes, calls):
-    """Matches nodes with calls: returns pairs."""
+    """Which node is which call: pairs of both."""
     marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
     if calls and not marks:
         raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
@@ -207,7 +207,7 @@ def is_tensor(of):
 
 
 def lost(pairs):
-    """Returns the values that the trace lost: entries of consts.json and their tensors."""
+    """What the trace lost of the calls: entries of consts.json and their tensors."""
     consts, tensors = [], {}
     for node, call in pairs:
         where = f"node {node['id']}, {call.name}"
@@ -239,7 +239,7 @@ def lost(pairs):
 
 
 def tensors_of(side):
-    """Returns the tensors of a node's arguments or results: argument, storage, elements, shape."""
+    """The tensors of a node's arguments or results: argument, storage, elements, shape."""
 
     def walk(at, value):
         if isinstance(value, list):
@@ -254,7 +254,7 @@ def tensors_of(side):
 
 
 def implicit(op):
-    """Returns whether an op only calls others."""
+    """Whether an op only calls others."""
     try:
         return torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeImplicitAutograd")
     except RuntimeError:
@@ -262,7 +262,7 @@ def implicit(op):
 
 
 def check(nodes, pairs, consts):
-    """Checks that every tensor that an executed op reads has a source."""
+    """Every tensor that an executed op reads has come from somewhere."""
     called = {node["id"] for node, _ in pairs}
     given = {(c["node"], c["arg"]) for c in consts}
     known, inside = set(), set()
@@ -287,7 +287,7 @@ def check(nodes, pairs, consts):
 
 
 def bindings(nodes, names):
-    """Returns the tensor of the trace for each name."""
+    """Which tensor of the trace has which name."""
     found = {}
     for node in nodes.list:
         if node["name"].startswith("bind:"):
@@ -302,11 +302,11 @@ def bindings(nodes, names):
 
 
 def without_marks(nodes):
-    """Returns the nodes of the trace without the recorder's own."""
+    """The nodes that were there if nobody had looked."""
     gone, kept, callers = set(), [], {}
     for node in nodes.list:
         if node["name"] == MARK and nodes.op_around(node) is None:
-            # A label was opened in it; the program continues inside the label.
+            # A label was opened in it, inside which the program goes on.
             callers[node["id"]] = callers.get(node["ctrl_deps"], node["ctrl_deps"])
         elif node["name"] == MARK or node["ctrl_deps"] in gone:
             gone.add(node["id"])
@@ -344,7 +344,7 @@ class Trace:
             self.input(name, tensor)
 
     def output(self, name, tensor):
-        """Names a result. A run must give its present elements."""
+        """Names a result. A run has to give the elements that it has now."""
         self.log.check(f"output '{name}'", 0, tensor)
         self._bind(f"out/{name}", tensor)
 
@@ -393,7 +393,7 @@ def write(folder, text, done, tolerance, note, seed, compress):
 
 @contextlib.contextmanager
 def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
-    """Records the calls inside. `tolerance` is the bound for a run: relative, absolute.
+    """Records what is run inside. `tolerance` is how near a run has to come: relative, absolute.
     With `compress` the trace is written as et.json.gz."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         raise RecordError("programs of several ranks are not recorded")
@@ -405,7 +405,7 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
     with tempfile.TemporaryDirectory() as scratch:
         raw = pathlib.Path(scratch) / "et.json"
         observer = ExecutionTraceObserver().register_callback(str(raw))
-        # One thread, so that every node is below its caller.
+        # One thread, so that all nodes stand where they were called.
         torch.set_num_threads(1)
         observer.start()
         try:
@@ -419,7 +419,7 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
 
 
 def named(results):
-    """Returns results by name."""
+    """Results by name."""
     if isinstance(results, torch.Tensor):
         return {"result": results}
     if isinstance(results, collections.abc.Mapping):

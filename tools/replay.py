@@ -1,5 +1,5 @@
-"""Replays recorded programs in PyTorch, eagerly, and measures their time. `millstream gpu-check` runs
-it beside the machine; by hand:
+"""Replays recorded programs in PyTorch, eagerly, and says how long they take. `cargo xtask gpu-check`
+runs it beside the machine; by hand:
 
     echo '{"load": "examples/pytorch/transformer_encoder_train/et.json.gz"}' |
         python tools/replay.py --device cpu
@@ -9,20 +9,20 @@ It reads requests from standard input, one line of JSON each, and answers each w
     {"load": PATH}   plans the program: {"calls": {OP: COUNT}, "outputs": {NAME: wrong or null}, ...};
                      "executed": [OP...] beside it: ops that called nothing when they were recorded,
                      such as a dropout of nothing, are called only if they are among these
-    {"run": COUNT}   runs it COUNT times: {"wall": [S...], "issued": [S...], "device": [S...]}
+    {"run": COUNT}   runs it so often: {"wall": [S...], "issued": [S...], "device": [S...]}
 
-The answer to a failed request is {"error": WHY}. The first line, before any request, describes the
-program: {"torch": VERSION, "device": NAME}, or {"absent": WHY}.
+What goes wrong is answered with {"error": WHY}. The first line, before any request, says what this is:
+{"torch": VERSION, "device": NAME}, or {"absent": WHY}.
 
 Each node that computes is called once, as the op that its schema names, on tensors of the dtypes, shapes
-and strides recorded, in the trace's order; views are calls as in the recording. Of PyTorch's functions
-for an op the one with the least overhead is called: torch.NAME, the tensor's method, and only then
-torch.ops. Autograd records nothing. The calls are a Python function without branches, made from
+and strides recorded, in the trace's order; views are calls as they were there. Of the functions that
+PyTorch offers for an op the one with the least overhead is called: torch.NAME, the tensor's method, and
+only then torch.ops. Autograd records nothing. The calls are a Python function without branches, made from
 the trace, which ends each tensor after its last use.
 
-Times are seconds from the first call until the host has waited for the device (wall), until all calls
-have been made (issued), and between two events around the calls on the stream (device). Inputs are
-restored before each run, outside of the clock.
+Seconds are those from the first call until the host has waited for the device (wall), until all calls
+have been made (issued), and between two events around them on the stream (device). Inputs are what they
+were before each run, outside of the clock.
 """
 
 import argparse
@@ -40,31 +40,31 @@ DTYPES = {
     "long": "int64", "long int": "int64", "long long": "int64", "int": "int32", "short": "int16",
     "short int": "int16", "signed char": "int8", "unsigned char": "uint8", "bool": "bool",
 }
-# PyTorch's numbers of dtypes and of memory formats, as in traces.
+# PyTorch's numbers of dtypes and of memory formats, as traces hold them.
 SCALAR_TYPES = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32",
     7: "float64", 11: "bool", 15: "bfloat16",
 }
 FORMATS = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
-# The names of dtypes in a file of safetensors.
+# What the names of dtypes are in a file of safetensors.
 STORED = {
     "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
     "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }
 
-# The op of attention on the host, where traces were recorded.
+# What attention is on the host, where traces were recorded.
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
-# Its ops on CUDA, by the number of PyTorch's choice. With 0 it is many ops.
+# The ops that it is on CUDA, by the numbers of PyTorch's choice. With 0 it is many ops.
 WAYS = {
     1: "_scaled_dot_product_flash_attention", 2: "_scaled_dot_product_efficient_attention",
     3: "_scaled_dot_product_cudnn_attention",
 }
-# Other names of their arguments and results.
+# What arguments and results of theirs are called elsewhere.
 SAME = {
     "attn_bias": "attn_mask", "grad_out_": "grad_out", "log_sumexp": "logsumexp",
     "output": "out", "rng_state": "philox_seed", "unused": "philox_offset",
 }
-# As autograd passes them: a gradient of a mask is not the program's.
+# As autograd has them: a gradient of a mask is none of the program's.
 FIXED = {
     "compute_log_sumexp": ("True", True), "return_debug_mask": ("False", False),
     "grad_input_mask": ("[True, True, True, False]", [True, True, True, False]),
@@ -76,7 +76,7 @@ class Refused(Exception):
 
 
 def stored(folder):
-    """Reads the tensors of the file beside the trace, by name."""
+    """The tensors of the file beside the trace, by name."""
     file = folder / "tensors.safetensors"
     if not file.exists():
         return {}
@@ -99,7 +99,7 @@ def number(value):
 
 
 def parts(types):
-    """Splits a list at the commas outside of brackets."""
+    """The parts of a list that commas separate, outside of brackets."""
     depth, found = 0, [""]
     for c in types:
         depth += (c in "[(") - (c in "])")
@@ -111,7 +111,7 @@ def parts(types):
 
 
 def laid(tensor, shape, strides):
-    """Returns a copy with these strides."""
+    """A copy with these strides."""
     return torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
@@ -133,17 +133,17 @@ class Plan:
         tolerance = notes["meta"].get("tolerance", {})
         self.rtol, self.atol = tolerance.get("rtol", 1e-4), tolerance.get("atol", 1e-5)
         self.lines, self.known, self.uses, self.keep = [], {}, {}, set()
-        # By slot, the tensor; by the trace's ids, the present slot.
+        # By slot, the tensor; by the trace's ids, the slot that they stand for at the moment.
         self.values, self.tensors, self.storages = {}, {}, {}
-        # By the trace's ids of the results that the host's attention saves for its gradient: the op that
-        # replaces it, and its saved results, by name.
+        # By the trace's ids of what the host's attention leaves for its gradient: the op that stands in
+        # its place, and what that has left, by name.
         self.left = {}
-        # By slot, its recorded strides and offset: a result may have another layout on another device.
+        # By slot, its strides and offset as recorded: on another device a result may lie otherwise.
         self.recorded = {}
         self.inputs, self.calls, self.outputs = [], {}, {}
         self.made_up = self.views = 0
         nodes = sorted(trace["nodes"], key=lambda node: node["id"])
-        # Whether gradients need results that only the host's attention gives.
+        # Whether gradients need what only the host's attention gives.
         self.host_attention = any(ATTENTION + "_backward" in node["name"] for node in nodes)
         for node, schema in self.steps(nodes, executed):
             try:
@@ -158,8 +158,8 @@ class Plan:
 
     @staticmethod
     def steps(nodes, executed):
-        """Yields the nodes to visit: labels, without schema, and ops at the level at which they compute.
-        Ops that only call others are not called, and an op's children are a part of it."""
+        """The nodes to look at: labels, with no schema, and ops at the level at which they compute. Ops
+        that only call others are not called themselves, and what others call is a part of them."""
         def schema_of(node):
             attrs = {a["name"]: a["value"] for a in node.get("attrs", [])}
             return attrs.get("op_schema", "")
@@ -195,7 +195,7 @@ class Plan:
         return name
 
     def given(self, dtype, shape, strides, offset, data):
-        """Makes a tensor that exists from the start."""
+        """A tensor that is there from the start."""
         if strides is None:
             strides = torch.empty(shape, device="meta").stride()
         span = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
@@ -212,7 +212,7 @@ class Plan:
         return slot
 
     def find(self, value, of, shape, strides, data=None, fresh=False):
-        """Returns the slot of a tensor of the trace; a new input if it is unknown."""
+        """The slot of a tensor of the trace; a new input if nothing is known of it."""
         if of not in DTYPES:
             raise Refused(f"dtype '{of}' is not supported")
         dtype, shape = getattr(torch, DTYPES[of]), tuple(shape)
@@ -269,7 +269,7 @@ class Plan:
             self.outputs[name] = None if close else f"off by up to {far:.1e}"
 
     def argument(self, node, at, value, ty, shape, strides, schema_type, used):
-        """Returns an argument as source text, and as a value."""
+        """An argument as it stands in the source, and as it is."""
         if ty.startswith("Tensor("):
             of = ty.removeprefix("Tensor(").removesuffix(")")
             if of.startswith("nullptr"):
@@ -319,7 +319,7 @@ class Plan:
         return repr(value) if plain else self.name(value)
 
     def name(self, thing):
-        """Returns the source name of a value without a literal."""
+        """The name in the source of something that has no literal."""
         self.known[f"k{id(thing)}"] = thing
         return f"k{id(thing)}"
 
@@ -341,7 +341,7 @@ class Plan:
         strides = form.get("strides", [None] * len(form["values"]))
         every = zip(form["values"], form["types"], form["shapes"], strides, params)
         for at, (value, ty, shape, stride, param) in enumerate(every):
-            # The declared type: other types look like integers.
+            # The declared type: others look like whole numbers.
             declared = str(getattr(param, "real_type", param.type))
             if back and param.name == "logsumexp":
                 left = self.left.get(value[0])
@@ -360,7 +360,7 @@ class Plan:
         recorded = []
         self.results(node["outputs"], recorded)
         if forward:
-            # Numbers among them have names like tensors.
+            # Numbers among them are named like tensors.
             slots = [self.slot(each) for each in result]
             names = [SAME.get(r.name, r.name) for r in op._schema.returns]
             given = {name: (slot, each) for name, slot, each in zip(names, slots, result)}
@@ -380,8 +380,8 @@ class Plan:
             if tuple(tensor.shape) != tuple(shape) or tensor.dtype != getattr(torch, DTYPES.get(of, ""), None):
                 raise Refused(f"a result is {tensor.dtype}{list(tensor.shape)}, not {of}{shape}")
             if elsewhere and strides is not None:
-                # Attention gives other strides there. A program that needs a view copies the result, by a
-                # call that did nothing on the host and was not recorded.
+                # Attention gives other strides there. A program that then wants a view has it copied, by
+                # a call that did nothing on the host and was not recorded.
                 if any(n > 1 and a != b for n, a, b in zip(shape, tensor.stride(), strides)):
                     args, lies = [slot, repr(tuple(shape)), repr(tuple(strides))], laid(tensor, shape, strides)
                     slot = self.slot(lies)
@@ -390,8 +390,8 @@ class Plan:
         self.calls[full] = self.calls.get(full, 0) + 1
 
     def on_cuda(self, named, left, back, used):
-        """Calls attention and its gradient as autograd does on CUDA, with the arguments of the host's ops
-        and the results that the forward op has saved for the backward one."""
+        """Attention and its gradient as autograd has them on CUDA, called with what the host's ops were
+        given and with what the op on the way there has left for the way back."""
         if not back:
             way, left = self.way(*(named[name][1] if name in named else None for name in (
                 "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale"))), {}
@@ -418,7 +418,7 @@ class Plan:
 
     @staticmethod
     def way(query, key, value, mask, dropout, is_causal, scale):
-        """Returns the op that PyTorch chooses on the device where gradients are needed."""
+        """The op that PyTorch chooses on the device where gradients are wanted."""
         with torch.inference_mode(False), torch.enable_grad():
             like = [
                 torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device, requires_grad=True)
@@ -432,7 +432,7 @@ class Plan:
         return WAYS[choice]
 
     def aligned(self, mask, query, key):
-        """Returns a mask in the layout of that op: rows that begin at multiples of eight elements."""
+        """A mask as PyTorch gives it to that op: rows that begin at multiples of eight elements."""
         def call(function, args, result, slots):
             slot = self.slot(result)
             self.line(slot, function, args, [slot, *slots])
@@ -450,8 +450,8 @@ class Plan:
         return call(torch.Tensor.expand, [slot, repr(shape)], mask, [slot]), mask
 
     def fastest(self, op, bare, params, args, kwargs):
-        """Calls it by the first function that takes these arguments: PyTorch's Python functions parse
-        them faster than its general call of any op."""
+        """Calls it by the first function that takes these arguments: PyTorch's own for Python parse
+        them faster than its general way to call any op."""
         short = list(args)
         while len(short) > 1 and params[len(short) - 1].has_default_value():
             default = params[len(short) - 1].default_value
@@ -463,7 +463,7 @@ class Plan:
             ways.append(getattr(torch.Tensor, bare, None))
         tries = [(way, given, kwargs) for way in ways if way for given in (args, short)]
         if bare == ATTENTION and not self.host_attention:
-            # The op that the program called; other devices compute it by other ops.
+            # What the program called, which other devices compute by other ops.
             names = ("dropout_p", "is_causal")
             named = {**dict(zip(names, args[3:])), **kwargs}
             tries = [(torch._C._nn.scaled_dot_product_attention, args[:3], named)]
@@ -491,7 +491,7 @@ class Plan:
             walk(*each)
 
     def target(self, result):
-        """Returns names for results, as the left side of an assignment, and their slots."""
+        """Names for results, as the left side of an assignment, and their slots."""
         if isinstance(result, torch.Tensor):
             slot = self.slot(result)
             return slot, [slot]
@@ -508,7 +508,7 @@ class Plan:
         self.lines.append(f"{target} = {self.name(function)}({', '.join(args)})")
 
     def compiled(self):
-        """Returns the calls as one function of the inputs."""
+        """The calls as one function of the inputs."""
         inputs, ends = [slot for slot, *_ in self.inputs], {}
         for slot, last in self.uses.items():
             if slot not in self.keep and slot not in inputs:
@@ -530,7 +530,7 @@ class Plan:
         given = [tensor for _, tensor, _ in self.inputs]
         for _ in range(times):
             for _, tensor, before in self.inputs:
-                # No call writes a tensor whose elements share memory.
+                # What is spread over its elements is written by nothing.
                 if not any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride())):
                     tensor.copy_(before)
             ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if on_gpu else []
@@ -569,7 +569,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda:0")
     arguments = parser.parse_args()
-    # Other printed lines are no answer.
+    # Whatever else is printed is no answer.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -588,7 +588,7 @@ def main():
         torch.cuda.set_device(device)
         name = torch.cuda.get_device_name(device)
     else:
-        # A trial run, beside other work.
+        # This is only tried out, beside other things.
         torch.set_num_threads(1)
     # The arithmetic of the machine: no TF32, and sums of 16 bits in 32.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

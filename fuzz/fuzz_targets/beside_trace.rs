@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let folder = FOLDER.path();
     for name in names {
-        // Most sidecar files do not exist.
+        // Most are not there.
         let _ = fs::remove_file(folder.join(name));
     }
     fs::write(folder.join("et.json"), trace).expect("written");
@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
     match load(folder.join("et.json"), &OPTIONS) {
         Ok(program) => {
             for tensor in program.tensors.iter().filter(|t| t.storage_bytes < 1 << 20) {
-                // The file may be shorter than its header states.
+                // The file may end before its header says.
                 if let Ok(made) = tensor.materialize() {
                     assert_eq!(made.len(), tensor.storage_bytes);
                 }

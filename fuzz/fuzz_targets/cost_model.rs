@@ -1,4 +1,4 @@
-//! Reads text as a cost model, and predicts with each readable model.
+//! Reads text as a cost model, and predicts with what can be read.
 //!
 //! `cargo +nightly fuzz run cost_model fuzz/corpus/cost_model examples/models`
 

@@ -11,14 +11,14 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use millstream::trace::{EtOptions, LoadOptions, load_bytes};
 
-/// Omits nodes that cannot be executed, so that the import reaches more code.
+/// Nodes that cannot be executed are left out, so that more is reached.
 static OPTIONS: LazyLock<LoadOptions> = LazyLock::new(|| {
     let et = EtOptions { structural: true, ..Default::default() };
     LoadOptions { max_bytes: 1 << 22, max_items: 1 << 14, et }
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    // The reader of native traces has a target of its own.
+    // As the reader of native traces has a target of its own.
     let mut trace = b"{\"schema\": \"1.1.1\", ".to_vec();
     trace.extend_from_slice(bytes);
     for bytes in [bytes, &trace] {

@@ -1,5 +1,5 @@
-//! Reads text as a list of instructions. A readable list is printed and read back unchanged; the
-//! checker and the verifier judge it, and the verifier proves every list that the checker accepts.
+//! Reads text as a list of instructions. What can be read is printed and read back unchanged, the
+//! checker and the verifier give a verdict on it, and what the checker takes is proven.
 //!
 //! `cargo +nightly fuzz run list_text fuzz/corpus/list_text crates/verify/tests/cases`
 

@@ -1,10 +1,10 @@
-"""Records our own cases to tests/traces/own, with the release of PyTorch in
+"""Records our own cases to tests/traces/own, with the release of PyTorch that stands in
 tools/reference/requirements.txt:
 
     python tools/cases/make.py [CASE...]
 
-A case is a file beside this one: its `prepare` returns the program and its inputs, as record.py
-expects.
+A case is a file beside this one: its `prepare` gives the program and its inputs, as record.py takes
+them.
 """
 
 import importlib
@@ -13,7 +13,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "tests/traces/own"
-# The most bytes of a case.
+# Bytes that a case may have.
 LARGEST = 60_000
 # Results of 16 bits round once more, or once less, in places.
 TOLERANCE = {"half_sums": (1e-2, 1e-3)}

@@ -1,6 +1,6 @@
-"""Checks that a case detects omissions: for every copy and fill in its trace, runs the trace without
-that node, and for every clone the trace in which the clone is the same memory; each time some result
-must be wrong.
+"""Checks that a case notices what is left out of it: for every copy and fill in its trace, runs the
+trace without that node, and for every clone the trace in which the clone is the same memory; each
+time some result has to be wrong.
 
     python tools/cases/mutations.py RUN_TRACE [CASE...]
 
@@ -27,7 +27,7 @@ ALIAS = "aten::alias(Tensor(a) self) -> Tensor(a)"
 
 
 def executed(nodes):
-    """Returns the nodes that a run executes: ops around them only call others."""
+    """The nodes that a run executes: no op around them but such as only call others."""
     for node in nodes.list:
         op = nodes.op(node)
         ops = [nodes.op(n) for n in nodes.around(node) if nodes.op(n)]
@@ -36,13 +36,13 @@ def executed(nodes):
 
 
 def without(nodes, gone):
-    """Returns the trace without a node and its children."""
+    """The trace without a node, and without what it called."""
     below = {n["id"] for n in nodes.list if gone in nodes.around(n)} | {gone["id"]}
     return [n for n in nodes.list if n["id"] not in below]
 
 
 def aliased(nodes, clone):
-    """Returns the trace in which a clone is a view of its source; None if its layout differs."""
+    """The trace in which a clone is a view of what it cloned; None if it lies otherwise."""
     sides = clone["inputs"], clone["outputs"]
     if sides[0]["strides"][0] != sides[1]["strides"][0]:
         return None
@@ -54,7 +54,8 @@ def aliased(nodes, clone):
     for attr in changed["attrs"]:
         if attr["name"] == "op_schema":
             attr["value"] = ALIAS
-    # Its address stands for its source's until another op makes a tensor at the address.
+    # Its address stands for that of the cloned as long as it lives: until another op makes a
+    # tensor there.
     alive = True
     for node in sorted(left, key=lambda n: n["id"]):
         if node["id"] < clone["id"]:
@@ -70,7 +71,7 @@ def aliased(nodes, clone):
 
 
 def makes(node, storage):
-    """Returns whether a node has results in a storage that is none of its arguments'."""
+    """Whether a node has results in a storage that is none of its arguments'."""
     read = {s for _, s, _ in record.tensors_of(node["inputs"])}
     return storage not in read and storage in {
         s for _, s, _ in record.tensors_of(node["outputs"])
@@ -88,7 +89,7 @@ def move(value, own, storage):
 
 
 def verdict(xtask, folder, raw, nodes):
-    """Returns the outcome of a run of a changed trace."""
+    """What a run says of a changed trace."""
     (folder / "et.json").write_text(json.dumps({**raw, "nodes": nodes}))
     run = subprocess.run(
         [xtask, "run-trace", str(folder), "--report", "-"], capture_output=True, text=True
@@ -101,7 +102,7 @@ def verdict(xtask, folder, raw, nodes):
 
 
 def mutate(xtask, case):
-    """Prints a line for each change; returns the number of undetected ones."""
+    """Prints a line for each change; gives how many nobody noticed."""
     missed = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) / case

@@ -2,13 +2,14 @@
 
 The scripts in families/ make cases with this module and save them to
 crates/kernels/tests/reference/FAMILY.safetensors; the tests of the kernels read them, without
-PyTorch. To regenerate them (with the release of PyTorch in requirements.txt):
+PyTorch. To make them anew (with the release of PyTorch that stands in requirements.txt):
 
     python tools/reference/make.py [FAMILY...]
 
 A case is an op of Millstream's with its tensors and arguments, and a function on PyTorch tensors
-that computes the same. The file stores the storages of the tensors, with their gaps and aliases, the
-results (a view of a tensor, one changed in place, or new, with strides), and the changed storages.
+that computes the same. Recorded are the storages of the tensors, with gaps and aliases as they are,
+the results (a view of which tensor, one changed in place, or new, with strides), and the storages
+that have changed.
 """
 
 import json
@@ -40,13 +41,13 @@ def raw(storage):
 
 
 def attr(value):
-    """Returns an argument in the tests' form, which distinguishes floats and integers."""
+    """An argument as the tests read it: floats and whole numbers stay apart."""
     if isinstance(value, D):
         return {"dtype": value.name}
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        # As text, since JSON has no NaN and no infinities.
+        # Not a number of JSON's: NaN and infinities.
         return {"float": repr(value)}
     if isinstance(value, (list, tuple)):
         if value and all(isinstance(v, float) for v in value):
@@ -63,7 +64,7 @@ class Family:
         self.cases = []
 
     def _put(self, content):
-        """Stores bytes once; returns their position."""
+        """Keeps bytes once; gives their place."""
         if content not in self.known:
             self.data += bytes(-len(self.data) % 8)
             self.known[content] = (len(self.data), len(content))
@@ -86,7 +87,7 @@ class Family:
         return storages, specs
 
     def case(self, op, inputs, attrs, fn, rtol=None, atol=None, layout=True):
-        """Records `fn(*inputs)` as the results of `op` with these tensors and arguments.
+        """Records `fn(*inputs)` as what `op` with these tensors and arguments gives.
 
         rtol, atol: bounds other than the dtype's own. layout=False: strides of new results are
         not compared.
@@ -124,7 +125,7 @@ class Family:
         self.cases.append(case)
 
     def refuses(self, op, inputs, attrs, fn):
-        """Records that PyTorch refuses this call, so `op` must refuse it, too."""
+        """Records that PyTorch refuses this, and that `op` has to as well."""
         storages, specs = self._inputs(inputs)
         before = [self._put(raw(s)) for s in storages]
         try:
@@ -155,7 +156,7 @@ class Family:
 
 
 def rand(shape, dtype=torch.float32, seed=0, low=-2.0, high=2.0):
-    """Returns values in [low, high), made in f64 and converted."""
+    """Values in [low, high), made in f64 and converted."""
     g = torch.Generator().manual_seed(seed)
     shape = [shape] if isinstance(shape, int) else list(shape)
     v = torch.rand(shape, generator=g, dtype=torch.float64) * (high - low) + low
@@ -167,19 +168,19 @@ def rand(shape, dtype=torch.float32, seed=0, low=-2.0, high=2.0):
 
 
 def ints(shape, low, high, dtype=torch.int64, seed=0):
-    """Returns integers in [low, high)."""
+    """Whole numbers in [low, high)."""
     g = torch.Generator().manual_seed(seed)
     return torch.randint(low, high, list(shape), generator=g).to(dtype)
 
 
 def transposed(t):
-    """Returns the same elements with reversed dimensions in memory."""
+    """The same elements laid out with the dimensions reversed."""
     dims = list(reversed(range(t.dim())))
     return t.permute(dims).contiguous().permute(dims)
 
 
 def gapped(t):
-    """Returns the same elements with gaps between them, at an offset."""
+    """The same elements with gaps between them, at an offset."""
     if t.dim() == 0:
         out = torch.zeros(3, dtype=t.dtype)[1]
         return out.copy_(t)
@@ -188,7 +189,7 @@ def gapped(t):
 
 
 def layouts(t):
-    """Returns a tensor in several layouts."""
+    """A tensor in several layouts."""
     return [t] if t.dim() == 0 else [t, gapped(t)] if t.dim() == 1 else \
         [t, transposed(t), gapped(t)]
 
