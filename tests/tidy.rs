@@ -64,11 +64,11 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/gpu-check/src/launches.rs", "launches an empty kernel"),
     ("crates/bench/src/memory.rs", "calls allocators of the host's, to compare with"),
     (
-        "tests/needless_waits.rs",
+        "tests/programs/needless_waits.rs",
         "runs lists that lack a wait, on one thread, to see what comes of it",
     ),
     ("crates/cli/src/simulate/planted.rs", "leaves protection out, to see the simulator find it"),
-    ("tests/simulate.rs", "leaves protection out, to see the simulator find it"),
+    ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),
     ("crates/bench/src/bed.rs", "kernels that are checked read and write their variables"),
 ];
 

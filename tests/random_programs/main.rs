@@ -1,6 +1,8 @@
 //! Random programs: threads give what the inline driver gives, the checker accepts every list, and
 //! lists do not depend on the driver. The fuzz target `programs` makes the same programs of its input.
 
+mod memory;
+
 use millstream::{DriverKind, MachineConfig, SyncPolicy};
 use millstream_testing::programs::{Step, run};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! The wait that a violation of order suggests orders the two uses, and inserting such waits one by
 //! one makes every list proven.
 
-mod common;
-
 use millstream_testing::list_oracle;
 use std::cell::Cell;
 
@@ -13,7 +11,7 @@ use millstream_instructions::text::{parse_list, print_list};
 use millstream_instructions::{Body, InstructionList};
 use millstream_verify::{Repair, Violation, repair, verify};
 
-use common::{generate, modes, steps};
+use crate::common::{generate, modes, steps};
 
 /// Returns the indices of the two instructions, each reduced by one from `from` on.
 fn pair(violation: &Violation, from: usize) -> Option<(usize, usize)> {

@@ -8,19 +8,19 @@ use millstream::instructions::text::print_list;
 use millstream_runner::{RunOptions, run};
 use millstream_trace::{LoadOptions, load_bytes};
 
-#[path = "../examples/custom_op.rs"]
+#[path = "../../examples/custom_op.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod custom_op;
-#[path = "../examples/memory.rs"]
+#[path = "../../examples/memory.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod memory;
-#[path = "../examples/pipeline.rs"]
+#[path = "../../examples/pipeline.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod pipeline;
-#[path = "../examples/streams.rs"]
+#[path = "../../examples/streams.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod streams;
-#[path = "../examples/tutorial.rs"]
+#[path = "../../examples/tutorial.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod tutorial;
 

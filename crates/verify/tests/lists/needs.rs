@@ -1,8 +1,6 @@
 //! One walk's decisions of which waits are needed agree with walks over the lists without each
 //! wait.
 
-mod common;
-
 use millstream_testing::list_oracle;
 use std::cell::Cell;
 
@@ -13,7 +11,7 @@ use millstream_instructions::InstructionList;
 use millstream_instructions::text::print_list;
 use millstream_verify::{Reason, Violation, verify};
 
-use common::{generate, modes, steps};
+use crate::common::{generate, modes, steps};
 
 fn runner(cases: u32) -> TestRunner {
     let config = Config { cases, failure_persistence: None, ..Config::default() };

@@ -1,8 +1,6 @@
 //! The checker and a brute-force oracle agree on random lists, and on correct lists with a wait
 //! removed.
 
-mod common;
-
 use millstream_testing::list_oracle;
 use std::cell::Cell;
 
@@ -13,7 +11,7 @@ use millstream_instructions::text::print_list;
 use millstream_instructions::{Body, InstructionList};
 use millstream_verify::{Violation, check, verify, violations};
 
-use common::{generate, modes, steps};
+use crate::common::{generate, modes, steps};
 
 fn runner(cases: u32) -> TestRunner {
     let config = Config { cases, failure_persistence: None, ..Config::default() };

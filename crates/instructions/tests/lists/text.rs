@@ -1,7 +1,5 @@
 //! The text form: printing and parsing are exact inverses, lines stand alone, errors have a place.
 
-mod common;
-
 use proptest::prelude::*;
 
 use millstream_instructions::reference::reference_page;
@@ -9,7 +7,7 @@ use millstream_instructions::text::{parse_instruction, parse_list, print_instruc
 use millstream_instructions::{Instruction, InstructionList, Kind};
 use millstream_types::Origin;
 
-use common::{body, instruction, list, ops};
+use crate::common::{body, instruction, list, ops};
 
 /// The list without its instruction number `at`.
 fn without(list: &InstructionList, at: usize) -> InstructionList {

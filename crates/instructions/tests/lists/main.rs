@@ -1,0 +1,8 @@
+//! Lists as the builder makes them, their memory, and their text.
+
+mod common;
+mod nested_sections;
+mod planner;
+mod recorder;
+mod sync_rules;
+mod text;

@@ -1,0 +1,8 @@
+//! The file formats: native traces, execution traces, their sidecars, and damaged files of each.
+
+mod bad_input;
+mod data;
+mod examples;
+mod execution_traces;
+mod files;
+mod mutations;

@@ -1,0 +1,11 @@
+//! Lists for the checker and the verifier: cases in files, the builder's lists, random lists beside an
+//! oracle.
+
+mod agreement;
+mod builder;
+mod cases;
+mod common;
+mod large;
+mod many_views;
+mod needs;
+mod repair;

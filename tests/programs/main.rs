@@ -1,0 +1,9 @@
+//! Programs from files: run in every way, proven, simulated, predicted.
+
+mod examples;
+mod execution_traces;
+mod needless_waits;
+mod prediction;
+mod proofs;
+mod run_trace;
+mod simulation;
