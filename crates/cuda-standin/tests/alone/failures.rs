@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use millstream::ep::cuda::CudaConfig;
-use millstream::{DeviceId, DriverKind, Error, Machine, Result, Tensor};
+use millstream::{Access, DeviceId, DriverKind, Error, Machine, Result, Tensor};
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::Failure;
 
@@ -193,4 +193,21 @@ fn the_end_of_the_process_is_not_reported() {
     turn.fail(Failure::lost("cuMemFree_v2", 0, code::DEINITIALIZED));
     drop(m);
     assert_eq!(*heard.lock().unwrap(), Vec::<String>::new());
+}
+
+/// A host function cannot follow a device's addresses: it is refused when it is submitted.
+#[test]
+fn a_host_function_on_device_memory_is_refused() {
+    let turn = stand_in().turn();
+    for driver in DRIVERS {
+        let m = machine(driver, CudaConfig::default());
+        let x = upload(&m, &m.compute(&CUDA, 0).unwrap(), &[1.0]);
+        let error = x.access(Access::Read, |_| panic!("must not run")).unwrap_err();
+        assert!(!error.is_runtime(), "{error}");
+        assert!(error.to_string().contains("f32[1] lies in the memory of cuda:0"), "{error}");
+        assert_eq!(read(&x).unwrap(), [1.0]);
+    }
+    no_violations();
+    nothing_is_left();
+    drop(turn);
 }
