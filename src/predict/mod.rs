@@ -19,7 +19,7 @@ pub mod model;
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, InstructionList, Operand};
+use millstream_instructions::{Body, Effect, InstructionList, Operand};
 use millstream_types::{Point, StreamType, TensorId, TensorSpec};
 
 pub use model::{DeviceCosts, Model};
@@ -139,16 +139,13 @@ impl Predicting<'_> {
 
     fn instruction(&mut self, index: usize) -> Result<(), String> {
         let body = &self.list.instructions[index].body;
-        match body {
-            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
-                self.specs.insert(*tensor, TensorSpec::clone(spec));
+        if let Some((tensor, spec)) = body.begins() {
+            self.specs.insert(tensor, spec.clone());
+        }
+        if let Body::HostObserved { points } = body {
+            for &point in points {
+                self.host = self.later(self.host, self.at(point));
             }
-            Body::HostObserved { points } => {
-                for &point in points {
-                    self.host = self.later(self.host, self.at(point));
-                }
-            }
-            _ => {}
         }
         let Some(at) = body.at() else { return Ok(()) };
         let stream = at.stream.index();
@@ -159,16 +156,14 @@ impl Predicting<'_> {
         let gate = self.tracks[stream].gate.take();
         let mut after = self.later(self.last(stream), gate);
         after = self.later(after, self.host);
-        match body {
-            Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
-                after = self.later(after, self.at(*until));
+        if let Some(until) = body.until() {
+            after = self.later(after, self.at(until));
+        }
+        let fences = body.effect() == Effect::Fences;
+        if fences {
+            for other in 0..self.tracks.len() {
+                after = self.later(after, self.last(other));
             }
-            Body::Barrier { .. } | Body::GlobalSync { .. } => {
-                for other in 0..self.tracks.len() {
-                    after = self.later(after, self.last(other));
-                }
-            }
-            _ => {}
         }
         let start = self.end(after);
         let place = self.made.timeline.len();
@@ -176,7 +171,7 @@ impl Predicting<'_> {
         let spans = &mut self.tracks[stream].spans;
         spans.resize(spans.len().max(at.seq as usize), None);
         spans[at.seq as usize - 1] = Some(place);
-        if matches!(body, Body::Barrier { .. } | Body::GlobalSync { .. }) {
+        if fences {
             for track in &mut self.tracks {
                 track.gate = Some(place);
             }
@@ -231,7 +226,19 @@ impl Predicting<'_> {
                 self.made.unknown += 1;
                 (name.to_owned(), 0)
             }
-            _ => (name.to_owned(), 0),
+            Body::AllocateTensor { .. }
+            | Body::ViewTensor { .. }
+            | Body::ReleaseTensor { .. }
+            | Body::TouchTensors { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { .. }
+            | Body::Barrier { .. }
+            | Body::GlobalSync { .. }
+            | Body::HostObserved { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. } => (name.to_owned(), 0),
         })
     }
 }

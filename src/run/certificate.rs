@@ -1,7 +1,7 @@
 //! The certificate of a list: one short text for what a machine was given.
 
 use millstream_instructions::text::print_list;
-use millstream_instructions::{Body, InstructionList};
+use millstream_instructions::{Effect, InstructionList};
 use millstream_types::Origin;
 
 /// The hash (BLAKE3, hexadecimal) of a list's text, without what does not change what it means:
@@ -9,7 +9,7 @@ use millstream_types::Origin;
 /// program's file lies, nor on who ran the list.
 pub fn certificate(list: &InstructionList) -> String {
     let mut bare = list.clone();
-    bare.instructions.retain(|i| !matches!(i.body, Body::SoftSyncStream { .. }));
+    bare.instructions.retain(|i| i.body.effect() != Effect::Annotates);
     for instruction in &mut bare.instructions {
         instruction.origin = Origin::Unknown;
     }

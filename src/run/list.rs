@@ -204,17 +204,12 @@ fn outputs(program: &Program, list: &InstructionList) -> Result<Vec<Source>, Run
         list.externals.iter().map(|e| (e.tensor, &e.spec)).collect();
     let mut reads: HashMap<String, (ReadId, TensorSpec)> = HashMap::new();
     for instruction in &list.instructions {
-        match &instruction.body {
-            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
-                specs.insert(*tensor, spec);
-            }
-            Body::SyncRead { operand, into, .. } => {
-                if let Some(&spec) = specs.get(&operand.tensor) {
-                    // The last read of a tensor counts.
-                    reads.insert(operand.tensor.to_string(), (*into, spec.clone()));
-                }
-            }
-            _ => {}
+        specs.extend(instruction.body.begins());
+        if let Body::SyncRead { operand, into, .. } = &instruction.body
+            && let Some(&spec) = specs.get(&operand.tensor)
+        {
+            // The last read of a tensor counts.
+            reads.insert(operand.tensor.to_string(), (*into, spec.clone()));
         }
     }
     let find = |output: &millstream_trace::Output| {

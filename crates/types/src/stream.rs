@@ -7,6 +7,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::id::StreamId;
 use crate::nearest::nearest;
+use crate::work::{WorkKind, WorkSet};
 
 /// What a stream is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +55,19 @@ impl StreamType {
             StreamType::LazyJobLauncher => "lazy-job",
             StreamType::PinnedCompute => "pinned-compute",
         }
+    }
+
+    /// The kinds of work that streams of this type accept.
+    pub const fn work(self) -> WorkSet {
+        WorkSet::of(match self {
+            StreamType::Compute | StreamType::PinnedCompute => &[WorkKind::Compute],
+            StreamType::Host2Device => &[WorkKind::CopyIn],
+            StreamType::Device2Host => &[WorkKind::CopyOut],
+            StreamType::Ccl => &[WorkKind::Collective],
+            StreamType::Barrier => &[WorkKind::Barrier],
+            StreamType::CriticalSection => &[WorkKind::Section],
+            StreamType::LazyJobLauncher => &[WorkKind::Job],
+        })
     }
 }
 

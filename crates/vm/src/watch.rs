@@ -116,11 +116,8 @@ impl Watch {
             Task::Run(instruction) => {
                 let (body, origin) = (&instruction.body, instruction.origin.clone());
                 let Some(at) = body.at() else { return };
-                let (op, until) = match body {
-                    Body::OpCall { op, .. } => (Some(*op), None),
-                    Body::StreamWait { until, .. } => (None, Some((*until, Mark::Completed))),
-                    _ => (None, None),
-                };
+                let op = if let Body::OpCall { op, .. } = body { Some(*op) } else { None };
+                let until = body.until().map(|until| (until, Mark::Completed));
                 stream.give(at.seq, body.kind().name(), op, origin, until);
             }
         }

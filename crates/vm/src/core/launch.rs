@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millstream_ep::{Panicked, Progress, WorkResult, caught};
 use millstream_instructions::{Body, Instruction, Operand, Via};
 use millstream_kernels::Kernel;
-use millstream_types::{Cause, Error, EventId, Failure, Point, Result};
+use millstream_types::{CallbackId, Cause, Error, EventId, Failure, Point, Result};
 
 use crate::cancel::{self, Cancelled};
 use crate::core::Core;
@@ -102,12 +102,19 @@ impl Core {
                     return Some(instruction);
                 }
             }
-            Body::GlobalSync { .. } | Body::AccessBlobByCallback { .. } => {
-                if !self.lanes[at].flying.is_empty() {
-                    self.lanes[at].landing = true;
+            Body::GlobalSync { at: point } => {
+                if self.is_flying(at) {
                     return Some(instruction);
                 }
-                self.give_to_host(at, instruction);
+                let (point, ranks) = (*point, self.engine.ranks.clone());
+                self.give_to_host(at, point, instruction, move || ranks.meet());
+            }
+            Body::AccessBlobByCallback { at: point, operand, callback } => {
+                if self.is_flying(at) {
+                    return Some(instruction);
+                }
+                let (point, operand, callback) = (*point, *operand, *callback);
+                self.call_back(at, point, operand, callback, instruction);
             }
             Body::SyncRead { .. } => return self.read(at, instruction),
             Body::AllocateTensor { .. }
@@ -380,44 +387,57 @@ impl Core {
         false
     }
 
-    /// Gives an instruction to a host worker; the lane is held until it answers.
-    fn give_to_host(&mut self, at: usize, instruction: Instruction) {
-        let Some(point) = instruction.body.at() else { return };
-        let (inbox, engine) = (self.inbox.clone(), self.engine.clone());
-        let job: Box<dyn FnOnce() -> WorkResult + Send> = match &instruction.body {
-            Body::AccessBlobByCallback { operand, callback, .. } => {
-                let (operand, callback) = (*operand, engine.host.take_callback(*callback));
-                if let Some(cause) = poison_of(&engine, &[operand]) {
-                    drop(callback);
-                    self.skip(at, &instruction, &cause);
-                    self.finish_on_host(at, &instruction);
-                    return;
-                }
-                let copy = self.host_copy(at);
-                let within = self.lanes[at].within.clone();
-                Box::new(move || {
-                    cancel::refuse(within.as_ref())?;
-                    let callback =
-                        callback.ok_or_else(|| anyhow::anyhow!("the function is gone"))?;
-                    let copy = copy?;
-                    // SAFETY: the lane runs the instruction that names the tensor, and is held
-                    // until this returns.
-                    let slot = unsafe { engine.slots.get(operand.tensor.index()) };
-                    let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
-                    anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
-                    // SAFETY: the waits before the instruction order all conflicting uses, and the
-                    // stream is held meanwhile; the memory lives until after its last use.
-                    let mut blob =
-                        unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
-                    callback(&mut blob)
-                })
-            }
-            Body::GlobalSync { .. } => {
-                let ranks = engine.ranks.clone();
-                Box::new(move || ranks.meet())
-            }
-            _ => unreachable!("{} does not run on the host", instruction.body.kind().name()),
-        };
+    /// Whether commands of the lane are with its device. If so, the lane is held until they are done.
+    fn is_flying(&mut self, at: usize) -> bool {
+        let lane = &mut self.lanes[at];
+        lane.landing |= !lane.flying.is_empty();
+        !lane.flying.is_empty()
+    }
+
+    /// Calls a function of the program's with a tensor's memory, on a host worker.
+    fn call_back(
+        &mut self,
+        at: usize,
+        point: Point,
+        operand: Operand,
+        callback: CallbackId,
+        instruction: Instruction,
+    ) {
+        let engine = self.engine.clone();
+        let callback = engine.host.take_callback(callback);
+        if let Some(cause) = poison_of(&engine, &[operand]) {
+            drop(callback);
+            self.skip(at, &instruction, &cause);
+            self.finish_on_host(at, &instruction);
+            return;
+        }
+        let copy = self.host_copy(at);
+        let within = self.lanes[at].within.clone();
+        self.give_to_host(at, point, instruction, move || {
+            cancel::refuse(within.as_ref())?;
+            let callback = callback.ok_or_else(|| anyhow::anyhow!("the function is gone"))?;
+            let copy = copy?;
+            // SAFETY: the lane runs the instruction that names the tensor, and is held until this
+            // returns.
+            let slot = unsafe { engine.slots.get(operand.tensor.index()) };
+            let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor is gone"))?;
+            anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
+            // SAFETY: the waits before the instruction order all conflicting uses, and the stream
+            // is held meanwhile; the memory lives until after its last use.
+            let mut blob = unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
+            callback(&mut blob)
+        });
+    }
+
+    /// Has a host worker do what an instruction says; the lane is held until it is done.
+    fn give_to_host(
+        &mut self,
+        at: usize,
+        point: Point,
+        instruction: Instruction,
+        job: impl FnOnce() -> WorkResult + Send + 'static,
+    ) {
+        let inbox = self.inbox.clone();
         let started = self.engine.host_workers.run(Box::new(move || {
             let result = caught(job);
             inbox.post(News::HostDone(point, result));

@@ -101,18 +101,14 @@ impl Machine {
         let mut specs: HashMap<TensorId, TensorSpec> =
             list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();
         for instruction in &list.instructions {
-            match &instruction.body {
-                Body::AllocateTensor { tensor, spec, .. }
-                | Body::ViewTensor { tensor, spec, .. } => {
-                    specs.insert(*tensor, (**spec).clone());
-                }
-                Body::OpCall { op, operands, attrs, workspace, .. } => {
-                    let name = list.ops.name(*op);
-                    let workspace = workspace.as_ref().map_or(0, |p| p.size);
-                    self.check_call(name, operands, attrs.as_deref(), workspace, &specs)
-                        .map_err(|e| e.at(&instruction.origin))?;
-                }
-                _ => {}
+            if let Some((tensor, spec)) = instruction.body.begins() {
+                specs.insert(tensor, spec.clone());
+            }
+            if let Body::OpCall { op, operands, attrs, workspace, .. } = &instruction.body {
+                let name = list.ops.name(*op);
+                let workspace = workspace.as_ref().map_or(0, |p| p.size);
+                self.check_call(name, operands, attrs.as_deref(), workspace, &specs)
+                    .map_err(|e| e.at(&instruction.origin))?;
             }
         }
         Ok(())

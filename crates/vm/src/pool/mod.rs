@@ -100,9 +100,10 @@ impl Around for World<'_> {
             Task::Run(instruction) => {
                 let operands = instruction.body.operands().iter();
                 uses.extend(operands.map(|o| (home(o.tensor), o.access.writes())));
-                match &instruction.body {
-                    Body::OpCall { priority, .. } => *priority,
-                    _ => Priority::default(),
+                if let Body::OpCall { priority, .. } = &instruction.body {
+                    *priority
+                } else {
+                    Priority::default()
                 }
             }
             _ => Priority::default(),
