@@ -75,7 +75,7 @@ struct Aside {
 
 impl StreamPolicy for Aside {
     fn stream_type(&self) -> StreamType {
-        StreamType::Compute
+        StreamType::COMPUTE
     }
 
     fn serves(&self, device: &DeviceId) -> bool {
@@ -83,7 +83,7 @@ impl StreamPolicy for Aside {
     }
 
     fn crew(&self, key: &StreamKey) -> Crew {
-        if key.index >= 7 { Crew::Own(StreamType::Compute) } else { Crew::Host }
+        if key.index >= 7 { Crew::Own(StreamType::COMPUTE) } else { Crew::Host }
     }
 
     fn create(

@@ -19,8 +19,8 @@ pub mod model;
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, Effect, InstructionList, Operand};
-use millstream_types::{Point, StreamType, TensorId, TensorSpec};
+use millstream_instructions::{Body, Effect, InstructionList, Operand, StreamDecl};
+use millstream_types::{Point, TensorId, TensorSpec, WorkKind, WorkSet};
 
 pub use model::{DeviceCosts, Model};
 
@@ -181,7 +181,7 @@ impl Predicting<'_> {
 
     /// What an instruction is called, and how long it takes.
     fn takes(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
-        let key = &self.list.streams[stream].key;
+        let StreamDecl { key, work, .. } = &self.list.streams[stream];
         let kind = key.device.kind();
         let costs = |kind: &str| {
             self.model.devices.get(kind).ok_or_else(|| {
@@ -203,16 +203,18 @@ impl Predicting<'_> {
                     specs.iter().map(|s| (s.numel() * s.dtype.size()) as u64).sum()
                 };
                 let op = self.list.ops.name(*op);
-                let work = match key.ty {
-                    StreamType::Host2Device => picoseconds(bytes(&read), costs.from_host_gb_s),
-                    StreamType::Device2Host => picoseconds(bytes(&read), costs.to_host_gb_s),
-                    _ => {
-                        let moved = bytes(&read) + bytes(&written);
-                        let dtype = written.first().or(read.first()).map(|s| s.dtype);
-                        let flops = cost::flops(op, &read, &written);
-                        let computing = dtype.map_or(0, |d| costs.computing(flops, d));
-                        picoseconds(moved, costs.memory_gb_s).max(computing)
-                    }
+                // A stream that only copies moves bytes between the host and the device.
+                let only = |kind: WorkKind| *work == WorkSet::of(&[kind]);
+                let work = if only(WorkKind::CopyIn) {
+                    picoseconds(bytes(&read), costs.from_host_gb_s)
+                } else if only(WorkKind::CopyOut) {
+                    picoseconds(bytes(&read), costs.to_host_gb_s)
+                } else {
+                    let moved = bytes(&read) + bytes(&written);
+                    let dtype = written.first().or(read.first()).map(|s| s.dtype);
+                    let flops = cost::flops(op, &read, &written);
+                    let computing = dtype.map_or(0, |d| costs.computing(flops, d));
+                    picoseconds(moved, costs.memory_gb_s).max(computing)
                 };
                 (op.to_owned(), costs.launch() + work)
             }

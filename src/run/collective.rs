@@ -27,7 +27,7 @@ pub(super) fn on_host(
     call: &OpCall<'_, Tensor>,
     origin: &Origin,
 ) -> Result<Vec<Tensor>> {
-    let key = StreamKey::new(DeviceId::cpu(0), StreamType::Ccl, 0);
+    let key = StreamKey::new(DeviceId::cpu(0), StreamType::CCL, 0);
     let host = machine.any_stream(&key)?;
     let copy = |x: &&Tensor| x.copy_to_from(&host, origin.clone());
     let copies: Vec<Tensor> = call.inputs.iter().map(copy).collect::<Result<_>>()?;

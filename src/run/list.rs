@@ -59,7 +59,7 @@ pub(super) fn check(
     })?;
     for (k, decl) in list.list().streams.iter().enumerate() {
         let at = || header_place(lines, "stream", k).unwrap_or(header);
-        machine.policies().policy(&decl.key).map_err(|e| RunError::at(program, at(), &e))?;
+        machine.policies().check(decl).map_err(|e| RunError::at(program, at(), &e))?;
     }
     for (k, device) in list.list().arenas.iter().enumerate() {
         let at = || header_place(lines, "arena", k).unwrap_or(header);

@@ -15,6 +15,7 @@ use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::group::Single;
 use millstream_kernels::{Group, KernelRegistry, cpu};
 use millstream_ops::OpRegistry;
+use millstream_stream_policy::StreamPolicy;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Alone, Cancellation, DriverKind, Machine, MachineConfig, Rendezvous, Simulation,
@@ -92,6 +93,9 @@ pub struct RunOptions {
     pub ops: Arc<OpRegistry>,
     /// Their kernels. Those of the operations of all ranks are the run's own.
     pub kernels: Arc<KernelRegistry>,
+    /// Policies beside the standard ones: of stream types of a program's own, or in place of
+    /// standard ones on the devices that they serve.
+    pub policies: Vec<Arc<dyn StreamPolicy>>,
     /// Called after each statement of each run.
     pub progress: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -117,6 +121,7 @@ impl Default for RunOptions {
             cancellation: None,
             ops: Arc::new(millstream_ops::standard()),
             kernels: Arc::new(millstream_kernels::standard()),
+            policies: Vec::new(),
             progress: None,
         }
     }
@@ -182,6 +187,7 @@ impl RunOptions {
             check_memory: self.check_memory,
             watchdog: self.watchdog,
             ranks: rank.meets,
+            policies: self.policies.clone(),
             ..MachineConfig::of(ops, kernels, Arc::new(devices))
         };
         cpu::register_group(&mut config.kernels, &rank.group);

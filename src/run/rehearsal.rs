@@ -191,12 +191,12 @@ impl Rehearsal {
     fn reader(&mut self, tensor: TensorRef) -> Result<StreamId> {
         let device = self.builder.device(tensor)?.clone();
         if !device.is_host() {
-            return self.any_stream(&StreamKey::new(device, StreamType::Device2Host, 0));
+            return self.any_stream(&StreamKey::new(device, StreamType::DEVICE2HOST, 0));
         }
         let last = self.builder.last_write(tensor)?;
         let writer =
             self.builder.streams().nth(last.stream.index()).filter(|s| {
-                last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device == device
+                last.seq > 0 && s.key.ty == StreamType::COMPUTE && s.key.device == device
             });
         match writer {
             Some(_) => Ok(last.stream),
@@ -370,7 +370,7 @@ impl Stage for Rehearsal {
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {
-        let stream = self.host_stream(StreamType::Barrier)?;
+        let stream = self.host_stream(StreamType::BARRIER)?;
         self.builder.barrier(&mut self.log, stream, global, origin)?;
         Ok(())
     }
@@ -381,7 +381,7 @@ impl Stage for Rehearsal {
     }
 
     fn begin_section(&mut self, tensors: &[&Option<TensorRef>], origin: &Origin) -> Result<()> {
-        let stream = self.host_stream(StreamType::CriticalSection)?;
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
         let held: Vec<TensorRef> = tensors.iter().filter_map(|t| **t).collect();
         if held.is_empty() && !tensors.is_empty() {
             self.sections.push(None);
@@ -403,7 +403,7 @@ impl Stage for Rehearsal {
     fn job(&mut self, job: JobRef, stream: Option<&StreamId>, origin: &Origin) -> Result<()> {
         let stream = match stream {
             Some(stream) => *stream,
-            None => self.host_stream(StreamType::LazyJobLauncher)?,
+            None => self.host_stream(StreamType::LAZY_JOB_LAUNCHER)?,
         };
         let used: Vec<_> = self.jobs[job.index()]
             .iter()

@@ -68,7 +68,7 @@ fn one(
         machine.synchronize()?;
     }
     if !on_host {
-        let copies = StreamKey::new(device.clone(), StreamType::Host2Device, 0);
+        let copies = StreamKey::new(device.clone(), StreamType::HOST2DEVICE, 0);
         let copies = machine.any_stream(&copies)?;
         machine.call("copy", &[&staged]).from(origin.clone()).into(&[&target]).on(&copies)?;
         if unordered {

@@ -148,7 +148,8 @@ impl fmt::Display for RunsOn {
             RunsOn::Nowhere => f.write_str("none"),
             RunsOn::Anywhere => f.write_str("any"),
             RunsOn::Accepting(_) => {
-                let types = StreamType::ALL.into_iter().filter(|ty| self.allows(ty.work()));
+                let runs = |ty: &StreamType| ty.built_in_work().is_some_and(|w| self.allows(w));
+                let types = StreamType::BUILT_IN.into_iter().filter(runs);
                 for (k, ty) in types.enumerate() {
                     let comma = if k == 0 { "" } else { ", " };
                     write!(f, "{comma}{ty}")?;

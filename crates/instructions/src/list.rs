@@ -1,6 +1,6 @@
 //! A list of instructions with its header.
 
-use millstream_types::{DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec};
+use millstream_types::{DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec, WorkSet};
 
 use crate::ids::Remap;
 use crate::planner::ArenaId;
@@ -14,6 +14,24 @@ pub struct StreamDecl {
     pub key: StreamKey,
     /// In-order or a pool. The list is made for this.
     pub mode: StreamMode,
+    /// The kinds of work that the stream accepts, as its policy says. The text form writes them
+    /// down unless they are those of a built-in type.
+    pub work: WorkSet,
+}
+
+impl StreamDecl {
+    /// Returns the declaration of a stream of a built-in type. A stream of any other type accepts
+    /// nothing until [`StreamDecl::accepting`] says more.
+    pub fn new(key: StreamKey, mode: StreamMode) -> StreamDecl {
+        let work = key.ty.built_in_work().unwrap_or_default();
+        StreamDecl { key, mode, work }
+    }
+
+    /// Returns the declaration of a stream that accepts this work.
+    #[must_use]
+    pub fn accepting(self, work: WorkSet) -> StreamDecl {
+        StreamDecl { work, ..self }
+    }
 }
 
 /// A tensor that exists before the list and after it.

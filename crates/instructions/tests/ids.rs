@@ -92,7 +92,7 @@ impl Remap for Next {
 
 /// The visited id that follows this one.
 fn next(id: Id) -> Id {
-    let Ok(id) = (match id {
+    let Ok(id) = match id {
         Id::Stream(id) => Next.stream(id).map(Id::Stream),
         Id::Point(p) => Next.stream(p.stream).map(|s| Id::Point(Point::new(s, p.seq))),
         Id::Tensor(id) => Next.tensor(id, Role::Uses).map(Id::Tensor),
@@ -102,7 +102,7 @@ fn next(id: Id) -> Id {
         Id::List(id) => Next.list(id).map(Id::List),
         Id::Read(id) => Next.read(id).map(Id::Read),
         Id::Callback(id) => Next.callback(id).map(Id::Callback),
-    });
+    };
     id
 }
 

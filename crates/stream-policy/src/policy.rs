@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_ep::{Device, EventPool, Notify, Registry, Stream};
 use millstream_instructions::StreamFacts;
-use millstream_types::{DeviceId, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Result, StreamKey, StreamType, WorkKind, WorkSet};
 
 /// The workers that a stream's instructions are launched by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,33 +50,40 @@ pub trait StreamPolicy: Send + Sync {
         if key.device.kind() == "cpu" { Crew::Host } else { Crew::Device(key.device.clone()) }
     }
 
+    /// Returns the kinds of work that these streams accept: those of a built-in type, kernels for
+    /// any other, unless overridden. Lists state them, and the builder and the verifier refuse
+    /// everything else.
+    fn accepts(&self) -> WorkSet {
+        let built_in = self.stream_type().built_in_work();
+        built_in.unwrap_or(WorkSet::of(&[WorkKind::Compute]))
+    }
+
     /// Whether the instructions of a pool of this type may run in any order and at the same time, as
     /// far as their operands allow: on streams of the host, those that run ops of one rank. Other
     /// pools run in the order of emission, which is one of the orders that a pool allows.
     fn runs_in_any_order(&self) -> bool {
-        use StreamType::{Compute, Device2Host, Host2Device, PinnedCompute};
-        matches!(self.stream_type(), Compute | Host2Device | Device2Host | PinnedCompute)
+        let accepted = self.accepts();
+        !accepted.is_order_only() && !accepted.contains(WorkKind::Collective)
     }
 
     /// Whether the stream's instructions run on a native stream of its device, so that it can wait
     /// and be waited for there. Streams that only order others do not.
     fn runs_native(&self) -> bool {
-        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
-        !matches!(self.stream_type(), Barrier | CriticalSection | LazyJobLauncher)
+        !self.accepts().is_order_only()
     }
 
     /// Whether the stream's commands go before those of others on devices that know of that: those
     /// of copies and collectives, which are short, use little of the device, and are what others
     /// wait for.
     fn is_urgent(&self) -> bool {
-        use StreamType::{Ccl, Device2Host, Host2Device};
-        matches!(self.stream_type(), Ccl | Device2Host | Host2Device)
+        let accepted = self.accepts();
+        !accepted.is_order_only() && !accepted.contains(WorkKind::Compute)
     }
 
     /// Whether these streams copy from other devices, where the stream's own can: those that copy
     /// into a device's memory.
     fn copies_between_devices(&self) -> bool {
-        self.stream_type() == StreamType::Host2Device
+        self.accepts().contains(WorkKind::CopyIn)
     }
 
     /// Opens what the stream needs. `events` gives the device's events, `notify` is called when

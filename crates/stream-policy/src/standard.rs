@@ -17,7 +17,7 @@ pub struct Compute;
 
 impl StreamPolicy for Compute {
     fn stream_type(&self) -> StreamType {
-        StreamType::Compute
+        StreamType::COMPUTE
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -32,7 +32,7 @@ pub struct Host2Device;
 
 impl StreamPolicy for Host2Device {
     fn stream_type(&self) -> StreamType {
-        StreamType::Host2Device
+        StreamType::HOST2DEVICE
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -46,7 +46,7 @@ pub struct Device2Host;
 
 impl StreamPolicy for Device2Host {
     fn stream_type(&self) -> StreamType {
-        StreamType::Device2Host
+        StreamType::DEVICE2HOST
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -60,7 +60,7 @@ pub struct Ccl;
 
 impl StreamPolicy for Ccl {
     fn stream_type(&self) -> StreamType {
-        StreamType::Ccl
+        StreamType::CCL
     }
 }
 
@@ -70,7 +70,7 @@ pub struct PinnedCompute;
 
 impl StreamPolicy for PinnedCompute {
     fn stream_type(&self) -> StreamType {
-        StreamType::PinnedCompute
+        StreamType::PINNED_COMPUTE
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -84,7 +84,7 @@ pub struct Barrier;
 
 impl StreamPolicy for Barrier {
     fn stream_type(&self) -> StreamType {
-        StreamType::Barrier
+        StreamType::BARRIER
     }
 
     fn crew(&self, _: &StreamKey) -> Crew {
@@ -98,11 +98,11 @@ pub struct CriticalSection;
 
 impl StreamPolicy for CriticalSection {
     fn stream_type(&self) -> StreamType {
-        StreamType::CriticalSection
+        StreamType::CRITICAL_SECTION
     }
 
     fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Own(StreamType::CriticalSection)
+        Crew::Own(StreamType::CRITICAL_SECTION)
     }
 }
 
@@ -112,11 +112,11 @@ pub struct LazyJobLauncher;
 
 impl StreamPolicy for LazyJobLauncher {
     fn stream_type(&self) -> StreamType {
-        StreamType::LazyJobLauncher
+        StreamType::LAZY_JOB_LAUNCHER
     }
 
     fn crew(&self, _: &StreamKey) -> Crew {
-        Crew::Own(StreamType::LazyJobLauncher)
+        Crew::Own(StreamType::LAZY_JOB_LAUNCHER)
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn streams<'a>(
         let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
         let ty = match form.ty {
             Some(at) => reader.parse(at, "a stream type")?,
-            None => StreamType::Compute,
+            None => StreamType::COMPUTE,
         };
         let mode = match form.mode {
             Some(at) => {

@@ -86,7 +86,11 @@ words! {
     };
     /// A stream type's name.
     StreamTypeName, false, _ => {
-        json_schema!({ "type": "string", "enum": StreamType::ALL.map(StreamType::name) })
+        json_schema!({
+            "type": "string",
+            "pattern": "^[a-z][a-z0-9_-]{0,63}$",
+            "examples": StreamType::BUILT_IN.map(StreamType::name),
+        })
     };
     /// A stream mode's name.
     ModeName, false, _ => {

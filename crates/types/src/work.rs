@@ -120,14 +120,24 @@ impl WorkSet {
         !self.intersects(WorkSet::OPS)
     }
 
+    /// Returns the set with one kind more.
+    #[must_use]
+    pub const fn with(self, kind: WorkKind) -> WorkSet {
+        WorkSet(self.0 | 1 << kind as u8)
+    }
+
     /// Returns the kinds in the set, in the order of [`WorkKind::ALL`].
     pub fn iter(self) -> impl Iterator<Item = WorkKind> {
         WorkKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
     }
 }
 
+/// Writes the kinds with commas between them, or `nothing`.
 impl fmt::Display for WorkSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing");
+        }
         for (k, kind) in self.iter().enumerate() {
             let comma = if k == 0 { "" } else { ", " };
             write!(f, "{comma}{kind}")?;

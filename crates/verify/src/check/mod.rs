@@ -244,7 +244,7 @@ impl Walk<'_> {
         let runs_on = body.kind().runs_on();
         if let Some(at) = body.at() {
             let (stream, found) = (at.stream, self.streams.ty(at.stream));
-            if !runs_on.allows(found.work()) {
+            if !runs_on.allows(self.streams.work(stream)) {
                 let expected = runs_on.to_string();
                 self.report(|walk| Violation::WrongStream {
                     site: walk.site(index),

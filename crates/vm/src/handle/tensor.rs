@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
-use millstream_instructions::{Outcome, Protection, TensorRef};
+use millstream_instructions::{Kind, Outcome, Protection, TensorRef};
 use millstream_types::{
     Access, DeviceId, Error, Origin, Result, StreamKey, StreamType, TensorSpec,
 };
@@ -120,13 +120,13 @@ impl Tensor {
     fn reader(&self) -> Result<Stream> {
         let machine = &self.0.machine;
         if !self.0.device.is_host() {
-            let key = StreamKey::new(self.0.device.clone(), StreamType::Device2Host, 0);
+            let key = StreamKey::new(self.0.device.clone(), StreamType::DEVICE2HOST, 0);
             return machine.any_stream(&key);
         }
         // Behind its last write no wait is needed.
         let last = machine.shared.lock()?.builder.last_write(self.0.tensor)?;
         let writer = machine.stream_of(last.stream).ok().filter(|s| {
-            last.seq > 0 && s.key.ty == StreamType::Compute && s.key.device.kind() == "cpu"
+            last.seq > 0 && s.key.ty == StreamType::COMPUTE && s.key.device.kind() == "cpu"
         });
         match writer {
             Some(writer) => Ok(writer),
@@ -269,11 +269,11 @@ impl Tensor {
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
         let machine = &self.0.machine;
-        let stream = match self.0.home.key.ty {
-            StreamType::Compute | StreamType::Device2Host | StreamType::PinnedCompute => {
-                self.0.home.clone()
-            }
-            _ => machine.worker_of(self)?,
+        let home = &self.0.home;
+        let accepted = machine.policies().policy(&home.key)?.accepts();
+        let stream = match Kind::AccessBlobByCallback.runs_on().allows(accepted) {
+            true => home.clone(),
+            false => machine.worker_of(self)?,
         };
         let host = &machine.shared.engine.host;
         let callback = host.add_callback(Box::new(function));

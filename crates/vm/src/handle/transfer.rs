@@ -86,7 +86,7 @@ impl Tensor {
         if from == to || (from.is_host() && to.is_host()) {
             return copy(self, stream);
         }
-        let into = |device: &DeviceId| StreamKey::new(device.clone(), StreamType::Host2Device, 0);
+        let into = |device: &DeviceId| StreamKey::new(device.clone(), StreamType::HOST2DEVICE, 0);
         if !from.is_host() && !to.is_host() && !machine.copies_directly(from, &into(to))? {
             let host = machine.staging(from)?;
             return self.copy_to_from(&host, origin.clone())?.transfer(target, stream, origin);
@@ -96,7 +96,7 @@ impl Tensor {
             false => self.copy_to_from(&machine.worker_of(self)?, origin.clone())?,
         };
         let key = match to.is_host() {
-            true => StreamKey::new(from.clone(), StreamType::Device2Host, 0),
+            true => StreamKey::new(from.clone(), StreamType::DEVICE2HOST, 0),
             false => into(to),
         };
         copy(&dense, &machine.any_stream(&key)?)
@@ -123,7 +123,7 @@ impl Tensor {
         let bytes = spec.span_bytes() as u64;
         let memory = machine.staging(self.device())?;
         let target = machine.empty_in(&memory, spec, bytes, origin.clone())?;
-        let copy = machine.any_stream(&key(StreamType::Device2Host))?;
+        let copy = machine.any_stream(&key(StreamType::DEVICE2HOST))?;
         let call = machine.call("copy", &[self]).from(origin.clone()).into(&[&target]);
         match section {
             Some(section) => call.within(section).on(&copy)?,

@@ -67,7 +67,7 @@ impl Machine {
     pub fn accepts(&self, list: &CheckedList) -> Result<()> {
         let list = list.list();
         for decl in &list.streams {
-            self.policies().policy(&decl.key)?;
+            self.policies().check(decl)?;
         }
         for device in &list.arenas {
             self.policies().devices().probe(device)?;
@@ -85,7 +85,7 @@ impl Machine {
     pub(super) fn store_list(&self, list: &InstructionList, bound: Vec<Tensor>) -> Result<Job> {
         let refs: Vec<TensorRef> = bound.iter().map(Tensor::tensor_ref).collect();
         for decl in &list.streams {
-            self.policies().policy(&decl.key)?;
+            self.policies().check(decl)?;
         }
         let mut emission = self.shared.lock()?;
         let job = store(&mut emission, list, &refs)?;

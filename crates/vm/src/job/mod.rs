@@ -81,7 +81,7 @@ impl Job {
     /// # Errors
     /// As [`Job::launch`].
     pub fn launch_from(&self, origin: Origin) -> Result<Completion> {
-        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LazyJobLauncher, 0);
+        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
         let stream = self.machine.any_stream(&key)?;
         self.launch_on(&stream, origin)
     }

@@ -240,7 +240,7 @@ impl Machine {
             false => tensor.device().clone(),
         };
         let home = tensor.home();
-        if home.key.ty == StreamType::Compute && home.key.device == device {
+        if home.key.ty == StreamType::COMPUTE && home.key.device == device {
             return Ok(home.clone());
         }
         self.any_stream(&StreamKey::compute(device, 0))
@@ -252,7 +252,7 @@ impl Machine {
         let (devices, pinned) = (self.policies().devices(), DeviceId::pinned(0));
         // What cannot be probed is told with the nearest name, which takes longer than to ask first.
         let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
-            true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
+            true => StreamKey::new(device.clone(), StreamType::PINNED_COMPUTE, 0),
             false => StreamKey::compute(DeviceId::cpu(0), 0),
         };
         self.any_stream(&key)
@@ -346,7 +346,7 @@ impl Machine {
             stream.synchronize_from(None, origin.clone())?;
         }
         let host = self.staging(target.device())?;
-        let key = StreamKey::new(target.device().clone(), StreamType::Host2Device, 0);
+        let key = StreamKey::new(target.device().clone(), StreamType::HOST2DEVICE, 0);
         let staged = self.empty_in(&host, spec, storage, origin.clone())?;
         let written = staged
             .access_from(Access::ReadWrite, origin.clone(), move |blob| blob.write_bytes(&bytes))?;
@@ -384,7 +384,7 @@ impl Machine {
     /// # Errors
     /// The machine has been shut down.
     pub fn barrier_from(&self, global: bool, origin: Origin) -> Result<Completion> {
-        let stream = self.host_stream(StreamType::Barrier)?;
+        let stream = self.host_stream(StreamType::BARRIER)?;
         let point = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
@@ -427,7 +427,7 @@ impl Machine {
         origin: Origin,
     ) -> Result<Section> {
         let outer = outer.map(Section::id);
-        let stream = self.host_stream(StreamType::CriticalSection)?;
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
         let held = held.map_err(|e| e.at(&origin))?;
         let id = self.shared.emit(&origin, |e| {
