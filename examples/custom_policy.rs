@@ -75,7 +75,7 @@ struct Aside {
 
 impl StreamPolicy for Aside {
     fn stream_type(&self) -> StreamType {
-        StreamType::Compute
+        StreamType::COMPUTE
     }
 
     fn serves(&self, device: &DeviceId) -> bool {
@@ -83,7 +83,7 @@ impl StreamPolicy for Aside {
     }
 
     fn worker_group(&self, key: &StreamKey) -> WorkerGroup {
-        if key.index >= 7 { WorkerGroup::Dedicated(StreamType::Compute) } else { WorkerGroup::Host }
+        if key.index >= 7 { WorkerGroup::Dedicated(StreamType::COMPUTE) } else { WorkerGroup::Host }
     }
 
     fn create(

@@ -69,7 +69,7 @@ pub(crate) fn copies() -> Result<Vec<u8>> {
     let spec = TensorSpec::contiguous(DType::U8, &[4])?;
     let host = machine.upload(&machine.current_stream()?, spec.clone(), vec![1, 2, 3, 4])?;
     let gpu = machine.compute(&DeviceId::sim(0), 0)?;
-    let pinned = StreamKey::new(DeviceId::sim(0), StreamType::PinnedCompute, 0);
+    let pinned = StreamKey::new(DeviceId::sim(0), StreamType::PINNED_COMPUTE, 0);
     let pinned = machine.stream(&pinned)?;
     let there = host.copy_to(&gpu)?; // by the device's host-to-device stream
     let other = there.copy_to(&machine.compute(&DeviceId::sim(1), 0)?)?; // by way of the host

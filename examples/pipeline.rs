@@ -29,9 +29,9 @@ struct Pipeline {
 /// Submits the work of all chunks. Nobody says what waits for what: the machine finds that out.
 fn submit(machine: &Machine, chunks: &[Tensor]) -> Result<Pipeline> {
     let device = DeviceId::sim(0);
-    let copy_in = machine.stream(&StreamKey::new(device.clone(), StreamType::Host2Device, 0))?;
+    let copy_in = machine.stream(&StreamKey::new(device.clone(), StreamType::HOST2DEVICE, 0))?;
     let compute = machine.create_stream(&device)?;
-    let copy_out = machine.stream(&StreamKey::new(device, StreamType::Device2Host, 0))?;
+    let copy_out = machine.stream(&StreamKey::new(device, StreamType::DEVICE2HOST, 0))?;
     let run = |op, input: &Tensor, on: &Stream| -> Result<(Tensor, Event)> {
         with_stream(on, || {
             let made = machine.call(op, &[input]).run()?.remove(0);

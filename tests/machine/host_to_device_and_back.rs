@@ -7,9 +7,9 @@ use millstream_testing::machine::*;
 #[test]
 fn host_to_device_and_back() {
     let list = emitted(SyncPolicy::Frontier, |m| {
-        let to = m.stream(&StreamKey::new(SIM, StreamType::Host2Device, 0)).unwrap();
+        let to = m.stream(&StreamKey::new(SIM, StreamType::HOST2DEVICE, 0)).unwrap();
         let on = sim(m, 0);
-        let from = m.stream(&StreamKey::new(SIM, StreamType::Device2Host, 0)).unwrap();
+        let from = m.stream(&StreamKey::new(SIM, StreamType::DEVICE2HOST, 0)).unwrap();
         let host = cpu(m, 0);
         let x = upload(&host, m, &[1.0, -2.0]);
         m.start_recording(&[("x", &x)]).unwrap();

@@ -34,7 +34,7 @@ fn assert_nothing(c: &Counts) {
 fn a_machine_and_its_streams_are_nothing_yet() {
     let (m, hand) = by_hand();
     assert_nothing(&counts(&m, &hand));
-    for ty in StreamType::ALL {
+    for ty in StreamType::BUILT_IN {
         for device in [CPU, SIM] {
             m.stream(&StreamKey::new(device, ty, 0)).unwrap();
         }
@@ -46,26 +46,25 @@ fn a_machine_and_its_streams_are_nothing_yet() {
 /// Each of the eight types, on a machine of its own: its first instruction makes what it needs.
 #[test]
 fn each_stream_type_comes_with_its_first_instruction() {
-    use StreamType::*;
-    for ty in StreamType::ALL {
+    for ty in StreamType::BUILT_IN {
         let (m, hand) = by_hand();
         hand.switch(ep::sim::Completion::IssueOrder);
         let device =
-            if matches!(ty, Barrier | CriticalSection | LazyJobLauncher) { CPU } else { SIM };
+            if ty.built_in_work().is_some_and(|work| work.is_order_only()) { CPU } else { SIM };
         let key = StreamKey::new(device.clone(), ty, 0);
         let s = m.stream(&key).unwrap();
         let workers = match ty {
-            Barrier => {
+            StreamType::BARRIER => {
                 m.barrier().unwrap().wait().unwrap();
                 1
             }
-            CriticalSection => {
+            StreamType::CRITICAL_SECTION => {
                 // Of no bytes: it takes no memory and no stream of its own.
                 let x = m.empty(&s, f32_spec(&[0])).unwrap();
                 m.critical_section(&[&x]).unwrap().end().unwrap().wait().unwrap();
                 1
             }
-            LazyJobLauncher => {
+            StreamType::LAZY_JOB_LAUNCHER => {
                 let job = m.store(m.job_recorder()).unwrap();
                 job.launch().unwrap().wait().unwrap();
                 1

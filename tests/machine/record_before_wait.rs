@@ -13,7 +13,7 @@ struct Spread;
 
 impl StreamPolicy for Spread {
     fn stream_type(&self) -> StreamType {
-        StreamType::Compute
+        StreamType::COMPUTE
     }
     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
         WorkerGroup::Host

@@ -31,7 +31,7 @@ fn machine_of(driver: DriverKind, pinned: bool, direct_copies: bool) -> Machine 
 
 /// A stream for each memory: host, the first device, the second, and pinned memory.
 fn homes(m: &Machine) -> Vec<Stream> {
-    let pinned = StreamKey::new(SIM, StreamType::PinnedCompute, 0);
+    let pinned = StreamKey::new(SIM, StreamType::PINNED_COMPUTE, 0);
     let keys = [CPU, SIM, DeviceId::sim(1)].map(|d| StreamKey::compute(d, 0));
     keys.into_iter().chain([pinned]).map(|key| m.stream(&key).unwrap()).collect()
 }

@@ -38,11 +38,11 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     let (elements, chunks) = SIZES[usize::from(!setting.real || setting.quick)];
     let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = [
-        bed.stream(StreamType::Host2Device)?,
+        bed.stream(StreamType::HOST2DEVICE)?,
         bed.compute(0)?,
-        bed.stream(StreamType::Device2Host)?,
+        bed.stream(StreamType::DEVICE2HOST)?,
     ];
-    let pinned = bed.stream(StreamType::PinnedCompute)?;
+    let pinned = bed.stream(StreamType::PINNED_COMPUTE)?;
     let spec = TensorSpec::contiguous(DType::F32, &[elements])?;
     let on = |stream: &Stream| bed.machine.empty(stream, spec.clone());
     let buffer = |_| Ok([on(&pinned)?, on(&streams[1])?, on(&streams[1])?, on(&pinned)?]);

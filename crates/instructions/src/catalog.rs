@@ -2,13 +2,15 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, Result, StreamKey};
+use millstream_types::{DeviceId, Result, StreamKey, WorkKind, WorkSet};
 
 use crate::planner::ArenaId;
 
 /// What there is to know about a stream before it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFacts {
+    /// The kinds of work that the stream accepts.
+    pub work: WorkSet,
     /// In whose memory tensors lie that instructions make.
     pub memory: DeviceId,
     /// In whose memory, beside that, tensors may lie that instructions only read.
@@ -20,9 +22,22 @@ pub struct StreamFacts {
 }
 
 impl StreamFacts {
-    /// A stream that works on this memory alone.
+    /// Returns the facts about a stream of kernels that work on this memory alone.
     pub fn on(memory: DeviceId) -> StreamFacts {
-        StreamFacts { memory, reads: SmallVec::new(), writes: SmallVec::new(), copies: Vec::new() }
+        StreamFacts {
+            work: WorkSet::of(&[WorkKind::Compute]),
+            memory,
+            reads: SmallVec::new(),
+            writes: SmallVec::new(),
+            copies: Vec::new(),
+        }
+    }
+
+    /// Returns the facts about a stream that accepts this work.
+    #[must_use]
+    pub const fn accepting(mut self, work: WorkSet) -> StreamFacts {
+        self.work = work;
+        self
     }
 
     /// What it only reads may lie there, too.

@@ -1,8 +1,10 @@
 //! What instructions are made of.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 
-use millstream_types::{Access, EventId, Point, TensorId};
+use millstream_types::{Access, EventId, Point, StreamType, TensorId, WorkSet};
 
 use crate::planner::ArenaId;
 
@@ -74,6 +76,86 @@ impl Resolution {
             Resolution::Known => "elided-known",
             Resolution::Fenced => "elided-fenced",
             Resolution::Implied(_) => "elided-implied",
+        }
+    }
+}
+
+/// What an instruction does to the state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Reads and writes its operands' data, by a kernel or by a function of the program's.
+    Computes,
+    /// Begins a tensor.
+    Begins,
+    /// Ends a tensor.
+    Ends,
+    /// Orders streams.
+    Orders,
+    /// Orders all later instructions of all streams behind all earlier ones.
+    Fences,
+    /// Orders all later instructions of all streams behind points that the host has seen pass.
+    Observes,
+    /// Copies its operand's data to the host.
+    Reads,
+    /// Runs a stored list.
+    Launches,
+    /// Explains other instructions, and does nothing itself.
+    Annotates,
+}
+
+impl Effect {
+    /// Returns the name used on the reference page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Effect::Computes => "computes",
+            Effect::Begins => "begins a tensor",
+            Effect::Ends => "ends a tensor",
+            Effect::Orders => "orders",
+            Effect::Fences => "orders all streams",
+            Effect::Observes => "orders all streams behind points",
+            Effect::Reads => "is visible to the host",
+            Effect::Launches => "launches a list",
+            Effect::Annotates => "none",
+        }
+    }
+}
+
+/// The streams that run instructions of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunsOn {
+    /// None: the instruction takes effect when the list is read.
+    Nowhere,
+    /// Every stream.
+    Anywhere,
+    /// The streams that accept one of these kinds of work.
+    Accepting(WorkSet),
+}
+
+impl RunsOn {
+    /// Whether a stream that accepts `work` runs the instruction.
+    pub const fn allows(self, work: WorkSet) -> bool {
+        match self {
+            RunsOn::Nowhere | RunsOn::Anywhere => true,
+            RunsOn::Accepting(kinds) => kinds.intersects(work),
+        }
+    }
+}
+
+/// Lists the built-in types of streams that run the instruction.
+impl fmt::Display for RunsOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunsOn::Nowhere => f.write_str("none"),
+            RunsOn::Anywhere => f.write_str("any"),
+            RunsOn::Accepting(_) => {
+                let runs = |ty: &StreamType| ty.built_in_work().is_some_and(|w| self.allows(w));
+                let types = StreamType::BUILT_IN.into_iter().filter(runs);
+                for (k, ty) in types.enumerate() {
+                    let comma = if k == 0 { "" } else { ", " };
+                    write!(f, "{comma}{ty}")?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`table`] | the master table: every instruction, its operands and its meaning |
+//! | [`ids`] | visiting and renumbering the ids of an instruction |
 //! | [`instruction`] | what instructions are made of |
 //! | [`frontier`] | sparse vector clocks |
 //! | [`catalog`] | which streams there are, who can wait for whom |
@@ -27,6 +28,7 @@
 pub mod builder;
 pub mod catalog;
 pub mod frontier;
+pub mod ids;
 pub mod instruction;
 pub mod list;
 pub mod planner;
@@ -40,7 +42,8 @@ pub use builder::{
 };
 pub use catalog::{Arenas, StreamCatalog, StreamFacts};
 pub use frontier::Frontier;
-pub use instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
+pub use ids::{Id, Remap, Role};
+pub use instruction::{Effect, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via};
 pub use list::{CheckedList, External, InstructionList, StreamDecl};
 pub use planner::{Answer, ArenaId, Planner};
 pub use recorder::ListRecorder;

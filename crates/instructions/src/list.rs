@@ -1,9 +1,10 @@
 //! A list of instructions with its header.
 
-use millstream_types::{DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec};
+use millstream_types::{DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec, WorkSet};
 
+use crate::ids::Remap;
 use crate::planner::ArenaId;
-use crate::table::{Body, Instruction};
+use crate::table::Instruction;
 use crate::text::OpNames;
 
 /// A stream that a list uses.
@@ -13,6 +14,24 @@ pub struct StreamDecl {
     pub key: StreamKey,
     /// In-order or a pool. The list is made for this.
     pub mode: StreamMode,
+    /// The kinds of work that the stream accepts, as its policy says. The text form writes them
+    /// down unless they are those of a built-in type.
+    pub work: WorkSet,
+}
+
+impl StreamDecl {
+    /// Returns the declaration of a stream of a built-in type. A stream of any other type accepts
+    /// nothing until [`StreamDecl::accepting`] says more.
+    pub fn new(key: StreamKey, mode: StreamMode) -> StreamDecl {
+        let work = key.ty.built_in_work().unwrap_or_default();
+        StreamDecl { key, mode, work }
+    }
+
+    /// Returns the declaration of a stream that accepts this work.
+    #[must_use]
+    pub fn accepting(self, work: WorkSet) -> StreamDecl {
+        StreamDecl { work, ..self }
+    }
 }
 
 /// A tensor that exists before the list and after it.
@@ -51,35 +70,44 @@ pub struct InstructionList {
 
 impl PartialEq for InstructionList {
     fn eq(&self, other: &InstructionList) -> bool {
-        let same_op = |a: OpId, b: OpId| match (self.ops.get(a), other.ops.get(b)) {
-            (None, None) => a == b,
-            (a, b) => a == b,
-        };
+        let same_ops = self.ops == other.ops;
         let same = |a: &Instruction, b: &Instruction| {
-            a.origin == b.origin
-                && match (&a.body, &b.body) {
-                    (
-                        Body::OpCall { at, op, operands, attrs, workspace, priority },
-                        Body::OpCall {
-                            at: at2,
-                            op: op2,
-                            operands: operands2,
-                            attrs: attrs2,
-                            workspace: workspace2,
-                            priority: priority2,
-                        },
-                    ) => {
-                        (at, operands, attrs) == (at2, operands2, attrs2)
-                            && (workspace, priority) == (workspace2, priority2)
-                            && same_op(*op, *op2)
-                    }
-                    (a, b) => a == b,
-                }
+            a.origin == b.origin && ((same_ops && a.body == b.body) || self.reads_as(a, other, b))
         };
         (&self.streams, &self.arenas, &self.externals)
             == (&other.streams, &other.arenas, &other.externals)
             && self.instructions.len() == other.instructions.len()
             && self.instructions.iter().zip(&other.instructions).all(|(a, b)| same(a, b))
+    }
+}
+
+impl InstructionList {
+    /// Whether `a` of this list and `b` of another one name the same op and are equal otherwise.
+    fn reads_as(&self, a: &Instruction, other: &InstructionList, b: &Instruction) -> bool {
+        let (mut a, mut b) = (a.body.clone(), b.body.clone());
+        a.remap(&mut OpsOf { list: self, own: &self.ops }).is_ok()
+            && b.remap(&mut OpsOf { list: self, own: &other.ops }).is_ok()
+            && a == b
+    }
+}
+
+/// The ids that the ops of one list have in another.
+struct OpsOf<'a> {
+    list: &'a InstructionList,
+    own: &'a OpNames,
+}
+
+impl Remap for OpsOf<'_> {
+    /// The other list has no such op.
+    type Error = ();
+
+    fn op(&mut self, id: OpId) -> Result<OpId, ()> {
+        match self.own.get(id) {
+            Some(name) => self.list.ops.find(name).ok_or(()),
+            // An id without a name is the same op only as itself.
+            None if self.list.ops.get(id).is_none() => Ok(id),
+            None => Err(()),
+        }
     }
 }
 

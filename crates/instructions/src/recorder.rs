@@ -5,23 +5,19 @@
 //! that the same program gives the same list.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 use millstream_types::{CallbackId, DeviceId, EventId, ReadId, TensorId};
 
-use crate::instruction::{Operand, Via};
+use crate::ids::{Remap, Role};
 use crate::list::{External, InstructionList, StreamDecl};
-use crate::table::{Body, Instruction};
+use crate::table::Instruction;
 
 /// Collects instructions, with ids made anew.
 #[derive(Debug, Default)]
 pub struct ListRecorder {
     list: InstructionList,
-    tensors: HashMap<TensorId, TensorId>,
-    events: HashMap<EventId, EventId>,
-    next_tensor: u32,
-    next_event: u32,
-    next_read: u32,
-    next_callback: u32,
+    names: Names,
 }
 
 impl ListRecorder {
@@ -57,86 +53,15 @@ impl ListRecorder {
 
     /// Declares a tensor that exists before the list. `external.tensor` is the slot's id.
     pub fn external(&mut self, mut external: External) {
-        external.tensor = self.name_tensor(external.tensor);
+        external.tensor = self.names.define_tensor(external.tensor);
         self.list.externals.push(external);
-    }
-
-    fn name_tensor(&mut self, slot: TensorId) -> TensorId {
-        let name = TensorId(self.next_tensor);
-        self.next_tensor += 1;
-        self.tensors.insert(slot, name);
-        name
-    }
-
-    fn tensor(&mut self, slot: TensorId) -> TensorId {
-        match self.tensors.get(&slot) {
-            Some(&name) => name,
-            // Made before recording began.
-            None => self.name_tensor(slot),
-        }
-    }
-
-    fn new_event(&mut self, slot: EventId) -> EventId {
-        let name = EventId(self.next_event);
-        self.next_event += 1;
-        self.events.insert(slot, name);
-        name
-    }
-
-    fn event(&mut self, slot: EventId) -> EventId {
-        match self.events.get(&slot) {
-            Some(&name) => name,
-            None => self.new_event(slot),
-        }
     }
 
     /// Adds an instruction.
     pub fn push(&mut self, instruction: &Instruction) {
         let mut copy = instruction.clone();
-        match &mut copy.body {
-            Body::AllocateTensor { tensor, .. } => *tensor = self.name_tensor(*tensor),
-            Body::ViewTensor { tensor, of, .. } => {
-                *of = self.tensor(*of);
-                *tensor = self.name_tensor(*tensor);
-            }
-            Body::ReleaseTensor { tensor } => *tensor = self.tensor(*tensor),
-            Body::SoftSyncStream { tensors, .. } => {
-                for tensor in tensors {
-                    *tensor = self.tensor(*tensor);
-                }
-            }
-            Body::RecordEvent { event, .. } => *event = self.new_event(*event),
-            Body::StreamWait { via: Via::Device(event), .. } => *event = self.new_event(*event),
-            Body::StreamWaitEvent { via: Via::Device(event), .. } => *event = self.event(*event),
-            Body::OpCall { operands, .. }
-            | Body::TouchTensors { operands, .. }
-            | Body::CriticalSectionBegin { operands, .. }
-            | Body::CriticalSectionEnd { operands, .. }
-            | Body::LazyJobLauncher { operands, .. } => self.rename(operands),
-            // Each read and each callback has an id of its own.
-            Body::SyncRead { operand, into, .. } => {
-                self.rename(std::slice::from_mut(operand));
-                *into = ReadId(self.next_read);
-                self.next_read += 1;
-            }
-            Body::AccessBlobByCallback { operand, callback, .. } => {
-                self.rename(std::slice::from_mut(operand));
-                *callback = CallbackId(self.next_callback);
-                self.next_callback += 1;
-            }
-            Body::StreamWaitEvent { via: Via::Host, .. }
-            | Body::StreamWait { via: Via::Host, .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. } => {}
-        }
+        let Ok(()) = copy.body.remap(&mut self.names);
         self.list.instructions.push(copy);
-    }
-
-    fn rename(&mut self, operands: &mut [Operand]) {
-        for operand in operands {
-            operand.tensor = self.tensor(operand.tensor);
-        }
     }
 
     /// The list so far.
@@ -148,4 +73,60 @@ impl ListRecorder {
     pub fn finish(self) -> InstructionList {
         self.list
     }
+}
+
+/// The ids of a machine's slots in a list.
+#[derive(Debug, Default)]
+struct Names {
+    tensors: HashMap<TensorId, TensorId>,
+    events: HashMap<EventId, EventId>,
+    next_tensor: u32,
+    next_event: u32,
+    next_read: u32,
+    next_callback: u32,
+}
+
+impl Names {
+    fn define_tensor(&mut self, slot: TensorId) -> TensorId {
+        let name = TensorId(count(&mut self.next_tensor));
+        self.tensors.insert(slot, name);
+        name
+    }
+}
+
+impl Remap for Names {
+    type Error = Infallible;
+
+    fn tensor(&mut self, slot: TensorId, role: Role) -> Result<TensorId, Infallible> {
+        let known = self.tensors.get(&slot).filter(|_| role != Role::Defines).copied();
+        // A tensor that is used without a name was made before recording began.
+        Ok(known.unwrap_or_else(|| self.define_tensor(slot)))
+    }
+
+    fn event(&mut self, slot: EventId, role: Role) -> Result<EventId, Infallible> {
+        if role != Role::Defines
+            && let Some(&name) = self.events.get(&slot)
+        {
+            return Ok(name);
+        }
+        let name = EventId(count(&mut self.next_event));
+        self.events.insert(slot, name);
+        Ok(name)
+    }
+
+    // Each read and each callback has an id of its own.
+
+    fn read(&mut self, _: ReadId) -> Result<ReadId, Infallible> {
+        Ok(ReadId(count(&mut self.next_read)))
+    }
+
+    fn callback(&mut self, _: CallbackId) -> Result<CallbackId, Infallible> {
+        Ok(CallbackId(count(&mut self.next_callback)))
+    }
+}
+
+/// Returns the counter's value and adds one.
+const fn count(next: &mut u32) -> u32 {
+    *next += 1;
+    *next - 1
 }

@@ -28,7 +28,8 @@ pub fn reference_page() -> String {
         for (name, text) in [
             ("operands", fields.join("; ").as_str()),
             ("accesses", doc.accesses),
-            ("streams", doc.streams),
+            ("effect", kind.effect().name()),
+            ("streams", &format!("{}{}", kind.runs_on(), doc.streams)),
             ("complete when", doc.complete),
             ("errors", doc.errors),
         ] {

@@ -1,22 +1,30 @@
 //! The master table of instructions.
 //!
-//! Everything that knows instructions one by one is made from this table: the enum, the printer,
-//! the parser and docs/instructions.md. A new instruction is a change here.
+//! The table generates everything that knows instructions one by one: the enum, the printer, the
+//! parser, the visitor and the renumbering of ids, the queries of an instruction's point, operands
+//! and memory, the facts about each kind, and docs/instructions.md. A new instruction is a change
+//! here.
+//!
+//! A kind states its fields, each with its type, the label that stands before it in the text form,
+//! and in brackets its [`Role`] unless that is [`Role::Uses`]; its [`Effect`]; and the streams that
+//! run it, by the kinds of work that these accept.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use millstream_types::{
-    Attrs, CallbackId, ListId, OpId, Origin, Point, ReadId, StreamId, TensorId, TensorSpec,
+    Attrs, CallbackId, EventId, ListId, OpId, Origin, Point, ReadId, StreamId, TensorId,
+    TensorSpec, WorkKind, WorkSet,
 };
 
-use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
+use crate::ids::{Id, Ids, Remap, Role};
+use crate::instruction::{Effect, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via};
 use crate::text::cursor::Cursor;
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError};
 
-/// What the reference page says about an instruction.
+/// The text of the reference page about an instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct KindDoc {
     /// Its group.
@@ -27,7 +35,7 @@ pub struct KindDoc {
     pub fields: &'static [(&'static str, &'static str)],
     /// How it uses its operands.
     pub accesses: &'static str,
-    /// The types of streams it runs on.
+    /// What its use of streams needs beyond [`Kind::runs_on`].
     pub streams: &'static str,
     /// When it counts as complete.
     pub complete: &'static str,
@@ -35,14 +43,37 @@ pub struct KindDoc {
     pub errors: &'static str,
 }
 
+macro_rules! role {
+    () => {
+        Role::Uses
+    };
+    ($role:ident) => {
+        Role::$role
+    };
+}
+
+macro_rules! runs_on {
+    (Nowhere) => {
+        RunsOn::Nowhere
+    };
+    (Anywhere) => {
+        RunsOn::Anywhere
+    };
+    (Accepting $($kind:ident)+) => {
+        RunsOn::Accepting(WorkSet::of(&[$(WorkKind::$kind),+]))
+    };
+}
+
 macro_rules! instructions {
     ($(
         $(#[doc = $meaning:literal])+
         $name:ident $group:literal {
-            $($(#[doc = $field_doc:literal])+ $field:ident: $ty:ty = $label:literal,)*
+            $($(#[doc = $field_doc:literal])+
+            $field:ident: $ty:ty $([$role:ident])? = $label:literal,)*
         }
+        effect $effect:ident
         accesses $accesses:literal
-        streams $streams:literal
+        streams $rule:ident $([$($work:ident),+])? $($note:literal)?
         complete $complete:literal
         errors $errors:literal
     )*) => {
@@ -62,19 +93,29 @@ macro_rules! instructions {
             /// Every kind, in the order of the table.
             pub const ALL: &[Kind] = &[$(Kind::$name),*];
 
-            /// The name used in text forms and reports.
+            /// Returns the name used in text forms and reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Kind::$name => stringify!($name),)* }
             }
 
-            /// What the reference page says.
+            /// Returns what instructions of this kind do to the state of a run.
+            pub const fn effect(self) -> Effect {
+                match self { $(Kind::$name => Effect::$effect,)* }
+            }
+
+            /// Returns the streams that run instructions of this kind.
+            pub const fn runs_on(self) -> RunsOn {
+                match self { $(Kind::$name => runs_on!($rule $($($work)+)?),)* }
+            }
+
+            /// Returns the text of the reference page.
             pub const fn doc(self) -> KindDoc {
                 match self { $(Kind::$name => KindDoc {
                     group: $group,
                     meaning: concat!($($meaning,)+),
                     fields: &[$((stringify!($field), concat!($($field_doc,)+)),)*],
                     accesses: $accesses,
-                    streams: $streams,
+                    streams: concat!($($note)?),
                     complete: $complete,
                     errors: $errors,
                 },)* }
@@ -82,9 +123,93 @@ macro_rules! instructions {
         }
 
         impl Body {
-            /// The instruction's kind.
+            /// Returns the instruction's kind.
             pub const fn kind(&self) -> Kind {
                 match self { $(Body::$name { .. } => Kind::$name,)* }
+            }
+
+            /// Returns the point that the instruction takes in its stream's order, if it takes one.
+            #[inline]
+            pub fn at(&self) -> Option<Point> {
+                self.point(Role::Takes)
+            }
+
+            /// Returns the single point that the instruction waits for, if there is one.
+            #[inline]
+            pub fn until(&self) -> Option<Point> {
+                self.point(Role::Awaits)
+            }
+
+            #[inline]
+            fn point(&self, role: Role) -> Option<Point> {
+                match self { $(Body::$name { $($field),* } => {
+                    $(if role == role!($($role)?) && let Some(point) = $field.as_point() {
+                        return Some(point);
+                    })*
+                    None
+                })* }
+            }
+
+            /// Returns the tensors that the instruction uses, and how it uses each.
+            #[inline]
+            pub fn operands(&self) -> &[Operand] {
+                match self { $(Body::$name { $($field),* } => {
+                    $(if let Some(operands) = $field.as_operands() {
+                        return operands;
+                    })*
+                    &[]
+                })* }
+            }
+
+            /// Returns the memory that begins to be used with the instruction: a storage's or a
+            /// call's workspace.
+            pub fn placement(&self) -> Option<&Placement> {
+                match self { $(Body::$name { $($field),* } => {
+                    $(if let Some(placement) = $field.as_placement() {
+                        return Some(placement);
+                    })*
+                    None
+                })* }
+            }
+
+            /// Returns the tensor that begins with the instruction, with its description.
+            pub fn begins(&self) -> Option<(TensorId, &TensorSpec)> {
+                match self { $(Body::$name { $($field),* } => {
+                    let (mut tensor, mut spec) = (None, None);
+                    $(if role!($($role)?) == Role::Defines {
+                        tensor = tensor.or($field.as_tensor());
+                    }
+                    spec = spec.or($field.as_spec());)*
+                    tensor.zip(spec)
+                })* }
+            }
+
+            /// Calls `visit` with each id that the instruction names, in the order of its fields,
+            /// ids that it defines last.
+            pub fn visit_ids(&self, visit: &mut impl FnMut(Id, Role)) {
+                for defines in [false, true] {
+                    match self { $(Body::$name { $($field),* } => {
+                        $(if (role!($($role)?) == Role::Defines) == defines {
+                            $field.visit(role!($($role)?), visit);
+                        })*
+                    })* }
+                }
+            }
+
+            /// Replaces each id that the instruction names, in the order of
+            /// [`visit_ids`](Body::visit_ids).
+            ///
+            /// # Errors
+            /// An id has no new one. The instruction is left half renumbered.
+            pub fn remap<R: Remap>(&mut self, map: &mut R) -> Result<(), R::Error> {
+                for defines in [false, true] {
+                    match self { $(Body::$name { $($field),* } => {
+                        $(if (role!($($role)?) == Role::Defines) == defines {
+                            $field.remap(role!($($role)?), map)?;
+                        })*
+                    })* }
+                }
+                Ok(())
             }
 
             pub(crate) fn print_fields(&self, out: &mut String, ops: &OpNames) {
@@ -110,7 +235,7 @@ instructions! {
     /// Runs an op's kernel on its operands.
     OpCall "compute" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// the op
         op: OpId = "",
         /// inputs, then fresh outputs
@@ -122,8 +247,9 @@ instructions! {
         /// how urgent it is on a pool; 0 is left out
         priority: Priority = "priority",
     }
+    effect Computes
     accesses "as the op's schema says, operand by operand"
-    streams "compute, host2device, device2host, ccl, pinned-compute"
+    streams Accepting [Compute, CopyIn, CopyOut, Collective]
     complete "its kernel has finished on the device"
     errors "the kernel's own, or its panic: what it writes is poisoned; skipped if what it reads is"
 
@@ -132,28 +258,30 @@ instructions! {
         /// the stream whose earlier waits make the memory free
         on: StreamId = "",
         /// the tensor
-        tensor: TensorId = "",
+        tensor: TensorId [Defines] = "",
         /// dtype, shape and layout
         spec: Box<TensorSpec> = "",
         /// the storage's place
         placement: Box<Placement> = "as",
     }
+    effect Begins
     accesses "write: earlier owners of the memory come before, all uses after"
-    streams "any; takes no place of its own there, and stands after what was given so far"
+    streams Anywhere "; takes no point of its own there, and stands after what was given so far"
     complete "with what was given to the stream so far"
     errors "none while running; memory that is not there is refused when the list is built"
 
     /// Begins a view: a tensor that shares another one's storage.
     ViewTensor "memory" {
         /// the new tensor
-        tensor: TensorId = "",
+        tensor: TensorId [Defines] = "",
         /// the tensor whose storage it shares
         of: TensorId = "of",
         /// dtype, shape and layout within that storage
         spec: Box<TensorSpec> = "",
     }
+    effect Begins
     accesses "none"
-    streams "none"
+    streams Nowhere
     complete "at once: a view costs no kernel"
     errors "none while running"
 
@@ -163,8 +291,9 @@ instructions! {
         /// the tensor
         tensor: TensorId = "",
     }
+    effect Ends
     accesses "none; every use must stand before it in the list"
-    streams "none"
+    streams Nowhere
     complete "once every use of the storage has completed"
     errors "none while running"
 
@@ -172,12 +301,13 @@ instructions! {
     /// last writes, and later writes come after it.
     TouchTensors "memory" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// what is touched
         operands: Operands = "",
     }
+    effect Orders
     accesses "read"
-    streams "any"
+    streams Anywhere
     complete "everything before it on the stream has completed"
     errors "none: a poisoned tensor can be touched"
 
@@ -193,34 +323,37 @@ instructions! {
         /// how it was resolved
         resolution: Resolution = "",
     }
+    effect Annotates
     accesses "none"
-    streams "any"
+    streams Anywhere
     complete "at once"
     errors "none"
 
     /// Marks a place in a stream's order that other streams can wait for on the device.
     RecordEvent "ordering" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// the event
-        event: millstream_types::EventId = "",
+        event: EventId [Defines] = "",
     }
+    effect Orders
     accesses "none"
-    streams "any"
+    streams Anywhere
     complete "everything before it on the stream has completed"
     errors "a device that refuses: the stream's later work is lost with it"
 
     /// Orders a stream behind a point of another one.
     StreamWaitEvent "ordering" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// the point waited for
-        until: Point = "until",
+        until: Point [Awaits] = "until",
         /// by an event on the device, or by the host for exactly that point
         via: Via = "",
     }
+    effect Orders
     accesses "none"
-    streams "any; by device only where the catalog says the two streams can"
+    streams Anywhere "; by device only where the catalog says the two streams can"
     complete "the point, and everything before it on its own stream, have completed"
     errors "a device that refuses: the stream's later work is lost with it"
 
@@ -228,72 +361,78 @@ instructions! {
     /// device it takes a place in both streams; by host, the other one's last place is enough.
     StreamWait "ordering" {
         /// its place on the waiting stream
-        at: Point = "",
+        at: Point [Takes] = "",
         /// its place on the stream waited for, or by host that stream's last place
-        until: Point = "until",
+        until: Point [Awaits] = "until",
         /// by an event on the device, or by the host
-        via: Via = "",
+        via: Via [Defines] = "",
     }
+    effect Orders
     accesses "none"
-    streams "any two"
+    streams Anywhere ", two of them"
     complete "on either stream, once everything before it there has; on the waiting one the point too"
     errors "as RecordEvent and StreamWaitEvent"
 
     /// Stands between all earlier and all later instructions of all streams.
     Barrier "ordering" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
     }
+    effect Fences
     accesses "none"
-    streams "barrier"
+    streams Accepting [Barrier]
     complete "every earlier instruction on every stream has completed"
     errors "none"
 
     /// A barrier at which all ranks meet. With one rank, a barrier.
     GlobalSync "ordering" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
     }
+    effect Fences
     accesses "none"
-    streams "barrier"
+    streams Accepting [Barrier]
     complete "every earlier instruction on every stream has completed, on every rank"
     errors "a rank that does not come"
 
     /// The host has seen these points pass before it went on: everything later comes after them.
     HostObserved "ordering" {
         /// the points
-        points: SmallVec<[Point; 4]> = "",
+        points: SmallVec<[Point; 4]> [Awaits] = "",
     }
+    effect Observes
     accesses "none"
-    streams "none"
+    streams Nowhere
     complete "at once, as the points have completed; a replayed list waits for them here"
     errors "none"
 
     /// Lets a function of the host's see a tensor's memory.
     AccessBlobByCallback "host" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// the tensor and how the function uses it
         operand: Operand = "",
         /// the function, in the machine's table; a list that has one cannot be replayed from text
         callback: CallbackId = "",
     }
+    effect Computes
     accesses "as the operand says"
-    streams "compute, device2host, pinned-compute"
+    streams Accepting [Compute, CopyOut]
     complete "the function has returned; it runs on a host worker, the stream waits meanwhile"
     errors "the function's own, or its panic: what it writes is poisoned; skipped if what it reads is"
 
     /// Reads a tensor back to the host.
     SyncRead "host" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// the tensor
         operand: Operand = "",
         /// where the bytes go, in the machine's table
-        into: ReadId = "into",
+        into: ReadId [Defines] = "into",
     }
+    effect Reads
     accesses "read"
-    streams "compute, device2host, pinned-compute"
+    streams Accepting [Compute, CopyOut]
     complete "the bytes, in row-major order without gaps, are in host memory"
     errors "a copy that fails; poison of the tensor is given to the reader"
 
@@ -301,38 +440,41 @@ instructions! {
     /// they can be used only from within.
     CriticalSectionBegin "regions" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// what is held
         operands: Operands = "",
     }
+    effect Orders
     accesses "read and write, as far as order goes; the values stay"
-    streams "critical-section"
+    streams Accepting [Section]
     complete "every earlier use of the operands has completed"
     errors "none"
 
     /// Ends an exclusive hold: all uses from within come before, all later ones after.
     CriticalSectionEnd "regions" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// what was held, as the section's begin says
         operands: Operands = "",
     }
+    effect Orders
     accesses "read and write, as far as order goes; the values stay"
-    streams "critical-section"
+    streams Accepting [Section]
     complete "every use from within has completed"
     errors "none"
 
     /// Runs a stored list on private streams as one instruction.
     LazyJobLauncher "regions" {
         /// its place
-        at: Point = "",
+        at: Point [Takes] = "",
         /// the list
         list: ListId = "",
         /// the union of the list's accesses to tensors from outside
         operands: Operands = "",
     }
+    effect Launches
     accesses "the union of the list's"
-    streams "lazy-job"
+    streams Accepting [Job]
     complete "every instruction of the list has"
     errors "those of its instructions, each with its own operands"
 }
@@ -347,42 +489,17 @@ pub struct Instruction {
 }
 
 impl Body {
-    /// The instruction's place in its stream's order, if it takes one. A `StreamWait` takes a
-    /// second one, at its `until`.
-    pub const fn at(&self) -> Option<Point> {
-        match self {
-            Body::OpCall { at, .. }
-            | Body::TouchTensors { at, .. }
-            | Body::RecordEvent { at, .. }
-            | Body::StreamWaitEvent { at, .. }
-            | Body::StreamWait { at, .. }
-            | Body::Barrier { at }
-            | Body::GlobalSync { at }
-            | Body::AccessBlobByCallback { at, .. }
-            | Body::SyncRead { at, .. }
-            | Body::CriticalSectionBegin { at, .. }
-            | Body::CriticalSectionEnd { at, .. }
-            | Body::LazyJobLauncher { at, .. } => Some(*at),
-            Body::AllocateTensor { .. }
-            | Body::ViewTensor { .. }
-            | Body::ReleaseTensor { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::HostObserved { .. } => None,
+    /// Returns the second point that a `StreamWait` by device takes: its record, on the stream that
+    /// it waits for.
+    pub const fn second_point(&self) -> Option<Point> {
+        if let Body::StreamWait { until, via: Via::Device(_), .. } = self {
+            return Some(*until);
         }
+        None
     }
 
-    /// The tensors that the instruction uses, and how.
-    pub fn operands(&self) -> &[Operand] {
-        match self {
-            Body::OpCall { operands, .. }
-            | Body::TouchTensors { operands, .. }
-            | Body::CriticalSectionBegin { operands, .. }
-            | Body::CriticalSectionEnd { operands, .. }
-            | Body::LazyJobLauncher { operands, .. } => operands,
-            Body::AccessBlobByCallback { operand, .. } | Body::SyncRead { operand, .. } => {
-                std::slice::from_ref(operand)
-            }
-            _ => &[],
-        }
+    /// Returns what the instruction does to the state of a run.
+    pub const fn effect(&self) -> Effect {
+        self.kind().effect()
     }
 }

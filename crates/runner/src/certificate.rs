@@ -1,7 +1,7 @@
 //! The certificate of a list: a hash that is equal for equal lists.
 
 use millstream_instructions::text::print_list;
-use millstream_instructions::{Body, InstructionList};
+use millstream_instructions::{Effect, InstructionList};
 use millstream_types::Origin;
 
 /// Returns the hash (BLAKE3, hexadecimal) of a list's text without origins and without the reasons
@@ -9,7 +9,7 @@ use millstream_types::Origin;
 /// program's file nor on the driver.
 pub fn certificate(list: &InstructionList) -> String {
     let mut bare = list.clone();
-    bare.instructions.retain(|i| !matches!(i.body, Body::SoftSyncStream { .. }));
+    bare.instructions.retain(|i| i.body.effect() != Effect::Annotates);
     for instruction in &mut bare.instructions {
         instruction.origin = Origin::Unknown;
     }

@@ -324,7 +324,7 @@ impl Executor for DryRun {
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {
-        let stream = self.host_stream(StreamType::Barrier)?;
+        let stream = self.host_stream(StreamType::BARRIER)?;
         self.builder.barrier(&mut self.log, stream, global, origin)?;
         Ok(())
     }
@@ -335,7 +335,7 @@ impl Executor for DryRun {
     }
 
     fn begin_section(&mut self, tensors: &[&Option<TensorRef>], origin: &Origin) -> Result<()> {
-        let stream = self.host_stream(StreamType::CriticalSection)?;
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
         let held: Vec<TensorRef> = tensors.iter().filter_map(|t| **t).collect();
         if held.is_empty() && !tensors.is_empty() {
             self.sections.push(None);
@@ -357,7 +357,7 @@ impl Executor for DryRun {
     fn launch(&mut self, job: JobRef, stream: Option<&StreamId>, origin: &Origin) -> Result<()> {
         let stream = match stream {
             Some(stream) => *stream,
-            None => self.host_stream(StreamType::LazyJobLauncher)?,
+            None => self.host_stream(StreamType::LAZY_JOB_LAUNCHER)?,
         };
         let used: Vec<_> = self.jobs[job.index()]
             .iter()

@@ -62,7 +62,7 @@ pub(crate) fn check(
     })?;
     for (k, decl) in list.list().streams.iter().enumerate() {
         let at = || header_place(lines, "stream", k).unwrap_or(header);
-        policies.policy(&decl.key).map_err(|e| RunError::at(program, at(), &e))?;
+        policies.check(decl).map_err(|e| RunError::at(program, at(), &e))?;
     }
     for (k, device) in list.list().arenas.iter().enumerate() {
         let at = || header_place(lines, "arena", k).unwrap_or(header);
@@ -209,17 +209,12 @@ fn outputs(program: &Program, list: &InstructionList) -> Result<Vec<Source>, Run
         list.externals.iter().map(|e| (e.tensor, &e.spec)).collect();
     let mut reads: HashMap<String, (ReadId, TensorSpec)> = HashMap::new();
     for instruction in &list.instructions {
-        match &instruction.body {
-            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
-                specs.insert(*tensor, spec);
-            }
-            Body::SyncRead { operand, into, .. } => {
-                if let Some(&spec) = specs.get(&operand.tensor) {
-                    // The last read of a tensor counts.
-                    reads.insert(operand.tensor.to_string(), (*into, spec.clone()));
-                }
-            }
-            _ => {}
+        specs.extend(instruction.body.begins());
+        if let Body::SyncRead { operand, into, .. } = &instruction.body
+            && let Some(&spec) = specs.get(&operand.tensor)
+        {
+            // The last read of a tensor counts.
+            reads.insert(operand.tensor.to_string(), (*into, spec.clone()));
         }
     }
     let find = |output: &millstream_trace::Output| {

@@ -72,13 +72,11 @@ pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunRe
         if let Some(at) = body.at() {
             loads[at.stream.index()] += 1;
         }
-        let mut place = |p: &millstream_instructions::Placement| {
-            let extent: &mut u64 = &mut extents[p.arena.index()];
-            *extent = (*extent).max(p.offset.saturating_add(p.size));
-        };
+        if let Some(placement) = body.placement() {
+            let extent: &mut u64 = &mut extents[placement.arena.index()];
+            *extent = (*extent).max(placement.offset.saturating_add(placement.size));
+        }
         match body {
-            Body::AllocateTensor { placement, .. } => place(placement),
-            Body::OpCall { workspace: Some(workspace), .. } => place(workspace),
             Body::SoftSyncStream { resolution, .. } => {
                 report.waits.needed += 1;
                 match resolution {
@@ -97,11 +95,23 @@ pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunRe
                 Via::Device(event) => {
                     report.waits.device += 1;
                     by_event += 1;
-                    records += u64::from(matches!(body, Body::StreamWait { .. }));
+                    records += u64::from(body.second_point().is_some());
                     events.insert(*event);
                 }
             },
-            _ => {}
+            Body::OpCall { .. }
+            | Body::AllocateTensor { .. }
+            | Body::ViewTensor { .. }
+            | Body::ReleaseTensor { .. }
+            | Body::TouchTensors { .. }
+            | Body::Barrier { .. }
+            | Body::GlobalSync { .. }
+            | Body::HostObserved { .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::SyncRead { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. }
+            | Body::LazyJobLauncher { .. } => {}
         }
     }
     // A list may lack the annotations of its waits.

@@ -14,7 +14,7 @@ use millstream_ep::{Backend, Registry};
 use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::{Communicator, KernelRegistry, communicator, cpu};
 use millstream_ops::OpRegistry;
-use millstream_stream_policy::PolicyTable;
+use millstream_stream_policy::{PolicyTable, StreamPolicy};
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
@@ -93,6 +93,9 @@ pub struct RunOptions {
     pub ops: Arc<OpRegistry>,
     /// The kernels of the ops. Those of collectives are replaced by the run's own.
     pub kernels: Arc<KernelRegistry>,
+    /// Policies beside the standard ones: of stream types of a program's own, or in place of
+    /// standard ones on the devices that they serve.
+    pub policies: Vec<Arc<dyn StreamPolicy>>,
     /// Called after each statement of each run.
     pub progress: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -119,6 +122,7 @@ impl Default for RunOptions {
             cancellation: None,
             ops: Arc::new(millstream_ops::standard()),
             kernels: Arc::new(millstream_kernels::standard()),
+            policies: Vec::new(),
             progress: None,
         }
     }
@@ -178,7 +182,11 @@ impl RunOptions {
     /// Returns the streams and devices of a run, for a check without a machine.
     pub(crate) fn policies(&self) -> Result<Arc<PolicyTable>> {
         let (devices, _) = self.registry(self.completion()?, None);
-        Ok(Arc::new(PolicyTable::standard(Arc::new(devices))))
+        let mut policies = PolicyTable::standard(Arc::new(devices));
+        for policy in &self.policies {
+            policies.register(policy.clone());
+        }
+        Ok(Arc::new(policies))
     }
 
     /// Returns a machine for one rank of a run.
@@ -196,6 +204,7 @@ impl RunOptions {
             .memory_limits(self.memory_limits())
             .check_memory(self.check_memory)
             .watchdog(self.watchdog)
+            .policies(self.policies.clone())
             .rank_barrier(rank.barrier);
         cpu::register_communicator(&mut config.kernels, &rank.communicator);
         if simulated {

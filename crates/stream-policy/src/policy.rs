@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_ep::{Device, EventPool, Notify, Registry, Stream};
 use millstream_instructions::StreamFacts;
-use millstream_types::{DeviceId, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Result, StreamKey, StreamType, WorkKind, WorkSet};
 
 /// The group of workers that may launch a stream's instructions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,22 +56,29 @@ pub trait StreamPolicy: Send + Sync {
         }
     }
 
+    /// Returns the kinds of work that these streams accept: those of a built-in type, kernels for
+    /// any other, unless overridden. Lists state them, and the builder and the verifier refuse
+    /// everything else.
+    fn accepts(&self) -> WorkSet {
+        let built_in = self.stream_type().built_in_work();
+        built_in.unwrap_or(WorkSet::of(&[WorkKind::Compute]))
+    }
+
     /// Returns whether a pool-mode stream of this type may run its instructions in any order and
     /// at the same time, as far as their operands allow.
     ///
     /// Default: true for the types that run ops of one rank; the machine applies it to streams of
     /// the host. Other pool-mode streams run in the order of emission, which a pool also allows.
     fn runs_in_any_order(&self) -> bool {
-        use StreamType::{Compute, Device2Host, Host2Device, PinnedCompute};
-        matches!(self.stream_type(), Compute | Host2Device | Device2Host | PinnedCompute)
+        let accepted = self.accepts();
+        !accepted.is_order_only() && !accepted.contains(WorkKind::Collective)
     }
 
     /// Returns whether the stream's instructions run on a native stream of its device. Such a
     /// stream can wait on the device, and other streams can wait for it there. Default: false for
     /// the types that only order other streams.
     fn runs_native(&self) -> bool {
-        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
-        !matches!(self.stream_type(), Barrier | CriticalSection | LazyJobLauncher)
+        !self.accepts().is_order_only()
     }
 
     /// Returns whether the stream's commands take precedence over other streams' commands, on
@@ -80,14 +87,14 @@ pub trait StreamPolicy: Send + Sync {
     /// Default: true for copies and collectives. They are short, use little of the device, and
     /// other streams wait for them.
     fn is_urgent(&self) -> bool {
-        use StreamType::{Ccl, Device2Host, Host2Device};
-        matches!(self.stream_type(), Ccl | Device2Host | Host2Device)
+        let accepted = self.accepts();
+        !accepted.is_order_only() && !accepted.contains(WorkKind::Compute)
     }
 
     /// Returns whether these streams copy from other devices, if the device supports it. Default:
     /// true for the streams that copy into a device's memory.
     fn copies_between_devices(&self) -> bool {
-        self.stream_type() == StreamType::Host2Device
+        self.accepts().contains(WorkKind::CopyIn)
     }
 
     /// Opens the parts of a stream. `events` returns the event pool of a device. The device calls

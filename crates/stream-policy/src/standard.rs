@@ -17,7 +17,7 @@ pub struct Compute;
 
 impl StreamPolicy for Compute {
     fn stream_type(&self) -> StreamType {
-        StreamType::Compute
+        StreamType::COMPUTE
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -33,7 +33,7 @@ pub struct Host2Device;
 
 impl StreamPolicy for Host2Device {
     fn stream_type(&self) -> StreamType {
-        StreamType::Host2Device
+        StreamType::HOST2DEVICE
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -47,7 +47,7 @@ pub struct Device2Host;
 
 impl StreamPolicy for Device2Host {
     fn stream_type(&self) -> StreamType {
-        StreamType::Device2Host
+        StreamType::DEVICE2HOST
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -61,7 +61,7 @@ pub struct Ccl;
 
 impl StreamPolicy for Ccl {
     fn stream_type(&self) -> StreamType {
-        StreamType::Ccl
+        StreamType::CCL
     }
 }
 
@@ -71,7 +71,7 @@ pub struct PinnedCompute;
 
 impl StreamPolicy for PinnedCompute {
     fn stream_type(&self) -> StreamType {
-        StreamType::PinnedCompute
+        StreamType::PINNED_COMPUTE
     }
 
     fn facts(&self, key: &StreamKey) -> StreamFacts {
@@ -86,7 +86,7 @@ pub struct Barrier;
 
 impl StreamPolicy for Barrier {
     fn stream_type(&self) -> StreamType {
-        StreamType::Barrier
+        StreamType::BARRIER
     }
 
     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
@@ -100,11 +100,11 @@ pub struct CriticalSection;
 
 impl StreamPolicy for CriticalSection {
     fn stream_type(&self) -> StreamType {
-        StreamType::CriticalSection
+        StreamType::CRITICAL_SECTION
     }
 
     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
-        WorkerGroup::Dedicated(StreamType::CriticalSection)
+        WorkerGroup::Dedicated(StreamType::CRITICAL_SECTION)
     }
 }
 
@@ -114,11 +114,11 @@ pub struct LazyJobLauncher;
 
 impl StreamPolicy for LazyJobLauncher {
     fn stream_type(&self) -> StreamType {
-        StreamType::LazyJobLauncher
+        StreamType::LAZY_JOB_LAUNCHER
     }
 
     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
-        WorkerGroup::Dedicated(StreamType::LazyJobLauncher)
+        WorkerGroup::Dedicated(StreamType::LAZY_JOB_LAUNCHER)
     }
 }
 

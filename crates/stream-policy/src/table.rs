@@ -6,8 +6,9 @@ use std::sync::Arc;
 use dashmap::DashMap;
 
 use millstream_ep::{Device, EventPool, Notify, Registry};
-use millstream_instructions::{StreamCatalog, StreamFacts};
-use millstream_types::{DeviceId, Error, Result, StreamKey};
+use millstream_instructions::{StreamCatalog, StreamDecl, StreamFacts};
+use millstream_types::nearest::nearest;
+use millstream_types::{DeviceId, Error, Result, StreamKey, StreamType};
 
 use crate::policy::{StreamParts, StreamPolicy};
 use crate::standard;
@@ -42,14 +43,35 @@ impl PolicyTable {
     /// No policy serves it, or its device is missing.
     pub fn policy(&self, key: &StreamKey) -> Result<&Arc<dyn StreamPolicy>> {
         self.devices.probe(&key.device)?;
-        self.policies
-            .iter()
-            .rev()
-            .find(|p| p.stream_type() == key.ty && p.serves(&key.device))
-            .ok_or_else(|| Error::Invalid {
-                what: "stream",
-                message: format!("{key}: no policy serves {} streams there", key.ty),
-            })
+        let found =
+            self.policies.iter().rev().find(|p| p.stream_type() == key.ty && p.serves(&key.device));
+        found.ok_or_else(|| {
+            let types = || self.policies.iter().map(|p| p.stream_type());
+            if types().any(|ty| ty == key.ty) {
+                let message = format!("{key}: no policy serves {} streams there", key.ty);
+                return Error::Invalid { what: "stream", message };
+            }
+            Error::Unknown {
+                what: "stream type",
+                name: key.ty.to_string(),
+                nearest: nearest(key.ty.name(), types().map(StreamType::name)),
+            }
+        })
+    }
+
+    /// Checks that a policy serves a stream of a list, and accepts all work that the list's header
+    /// says it does.
+    ///
+    /// # Errors
+    /// None does, or it accepts less.
+    pub fn check(&self, decl: &StreamDecl) -> Result<()> {
+        let accepted = self.policy(&decl.key)?.accepts();
+        if decl.work.is_subset(accepted) {
+            return Ok(());
+        }
+        let (key, ty, work) = (&decl.key, decl.key.ty, decl.work);
+        let message = format!("{key} is to run {work}; {ty} streams run {accepted} here");
+        Err(Error::Invalid { what: "stream", message })
     }
 
     /// Opens the parts of a stream, as its policy says.
@@ -86,7 +108,7 @@ pub struct Catalog(pub Arc<PolicyTable>);
 impl StreamCatalog for Catalog {
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
         let policy = self.0.policy(key)?;
-        let mut facts = policy.facts(key);
+        let mut facts = policy.facts(key).accepting(policy.accepts());
         if policy.copies_between_devices() {
             facts.copies = self.0.devices.copy_sources(&key.device)?;
         }

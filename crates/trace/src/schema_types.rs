@@ -86,7 +86,11 @@ schema_types! {
     };
     /// The name of a stream type.
     StreamTypeName, false, _ => {
-        json_schema!({ "type": "string", "enum": StreamType::ALL.map(StreamType::name) })
+        json_schema!({
+            "type": "string",
+            "pattern": "^[a-z][a-z0-9_-]{0,63}$",
+            "examples": StreamType::BUILT_IN.map(StreamType::name),
+        })
     };
     /// The name of a stream mode.
     ModeName, false, _ => {

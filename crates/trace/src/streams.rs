@@ -40,7 +40,7 @@ pub(crate) fn streams<'a>(
         let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
         let ty = match form.ty {
             Some(raw) => reader.parse(raw, "a stream type")?,
-            None => StreamType::Compute,
+            None => StreamType::COMPUTE,
         };
         let mode = match form.mode {
             Some(raw) => {

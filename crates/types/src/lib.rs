@@ -13,6 +13,7 @@
 //! | [`layout`] | shapes, strides, offsets, tensor specs |
 //! | [`device`] | device ids |
 //! | [`stream`] | stream types, keys, modes, points |
+//! | [`work`] | kinds of work that streams accept |
 //! | [`id`] | dense ids of tensors, storages, events, ops |
 //! | [`access`] | how an instruction uses an operand: read, write, or both |
 //! | [`attr`] | named arguments of ops that are not tensors |
@@ -34,6 +35,7 @@ pub mod nearest;
 pub mod origin;
 pub mod overdue;
 pub mod stream;
+pub mod work;
 
 pub use access::Access;
 pub use attr::{AttrValue, Attrs};
@@ -44,3 +46,4 @@ pub use id::{CallbackId, EventId, ListId, OpId, ReadId, StorageId, StreamId, Ten
 pub use layout::{Dims, Layout, TensorSpec};
 pub use origin::{Origin, SourceFile};
 pub use stream::{Point, StreamKey, StreamMode, StreamType};
+pub use work::{WorkKind, WorkSet};

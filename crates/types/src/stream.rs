@@ -1,59 +1,134 @@
 //! Streams and points in their order.
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::id::StreamId;
-use crate::nearest::nearest;
+use crate::work::{WorkKind, WorkSet};
 
-/// What a stream is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum StreamType {
-    /// Kernels.
-    Compute,
-    /// Copies from host memory to the device.
-    Host2Device,
-    /// Copies from the device to host memory.
-    Device2Host,
-    /// Collectives between ranks.
-    Ccl,
-    /// Barriers of the whole machine.
-    Barrier,
-    /// Exclusive holds of operands.
-    CriticalSection,
-    /// Stored lists that run as one instruction.
-    LazyJobLauncher,
-    /// Kernels whose outputs lie in pinned host memory.
-    PinnedCompute,
-}
+/// A type of stream, which is a name. The policy that serves the type says which kinds of work its
+/// streams accept; eight types have policies of Millstream's own.
+///
+/// Values are compared by name: a constant of one crate and a name read from a file are the same
+/// type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamType(&'static str);
+
+/// The longest name of a stream type, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// How many different names a process can read from files. Names are kept until it ends.
+const MOST_NAMES: usize = 4096;
+
+/// The names read so far that are not built in.
+static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 impl StreamType {
-    /// Every stream type, in the order of the documentation.
-    pub const ALL: [StreamType; 8] = [
-        StreamType::Compute,
-        StreamType::Host2Device,
-        StreamType::Device2Host,
-        StreamType::Ccl,
-        StreamType::Barrier,
-        StreamType::CriticalSection,
-        StreamType::LazyJobLauncher,
-        StreamType::PinnedCompute,
+    /// Kernels.
+    pub const COMPUTE: StreamType = StreamType("compute");
+    /// Copies from host memory to the device.
+    pub const HOST2DEVICE: StreamType = StreamType("host2device");
+    /// Copies from the device to host memory.
+    pub const DEVICE2HOST: StreamType = StreamType("device2host");
+    /// Collectives between ranks.
+    pub const CCL: StreamType = StreamType("ccl");
+    /// Barriers of the whole machine.
+    pub const BARRIER: StreamType = StreamType("barrier");
+    /// Exclusive holds of operands.
+    pub const CRITICAL_SECTION: StreamType = StreamType("critical-section");
+    /// Stored lists that run as one instruction.
+    pub const LAZY_JOB_LAUNCHER: StreamType = StreamType("lazy-job");
+    /// Kernels whose outputs lie in pinned host memory.
+    pub const PINNED_COMPUTE: StreamType = StreamType("pinned-compute");
+
+    /// The types with policies of Millstream's own, in the order of the documentation.
+    pub const BUILT_IN: [StreamType; 8] = [
+        StreamType::COMPUTE,
+        StreamType::HOST2DEVICE,
+        StreamType::DEVICE2HOST,
+        StreamType::CCL,
+        StreamType::BARRIER,
+        StreamType::CRITICAL_SECTION,
+        StreamType::LAZY_JOB_LAUNCHER,
+        StreamType::PINNED_COMPUTE,
     ];
 
-    /// The name used in text forms and files.
+    /// Returns the type of this name, which begins with a lower-case letter, goes on with
+    /// lower-case letters, digits, `-` and `_`, and has at most 64 bytes.
+    ///
+    /// ```
+    /// use millstream_types::StreamType;
+    ///
+    /// const FILTER: StreamType = StreamType::new("filter");
+    /// assert_eq!("filter".parse(), Ok(FILTER));
+    /// ```
+    ///
+    /// # Panics
+    /// The name is not of that form. In a constant this is an error of the compiler's.
+    pub const fn new(name: &'static str) -> StreamType {
+        assert!(is_name(name), "a stream type is a word of lower-case letters, digits, - and _");
+        StreamType(name)
+    }
+
+    /// Returns the name used in text forms and files.
     pub const fn name(self) -> &'static str {
-        match self {
-            StreamType::Compute => "compute",
-            StreamType::Host2Device => "host2device",
-            StreamType::Device2Host => "device2host",
-            StreamType::Ccl => "ccl",
-            StreamType::Barrier => "barrier",
-            StreamType::CriticalSection => "critical-section",
-            StreamType::LazyJobLauncher => "lazy-job",
-            StreamType::PinnedCompute => "pinned-compute",
+        self.0
+    }
+
+    /// Returns the kinds of work that streams of a built-in type accept; none for other types,
+    /// whose policies alone know.
+    pub fn built_in_work(self) -> Option<WorkSet> {
+        let kind = match self {
+            StreamType::COMPUTE | StreamType::PINNED_COMPUTE => WorkKind::Compute,
+            StreamType::HOST2DEVICE => WorkKind::CopyIn,
+            StreamType::DEVICE2HOST => WorkKind::CopyOut,
+            StreamType::CCL => WorkKind::Collective,
+            StreamType::BARRIER => WorkKind::Barrier,
+            StreamType::CRITICAL_SECTION => WorkKind::Section,
+            StreamType::LAZY_JOB_LAUNCHER => WorkKind::Job,
+            _ => return None,
+        };
+        Some(WorkSet::of(&[kind]))
+    }
+
+    /// Returns the position among the built-in types; types that are not built in come after them.
+    fn rank(self) -> usize {
+        let built_in = StreamType::BUILT_IN.into_iter().position(|ty| ty == self);
+        built_in.unwrap_or(StreamType::BUILT_IN.len())
+    }
+}
+
+const fn is_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() > LONGEST_NAME || !bytes[0].is_ascii_lowercase() {
+        return false;
+    }
+    let mut at = 1;
+    while at < bytes.len() {
+        let c = bytes[at];
+        if !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'_') {
+            return false;
         }
+        at += 1;
+    }
+    true
+}
+
+impl PartialOrd for StreamType {
+    fn partial_cmp(&self, other: &StreamType) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Built-in types come first, in the order of the documentation; others follow by name.
+impl Ord for StreamType {
+    fn cmp(&self, other: &StreamType) -> Ordering {
+        (self.rank(), self.0).cmp(&(other.rank(), other.0))
     }
 }
 
@@ -66,12 +141,30 @@ impl fmt::Display for StreamType {
 impl FromStr for StreamType {
     type Err = Error;
 
+    /// Accepts every name of the right form. Whether a policy serves the type is known to a machine
+    /// alone.
     fn from_str(text: &str) -> Result<StreamType> {
-        StreamType::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| Error::Unknown {
-            what: "stream type",
-            name: text.to_owned(),
-            nearest: nearest(text, StreamType::ALL.iter().map(|t| t.name())),
-        })
+        if let Some(built_in) = StreamType::BUILT_IN.into_iter().find(|ty| ty.name() == text) {
+            return Ok(built_in);
+        }
+        let invalid = |message: String| Error::Invalid { what: "stream type", message };
+        if !is_name(text) {
+            let shown: String = text.chars().take(LONGEST_NAME).collect();
+            return Err(invalid(format!(
+                "'{shown}': expected a lower-case letter, then lower-case letters, digits, '-' or \
+                 '_', at most {LONGEST_NAME} in all, as in compute"
+            )));
+        }
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = names.get(text) {
+            return Ok(StreamType(name));
+        }
+        if names.len() == MOST_NAMES {
+            return Err(invalid(format!("'{text}': {MOST_NAMES} other names were read before")));
+        }
+        let name: &'static str = Box::leak(text.into());
+        names.insert(name);
+        Ok(StreamType(name))
     }
 }
 
@@ -113,7 +206,7 @@ impl StreamKey {
 
     /// The compute stream `index` of `device`.
     pub const fn compute(device: DeviceId, index: u32) -> StreamKey {
-        StreamKey::new(device, StreamType::Compute, index)
+        StreamKey::new(device, StreamType::COMPUTE, index)
     }
 }
 
@@ -145,5 +238,36 @@ impl Point {
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.stream, self.seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILTER: StreamType = StreamType::new("filter");
+
+    #[test]
+    fn types_are_compared_by_name() {
+        assert_eq!("filter".parse(), Ok(FILTER));
+        assert_eq!(String::from("compute").parse(), Ok(StreamType::COMPUTE));
+        assert_ne!(FILTER, StreamType::COMPUTE);
+        assert_eq!(FILTER.built_in_work(), None);
+        for ty in StreamType::BUILT_IN {
+            assert_eq!(ty.name().parse(), Ok(ty));
+            assert!(ty.built_in_work().is_some(), "{ty}");
+            assert!(ty < FILTER, "{ty}: built-in types come first");
+        }
+        assert!(StreamType::BUILT_IN.is_sorted());
+        assert!(FILTER < StreamType::new("filter-2"));
+    }
+
+    #[test]
+    fn names_of_another_form_are_refused() {
+        let long = "x".repeat(LONGEST_NAME + 1);
+        for bad in ["", "Compute", "2d", "-a", "a b", "a:0", "größe", &long] {
+            assert!(bad.parse::<StreamType>().is_err(), "{bad}");
+        }
+        assert!(long[1..].parse::<StreamType>().is_ok());
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use millstream_instructions::{Body, InstructionList, Via};
+use millstream_instructions::InstructionList;
 use millstream_types::{Point, StreamId};
 
 /// Returns the path from the instruction at `until` to the wait at `index`, where each instruction
@@ -16,8 +16,8 @@ pub(crate) fn cycle(list: &InstructionList, index: usize, until: Point) -> Vec<u
         if let Some(at) = instruction.body.at() {
             places.entry(at.stream).or_default().push((at.seq, k));
         }
-        if let Body::StreamWait { until, via: Via::Device(_), .. } = &instruction.body {
-            places.entry(until.stream).or_default().push((until.seq, k));
+        if let Some(record) = instruction.body.second_point() {
+            places.entry(record.stream).or_default().push((record.seq, k));
         }
     }
     for taken in places.values_mut() {
@@ -47,10 +47,7 @@ pub(crate) fn cycle(list: &InstructionList, index: usize, until: Point) -> Vec<u
             return way;
         }
         let body = &list.instructions[k].body;
-        let waits = match body {
-            Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => at(*until),
-            _ => None,
-        };
+        let waits = body.until().and_then(at);
         for next in body.at().and_then(before).into_iter().chain(waits) {
             if seen.insert(next) {
                 from.insert(next, k);

@@ -1,6 +1,6 @@
 //! The knowledge of a stream at earlier points, kept as long as a wait may name them.
 
-use millstream_instructions::{Body, InstructionList};
+use millstream_instructions::{Id, InstructionList, Role};
 use millstream_types::Point;
 
 use crate::clock::Clock;
@@ -34,13 +34,11 @@ impl History {
             }
         };
         for instruction in &list.instructions {
-            match &instruction.body {
-                Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
-                    name(*until);
+            instruction.body.visit_ids(&mut |id, role| {
+                if let (Id::Point(point), Role::Awaits) = (id, role) {
+                    name(point);
                 }
-                Body::HostObserved { points } => points.iter().copied().for_each(&mut name),
-                _ => {}
-            }
+            });
         }
         named.into_iter().map(History::new).collect()
     }

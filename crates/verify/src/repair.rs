@@ -45,10 +45,6 @@ fn number(list: &InstructionList, index: usize, at: Point) -> Option<u64> {
 
 /// The last place that an instruction takes on a stream.
 fn place(body: &Body, stream: StreamId) -> Option<u64> {
-    let other = match body {
-        Body::StreamWait { until, via: Via::Device(_), .. } => Some(*until),
-        _ => None,
-    };
-    let taken = body.at().into_iter().chain(other).filter(|p| p.stream == stream);
+    let taken = body.at().into_iter().chain(body.second_point()).filter(|p| p.stream == stream);
     taken.map(|p| p.seq).max()
 }

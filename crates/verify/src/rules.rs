@@ -1,60 +1,55 @@
-//! What the master table of instructions says that the checker needs to know.
+//! The verifier's reading of an instruction: the streams that it names, and how it uses operands.
+//!
+//! Facts, such as which fields are points and which streams run a kind, come from the master table.
+//! Judgements, such as what a kind does to its operands, are made here, so that a mistake of the
+//! builder's is found.
 
 use smallvec::SmallVec;
 
-use millstream_instructions::{Body, Kind, Placement};
-use millstream_types::{Access, StreamId, StreamType};
+use millstream_instructions::{Body, Effect, Id, Kind};
+use millstream_types::{Access, StreamId};
 
-/// The streams that an instruction names, annotations aside.
+/// Returns the streams that an instruction names, annotations aside.
 pub(crate) fn streams(body: &Body) -> SmallVec<[StreamId; 4]> {
-    let mut streams: SmallVec<[StreamId; 4]> = body.at().map(|at| at.stream).into_iter().collect();
-    match body {
-        Body::AllocateTensor { on, .. } => streams.push(*on),
-        Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
-            streams.push(until.stream);
-        }
-        Body::HostObserved { points } => streams.extend(points.iter().map(|p| p.stream)),
-        _ => {}
+    let mut streams = SmallVec::new();
+    if body.effect() == Effect::Annotates {
+        return streams;
     }
+    body.visit_ids(&mut |id, _| match id {
+        Id::Stream(stream) => streams.push(stream),
+        Id::Point(point) => streams.push(point.stream),
+        Id::Tensor(_)
+        | Id::Event(_)
+        | Id::Arena(_)
+        | Id::Op(_)
+        | Id::List(_)
+        | Id::Read(_)
+        | Id::Callback(_) => {}
+    });
     streams
 }
 
-/// The memory that an instruction gives out.
-pub(crate) fn placement(body: &Body) -> Option<&Placement> {
-    match body {
-        Body::AllocateTensor { placement, .. } => Some(placement),
-        Body::OpCall { workspace, .. } => workspace.as_deref(),
-        _ => None,
-    }
-}
-
-/// The types of streams that run an instruction; nothing where any does.
-pub(crate) const fn types(kind: Kind) -> Option<&'static [StreamType]> {
-    use StreamType::*;
-    match kind {
-        Kind::OpCall => Some(&[Compute, Host2Device, Device2Host, Ccl, PinnedCompute]),
-        Kind::AccessBlobByCallback | Kind::SyncRead => Some(&[Compute, Device2Host, PinnedCompute]),
-        Kind::Barrier | Kind::GlobalSync => Some(&[Barrier]),
-        Kind::CriticalSectionBegin | Kind::CriticalSectionEnd => Some(&[CriticalSection]),
-        Kind::LazyJobLauncher => Some(&[LazyJobLauncher]),
-        Kind::AllocateTensor
-        | Kind::ViewTensor
-        | Kind::ReleaseTensor
-        | Kind::TouchTensors
-        | Kind::SoftSyncStream
-        | Kind::RecordEvent
-        | Kind::StreamWaitEvent
-        | Kind::StreamWait
-        | Kind::HostObserved => None,
-    }
-}
-
-/// How an instruction uses an operand for which its line says `written`.
+/// Returns how an instruction uses an operand for which its line says `written`.
 pub(crate) const fn access(kind: Kind, written: Access) -> Access {
     match kind {
         Kind::CriticalSectionBegin | Kind::CriticalSectionEnd => Access::ReadWrite,
         // What these do is fixed; a line that says more is taken at its word, as it orders more.
         Kind::TouchTensors | Kind::SyncRead if !written.writes() => Access::Read,
-        _ => written,
+        Kind::TouchTensors
+        | Kind::SyncRead
+        | Kind::OpCall
+        | Kind::AccessBlobByCallback
+        | Kind::LazyJobLauncher => written,
+        // They have no operands.
+        Kind::AllocateTensor
+        | Kind::ViewTensor
+        | Kind::ReleaseTensor
+        | Kind::SoftSyncStream
+        | Kind::RecordEvent
+        | Kind::StreamWaitEvent
+        | Kind::StreamWait
+        | Kind::Barrier
+        | Kind::GlobalSync
+        | Kind::HostObserved => written,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use millstream_instructions::{InstructionList, StreamDecl};
-use millstream_types::{Point, StreamId, StreamMode, StreamType};
+use millstream_types::{Point, StreamId, StreamMode, StreamType, WorkSet};
 
 use crate::clock::Clock;
 use crate::history::History;
@@ -12,6 +12,8 @@ use crate::history::History;
 struct Stream {
     mode: StreamMode,
     ty: StreamType,
+    /// The kinds of work that it accepts.
+    work: WorkSet,
     /// The sequence number of the last instruction.
     last: u64,
     /// If a wait holds that place: its index, and the last place in a list without it.
@@ -50,6 +52,7 @@ impl Streams {
         let one = |decl: &StreamDecl| Stream {
             mode: decl.mode,
             ty: decl.key.ty,
+            work: decl.work,
             last: 0,
             held: None,
             knows: nothing.clone(),
@@ -74,6 +77,11 @@ impl Streams {
 
     pub(crate) fn ty(&self, stream: StreamId) -> StreamType {
         self.streams[stream.index()].ty
+    }
+
+    /// The kinds of work that a stream accepts, as the list's header says.
+    pub(crate) fn work(&self, stream: StreamId) -> WorkSet {
+        self.streams[stream.index()].work
     }
 
     pub(crate) fn is_pool(&self, stream: StreamId) -> bool {

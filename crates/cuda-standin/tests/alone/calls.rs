@@ -291,9 +291,9 @@ fn record_and_wait_back() {
 #[test]
 fn host_to_device_and_back() {
     let Some(calls) = calls(|m| {
-        let to = m.stream(&StreamKey::new(CUDA, StreamType::Host2Device, 0)).unwrap();
+        let to = m.stream(&StreamKey::new(CUDA, StreamType::HOST2DEVICE, 0)).unwrap();
         let [on] = streams(m);
-        let from = m.stream(&StreamKey::new(CUDA, StreamType::Device2Host, 0)).unwrap();
+        let from = m.stream(&StreamKey::new(CUDA, StreamType::DEVICE2HOST, 0)).unwrap();
         let host = m.compute(&DeviceId::cpu(0), 0).unwrap();
         let x = upload(m, &host, &[1.0, -2.0]);
         let staged = call(m, "relu", &[&x], &host);

@@ -274,6 +274,6 @@ fn a_host_function_on_device_memory_is_refused() {
         assert_eq!(read(&x).unwrap(), [1.0]);
     }
     no_violations();
-    nothing_is_left();
+    nothing_is_open();
     drop(turn);
 }

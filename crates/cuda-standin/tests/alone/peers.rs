@@ -227,7 +227,7 @@ fn kernels_use_only_memory_of_their_device() {
     let kernels = millstream::kernels::standard();
     let m = machine_with(DriverKind::Inline, CudaConfig::default(), kernels);
     let zero = m.compute(&DeviceId::cuda(0), 0).unwrap();
-    let to = m.stream(&StreamKey::new(DeviceId::cuda(1), StreamType::Host2Device, 0)).unwrap();
+    let to = m.stream(&StreamKey::new(DeviceId::cuda(1), StreamType::HOST2DEVICE, 0)).unwrap();
     let x = upload(&m, &zero, &[1.0, -2.0, 3.0, -4.0]);
     let error = m.call("relu", &[&x]).on(&to).unwrap_err().to_string();
     assert!(error.contains("lies on cuda:0, and cuda:1 host2device 0"), "{error}");

@@ -19,8 +19,8 @@ pub mod model;
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, InstructionList, Operand};
-use millstream_types::{Point, StreamType, TensorId, TensorSpec};
+use millstream_instructions::{Body, Effect, InstructionList, Operand, StreamDecl};
+use millstream_types::{Point, TensorId, TensorSpec, WorkKind, WorkSet};
 
 pub use model::{DeviceCosts, Model};
 
@@ -139,16 +139,13 @@ impl Predicting<'_> {
 
     fn instruction(&mut self, index: usize) -> Result<(), String> {
         let body = &self.list.instructions[index].body;
-        match body {
-            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
-                self.specs.insert(*tensor, TensorSpec::clone(spec));
+        if let Some((tensor, spec)) = body.begins() {
+            self.specs.insert(tensor, spec.clone());
+        }
+        if let Body::HostObserved { points } = body {
+            for &point in points {
+                self.host = self.later(self.host, self.at(point));
             }
-            Body::HostObserved { points } => {
-                for &point in points {
-                    self.host = self.later(self.host, self.at(point));
-                }
-            }
-            _ => {}
         }
         let Some(at) = body.at() else { return Ok(()) };
         let stream = at.stream.index();
@@ -159,16 +156,14 @@ impl Predicting<'_> {
         let gate = self.tracks[stream].gate.take();
         let mut after = self.later(self.last(stream), gate);
         after = self.later(after, self.host);
-        match body {
-            Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
-                after = self.later(after, self.at(*until));
+        if let Some(until) = body.until() {
+            after = self.later(after, self.at(until));
+        }
+        let fences = body.effect() == Effect::Fences;
+        if fences {
+            for other in 0..self.tracks.len() {
+                after = self.later(after, self.last(other));
             }
-            Body::Barrier { .. } | Body::GlobalSync { .. } => {
-                for other in 0..self.tracks.len() {
-                    after = self.later(after, self.last(other));
-                }
-            }
-            _ => {}
         }
         let start = self.end(after);
         let place = self.made.timeline.len();
@@ -176,7 +171,7 @@ impl Predicting<'_> {
         let spans = &mut self.tracks[stream].spans;
         spans.resize(spans.len().max(at.seq as usize), None);
         spans[at.seq as usize - 1] = Some(place);
-        if matches!(body, Body::Barrier { .. } | Body::GlobalSync { .. }) {
+        if fences {
             for track in &mut self.tracks {
                 track.gate = Some(place);
             }
@@ -186,7 +181,7 @@ impl Predicting<'_> {
 
     /// What an instruction is called, and how long it takes.
     fn takes(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
-        let key = &self.list.streams[stream].key;
+        let StreamDecl { key, work, .. } = &self.list.streams[stream];
         let kind = key.device.kind();
         let costs = |kind: &str| {
             self.model.devices.get(kind).ok_or_else(|| {
@@ -208,16 +203,18 @@ impl Predicting<'_> {
                     specs.iter().map(|s| (s.numel() * s.dtype.size()) as u64).sum()
                 };
                 let op = self.list.ops.name(*op);
-                let work = match key.ty {
-                    StreamType::Host2Device => picoseconds(bytes(&read), costs.from_host_gb_s),
-                    StreamType::Device2Host => picoseconds(bytes(&read), costs.to_host_gb_s),
-                    _ => {
-                        let moved = bytes(&read) + bytes(&written);
-                        let dtype = written.first().or(read.first()).map(|s| s.dtype);
-                        let flops = cost::flops(op, &read, &written);
-                        let computing = dtype.map_or(0, |d| costs.computing(flops, d));
-                        picoseconds(moved, costs.memory_gb_s).max(computing)
-                    }
+                // A stream that only copies moves bytes between the host and the device.
+                let only = |kind: WorkKind| *work == WorkSet::of(&[kind]);
+                let work = if only(WorkKind::CopyIn) {
+                    picoseconds(bytes(&read), costs.from_host_gb_s)
+                } else if only(WorkKind::CopyOut) {
+                    picoseconds(bytes(&read), costs.to_host_gb_s)
+                } else {
+                    let moved = bytes(&read) + bytes(&written);
+                    let dtype = written.first().or(read.first()).map(|s| s.dtype);
+                    let flops = cost::flops(op, &read, &written);
+                    let computing = dtype.map_or(0, |d| costs.computing(flops, d));
+                    picoseconds(moved, costs.memory_gb_s).max(computing)
                 };
                 (op.to_owned(), costs.launch() + work)
             }
@@ -231,7 +228,19 @@ impl Predicting<'_> {
                 self.made.unknown += 1;
                 (name.to_owned(), 0)
             }
-            _ => (name.to_owned(), 0),
+            Body::AllocateTensor { .. }
+            | Body::ViewTensor { .. }
+            | Body::ReleaseTensor { .. }
+            | Body::TouchTensors { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { .. }
+            | Body::Barrier { .. }
+            | Body::GlobalSync { .. }
+            | Body::HostObserved { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. } => (name.to_owned(), 0),
         })
     }
 }

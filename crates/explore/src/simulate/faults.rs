@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ep::faults::{Fault, FaultPlan};
-use millstream_instructions::{Body, InstructionList};
+use millstream_instructions::{Body, Effect, InstructionList};
 use millstream_trace::TraceError;
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, TensorId};
@@ -134,8 +134,7 @@ impl Simulator {
         }
         // A run that was given up has no list; nor is a stored list's failure in the program's.
         let list = ran.list.as_ref()?;
-        let jobs = |b: &Body| matches!(b, Body::LazyJobLauncher { .. });
-        if list.instructions.iter().any(|i| jobs(&i.body)) {
+        if list.instructions.iter().any(|i| i.body.effect() == Effect::Launches) {
             return None;
         }
         let (tainted, reads) = tainted(list, ran);
@@ -176,20 +175,15 @@ fn first_causes(list: &InstructionList, progress: &[StreamProgress]) -> Vec<Stri
             first.push(keys[until.stream.index()].clone());
         }
         if hangs(stream, at.seq) && !std::mem::replace(&mut seen[stream], true) {
-            let waits = match body {
-                Body::StreamWaitEvent { until, .. } | Body::StreamWait { until, .. } => {
-                    hangs(until.stream.index(), until.seq)
-                }
-                Body::Barrier { .. } | Body::GlobalSync { .. } => {
-                    seen.iter().filter(|s| **s).count() > 1
-                }
-                _ => false,
+            let waits = match body.until() {
+                Some(until) => hangs(until.stream.index(), until.seq),
+                None => body.effect() == Effect::Fences && seen.iter().filter(|s| **s).count() > 1,
             };
             if !waits && barrier.is_none() {
                 first.push(keys[stream].clone());
             }
         }
-        if matches!(body, Body::Barrier { .. } | Body::GlobalSync { .. }) && hangs(stream, at.seq) {
+        if body.effect() == Effect::Fences && hangs(stream, at.seq) {
             // All that comes later waits for it.
             barrier = Some(at);
         }
@@ -216,25 +210,22 @@ fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<b
     let mut reads = Vec::new();
     for instruction in &list.instructions {
         let body = &instruction.body;
-        match body {
-            Body::AllocateTensor { tensor, .. } => {
-                storage.insert(*tensor, *tensor);
-                tainted.remove(tensor);
-            }
-            Body::ViewTensor { tensor, of, .. } => {
-                let base = storage.get(of).copied().unwrap_or(*of);
-                storage.insert(*tensor, base);
-            }
-            _ => {}
+        if let Body::AllocateTensor { tensor, .. } = body {
+            storage.insert(*tensor, *tensor);
+            tainted.remove(tensor);
+        }
+        if let Body::ViewTensor { tensor, of, .. } = body {
+            let base = storage.get(of).copied().unwrap_or(*of);
+            storage.insert(*tensor, base);
         }
         let base = |t: TensorId| storage.get(&t).copied().unwrap_or(t);
         let itself = body
             .at()
             .is_some_and(|at| failed.contains(&(keys[at.stream.index()].as_str(), at.seq)));
-        if matches!(body, Body::SyncRead { .. }) {
+        if body.effect() == Effect::Reads {
             reads.push(itself);
         }
-        if !matches!(body, Body::OpCall { .. } | Body::AccessBlobByCallback { .. }) {
+        if body.effect() != Effect::Computes {
             continue;
         }
         let operands = body.operands();

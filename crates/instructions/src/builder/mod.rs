@@ -309,7 +309,7 @@ impl Builder {
             });
         }
         let memory = self.planner.arena(&facts.memory);
-        let decl = StreamDecl { key: key.clone(), mode };
+        let decl = StreamDecl { key: key.clone(), mode, work: facts.work };
         let mut track = StreamTrack::new(decl, memory, facts);
         track.trusting = !self.protection.memory();
         self.streams.push(track);

@@ -11,7 +11,7 @@ use crate::recorder::ListRecorder;
 use crate::table::Instruction;
 
 /// A catalog that has every stream: those of `cpu` wait by the host, those of any other device
-/// wait for one another on the device.
+/// wait for one another on the device. A type that is not built in runs kernels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfflineCatalog;
 
@@ -19,12 +19,16 @@ impl StreamCatalog for OfflineCatalog {
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
         let host = DeviceId::cpu(0);
         let own = key.device.clone();
-        Ok(match key.ty {
-            StreamType::Host2Device => StreamFacts::on(own).reading(host),
-            StreamType::Device2Host | StreamType::PinnedCompute => {
+        let facts = match key.ty {
+            StreamType::HOST2DEVICE => StreamFacts::on(own).reading(host),
+            StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
                 StreamFacts::on(host).reading(own)
             }
             _ => StreamFacts::on(own),
+        };
+        Ok(match key.ty.built_in_work() {
+            Some(work) => facts.accepting(work),
+            None => facts,
         })
     }
 

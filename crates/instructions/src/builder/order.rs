@@ -2,13 +2,14 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{Error, Origin, Point, Result, StreamId, StreamType};
+use millstream_types::{Error, Origin, Point, Result, StreamId};
 
 use crate::builder::region::SectionId;
 use crate::builder::{Builder, EventRef, Sink, TensorRef, Tensors};
 use crate::frontier::Frontier;
 use crate::instruction::{Operand, Operands, Resolution, Via};
-use crate::table::Body;
+use crate::list::StreamDecl;
+use crate::table::{Body, Kind};
 
 use millstream_types::Access;
 
@@ -172,7 +173,8 @@ impl Builder {
         origin: &Origin,
     ) -> Result<Point> {
         self.known_stream(stream)?;
-        self.of_type(stream, StreamType::Barrier)?;
+        let kind = if global { Kind::GlobalSync } else { Kind::Barrier };
+        self.runs(stream, kind)?;
         let at = self.next(stream);
         let tails = (0..self.streams.len()).map(|s| self.tail(StreamId(s as u16)));
         let tails: SmallVec<[Point; 8]> = tails.collect();
@@ -201,12 +203,13 @@ impl Builder {
         Err(Error::Invalid { what: "stream", message })
     }
 
-    pub(super) fn of_type(&self, stream: StreamId, ty: StreamType) -> Result<()> {
-        let key = &self.streams[stream.index()].decl.key;
-        if key.ty == ty {
+    /// Refuses a stream that does not run instructions of this kind.
+    pub(super) fn runs(&self, stream: StreamId, kind: Kind) -> Result<()> {
+        let StreamDecl { key, work, .. } = &self.streams[stream.index()].decl;
+        if kind.runs_on().allows(*work) {
             return Ok(());
         }
-        let message = format!("{key}: expected one of type {ty}");
+        let message = format!("{key}: expected one of type {}", kind.runs_on());
         Err(Error::Invalid { what: "stream", message })
     }
 

@@ -3,12 +3,12 @@
 use smallvec::SmallVec;
 
 use millstream_types::{
-    Access, CallbackId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamType,
+    Access, CallbackId, Error, ListId, Origin, Point, ReadId, Result, StreamId,
 };
 
 use crate::builder::{Builder, Sink, TensorRef};
 use crate::instruction::{Operand, Operands};
-use crate::table::Body;
+use crate::table::{Body, Kind};
 
 /// An open critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ impl Builder {
         origin: &Origin,
     ) -> Result<SectionId> {
         self.known_stream(stream)?;
-        self.of_type(stream, StreamType::CriticalSection)?;
+        self.runs(stream, Kind::CriticalSectionBegin)?;
         if tensors.is_empty() {
             let message = "a critical section holds at least one tensor".to_owned();
             return Err(Error::Invalid { what: "critical section", message });
@@ -175,7 +175,7 @@ impl Builder {
         origin: &Origin,
     ) -> Result<Point> {
         self.known_stream(stream)?;
-        self.of_type(stream, StreamType::LazyJobLauncher)?;
+        self.runs(stream, Kind::LazyJobLauncher)?;
         for &(tensor, _) in operands {
             self.usable(tensor, section)?;
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode, StreamType};
+use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode};
 
 use crate::builder::clock::Clock;
 use crate::catalog::StreamFacts;
@@ -86,10 +86,8 @@ impl History {
 
 impl StreamTrack {
     pub(super) fn new(decl: StreamDecl, memory: ArenaId, facts: StreamFacts) -> StreamTrack {
-        use StreamType::{Barrier, CriticalSection, LazyJobLauncher};
-        let orders = matches!(decl.key.ty, Barrier | CriticalSection | LazyJobLauncher);
         StreamTrack {
-            runs_ops: !orders,
+            runs_ops: !decl.work.is_order_only(),
             decl,
             memory,
             reads: facts.reads,

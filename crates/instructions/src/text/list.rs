@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use millstream_types::{DeviceId, StreamId, StreamKey, StreamMode, TensorId, TensorSpec};
+use millstream_types::nearest::nearest;
+use millstream_types::{
+    DeviceId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec, WorkKind, WorkSet,
+};
 
 use crate::list::{External, InstructionList, StreamDecl};
 use crate::planner::ArenaId;
@@ -24,8 +27,12 @@ pub fn is_list(text: &str) -> bool {
 /// Writes a list, one line for each part of the header and each instruction.
 pub fn print_list(list: &InstructionList) -> String {
     let mut out = format!("{MAGIC} {VERSION}\n");
-    for (k, StreamDecl { key, mode }) in list.streams.iter().enumerate() {
-        let _ = writeln!(out, "stream {}{k} {key} {}", StreamId::MARK, mode.name());
+    for (k, StreamDecl { key, mode, work }) in list.streams.iter().enumerate() {
+        let _ = write!(out, "stream {}{k} {key} {}", StreamId::MARK, mode.name());
+        if key.ty.built_in_work() != Some(*work) {
+            let _ = write!(out, " runs {work}");
+        }
+        out.push('\n');
     }
     for (k, device) in list.arenas.iter().enumerate() {
         let _ = writeln!(out, "arena a{k} {device}");
@@ -121,19 +128,51 @@ fn parse_stream(
     let device = device(cursor)?;
     let start = cursor.clone();
     let ty = cursor.word("a stream type")?;
-    let ty = ty.parse().map_err(|e: millstream_types::Error| start.error(e.to_string()))?;
+    let ty: StreamType =
+        ty.parse().map_err(|e: millstream_types::Error| start.error(e.to_string()))?;
     let index = cursor.number("the stream's index")?;
     let mode = [StreamMode::InOrder, StreamMode::Pool]
         .into_iter()
         .find(|m| cursor.eat(m.name()))
         .ok_or_else(|| cursor.expected("in-order or pool"))?;
+    let work = match (cursor.eat("runs"), ty.built_in_work()) {
+        (true, _) => work(cursor)?,
+        (false, Some(work)) => work,
+        (false, None) => return Err(start.error(not_built_in(ty))),
+    };
     cursor.comment()?;
     let key = StreamKey::new(device, ty, index);
     if !seen.streams.insert(key.clone()) {
         return Err(cursor.error(format!("stream {key} is declared twice")));
     }
-    list.streams.push(StreamDecl { key, mode });
+    list.streams.push(StreamDecl { key, mode, work });
     Ok(())
+}
+
+/// Reads the kinds of work that a stream accepts.
+fn work(cursor: &mut Cursor<'_>) -> Result<WorkSet, TextError> {
+    let mut work = WorkSet::default();
+    if cursor.eat("nothing") {
+        return Ok(work);
+    }
+    loop {
+        let start = cursor.clone();
+        let kind = cursor.word("a kind of work")?.parse();
+        work = work.with(kind.map_err(|e: millstream_types::Error| start.error(e.to_string()))?);
+        if !cursor.eat(",") {
+            return Ok(work);
+        }
+    }
+}
+
+/// Explains that a line has to say what streams of an unknown type accept.
+fn not_built_in(ty: StreamType) -> String {
+    let near = nearest(ty.name(), StreamType::BUILT_IN.iter().map(|ty| ty.name()));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+    format!(
+        "stream type '{ty}' is not built in, so its line says what it runs, as in 'runs {}'{hint}",
+        WorkKind::Compute
+    )
 }
 
 fn parse_arena(cursor: &mut Cursor<'_>, list: &mut InstructionList) -> Result<(), TextError> {

@@ -62,6 +62,11 @@ impl OpNames {
         }
     }
 
+    /// Returns the first id of `name`, if there is one.
+    pub fn find(&self, name: &str) -> Option<OpId> {
+        self.ids.get(name).copied()
+    }
+
     /// The name of `op`, if it has one.
     pub fn get(&self, op: OpId) -> Option<&str> {
         self.names.get(op.index()).map(|n| &**n)

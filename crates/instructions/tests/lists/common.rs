@@ -13,7 +13,8 @@ use millstream_instructions::{
 };
 use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DType, DeviceId, EventId, Layout, ListId, OpId, Origin,
-    Point, ReadId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
+    Point, ReadId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec, WorkKind,
+    WorkSet,
 };
 
 /// Names of ops, some of which need quotes.
@@ -209,11 +210,15 @@ fn devices() -> impl Strategy<Value = DeviceId> {
 /// Any list: what its ids stand for need not exist.
 pub(crate) fn list() -> impl Strategy<Value = InstructionList> {
     let mode = select(vec![StreamMode::InOrder, StreamMode::Pool]);
-    let ty = select(StreamType::ALL.to_vec());
-    let streams = btree_map((devices(), ty, any::<u32>()), mode, 0..4).prop_map(|map| {
-        let decl = |((device, ty, index), mode)| StreamDecl {
-            key: StreamKey::new(device, ty, index),
-            mode,
+    let foreign = "[a-z][a-z0-9_-]{0,2}".prop_map(|name| name.parse().unwrap());
+    let ty = prop_oneof![3 => select(StreamType::BUILT_IN.to_vec()), 1 => foreign];
+    let work = proptest::sample::subsequence(WorkKind::ALL.to_vec(), 0..=WorkKind::ALL.len())
+        .prop_map(|kinds| WorkSet::of(&kinds));
+    let facts = (mode, proptest::option::of(work));
+    let streams = btree_map((devices(), ty, any::<u32>()), facts, 0..4).prop_map(|map| {
+        let decl = |((device, ty, index), (mode, work)): (_, (_, Option<WorkSet>))| {
+            let plain = StreamDecl::new(StreamKey::new(device, ty, index), mode);
+            work.map_or(plain.clone(), |work| plain.accepting(work))
         };
         map.into_iter().map(decl).collect()
     });

@@ -1,6 +1,7 @@
 //! Lists as the builder makes them, their memory, and their text.
 
 mod common;
+mod ids;
 mod nested_sections;
 mod planner;
 mod recorder;

@@ -13,7 +13,7 @@ fn inner_sections_use_what_outer_ones_hold() {
     let sink = &mut OfflineSink::default();
     let cpu = DeviceId::cpu(0);
     let sections =
-        builder.stream(&StreamKey::new(cpu.clone(), StreamType::CriticalSection, 0)).unwrap();
+        builder.stream(&StreamKey::new(cpu.clone(), StreamType::CRITICAL_SECTION, 0)).unwrap();
     let compute = builder.stream(&StreamKey::compute(cpu.clone(), 0)).unwrap();
     let spec = TensorSpec::contiguous(DType::F32, &[2]).unwrap();
     let [x, y, z]: [TensorRef; 3] =

@@ -89,10 +89,7 @@ fn each_record_gets_a_name_and_waits_keep_to_it() {
 fn the_header_is_declared_by_id() {
     let mut recorder = record("OpCall s0:1 add (%4 readwrite)");
     assert_eq!((recorder.streams(), recorder.arenas()), (0, 0));
-    recorder.stream(StreamDecl {
-        key: StreamKey::compute(DeviceId::cpu(0), 0),
-        mode: StreamMode::Pool,
-    });
+    recorder.stream(StreamDecl::new(StreamKey::compute(DeviceId::cpu(0), 0), StreamMode::Pool));
     recorder.arena(DeviceId::cpu(0));
     recorder.external(External {
         tensor: TensorId(9),

@@ -210,6 +210,9 @@ fn errors_of_lists() {
         "millstream-list 1\nstream s1 cpu:0 compute 0 in-order",
         "millstream-list 1\nstream s0 cpu:x compute 0 in-order",
         "millstream-list 1\nstream s0 cpu:0 compote 0 in-order",
+        "millstream-list 1\nstream s0 cpu:0 filter 0 pool",
+        "millstream-list 1\nstream s0 cpu:0 filter 0 pool runs compute, copies",
+        "millstream-list 1\nstream s0 cpu:0 Filter 0 pool runs compute",
         "millstream-list 1\nstream s0 cpu:0 compute 0 unordered",
         "millstream-list 1\nstream s0 cpu:0 compute 0 pool\nstream s1 cpu:0 compute 0 in-order",
         "millstream-list 1\narena a0 CPU:0",
@@ -227,7 +230,10 @@ fn errors_of_lists() {
     1:18: version 2 is not known; this reads 1
     2:11: ids count up from 0: expected 0, found 1
     2:11: invalid device: 'cpu:x': expected KIND:INDEX, as in cpu:0
-    2:17: unknown stream type 'compote'; did you mean 'compute'?
+    2:17: stream type 'compote' is not built in, so its line says what it runs, as in 'runs compute'; did you mean 'compute'?
+    2:17: stream type 'filter' is not built in, so its line says what it runs, as in 'runs compute'
+    2:45: unknown kind of work 'copies'
+    2:17: invalid stream type: 'Filter': expected a lower-case letter, then lower-case letters, digits, '-' or '_', at most 64 in all, as in compute
     2:27: expected in-order or pool, found "unordered"
     3:35: stream cpu:0 compute 0 is declared twice
     2:10: invalid device: kind 'CPU': expected lower-case letters, digits, '_' or '-', as in cpu:0

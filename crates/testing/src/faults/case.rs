@@ -101,12 +101,12 @@ fn stream(machine: &Machine, device: &DeviceId, number: usize) -> Result<Stream>
     match number {
         HOST..=HOST2 => machine.compute(&DeviceId::cpu(0), number as u32),
         DEVICE..=DEVICE2 => machine.compute(device, (number - DEVICE) as u32),
-        IN => copies(StreamType::Host2Device),
+        IN => copies(StreamType::HOST2DEVICE),
         NEIGHBOUR => machine.compute(&neighbour()?, 0),
-        NEIGHBOUR_IN => machine.stream(&StreamKey::new(neighbour()?, StreamType::Host2Device, 0)),
+        NEIGHBOUR_IN => machine.stream(&StreamKey::new(neighbour()?, StreamType::HOST2DEVICE, 0)),
         POOL => machine
             .stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), POOL as u32), StreamMode::Pool),
-        _ => copies(StreamType::Device2Host),
+        _ => copies(StreamType::DEVICE2HOST),
     }
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn import(
     let streams = vec![Stream {
         name: "ccl".to_owned(),
         device: None,
-        ty: StreamType::Ccl,
+        ty: StreamType::CCL,
         index: Some(0),
         mode: StreamMode::InOrder,
         site: Site { source: source.clone(), span: Span::default() },

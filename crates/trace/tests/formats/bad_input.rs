@@ -211,8 +211,8 @@ fn unknown_names() {
     );
     tensor(r#""x": {"dtype": "f32", "device": «"CPU:0"», "shape": [1], "fill": 0}"#, &["cpu:0"]);
     check(
-        r#"{"millstream": 1, "streams": {"a": {"type": «"compte"»}}, "program": []}"#,
-        &["unknown stream type", "'compute'"],
+        r#"{"millstream": 1, "streams": {"a": {"type": «"Compute"»}}, "program": []}"#,
+        &["invalid stream type", "as in compute"],
     );
     check(
         r#"{"millstream": 1, "streams": {"a": {"mode": «"in-ordr"»}}, "program": []}"#,

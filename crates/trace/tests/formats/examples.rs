@@ -62,8 +62,12 @@ fn schema_and_loader_agree() {
         (r#"{"millstream": 1, "program": [{"barrier": false}]}"#.to_owned(), false),
         (r#"{"millstream": 1, "program": [{"relase": "x"}]}"#.to_owned(), false),
         (
-            r#"{"millstream": 1, "streams": {"a": {"type": "cpu"}}, "program": []}"#.to_owned(),
+            r#"{"millstream": 1, "streams": {"a": {"type": "CPU"}}, "program": []}"#.to_owned(),
             false,
+        ),
+        (
+            r#"{"millstream": 1, "streams": {"a": {"type": "filter"}}, "program": []}"#.to_owned(),
+            true,
         ),
         (tensor(r#""a": {"dtype": "f32", "shape": [1], "fill": "nan"}"#), true),
         (tensor(r#""a": {"dtype": "f32", "values": [[1, 2], [3, "inf"]]}"#), true),
@@ -138,7 +142,7 @@ fn a_name_defined_again_is_another_value() {
 fn streams_have_devices_and_types() {
     let program = example("sim-copies.json");
     let types: Vec<_> = program.streams.iter().map(|s| s.ty).collect();
-    assert_eq!(types, [StreamType::Host2Device, StreamType::Compute, StreamType::Device2Host]);
+    assert_eq!(types, [StreamType::HOST2DEVICE, StreamType::COMPUTE, StreamType::DEVICE2HOST]);
     assert!(program.streams.iter().all(|s| s.device == Some(DeviceId::sim(0))));
     assert_eq!(program.tensors[0].device, Some(DeviceId::cpu(0)));
 }

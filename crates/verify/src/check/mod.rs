@@ -226,7 +226,7 @@ impl Walk<'_> {
                 missing.push(stream.to_string());
             }
         }
-        if let Some(Placement { arena, .. }) = rules::placement(body)
+        if let Some(Placement { arena, .. }) = body.placement()
             && arena.index() >= self.arenas.len()
         {
             missing.push(arena.to_string());
@@ -243,11 +243,11 @@ impl Walk<'_> {
             }
             return false;
         }
-        if let (Some(at), Some(types)) = (body.at(), rules::types(body.kind())) {
+        let runs_on = body.kind().runs_on();
+        if let Some(at) = body.at() {
             let (stream, found) = (at.stream, self.streams.ty(at.stream));
-            if !types.contains(&found) {
-                let names: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
-                let expected = names.join(", ");
+            if !runs_on.allows(self.streams.work(stream)) {
+                let expected = runs_on.to_string();
                 self.report(|walk| Violation::WrongStream {
                     site: walk.site(index),
                     stream,

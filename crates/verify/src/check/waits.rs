@@ -2,7 +2,7 @@
 
 use millstream_types::{EventId, Point};
 
-use millstream_instructions::{Body, Via};
+use millstream_instructions::{Body, Id, Role, Via};
 
 use crate::check::Walk;
 use crate::verdict::Reason;
@@ -112,10 +112,12 @@ impl Walk<'_> {
     /// Where an event is recorded that is waited for at `index`.
     fn recorded_later(&self, index: usize, event: EventId) -> Option<crate::violation::Site> {
         let later = self.list.instructions.iter().skip(index + 1);
-        let is_record = |body: &Body| match body {
-            Body::RecordEvent { event: e, .. } => *e == event,
-            Body::StreamWait { via: Via::Device(e), .. } => *e == event,
-            _ => false,
+        let is_record = |body: &Body| {
+            let mut found = false;
+            body.visit_ids(&mut |id, role| {
+                found |= (id, role) == (Id::Event(event), Role::Defines);
+            });
+            found
         };
         let found = later.map(|i| &i.body).position(is_record)?;
         Some(self.site(index + 1 + found))

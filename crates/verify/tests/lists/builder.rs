@@ -111,9 +111,9 @@ impl Program {
             builder.stream_with_mode(&StreamKey::new(sim.clone(), ty, index), mode).unwrap()
         };
         let streams =
-            (0..).zip(modes).map(|(k, &mode)| stream(StreamType::Compute, k, mode)).collect();
-        let barrier = stream(StreamType::Barrier, 0, StreamMode::InOrder);
-        let section = stream(StreamType::CriticalSection, 0, StreamMode::InOrder);
+            (0..).zip(modes).map(|(k, &mode)| stream(StreamType::COMPUTE, k, mode)).collect();
+        let barrier = stream(StreamType::BARRIER, 0, StreamMode::InOrder);
+        let section = stream(StreamType::CRITICAL_SECTION, 0, StreamMode::InOrder);
         let sink = OfflineSink { annotated, ..OfflineSink::default() };
         Program {
             builder,

@@ -119,10 +119,10 @@ pub(crate) fn generate(modes: &[StreamMode], steps: &[Step]) -> InstructionList 
     let cpu = DeviceId::cpu(0);
     let mut streams: Vec<StreamDecl> = (0..)
         .zip(modes)
-        .map(|(k, &mode)| StreamDecl { key: StreamKey::compute(cpu.clone(), k), mode })
+        .map(|(k, &mode)| StreamDecl::new(StreamKey::compute(cpu.clone(), k), mode))
         .collect();
-    let key = StreamKey::new(cpu.clone(), StreamType::Barrier, 0);
-    streams.push(StreamDecl { key, mode: StreamMode::InOrder });
+    let key = StreamKey::new(cpu.clone(), StreamType::BARRIER, 0);
+    streams.push(StreamDecl::new(key, StreamMode::InOrder));
     let external = |k: u32| External {
         tensor: TensorId(k),
         name: format!("x{k}"),

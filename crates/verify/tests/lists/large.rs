@@ -16,9 +16,9 @@ use millstream_verify::{MOST_VIOLATIONS, Reason, Violation, Wait, check, verify,
 /// an older tensor of its own.
 fn rounds(streams: u16, rounds: u64) -> InstructionList {
     let device = DeviceId::cpu(0);
-    let decl = |k: u16| StreamDecl {
-        key: StreamKey::compute(device.clone(), u32::from(k)),
-        mode: StreamMode::InOrder,
+    let decl = |k: u16| {
+        let key = StreamKey::compute(device.clone(), u32::from(k));
+        StreamDecl::new(key, StreamMode::InOrder)
     };
     let ops: OpNames = ["relu"].into_iter().collect();
     let mut instructions = Vec::new();

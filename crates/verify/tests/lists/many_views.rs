@@ -22,9 +22,9 @@ fn view(from: usize, count: usize, stride: usize) -> TensorSpec {
 /// Returns a list of in-order streams over one storage with these views, from `%1` on.
 fn list(streams: u16, bytes: usize, views: &[TensorSpec]) -> InstructionList {
     let device = DeviceId::cpu(0);
-    let stream = |k: u16| StreamDecl {
-        key: StreamKey::compute(device.clone(), u32::from(k)),
-        mode: StreamMode::InOrder,
+    let stream = |k: u16| {
+        let key = StreamKey::compute(device.clone(), u32::from(k));
+        StreamDecl::new(key, StreamMode::InOrder)
     };
     let all = External {
         tensor: TensorId(0),

@@ -117,11 +117,8 @@ impl Watchdog {
             Task::Run(instruction) => {
                 let (body, origin) = (&instruction.body, instruction.origin.clone());
                 let Some(at) = body.at() else { return };
-                let (op, until) = match body {
-                    Body::OpCall { op, .. } => (Some(*op), None),
-                    Body::StreamWait { until, .. } => (None, Some((*until, Milestone::Completed))),
-                    _ => (None, None),
-                };
+                let op = if let Body::OpCall { op, .. } = body { Some(*op) } else { None };
+                let until = body.until().map(|until| (until, Milestone::Completed));
                 stream.submit(at.seq, body.kind().name(), op, origin, until);
             }
         }

@@ -75,7 +75,7 @@ impl Job {
     /// One of its operands was released or is held, or a stream is refused.
     #[track_caller]
     pub fn launch(&self) -> Result<Completion> {
-        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LazyJobLauncher, 0);
+        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
         let stream = self.machine.stream(&key)?;
         self.launch_on(&stream)
     }

@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, Instruction, InstructionList, TensorRef, Via};
+use millstream_instructions::{
+    ArenaId, Body, Instruction, InstructionList, Operand, Remap, Role, TensorRef,
+};
 use millstream_stream_policy::PrivateArena;
-use millstream_types::{Access, Error, EventId, Origin, Point, ReadId, Result, StreamId, TensorId};
+use millstream_types::{
+    Access, Error, EventId, OpId, Origin, Point, ReadId, Result, StreamId, TensorId,
+};
 
 use crate::emission::Emission;
 use crate::emission::router::StreamScope;
@@ -22,7 +26,7 @@ struct Storing<'a> {
     outside: HashMap<TensorId, TensorRef>,
     uses: Vec<(TensorRef, Access)>,
     events: HashMap<EventId, EventId>,
-    arenas: Vec<millstream_instructions::ArenaId>,
+    arenas: Vec<ArenaId>,
     made: Vec<TensorRef>,
     storages: Vec<u64>,
     list_reads: HashMap<ReadId, ReadId>,
@@ -30,7 +34,24 @@ struct Storing<'a> {
 
 /// Returns whether an instruction has the same meaning wherever its list runs.
 pub(super) const fn storable(body: &Body) -> bool {
-    !matches!(body, Body::LazyJobLauncher { .. } | Body::AccessBlobByCallback { .. })
+    match body {
+        Body::LazyJobLauncher { .. } | Body::AccessBlobByCallback { .. } => false,
+        Body::OpCall { .. }
+        | Body::AllocateTensor { .. }
+        | Body::ViewTensor { .. }
+        | Body::ReleaseTensor { .. }
+        | Body::TouchTensors { .. }
+        | Body::SoftSyncStream { .. }
+        | Body::RecordEvent { .. }
+        | Body::StreamWaitEvent { .. }
+        | Body::StreamWait { .. }
+        | Body::Barrier { .. }
+        | Body::GlobalSync { .. }
+        | Body::HostObserved { .. }
+        | Body::SyncRead { .. }
+        | Body::CriticalSectionBegin { .. }
+        | Body::CriticalSectionEnd { .. } => true,
+    }
 }
 
 pub(super) fn refused(message: String, origin: &Origin) -> Error {
@@ -85,14 +106,10 @@ pub(super) fn store(
 fn take_memory(
     emission: &mut Emission,
     list: &InstructionList,
-) -> Result<(Vec<millstream_instructions::ArenaId>, Vec<PrivateArena>)> {
+) -> Result<(Vec<ArenaId>, Vec<PrivateArena>)> {
     let mut extents = vec![0u64; list.arenas.len()];
     for instruction in &list.instructions {
-        let place = match &instruction.body {
-            Body::AllocateTensor { placement, .. } => placement,
-            Body::OpCall { workspace: Some(place), .. } => place,
-            _ => continue,
-        };
+        let Some(place) = instruction.body.placement() else { continue };
         let extent = extents.get_mut(place.arena.index()).ok_or_else(|| {
             refused(format!("{} is not declared", place.arena), &instruction.origin)
         })?;
@@ -134,51 +151,28 @@ impl Storing<'_> {
                 return Ok(None);
             }
             Body::ViewTensor { tensor, of, spec } => {
-                let of = self.tensor(*of, origin)?;
+                let of = self.tensor(*of, Role::Uses).map_err(|e| e.at(origin))?;
                 self.view(*tensor, of, spec)?;
                 return Ok(None);
             }
             Body::ReleaseTensor { .. } | Body::SoftSyncStream { .. } => return Ok(None),
-            Body::OpCall { op, operands, workspace, .. } => {
-                let name = self.list.ops.name(*op);
-                *op = self.emission.builder.ops().id(name).map_err(|e| e.at(origin))?;
-                if let Some(place) = workspace {
-                    place.arena = self.arenas[place.arena.index()];
-                }
-                self.operands(operands, origin)?;
-            }
-            Body::TouchTensors { operands, .. }
-            | Body::CriticalSectionBegin { operands, .. }
-            | Body::CriticalSectionEnd { operands, .. } => self.operands(operands, origin)?,
-            Body::SyncRead { operand, into, .. } => {
-                self.operands(std::slice::from_mut(operand), origin)?;
-                let host = &self.emission.router.tables.host;
-                *into = *self.list_reads.entry(*into).or_insert_with(|| host.add_read());
-            }
-            Body::RecordEvent { event, .. } => *event = self.event(*event),
-            Body::StreamWaitEvent { via: Via::Device(event), .. }
-            | Body::StreamWait { via: Via::Device(event), .. } => *event = self.event(*event),
-            Body::StreamWaitEvent { via: Via::Host, .. }
-            | Body::StreamWait { via: Via::Host, .. }
+            Body::OpCall { .. }
+            | Body::TouchTensors { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. }
+            | Body::SyncRead { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { .. }
             | Body::Barrier { .. }
             | Body::GlobalSync { .. }
-            | Body::HostObserved { .. } => {}
+            | Body::HostObserved { .. } => copy.body.remap(self).map_err(|e| e.at(origin))?,
             Body::LazyJobLauncher { .. } | Body::AccessBlobByCallback { .. } => {
                 let kind = copy.body.kind().name();
                 return Err(refused(format!("{kind} cannot stand in a stored list"), origin));
             }
         }
         Ok(Some(copy))
-    }
-
-    fn tensor(&self, id: TensorId, origin: &Origin) -> Result<TensorId> {
-        let slot = self.tensors.get(&id).copied();
-        slot.ok_or_else(|| refused(format!("{id} is used before it begins"), origin))
-    }
-
-    fn event(&mut self, id: EventId) -> EventId {
-        let router = &mut self.emission.router;
-        *self.events.entry(id).or_insert_with(|| router.private_event())
     }
 
     fn view(
@@ -202,20 +196,42 @@ impl Storing<'_> {
         self.made.push(made);
         Ok(())
     }
+}
 
-    fn operands(
-        &mut self,
-        operands: &mut [millstream_instructions::Operand],
-        origin: &Origin,
-    ) -> Result<()> {
-        for operand in operands {
-            operand.tensor = self.tensor(operand.tensor, origin)?;
-            let Some(&outside) = self.outside.get(&operand.tensor) else { continue };
+impl Remap for Storing<'_> {
+    type Error = Error;
+
+    fn tensor(&mut self, id: TensorId, _: Role) -> Result<TensorId> {
+        let slot = self.tensors.get(&id).copied();
+        slot.ok_or_else(|| Error::List { message: format!("{id} is used before it begins") })
+    }
+
+    fn operand(&mut self, operand: Operand) -> Result<Operand> {
+        let operand = Operand { tensor: self.tensor(operand.tensor, Role::Uses)?, ..operand };
+        if let Some(&outside) = self.outside.get(&operand.tensor) {
             match self.uses.iter_mut().find(|(t, _)| *t == outside) {
                 Some((_, access)) => *access = access.join(operand.access),
                 None => self.uses.push((outside, operand.access)),
             }
         }
-        Ok(())
+        Ok(operand)
+    }
+
+    fn event(&mut self, id: EventId, _: Role) -> Result<EventId> {
+        let router = &mut self.emission.router;
+        Ok(*self.events.entry(id).or_insert_with(|| router.private_event()))
+    }
+
+    fn arena(&mut self, id: ArenaId) -> Result<ArenaId> {
+        Ok(self.arenas[id.index()])
+    }
+
+    fn op(&mut self, id: OpId) -> Result<OpId> {
+        self.emission.builder.ops().id(self.list.ops.name(id))
+    }
+
+    fn read(&mut self, id: ReadId) -> Result<ReadId> {
+        let host = &self.emission.router.tables.host;
+        Ok(*self.list_reads.entry(id).or_insert_with(|| host.add_read()))
     }
 }

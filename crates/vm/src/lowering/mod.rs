@@ -100,7 +100,7 @@ pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::
     let own = s.device(tensor)?;
     let device = if own.is_host() { DeviceId::cpu(0) } else { own };
     match s.made_on(tensor) {
-        Some((key, stream)) if key.ty == StreamType::Compute && key.device == device => Ok(stream),
+        Some((key, stream)) if key.ty == StreamType::COMPUTE && key.device == device => Ok(stream),
         _ => s.stream(&StreamKey::compute(device, 0)),
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn staging<S: Submitter>(s: &mut S, device: &DeviceId) -> Result<S::S
     // A probe of an unknown device searches for the nearest name, which takes longer than the first
     // question.
     let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
-        true => StreamKey::new(device.clone(), StreamType::PinnedCompute, 0),
+        true => StreamKey::new(device.clone(), StreamType::PINNED_COMPUTE, 0),
         false => StreamKey::compute(DeviceId::cpu(0), 0),
     };
     s.stream(&key)
@@ -185,13 +185,13 @@ fn transfer<S: Submitter>(
     if !to.is_host() {
         return copy_to_device(s, &dense, target).map(drop);
     }
-    let copies = s.stream(&StreamKey::new(from, StreamType::Device2Host, 0))?;
+    let copies = s.stream(&StreamKey::new(from, StreamType::DEVICE2HOST, 0))?;
     copy(s, &dense, target, &copies)
 }
 
 /// The stream of the copies into a device's memory.
 fn to_device(device: &DeviceId) -> StreamKey {
-    StreamKey::new(device.clone(), StreamType::Host2Device, 0)
+    StreamKey::new(device.clone(), StreamType::HOST2DEVICE, 0)
 }
 
 /// Copies `tensor` into `target` in a device's memory, in one step on the stream returned.
@@ -238,7 +238,7 @@ pub fn stage_read<S: Submitter>(
     }
     let memory = staging(s, &device)?;
     let target = s.empty(&memory, dense)?;
-    let copies = s.stream(&StreamKey::new(device, StreamType::Device2Host, 0))?;
+    let copies = s.stream(&StreamKey::new(device, StreamType::DEVICE2HOST, 0))?;
     copy(s, tensor, &target, &copies)?;
     Ok(Some((target, copies)))
 }
@@ -251,10 +251,10 @@ pub fn stage_read<S: Submitter>(
 pub fn read_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
     let device = s.device(tensor)?;
     if !device.is_host() {
-        return s.stream(&StreamKey::new(device, StreamType::Device2Host, 0));
+        return s.stream(&StreamKey::new(device, StreamType::DEVICE2HOST, 0));
     }
     match s.written_on(tensor)? {
-        Some((key, stream)) if key.ty == StreamType::Compute && key.device.kind() == "cpu" => {
+        Some((key, stream)) if key.ty == StreamType::COMPUTE && key.device.kind() == "cpu" => {
             Ok(stream)
         }
         _ => s.stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
@@ -280,7 +280,7 @@ pub fn collective_on_host<S: Submitter>(
     inputs: &[&S::Tensor],
     attrs: &Attrs,
 ) -> Result<Vec<S::Tensor>> {
-    let host = s.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::Ccl, 0))?;
+    let host = s.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::CCL, 0))?;
     let copies: Vec<S::Tensor> =
         inputs.iter().map(|input| copy_to(s, input, &host)).collect::<Result<_>>()?;
     let operands: Vec<&S::Tensor> = copies.iter().collect();

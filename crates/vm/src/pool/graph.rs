@@ -181,10 +181,22 @@ impl Graph {
                     self.wait(at, until, context);
                 }
                 Body::RecordEvent { at, .. } => self.record(at, context),
-                _ => {
-                    let Some(at) = instruction.body.at() else { return };
+                Body::OpCall { at, .. }
+                | Body::TouchTensors { at, .. }
+                | Body::Barrier { at }
+                | Body::GlobalSync { at }
+                | Body::AccessBlobByCallback { at, .. }
+                | Body::SyncRead { at, .. }
+                | Body::CriticalSectionBegin { at, .. }
+                | Body::CriticalSectionEnd { at, .. }
+                | Body::LazyJobLauncher { at, .. } => {
                     self.work(at.stream, at.seq, Task::Run(instruction), context);
                 }
+                Body::AllocateTensor { .. }
+                | Body::ViewTensor { .. }
+                | Body::ReleaseTensor { .. }
+                | Body::SoftSyncStream { .. }
+                | Body::HostObserved { .. } => {}
             },
             Task::BeginRun(..) => unreachable!("stored lists begin on streams of their launchers"),
         }

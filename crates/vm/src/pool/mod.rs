@@ -103,9 +103,10 @@ impl GraphContext for MachineContext<'_> {
             Task::Run(instruction) => {
                 let operands = instruction.body.operands().iter();
                 uses.extend(operands.map(|o| (root(o.tensor), o.access.writes())));
-                match &instruction.body {
-                    Body::OpCall { priority, .. } => *priority,
-                    _ => Priority::default(),
+                if let Body::OpCall { priority, .. } = &instruction.body {
+                    *priority
+                } else {
+                    Priority::default()
                 }
             }
             _ => Priority::default(),

@@ -89,9 +89,10 @@ impl Tables {
                 shape: slot.spec.shape().into(),
             })
         };
-        let op = match body {
-            millstream_instructions::Body::OpCall { op, .. } => self.ops.get(*op),
-            _ => None,
+        let op = if let millstream_instructions::Body::OpCall { op, .. } = body {
+            self.ops.get(*op)
+        } else {
+            None
         };
         let failure = Arc::new(Failure {
             cause,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millstream_ep::{Panicked, Progress, WorkResult, catch_panic};
 use millstream_instructions::{Body, Instruction, Operand, Via};
 use millstream_kernels::Kernel;
-use millstream_types::{Cause, Error, EventId, Failure, Point, Result};
+use millstream_types::{CallbackId, Cause, Error, EventId, Failure, Point, Result};
 
 use crate::emission::cancel::{self, Cancelled};
 use crate::host::Blob;
@@ -102,12 +102,19 @@ impl Worker {
                     return Some(instruction);
                 }
             }
-            Body::GlobalSync { .. } | Body::AccessBlobByCallback { .. } => {
-                if !self.streams[at].in_flight.is_empty() {
-                    self.streams[at].draining = true;
+            Body::GlobalSync { at: point } => {
+                if self.drains(at) {
                     return Some(instruction);
                 }
-                self.submit_to_host(at, instruction);
+                let (point, ranks) = (*point, self.tables.rank_barrier.clone());
+                self.submit_to_host(at, point, instruction, move || ranks.wait());
+            }
+            Body::AccessBlobByCallback { at: point, operand, callback } => {
+                if self.drains(at) {
+                    return Some(instruction);
+                }
+                let (point, operand, callback) = (*point, *operand, *callback);
+                self.call_back(at, point, operand, callback, instruction);
             }
             Body::SyncRead { .. } => return self.read(at, instruction),
             Body::AllocateTensor { .. }
@@ -380,45 +387,59 @@ impl Worker {
         false
     }
 
-    /// Submits an instruction to a host thread; the stream is blocked until it returns.
-    fn submit_to_host(&mut self, at: usize, instruction: Instruction) {
-        let Some(point) = instruction.body.at() else { return };
-        let (inbox, tables) = (self.inbox.clone(), self.tables.clone());
-        let job: Box<dyn FnOnce() -> WorkResult + Send> = match &instruction.body {
-            Body::AccessBlobByCallback { operand, callback, .. } => {
-                let (operand, callback) = (*operand, tables.host.take_callback(*callback));
-                if let Some(cause) = poison_of(&tables, &[operand]) {
-                    drop(callback);
-                    self.skip(at, &instruction, &cause);
-                    self.finish_on_host(at, &instruction);
-                    return;
-                }
-                let copy = self.host_copy(at);
-                let cancel_scope = self.streams[at].cancel_scope.clone();
-                Box::new(move || {
-                    cancel::check(cancel_scope.as_ref())?;
-                    let callback =
-                        callback.ok_or_else(|| anyhow::anyhow!("the function no longer exists"))?;
-                    let copy = copy?;
-                    // SAFETY: the stream runs the instruction that names the tensor, and is blocked
-                    // until this returns.
-                    let slot = unsafe { tables.slots.get(operand.tensor.index()) };
-                    let slot =
-                        slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
-                    anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
-                    // SAFETY: the waits before the instruction order all conflicting uses, and the
-                    // stream is blocked meanwhile; the memory lives until after its last use.
-                    let mut blob =
-                        unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
-                    callback(&mut blob)
-                })
-            }
-            Body::GlobalSync { .. } => {
-                let ranks = tables.rank_barrier.clone();
-                Box::new(move || ranks.wait())
-            }
-            _ => unreachable!("{} does not run on the host", instruction.body.kind().name()),
-        };
+    /// Returns whether the device still has commands of the stream. If so, the stream is blocked
+    /// until they have completed.
+    fn drains(&mut self, at: usize) -> bool {
+        let stream = &mut self.streams[at];
+        stream.draining |= !stream.in_flight.is_empty();
+        !stream.in_flight.is_empty()
+    }
+
+    /// Calls a host function with a tensor's memory, on a host thread.
+    fn call_back(
+        &mut self,
+        at: usize,
+        point: Point,
+        operand: Operand,
+        callback: CallbackId,
+        instruction: Instruction,
+    ) {
+        let tables = self.tables.clone();
+        let callback = tables.host.take_callback(callback);
+        if let Some(cause) = poison_of(&tables, &[operand]) {
+            drop(callback);
+            self.skip(at, &instruction, &cause);
+            self.finish_on_host(at, &instruction);
+            return;
+        }
+        let copy = self.host_copy(at);
+        let cancel_scope = self.streams[at].cancel_scope.clone();
+        self.submit_to_host(at, point, instruction, move || {
+            cancel::check(cancel_scope.as_ref())?;
+            let callback =
+                callback.ok_or_else(|| anyhow::anyhow!("the function no longer exists"))?;
+            let copy = copy?;
+            // SAFETY: the stream runs the instruction that names the tensor, and is blocked until
+            // this returns.
+            let slot = unsafe { tables.slots.get(operand.tensor.index()) };
+            let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
+            anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
+            // SAFETY: the waits before the instruction order all conflicting uses, and the stream
+            // is blocked meanwhile; the memory lives until after its last use.
+            let mut blob = unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
+            callback(&mut blob)
+        });
+    }
+
+    /// Submits the job of an instruction to a host thread; the stream is blocked until it returns.
+    fn submit_to_host(
+        &mut self,
+        at: usize,
+        point: Point,
+        instruction: Instruction,
+        job: impl FnOnce() -> WorkResult + Send + 'static,
+    ) {
+        let inbox = self.inbox.clone();
         let started = self.tables.host_workers.run(Box::new(move || {
             let result = catch_panic(job);
             inbox.post(Message::ExternalDone(point, result));

@@ -77,7 +77,21 @@ impl Task {
         match body {
             Body::StreamWaitEvent { at, until, via } => Task::Wait { at, until, via, origin },
             Body::RecordEvent { at, event } => Task::RecordEvent { at, event, origin },
-            body => Task::Run(Box::new(Instruction { body, origin })),
+            body @ (Body::OpCall { .. }
+            | Body::AllocateTensor { .. }
+            | Body::ViewTensor { .. }
+            | Body::ReleaseTensor { .. }
+            | Body::TouchTensors { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::StreamWait { .. }
+            | Body::Barrier { .. }
+            | Body::GlobalSync { .. }
+            | Body::HostObserved { .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::SyncRead { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. }
+            | Body::LazyJobLauncher { .. }) => Task::Run(Box::new(Instruction { body, origin })),
         }
     }
 
@@ -123,13 +137,12 @@ impl fmt::Display for TaskName<'_> {
         let stream = self.0.stream();
         match self.0 {
             Task::Run(instruction) => {
-                let (kind, at) = (instruction.body.kind().name(), instruction.body.at());
-                match (&instruction.body, at) {
-                    (Body::StreamWait { until, .. }, Some(at)) => {
-                        write!(f, "{at} {kind} until {until}")
-                    }
-                    (_, Some(at)) => write!(f, "{at} {kind}"),
-                    (_, None) => write!(f, "{kind}"),
+                let body = &instruction.body;
+                let kind = body.kind().name();
+                match (body.at(), body.until()) {
+                    (Some(at), Some(until)) => write!(f, "{at} {kind} until {until}"),
+                    (Some(at), None) => write!(f, "{at} {kind}"),
+                    (None, _) => write!(f, "{kind}"),
                 }
             }
             Task::Wait { at, until, .. } => {
@@ -153,8 +166,3 @@ impl fmt::Display for TaskName<'_> {
 
 // Hundreds of thousands of instructions may be pending.
 const _: () = assert!(size_of::<Task>() == 64);
-
-/// Returns whether an instruction is for workers. The others take effect when they are emitted.
-pub(crate) const fn is_for_workers(body: &Body) -> bool {
-    body.at().is_some()
-}

@@ -251,7 +251,7 @@ impl Tensor {
     ) -> Result<Completion> {
         let machine = &self.0.machine;
         let stream = match self.0.made_on.key.ty {
-            StreamType::Compute | StreamType::Device2Host | StreamType::PinnedCompute => {
+            StreamType::COMPUTE | StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
                 self.0.made_on.clone()
             }
             _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)?,

@@ -36,7 +36,7 @@ impl Machine {
     pub fn create_stream(&self, device: &DeviceId) -> Result<Stream> {
         let mut emission = self.shared.lock()?;
         let keys = emission.builder.streams().map(|s| &s.key);
-        let taken = keys.filter(|k| k.device == *device && k.ty == StreamType::Compute);
+        let taken = keys.filter(|k| k.device == *device && k.ty == StreamType::COMPUTE);
         // The first is left to be the default stream.
         let index = taken.map(|k| k.index + 1).max().unwrap_or(0).max(1);
         let key = StreamKey::compute(device.clone(), index);

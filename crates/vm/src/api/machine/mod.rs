@@ -377,7 +377,7 @@ impl Machine {
     }
 
     pub(crate) fn barrier_at(&self, global: bool, origin: Origin) -> Result<Completion> {
-        let stream = self.host_stream(StreamType::Barrier)?;
+        let stream = self.host_stream(StreamType::BARRIER)?;
         let point = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
@@ -413,7 +413,7 @@ impl Machine {
     ) -> Result<Section> {
         let origin = origin::caller();
         let outer = outer.map(Section::id);
-        let stream = self.host_stream(StreamType::CriticalSection)?;
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
         let held = held.map_err(|e| e.at(&origin))?;
         let id = self.shared.emit(&origin, |e| {

@@ -28,7 +28,7 @@ use crate::sync::Ordering;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::tables::slots::TensorSlot;
-use crate::worker::task::{MAX_TENSORS, StoredCall, Task, is_for_workers};
+use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 
 use stored_list::StoredRun;
 
@@ -297,7 +297,11 @@ impl Router {
                 return;
             }
             Body::ViewTensor { tensor, of, spec } => return self.begin_view(*tensor, *of, spec),
-            body if !is_for_workers(body) => return,
+            Body::ReleaseTensor { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::HostObserved { .. } => {
+                return;
+            }
             Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
             Body::StreamWait { until, via: Via::Device(event), .. } => {
                 let origin = instruction.origin.clone();
@@ -306,7 +310,14 @@ impl Router {
             }
             Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
             Body::OpCall { priority, .. } => self.note_priority(*priority),
-            _ => {}
+            Body::TouchTensors { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { via: Via::Host, .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::SyncRead { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. } => {}
         }
         if let Some(at) = instruction.body.at() {
             self.submit(at.stream, at.seq, Task::run(instruction));

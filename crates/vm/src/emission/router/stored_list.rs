@@ -1,15 +1,25 @@
 //! Runs of stored lists: their instructions, renumbered and given to workers.
 
+use std::convert::Infallible;
+
 use smallvec::SmallVec;
 
-use millstream_instructions::{Body, Instruction, Via};
+use millstream_instructions::{Body, Instruction, Remap, Via};
 use millstream_types::{Point, StreamId};
 
 use crate::jobs::StoredJob;
 use crate::sync::points::Milestone;
 use crate::worker::task::Task;
 
-use super::Router;
+use super::{Router, StreamScope};
+
+impl Remap for &StreamScope {
+    type Error = Infallible;
+
+    fn point(&mut self, point: Point) -> Result<Point, Infallible> {
+        Ok(StreamScope::point(self, point))
+    }
+}
 
 /// One run of a stored list.
 pub(super) struct StoredRun<'a> {
@@ -49,52 +59,52 @@ impl StoredRun<'_> {
     /// Renumbers an instruction from the list's points to the machine's, and gives it to its
     /// worker.
     fn route(&mut self, mut instruction: Instruction) {
-        if let Body::HostObserved { points } = &instruction.body {
-            // The maker of the list observed these points. Here every later instruction waits for
-            // them.
-            let points: SmallVec<[Point; 4]> =
-                points.iter().map(|p| self.job.scope.point(*p)).collect();
-            for stream in &mut self.job.scope.streams {
-                // On a pool, an earlier point may complete after a later instruction runs.
-                let unknown = |p: &Point| p.stream != stream.id || stream.is_pool;
-                stream.gates.extend(points.iter().copied().filter(unknown));
-            }
-            return;
-        }
-        let Some(list_at) = instruction.body.at() else { return };
-        let at = self.job.scope.point(list_at);
-        match &mut instruction.body {
-            Body::StreamWaitEvent { at: own, until, .. } => {
-                *until = self.job.scope.point(*until);
-                *own = at;
-            }
-            Body::StreamWait { at: own, until, via } => {
-                let source = until.stream;
-                *until = self.job.scope.point(*until);
-                *own = at;
-                let (until, via) = (*until, *via);
-                if let Via::Device(event) = via {
-                    let origin = instruction.origin.clone();
-                    self.submit(source, until.seq, Task::RecordForWait { until, event, origin });
+        let (list_point, list_until) = (instruction.body.at(), instruction.body.until());
+        let Ok(()) = instruction.body.remap(&mut &self.job.scope);
+        match &instruction.body {
+            Body::HostObserved { points } => {
+                // The maker of the list observed these points. Here every later instruction waits for
+                // them.
+                for stream in &mut self.job.scope.streams {
+                    // On a pool, an earlier point may complete after a later instruction runs.
+                    let unknown = |p: &Point| p.stream != stream.id || stream.is_pool;
+                    stream.gates.extend(points.iter().copied().filter(unknown));
                 }
             }
-            Body::Barrier { at: own } | Body::GlobalSync { at: own } => {
-                *own = at;
-                self.gate_barrier(list_at.stream, at);
+            Body::StreamWait { until, via: Via::Device(event), .. } => {
+                let (until, event, origin) = (*until, *event, instruction.origin.clone());
+                if let Some(source) = list_until {
+                    self.submit(
+                        source.stream,
+                        until.seq,
+                        Task::RecordForWait { until, event, origin },
+                    );
+                }
             }
-            Body::OpCall { at: own, priority, .. } => {
-                self.router.note_priority(*priority);
-                *own = at;
+            Body::Barrier { at } | Body::GlobalSync { at } => {
+                if let Some(list_point) = list_point {
+                    self.gate_barrier(list_point.stream, *at);
+                }
             }
-            Body::TouchTensors { at: own, .. }
-            | Body::RecordEvent { at: own, .. }
-            | Body::SyncRead { at: own, .. }
-            | Body::CriticalSectionBegin { at: own, .. }
-            | Body::CriticalSectionEnd { at: own, .. } => *own = at,
-            // `store` has refused these.
-            _ => return,
+            Body::OpCall { priority, .. } => self.router.note_priority(*priority),
+            Body::TouchTensors { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { via: Via::Host, .. }
+            | Body::SyncRead { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. } => {}
+            // These took effect, or were refused, when the list was stored.
+            Body::AllocateTensor { .. }
+            | Body::ViewTensor { .. }
+            | Body::ReleaseTensor { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::LazyJobLauncher { .. } => return,
         }
-        self.submit(list_at.stream, at.seq, Task::run(instruction));
+        if let (Some(list_point), Some(at)) = (list_point, instruction.body.at()) {
+            self.submit(list_point.stream, at.seq, Task::run(instruction));
+        }
     }
 
     fn gate_barrier(&mut self, list_stream: StreamId, at: Point) {

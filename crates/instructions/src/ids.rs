@@ -1,0 +1,384 @@
+//! The ids that an instruction names: visiting them, and replacing them.
+//!
+//! The master table gives each field a [`Role`]; [`Ids`] says for each type of field which ids it
+//! holds. From both, the table generates [`Body::visit_ids`] and [`Body::remap`], so that no other
+//! code lists the fields of a kind in order to count or to renumber.
+//!
+//! [`Body::visit_ids`]: crate::Body::visit_ids
+//! [`Body::remap`]: crate::Body::remap
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_types::{
+    Attrs, CallbackId, EventId, ListId, OpId, Point, ReadId, StreamId, TensorId, TensorSpec,
+};
+
+use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
+use crate::planner::ArenaId;
+
+/// What an instruction does with the ids of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The point that the instruction takes in its stream's order.
+    Takes,
+    /// A point that must have completed before what follows.
+    Awaits,
+    /// An id that begins to mean something here.
+    Defines,
+    /// An id that was defined before, or elsewhere.
+    Uses,
+}
+
+/// An id that an instruction names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// A stream.
+    Stream(StreamId),
+    /// A point in a stream's order.
+    Point(Point),
+    /// A tensor.
+    Tensor(TensorId),
+    /// An event.
+    Event(EventId),
+    /// An arena.
+    Arena(ArenaId),
+    /// An op.
+    Op(OpId),
+    /// A stored list.
+    List(ListId),
+    /// A host read.
+    Read(ReadId),
+    /// A host callback.
+    Callback(CallbackId),
+}
+
+/// New ids for old ones. A method that is not overridden keeps the id.
+///
+/// [`Body::remap`](crate::Body::remap) asks for the ids of an instruction in the order of its
+/// fields, ids that the instruction defines last.
+pub trait Remap {
+    /// Why an id has no new one.
+    type Error;
+
+    /// Returns the new id of a stream.
+    ///
+    /// # Errors
+    /// There is none.
+    fn stream(&mut self, id: StreamId) -> Result<StreamId, Self::Error> {
+        Ok(id)
+    }
+
+    /// Returns the new point. Unless overridden, the stream's new id with the same number.
+    ///
+    /// # Errors
+    /// There is none.
+    fn point(&mut self, point: Point) -> Result<Point, Self::Error> {
+        Ok(Point::new(self.stream(point.stream)?, point.seq))
+    }
+
+    /// Returns the new id of a tensor.
+    ///
+    /// # Errors
+    /// There is none.
+    fn tensor(&mut self, id: TensorId, role: Role) -> Result<TensorId, Self::Error> {
+        let _ = role;
+        Ok(id)
+    }
+
+    /// Returns the new operand. Unless overridden, the tensor's new id with the same access.
+    ///
+    /// # Errors
+    /// There is none.
+    fn operand(&mut self, operand: Operand) -> Result<Operand, Self::Error> {
+        Ok(Operand { tensor: self.tensor(operand.tensor, Role::Uses)?, ..operand })
+    }
+
+    /// Returns the new id of an event.
+    ///
+    /// # Errors
+    /// There is none.
+    fn event(&mut self, id: EventId, role: Role) -> Result<EventId, Self::Error> {
+        let _ = role;
+        Ok(id)
+    }
+
+    /// Returns the new id of an arena.
+    ///
+    /// # Errors
+    /// There is none.
+    fn arena(&mut self, id: ArenaId) -> Result<ArenaId, Self::Error> {
+        Ok(id)
+    }
+
+    /// Returns the new id of an op.
+    ///
+    /// # Errors
+    /// There is none.
+    fn op(&mut self, id: OpId) -> Result<OpId, Self::Error> {
+        Ok(id)
+    }
+
+    /// Returns the new id of a stored list.
+    ///
+    /// # Errors
+    /// There is none.
+    fn list(&mut self, id: ListId) -> Result<ListId, Self::Error> {
+        Ok(id)
+    }
+
+    /// Returns the new id of a host read.
+    ///
+    /// # Errors
+    /// There is none.
+    fn read(&mut self, id: ReadId) -> Result<ReadId, Self::Error> {
+        Ok(id)
+    }
+
+    /// Returns the new id of a host callback.
+    ///
+    /// # Errors
+    /// There is none.
+    fn callback(&mut self, id: CallbackId) -> Result<CallbackId, Self::Error> {
+        Ok(id)
+    }
+}
+
+/// A type of field, as holder of ids.
+pub trait Ids {
+    /// Calls `visit` with each id of the field.
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role));
+
+    /// Replaces each id of the field.
+    ///
+    /// # Errors
+    /// An id has no new one.
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error>;
+
+    /// Returns the field as a single point.
+    fn as_point(&self) -> Option<Point> {
+        None
+    }
+
+    /// Returns the field as a single tensor.
+    fn as_tensor(&self) -> Option<TensorId> {
+        None
+    }
+
+    /// Returns the field as operands.
+    fn as_operands(&self) -> Option<&[Operand]> {
+        None
+    }
+
+    /// Returns the field as memory.
+    fn as_placement(&self) -> Option<&Placement> {
+        None
+    }
+
+    /// Returns the field as the description of a tensor.
+    fn as_spec(&self) -> Option<&TensorSpec> {
+        None
+    }
+}
+
+macro_rules! plain_ids {
+    ($($ty:ty, $id:ident, $method:ident;)*) => {$(
+        impl Ids for $ty {
+            fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+                visit(Id::$id(*self), role);
+            }
+            fn remap<R: Remap>(&mut self, _: Role, map: &mut R) -> Result<(), R::Error> {
+                *self = map.$method(*self)?;
+                Ok(())
+            }
+        }
+    )*};
+}
+
+plain_ids! {
+    StreamId, Stream, stream;
+    ArenaId, Arena, arena;
+    OpId, Op, op;
+    ListId, List, list;
+    ReadId, Read, read;
+    CallbackId, Callback, callback;
+}
+
+impl Ids for Point {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        visit(Id::Point(*self), role);
+    }
+    fn remap<R: Remap>(&mut self, _: Role, map: &mut R) -> Result<(), R::Error> {
+        *self = map.point(*self)?;
+        Ok(())
+    }
+    #[inline]
+    fn as_point(&self) -> Option<Point> {
+        Some(*self)
+    }
+}
+
+impl Ids for TensorId {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        visit(Id::Tensor(*self), role);
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        *self = map.tensor(*self, role)?;
+        Ok(())
+    }
+    fn as_tensor(&self) -> Option<TensorId> {
+        Some(*self)
+    }
+}
+
+impl Ids for EventId {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        visit(Id::Event(*self), role);
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        *self = map.event(*self, role)?;
+        Ok(())
+    }
+}
+
+impl Ids for Operand {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        visit(Id::Tensor(self.tensor), role);
+    }
+    fn remap<R: Remap>(&mut self, _: Role, map: &mut R) -> Result<(), R::Error> {
+        *self = map.operand(*self)?;
+        Ok(())
+    }
+    #[inline]
+    fn as_operands(&self) -> Option<&[Operand]> {
+        Some(std::slice::from_ref(self))
+    }
+}
+
+impl Ids for Operands {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        self.iter().for_each(|operand| operand.visit(role, visit));
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        self.iter_mut().try_for_each(|operand| operand.remap(role, map))
+    }
+    #[inline]
+    fn as_operands(&self) -> Option<&[Operand]> {
+        Some(self)
+    }
+}
+
+macro_rules! lists_of_ids {
+    ($($item:ty),*) => {$(
+        impl Ids for SmallVec<[$item; 4]> {
+            fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+                self.iter().for_each(|item| item.visit(role, visit));
+            }
+            fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+                self.iter_mut().try_for_each(|item| item.remap(role, map))
+            }
+        }
+    )*};
+}
+
+lists_of_ids!(Point, TensorId);
+
+impl Ids for Via {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        match self {
+            Via::Device(event) => event.visit(role, visit),
+            Via::Host => {}
+        }
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        match self {
+            Via::Device(event) => event.remap(role, map),
+            Via::Host => Ok(()),
+        }
+    }
+}
+
+impl Ids for Resolution {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        match self {
+            Resolution::Implied(point) => point.visit(role, visit),
+            Resolution::Device | Resolution::Host | Resolution::Known | Resolution::Fenced => {}
+        }
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        match self {
+            Resolution::Implied(point) => point.remap(role, map),
+            Resolution::Device | Resolution::Host | Resolution::Known | Resolution::Fenced => {
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Ids for Placement {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        self.arena.visit(role, visit);
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        self.arena.remap(role, map)
+    }
+    fn as_placement(&self) -> Option<&Placement> {
+        Some(self)
+    }
+}
+
+macro_rules! without_ids {
+    ($($ty:ty),*) => {$(
+        impl Ids for $ty {
+            fn visit(&self, _: Role, _: &mut impl FnMut(Id, Role)) {}
+            fn remap<R: Remap>(&mut self, _: Role, _: &mut R) -> Result<(), R::Error> {
+                Ok(())
+            }
+        }
+    )*};
+}
+
+without_ids!(Arc<Attrs>, Priority);
+
+impl Ids for TensorSpec {
+    fn visit(&self, _: Role, _: &mut impl FnMut(Id, Role)) {}
+    fn remap<R: Remap>(&mut self, _: Role, _: &mut R) -> Result<(), R::Error> {
+        Ok(())
+    }
+    fn as_spec(&self) -> Option<&TensorSpec> {
+        Some(self)
+    }
+}
+
+impl<T: Ids> Ids for Box<T> {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        (**self).visit(role, visit);
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        (**self).remap(role, map)
+    }
+    fn as_placement(&self) -> Option<&Placement> {
+        (**self).as_placement()
+    }
+    fn as_spec(&self) -> Option<&TensorSpec> {
+        (**self).as_spec()
+    }
+}
+
+impl<T: Ids> Ids for Option<T> {
+    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        if let Some(field) = self {
+            field.visit(role, visit);
+        }
+    }
+    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+        match self {
+            Some(field) => field.remap(role, map),
+            None => Ok(()),
+        }
+    }
+    fn as_placement(&self) -> Option<&Placement> {
+        self.as_ref()?.as_placement()
+    }
+}
