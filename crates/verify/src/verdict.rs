@@ -90,21 +90,22 @@ impl Reason {
                 format!("nothing else orders {} after {}", name(later), name(earlier))
             }
             Reason::Frees { later, earlier } => format!(
-                "{} takes memory that {} uses; nothing else says that this is over",
+                "{} takes memory that {} uses; nothing else orders it after that use",
                 name(later),
                 name(earlier)
             ),
-            Reason::Named { by } => format!("{} waits for its place", name(by)),
+            Reason::Named { by } => format!("{} waits for its point", name(by)),
             Reason::Records { by } => format!("{} waits for the event that it records", name(by)),
-            Reason::Refused => "the list without it is refused".to_owned(),
-            Reason::Undecided => "not decided: too long to find out".to_owned(),
-            Reason::Broken => "it breaks a rule itself, and brings nothing".to_owned(),
+            Reason::Refused => "the list without it is rejected".to_owned(),
+            Reason::Undecided => "not decided: a decision would take too long".to_owned(),
+            Reason::Broken => "it violates a rule itself, and orders nothing".to_owned(),
             Reason::Known => {
-                "what it waits for is known already, as long as the waits that say so are there"
+                "its point is known already; without the waits that show this it may be needed"
                     .to_owned()
             }
             Reason::NotAlone => {
-                "nothing rests on it alone; if other needless waits go, it may be needed".to_owned()
+                "no order depends on it alone; without other needless waits it may be needed"
+                    .to_owned()
             }
         }
     }

@@ -150,8 +150,8 @@ pub enum Violation {
     },
     /// Memory reused by an owner that is not ordered after an earlier owner's last use.
     #[error(
-        "memory reused too early: {new} takes {place} that was the memory of {owner}, last used \
-         by {last}: nothing orders them; {missing}"
+        "memory reused too early: {new} takes {place}, the memory of {owner}, last used by {last}: \
+         nothing orders them; {missing}"
     )]
     ReusedTooEarly {
         /// The new owner.
@@ -166,7 +166,7 @@ pub enum Violation {
         missing: Missing,
     },
     /// Memory assigned to an owner while another owner is live.
-    #[error("memory in use: {new} takes {place} that belongs to {owner}, live since {begun}")]
+    #[error("memory in use: {new} takes {place}, the memory of {owner}, live since {begun}")]
     MemoryInUse {
         /// The new owner.
         new: Site,
@@ -186,7 +186,7 @@ pub enum Violation {
         place: Place,
     },
     /// A placement that is not aligned, or whose end exceeds 64 bits.
-    #[error("{site}: {place} is not a place: offsets are multiples of 512, ends fit in 64 bits")]
+    #[error("{site}: {place} is no placement: offsets are multiples of 512, ends fit in 64 bits")]
     BadPlace {
         /// The instruction.
         site: Site,
@@ -214,7 +214,7 @@ pub enum Violation {
         released: Option<Site>,
     },
     /// A tensor that begins under the id of a live tensor.
-    #[error("{site}: {tensor} lives already, {}", was_begun(.begun))]
+    #[error("{site}: {tensor} is live already, {}", was_begun(.begun))]
     LivesAlready {
         /// The instruction that begins the second tensor.
         site: Site,
@@ -381,7 +381,7 @@ impl Violation {
                 format!("race on {}the storage of {storage}", of_bytes(bytes))
             }
             Violation::ReusedTooEarly { place, owner, .. } => {
-                format!("memory reused too early: {place}, that was the memory of {owner}")
+                format!("memory reused too early: {place}, the memory of {owner}")
             }
             other => other.to_string(),
         }

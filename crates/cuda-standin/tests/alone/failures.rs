@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use millstream::ep::cuda::{CompletionMode, CudaBackend, CudaConfig};
 use millstream::ep::{Backend, Work, WorkResult};
-use millstream::{DeviceId, DriverKind, Error, Machine, Result, Tensor};
+use millstream::{Access, DeviceId, DriverKind, Error, Machine, Result, Tensor};
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::Failure;
 
@@ -259,4 +259,21 @@ fn a_loss_is_reported_after_the_running_host_function() {
         assert!(lost.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{lost}");
         assert!(is_called.recv().is_err(), "the other function was dropped");
     }
+}
+
+/// A host function cannot follow a device's addresses: it is refused when it is submitted.
+#[test]
+fn a_host_function_on_device_memory_is_refused() {
+    let turn = stand_in().turn();
+    for driver in DRIVERS {
+        let m = machine(driver, CudaConfig::default());
+        let x = upload(&m, &m.compute(&CUDA, 0).unwrap(), &[1.0]);
+        let error = x.access(Access::Read, |_| panic!("must not run")).unwrap_err();
+        assert!(!error.is_runtime(), "{error}");
+        assert!(error.to_string().contains("f32[1] lies in the memory of cuda:0"), "{error}");
+        assert_eq!(read(&x).unwrap(), [1.0]);
+    }
+    no_violations();
+    nothing_is_left();
+    drop(turn);
 }

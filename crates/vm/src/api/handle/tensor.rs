@@ -262,7 +262,9 @@ impl Tensor {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let tensor = self.0.tensor;
-            if router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {
+            // The slot of a released tensor may be another's.
+            let alive = builder.spec(tensor).is_ok();
+            if alive && router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {
                 return Err(self.not_on_host());
             }
             builder
