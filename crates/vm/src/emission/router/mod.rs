@@ -1,5 +1,7 @@
 //! From emitted instructions to the workers' queues.
 //!
+//! Long because streams, slots and gates change together with each instruction.
+//!
 //! Runs under the emission's lock, so each queue has one producer at a time. Instructions without a
 //! point take effect here; all others go to the worker of their stream. Every stream is ordered
 //! after a barrier: the router puts a gate for it before the stream's next instruction.

@@ -1,0 +1,136 @@
+//! New tensors, empty or with elements.
+
+use millstream_instructions::{Outcome, TensorRef};
+use millstream_types::{Access, Error, Origin, Result, TensorSpec};
+
+use crate::api::handle::{Stream, Tensor};
+use crate::emission::{Emission, MadeTensor, origin};
+use crate::host::Blob;
+use crate::lowering;
+
+use super::Machine;
+
+impl Machine {
+    pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
+        self.own(tensor.machine().shared.tables.machine, "the tensor")?;
+        Ok(tensor.tensor_ref())
+    }
+
+    pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
+        Tensor::new(self.clone(), made, made_on.clone(), origin.clone())
+    }
+
+    /// Makes a tensor of unspecified content in the memory that `stream` works on.
+    ///
+    /// # Errors
+    /// The memory is used up.
+    #[track_caller]
+    pub fn empty(&self, stream: &Stream, spec: TensorSpec) -> Result<Tensor> {
+        let bytes = spec.span_bytes() as u64;
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    /// Makes a tensor as [`Machine::empty`] does, in a storage of `bytes` bytes.
+    ///
+    /// # Errors
+    /// The memory is used up, or the storage is too small for the layout.
+    #[track_caller]
+    pub fn empty_in(&self, stream: &Stream, spec: TensorSpec, bytes: u64) -> Result<Tensor> {
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn empty_at(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        origin: Origin,
+    ) -> Result<Tensor> {
+        self.own_stream(stream).map_err(|e| e.at(&origin))?;
+        let made = self.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
+                Outcome::Done(made) => e.made(made).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        Ok(self.tensor(made, stream, &origin))
+    }
+
+    /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
+    /// that `stream` works on. For a device's memory, the device's host-to-device stream copies
+    /// them there.
+    ///
+    /// # Errors
+    /// The memory is used up, or there are more or fewer bytes than elements.
+    #[track_caller]
+    pub fn upload(&self, stream: &Stream, spec: TensorSpec, bytes: Vec<u8>) -> Result<Tensor> {
+        self.upload_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn upload_at(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: Vec<u8>,
+        origin: Origin,
+    ) -> Result<Tensor> {
+        let expected = spec.numel() * spec.dtype.size();
+        if bytes.len() != expected {
+            let message = format!("{spec}: expected {expected} bytes, got {}", bytes.len());
+            return Err(Error::Invalid { what: "data", message }.at(&origin));
+        }
+        let storage = spec.span_bytes() as u64;
+        self.fill(stream, spec, storage, origin, move |blob| blob.write_bytes(&bytes))
+    }
+
+    /// Makes a tensor in a storage of `bytes` bytes, whose elements a host function writes. The
+    /// tensor lies in the memory that `stream` works on. For a device's memory, the function writes
+    /// to host memory, and the device's host-to-device stream copies the elements.
+    ///
+    /// # Errors
+    /// The memory is used up, or the storage is too small for the layout.
+    #[track_caller]
+    pub fn upload_with(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        write: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Tensor> {
+        self.fill(stream, spec, bytes, origin::caller(), write)
+    }
+
+    fn fill(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        origin: Origin,
+        write: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Tensor> {
+        let target = self.empty_at(stream, spec.clone(), bytes, origin.clone())?;
+        if target.device().is_host() {
+            target.access_at(Access::ReadWrite, origin, write)?;
+            return Ok(target);
+        }
+        // Without automatic waits, the program cannot order the steps of an upload: the host does.
+        let is_unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
+        if is_unordered {
+            stream.synchronize_at(None, origin.clone())?;
+        }
+        let submitter = &mut self.submitter(origin.clone());
+        let host = lowering::staging(submitter, target.device())?;
+        let staged = self.empty_at(&host, spec, bytes, origin.clone())?;
+        let written = staged.access_at(Access::ReadWrite, origin.clone(), write)?;
+        if is_unordered {
+            written.wait_at(None, origin.clone())?;
+        }
+        let copies = lowering::copy_to_device(submitter, &staged, &target)?;
+        if is_unordered {
+            copies.synchronize_at(None, origin)?;
+        }
+        Ok(target)
+    }
+}

@@ -1,0 +1,187 @@
+//! Waits of submitting threads: for room, for points, and for steps of the drivers without threads.
+//!
+//! No wait holds the emission's lock.
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use millstream_instructions::Frontier;
+use millstream_types::{Error, Point, Result};
+
+use crate::api::machine::{DriverKind, MachineShared};
+use crate::emission::reentrancy;
+use crate::sync::points::{Milestone, Waiter};
+use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
+use crate::tables::Tables;
+
+/// How long the inline driver waits for devices without progress.
+const STALL_LIMIT: Duration = Duration::from_millis(100);
+
+/// How often a waiting thread checks before it parks. A few microseconds: less than a wake-up
+/// costs.
+const SPINS: u32 = spins(2000);
+
+/// How long a waiting thread parks before it executes the expensive half of the fence, which would
+/// cost too much for short waits.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+impl MachineShared {
+    /// Waits until there is room for more instructions. Called outside the critical section.
+    pub(super) fn wait_for_room(&self) -> Result<()> {
+        let backlog = &self.tables.backlog;
+        if backlog.has_room(self.watermark) {
+            return Ok(());
+        }
+        if self.driver == DriverKind::Simulated {
+            // If nothing can move, the remaining instructions wait for the program.
+            let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
+            return Ok(());
+        }
+        let mut pending = backlog.pending();
+        while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
+            // While other streams move, there may be room later.
+            let before = std::mem::replace(&mut pending, backlog.pending());
+            if pending >= before {
+                self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check_any())?;
+            }
+            if self.driver == DriverKind::Inline {
+                self.advance_inline(Duration::ZERO)?;
+                // No other thread runs instructions: the remaining ones wait for the program.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Inline: advances until the points of `frontier` have completed. Returns false once nothing
+    /// has moved for a while: the remaining instructions may wait for the program, which must not
+    /// be blocked.
+    pub(super) fn advance_until(&self, frontier: &Frontier) -> Result<bool> {
+        let Tables { points, backlog, .. } = &*self.tables;
+        let (mut pending, mut since) = (backlog.pending(), Instant::now());
+        while !frontier.iter().all(|point| points.reached(point, Milestone::Completed)) {
+            let before = std::mem::replace(&mut pending, backlog.pending());
+            if pending < before {
+                since = Instant::now();
+            } else if since.elapsed() > STALL_LIMIT {
+                return Ok(false);
+            }
+            self.advance_inline(STALL_LIMIT)?;
+        }
+        Ok(true)
+    }
+
+    /// Blocks until a point has completed.
+    pub(crate) fn wait_point(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
+        reentrancy::check(self.tables.machine, "waiting")?;
+        let points = &self.tables.points;
+        let late = || Error::Timeout { what: format!("{point}") };
+        let start = Instant::now();
+        let left = |all: Duration| all.checked_sub(start.elapsed()).ok_or_else(late);
+        if self.driver == DriverKind::Simulated {
+            let waited = self.step_until(&point, || points.reached(point, Milestone::Completed));
+            if waited.is_ok()
+                && let Some(simulated) = self.lock()?.router.driver.simulated_mut()
+            {
+                simulated.note_observed(point);
+            }
+            // A wait with a timeout ends there: without a clock, it times out only when nothing can
+            // move.
+            return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
+        }
+        if self.driver == DriverKind::Inline {
+            while !points.reached(point, Milestone::Completed) {
+                let patience = Duration::from_millis(20);
+                let patience = timeout.map_or(Ok(patience), |all| Ok(left(all)?.min(patience)))?;
+                self.check_abandoned()?;
+                self.advance_inline(patience)?;
+            }
+            return Ok(());
+        }
+        // A parked worker is woken on another core, which has to wake up itself: tens of
+        // microseconds on some machines. If this thread parks at once, the worker can run on its
+        // core instead.
+        let checks = if reentrancy::take_wakeup() { 0 } else { SPINS };
+        for _ in 0..checks {
+            if points.reached(point, Milestone::Completed) {
+                return Ok(());
+            }
+            spin_loop();
+        }
+        let waiter = Waiter::Thread(current());
+        if !points.park(point, Milestone::Completed, waiter.clone()) {
+            return Ok(());
+        }
+        let mut interval = RECHECK_INTERVAL;
+        while !points.reached(point, Milestone::Completed) {
+            // Checked after parking: a thread that finds the point unreachable wakes this waiter.
+            let left =
+                self.check_unreachable(point).and_then(|()| timeout.map_or(Ok(interval), left));
+            match left {
+                Ok(left) => {
+                    park_timeout(left.min(interval));
+                    // Rule 4 of points. Without that fence the thread goes on checking by itself.
+                    if interval == RECHECK_INTERVAL && heavy_fence() {
+                        interval = Duration::MAX;
+                    }
+                }
+                Err(error) => {
+                    points.leave(point, Milestone::Completed, &waiter);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if shutdown left hanging instructions behind: no wait for them may
+    /// continue.
+    fn check_abandoned(&self) -> Result<()> {
+        if self.abandoned.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Returns an error if a point cannot complete: shutdown left it behind, or it is overdue.
+    pub(crate) fn check_unreachable(&self, point: Point) -> Result<()> {
+        self.check_abandoned()?;
+        self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check(point))
+    }
+
+    /// Returns whether other threads than the program's run instructions.
+    pub(crate) fn runs_by_itself(&self) -> bool {
+        self.driver == DriverKind::Threaded
+    }
+
+    /// Simulated: runs steps until `done`.
+    fn step_until(&self, what: &dyn Display, done: impl Fn() -> bool) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let tables = router.tables.clone();
+        let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
+        reentrancy::enter(tables.machine, || simulated.wait(&tables, what, done))
+    }
+
+    /// Simulated: the program queries whether a point has completed.
+    pub(crate) fn query_simulated(&self, point: Point) -> Result<bool> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let tables = router.tables.clone();
+        let Some(simulated) = router.driver.simulated_mut() else { return Ok(false) };
+        Ok(reentrancy::enter(tables.machine, || simulated.query(&tables, point)))
+    }
+
+    /// Inline: runs everything that can run; if nothing could, waits up to `patience` for a
+    /// message.
+    pub(crate) fn advance_inline(&self, patience: Duration) -> Result<()> {
+        let mut emission = self.lock()?;
+        let router = &mut emission.router;
+        let tables = router.tables.clone();
+        // If something ran, the caller may already have what it waits for.
+        if !router.driver.advance(&tables) && !patience.is_zero() {
+            router.driver.wait_for_messages(&tables, patience);
+        }
+        Ok(())
+    }
+}
