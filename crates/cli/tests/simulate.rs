@@ -48,7 +48,7 @@ fn a_failing_seed_leaves_a_small_file_and_the_command_that_repeats_it() {
     let all = ["simulate", path.to_str().unwrap(), "--without", "waits"];
     let (_, err) = ends(&millstream(folder.path(), &all), 1);
     let command = err.lines().find(|l| l.starts_with("millstream ")).expect("a command");
-    let arguments: Vec<&str> = command.split(' ').skip(2).collect();
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     let (_, again) = ends(&millstream(folder.path(), &arguments), 1);
     assert!(again.contains("is not what the inline driver gives"), "{again}");
     let without: Vec<&str> =
