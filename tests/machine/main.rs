@@ -31,6 +31,7 @@ mod host_to_device_and_back;
 mod kinds;
 mod laziness;
 mod lazy_job;
+mod lock_entries;
 mod memory;
 mod memory_checks;
 mod memory_limit;
