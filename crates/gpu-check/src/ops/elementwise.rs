@@ -1,6 +1,8 @@
 //! Cases of elementwise ops, of casts and of tensors from numbers.
 
 use millstream::DType;
+use millstream::kernels::cuda::elementwise_ops;
+use millstream::ops::OpRegistry;
 
 use super::case::{Case, Given, Lie, Values};
 
@@ -8,92 +10,15 @@ use super::case::{Case, Given, Lie, Values};
 /// has, dimensions that cannot be walked as one.
 const SHAPES: &[&[usize]] = &[&[], &[0], &[17], &[1023], &[3, 5, 7], &[33, 65]];
 
-/// Of one tensor.
-const ONE: &[&str] = &[
-    "neg",
-    "abs",
-    "sign",
-    "round",
-    "trunc",
-    "floor",
-    "ceil",
-    "relu",
-    "hardtanh",
-    "exp",
-    "expm1",
-    "log",
-    "log2",
-    "log1p",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "sin",
-    "cos",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "silu",
-    "elu",
-    "leaky_relu",
-    "gelu",
-    "nan_to_num",
-    "logical_not",
-    "bitwise_not",
-    "softplus",
-    "isnan",
-    "isinf",
-];
-
-/// Of two.
-const TWO: &[&str] = &[
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "remainder",
-    "fmod",
-    "pow",
-    "maximum",
-    "minimum",
-    "logical_and",
-    "logical_or",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "__lshift__",
-    "__rshift__",
-    "tanh_backward",
-    "sigmoid_backward",
-    "silu_backward",
-    "softplus_backward",
-    "gelu_backward",
-    "elu_backward",
-    "leaky_relu_backward",
-];
-
-/// Ops that have one in place.
-const ALONE: &[&str] = &[
-    "softplus",
-    "isnan",
-    "isinf",
-    "maximum",
-    "minimum",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "__lshift__",
-    "__rshift__",
-    "where",
-];
+/// Returns the elementwise ops with so many tensor operands. Ops whose operands have other roles
+/// refuse the generic cases, and have cases of their own below.
+fn with_operands(ops: &OpRegistry, count: usize) -> Vec<&'static str> {
+    let operands = |op: &&str| {
+        let op = ops.id(op).ok().and_then(|id| ops.get(id));
+        op.is_some_and(|op| op.inputs().len() == count)
+    };
+    elementwise_ops().filter(operands).collect()
+}
 
 /// The second operand of an op: none where the host would refuse a zero, or powers would be many.
 fn second(op: &str, dtype: DType, shape: &[usize]) -> Given {
@@ -109,9 +34,9 @@ fn second(op: &str, dtype: DType, shape: &[usize]) -> Given {
 }
 
 /// The cases in these dtypes; what a schema refuses is none.
-pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
+pub(super) fn cases(ops: &OpRegistry, dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
     let mut all = Vec::new();
-    for (turn, op) in ONE.iter().enumerate() {
+    for (turn, op) in with_operands(ops, 1).into_iter().enumerate() {
         for dtype in dtypes(turn) {
             for shape in SHAPES {
                 all.push(Case::new(op, vec![Given::new(dtype, shape)]));
@@ -121,7 +46,7 @@ pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
             all.push(Case::new(op, vec![Given::new(dtype, &[70]).values(Values::Wild)]));
         }
     }
-    for (turn, op) in TWO.iter().enumerate() {
+    for (turn, op) in with_operands(ops, 2).into_iter().enumerate() {
         for dtype in dtypes(turn) {
             let pair = |a: &[usize], b: &[usize]| vec![Given::new(dtype, a), second(op, dtype, b)];
             for shape in SHAPES {
@@ -140,8 +65,9 @@ pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
             .given
             .iter()
             .all(|g| g.dtype == case.given[0].dtype && g.shape.len() <= case.given[0].shape.len());
-        if !ALONE.contains(&case.op.as_str()) && !case.op.ends_with("_backward") && fits {
-            all.push(Case { op: format!("{}_", case.op), ..case });
+        let in_place = format!("{}_", case.op);
+        if fits && ops.id(&in_place).is_ok() {
+            all.push(Case { op: in_place, ..case });
         }
     }
     for dtype in dtypes(0) {

@@ -93,6 +93,7 @@ pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     let config = MachineConfig::default().devices(Arc::new(devices));
     let served: BTreeSet<String> =
         config.kernels.ops("cuda").into_iter().map(str::to_owned).collect();
+    let ops = config.ops.clone();
     let machine = Machine::new(config)?;
     let (host, device) =
         (machine.compute(&DeviceId::cpu(0), 0)?, machine.compute(&DeviceId::cuda(device), 0)?);
@@ -108,7 +109,7 @@ pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     };
     let mut worst: BTreeMap<(String, DType), (f64, f64)> = BTreeMap::new();
     let mut compared = BTreeSet::new();
-    let cases = elementwise::cases(&turns).into_iter().chain(rows::cases(&turns));
+    let cases = elementwise::cases(&ops, &turns).into_iter().chain(rows::cases(&turns));
     for case in cases.filter(|case| which.has(&case.op)) {
         match pair.compare(&case) {
             Err(error) => section.failed.push(format!("{case}: {error:#}")),

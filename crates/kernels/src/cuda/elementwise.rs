@@ -301,6 +301,11 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     }
 }
 
+/// Returns the names of the elementwise ops, without in-place forms.
+pub fn elementwise_ops() -> impl Iterator<Item = &'static str> {
+    WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).map(|function| function.op)
+}
+
 /// Returns the table entry of an op.
 pub(super) fn function(op: &str) -> Result<&'static Function> {
     let found = WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).find(|function| function.op == op);

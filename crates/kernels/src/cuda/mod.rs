@@ -70,6 +70,7 @@ use crate::data_movement;
 use crate::registry::KernelRegistry;
 
 pub use copy::copy_dense;
+pub use elementwise::elementwise_ops;
 
 /// The kind under which these kernels are registered.
 pub const KIND: &str = "cuda";
