@@ -467,9 +467,10 @@ fn a_loss_is_reported_after_the_command_that_runs() {
         has_started.recv().unwrap();
         control.lose(0).unwrap();
         notified.recv().unwrap();
-        poll().unwrap();
+        let polled = poll();
         end.send(()).unwrap();
         assert!(stepper.join().unwrap());
+        assert_eq!(polled, Ok(()), "a command of the stream was running");
     });
     notified.recv().unwrap();
     assert!(is_lost(poll()));
