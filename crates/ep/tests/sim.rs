@@ -443,3 +443,38 @@ fn workers_that_poll_before_they_park_never_miss_a_completion() {
     });
     assert_eq!(ran.load(Ordering::SeqCst), 2 * COMMANDS);
 }
+
+/// The layers above free memory once a stream reports its loss.
+#[test]
+fn a_loss_is_reported_after_the_command_that_runs() {
+    struct Slow(Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+    impl Work for Slow {
+        fn run(&mut self, _native: &dyn Any) -> WorkResult {
+            let (started, may_end) = self.0.take().expect("run once");
+            started.send(())?;
+            Ok(may_end.recv()?)
+        }
+        fn detach(&mut self) -> Box<dyn Work> {
+            Box::new(Slow(self.0.take()))
+        }
+    }
+    let (control, device) = by_hand();
+    let (notify, notified) = mpsc::channel();
+    let notify = Arc::new(move || notify.send(()).unwrap());
+    let mut stream = device.create_stream(notify).unwrap();
+    let ((started, has_started), (end, may_end)) = (mpsc::channel(), mpsc::channel());
+    stream.submit(&mut Slow(Some((started, may_end)))).unwrap();
+    let mut poll = || stream.poll(&mut |_, _| panic!("a lost device reports nothing"));
+    thread::scope(|scope| {
+        let stepper = scope.spawn(|| control.step(id(0)).unwrap());
+        has_started.recv().unwrap();
+        control.lose(0).unwrap();
+        notified.recv().unwrap();
+        let polled = poll();
+        end.send(()).unwrap();
+        assert!(stepper.join().unwrap());
+        assert_eq!(polled, Ok(()), "a command of the stream was running");
+    });
+    notified.recv().unwrap();
+    assert!(is_lost(poll()));
+}

@@ -167,10 +167,17 @@ impl Simulation {
         stream: usize,
         into: &mut VecDeque<(Ticket, WorkResult)>,
     ) -> Result<()> {
-        self.pump_in_issue_order(device)?;
-        self.with_device(device, |found| {
-            into.append(&mut found.streams[stream].done);
-            Ok(())
+        let collected = self.pump_in_issue_order(device).and_then(|()| {
+            self.with_device(device, |found| {
+                into.append(&mut found.streams[stream].done);
+                Ok(())
+            })
+        });
+        // The layers above free memory once they know of a loss. A command that runs still uses it,
+        // and `finish` notifies the stream's owner when it ends.
+        collected.or_else(|lost| match self.lock().devices[device].streams[stream].running {
+            true => Ok(()),
+            false => Err(lost),
         })
     }
 
