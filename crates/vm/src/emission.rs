@@ -158,7 +158,7 @@ impl Shared {
                 return Ok(emission);
             }
             let Emission { builder, router, .. } = &mut *emission;
-            let Some(crowd) = builder.crowd(self.watermark_bytes, router) else {
+            let Some(crowd) = builder.backpressure_frontier(self.watermark_bytes, router) else {
                 return Ok(emission);
             };
             emission.router.within = None;

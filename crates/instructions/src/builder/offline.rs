@@ -1,4 +1,4 @@
-//! A builder without a machine: for lists that are made before anything runs.
+//! A builder without a machine, for lists that are made before anything runs.
 
 use millstream_types::{DeviceId, Origin, Point, Result, StreamKey, StreamType};
 
@@ -35,7 +35,8 @@ impl StreamCatalog for OfflineCatalog {
 }
 
 impl Builder {
-    /// Does what a call needs as if it were done: memory is there, what is waited for has passed.
+    /// Satisfies a call's need without a device: memory is taken to be there, and points to have
+    /// completed.
     ///
     /// # Errors
     /// The memory is used up.
@@ -59,12 +60,12 @@ impl Builder {
     }
 }
 
-/// Collects a list. Slots are never used again, so that ids in the list are slots.
+/// A sink that collects a list. It never reuses slots, so the ids of the list are slots.
 #[derive(Debug, Default)]
 pub struct OfflineSink {
     /// The list so far.
     pub recorder: ListRecorder,
-    /// Whether annotations are wanted.
+    /// Whether the list gets annotations.
     pub annotated: bool,
 }
 
