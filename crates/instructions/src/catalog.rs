@@ -1,4 +1,4 @@
-//! What the builder has to know about streams and memory, asked of others.
+//! Questions of the builder about streams and memory.
 
 use smallvec::SmallVec;
 
@@ -6,18 +6,18 @@ use millstream_types::{DeviceId, Result, StreamKey, WorkKind, WorkSet};
 
 use crate::planner::ArenaId;
 
-/// What there is to know about a stream before it exists.
+/// The facts about a stream that are known before it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFacts {
     /// The kinds of work that the stream accepts.
     pub work: WorkSet,
-    /// In whose memory tensors lie that instructions make.
+    /// The device whose memory holds the tensors that the stream makes.
     pub memory: DeviceId,
-    /// In whose memory, beside that, tensors may lie that instructions only read.
+    /// Further devices whose memory the stream's instructions read.
     pub reads: SmallVec<[DeviceId; 2]>,
-    /// In whose memory, beside those, tensors may lie that instructions read or change.
+    /// Further devices whose memory the stream's instructions read and write.
     pub writes: SmallVec<[DeviceId; 1]>,
-    /// In whose memory, beside those, tensors may lie that the op `copy` reads, and no other.
+    /// Further devices whose memory the op `copy` reads, and no other op.
     pub copies: Vec<DeviceId>,
 }
 
@@ -40,14 +40,14 @@ impl StreamFacts {
         self
     }
 
-    /// What it only reads may lie there, too.
+    /// Adds a device whose memory the stream reads.
     #[must_use]
     pub fn reading(mut self, device: DeviceId) -> StreamFacts {
         self.reads.push(device);
         self
     }
 
-    /// What it reads or changes may lie there, too.
+    /// Adds a device whose memory the stream reads and writes.
     #[must_use]
     pub fn writing(mut self, device: DeviceId) -> StreamFacts {
         self.writes.push(device);
@@ -55,33 +55,35 @@ impl StreamFacts {
     }
 }
 
-/// Which streams there are, and who can wait for whom. Asking creates nothing.
+/// The catalog of streams: their facts, and which stream can wait for which. Asking creates
+/// nothing.
 pub trait StreamCatalog: Send {
-    /// The facts about a stream.
+    /// Returns the facts about a stream.
     ///
     /// # Errors
     /// There is no such device or no policy that serves the stream.
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts>;
 
-    /// Whether `waiter` can wait for an event of `source` on the device. Asked once for each pair.
+    /// Whether `waiter` can wait for an event of `source` on the device. The builder asks once for
+    /// each pair.
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool;
 }
 
-/// The memory behind the planner's arenas. Called with no lock held.
+/// The memory behind the planner's arenas. The builder's owner calls it without a lock.
 pub trait Arenas {
-    /// The most bytes that the arenas of `device` may take together.
+    /// Returns the most bytes that the arenas of `device` may take together.
     ///
     /// # Errors
     /// The device cannot be opened.
     fn limit(&self, device: &DeviceId) -> Result<u64>;
 
-    /// Adds `bytes` bytes to an arena, from its byte `start` on.
+    /// Adds `bytes` bytes to an arena at its offset `start`.
     ///
     /// # Errors
     /// [`millstream_types::Error::OutOfMemory`], or the device is lost.
     fn grow(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: u64) -> Result<()>;
 
-    /// Gives the memory that begins at an arena's byte `start` back to its device. Nobody uses it,
-    /// and nothing on the device does.
+    /// Gives the memory at an arena's offset `start` back to its device. Neither the host nor the
+    /// device uses it.
     fn shrink(&self, arena: ArenaId, start: u64);
 }

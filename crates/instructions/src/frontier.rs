@@ -1,8 +1,8 @@
 //! Frontiers: sparse vector clocks.
 //!
-//! A frontier says, for each stream, up to which sequence number that stream's instructions are
-//! known to happen before something. Streams of which nothing is known have no entry. The idea is
-//! that of vector clocks (Fidge 1988, Mattern 1989) with the components of zero left out.
+//! A frontier gives, for each stream, the sequence number up to which that stream's instructions
+//! are known to happen before something. It is a vector clock (Fidge 1988, Mattern 1989) without
+//! the components that are zero.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use smallvec::SmallVec;
 
 use millstream_types::{Point, StreamId};
 
-/// What is known to happen before something: stream → highest sequence number.
+/// The points known to happen before something: stream → highest sequence number.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frontier {
     // Sorted by stream, no sequence number 0.
     points: SmallVec<[Point; 4]>,
 }
 
-/// Few entries are the rule, and among so many a scan beats a search.
+/// The number of entries up to which a scan beats a binary search. Most frontiers have fewer.
 const FEW: usize = 8;
 
 impl Frontier {
-    /// Nothing known.
+    /// Returns the empty frontier.
     pub fn new() -> Frontier {
         Frontier::default()
     }
 
-    /// The highest sequence number of `stream` known; 0 if none is.
+    /// Returns the highest sequence number known of `stream`; 0 if none is.
     pub fn get(&self, stream: StreamId) -> u64 {
         if self.points.len() <= FEW {
             return self.points.iter().find(|p| p.stream == stream).map_or(0, |p| p.seq);
@@ -42,7 +42,7 @@ impl Frontier {
         point.seq == 0 || self.get(point.stream) >= point.seq
     }
 
-    /// Adds `point`. Returns whether that was news.
+    /// Adds `point`. Returns whether the frontier has grown.
     pub fn add(&mut self, point: Point) -> bool {
         if point.seq == 0 {
             return false;
@@ -67,10 +67,10 @@ impl Frontier {
         }
     }
 
-    /// Adds all that `other` knows. Returns whether any of it was news.
+    /// Adds all points of `other`. Returns whether the frontier has grown.
     pub fn join(&mut self, other: &Frontier) -> bool {
         let mut news = false;
-        // Streams that wait for one another soon know of the same ones.
+        // Streams that wait for one another soon know points of the same streams.
         let mut pairs = self.points.iter().zip(&other.points);
         if self.points.len() == other.points.len() && pairs.all(|(a, b)| a.stream == b.stream) {
             for (own, point) in self.points.iter_mut().zip(&other.points) {
@@ -85,12 +85,12 @@ impl Frontier {
         news
     }
 
-    /// The points known, by stream.
+    /// Returns the points, by stream.
     pub fn iter(&self) -> impl Iterator<Item = Point> + '_ {
         self.points.iter().copied()
     }
 
-    /// Whether nothing is known.
+    /// Whether the frontier has no point.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
@@ -98,7 +98,7 @@ impl Frontier {
 
 impl Clone for Frontier {
     fn clone(&self) -> Frontier {
-        // Points are plain values: copied as a whole, not one after another.
+        // Points are plain values, which are copied as one piece of memory.
         Frontier { points: SmallVec::from_slice(&self.points) }
     }
 

@@ -1,4 +1,4 @@
-//! What instructions are made of.
+//! The parts of instructions.
 
 use std::fmt;
 
@@ -8,57 +8,58 @@ use millstream_types::{Access, EventId, Point, StreamType, TensorId, WorkSet};
 
 use crate::planner::ArenaId;
 
-/// A tensor that an instruction uses, and how.
+/// A tensor that an instruction uses, and how it uses the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// The tensor.
     pub tensor: TensorId,
-    /// How it is used.
+    /// How the instruction uses it.
     pub access: Access,
 }
 
-/// The operands of an instruction; up to four lie within it.
+/// The operands of an instruction; up to four are stored inline.
 pub type Operands = SmallVec<[Operand; 4]>;
 
-/// Where a tensor's storage or a call's workspace lies.
+/// The memory of a tensor's storage or of a call's workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placement {
     /// The arena.
     pub arena: ArenaId,
-    /// The first byte, from the arena's start.
+    /// The offset of the first byte in the arena.
     pub offset: u64,
-    /// The bytes asked for.
+    /// The requested bytes.
     pub size: u64,
-    /// The number of this placement among all of its arena: tells apart two owners of one place.
+    /// The number of this placement among all of its arena, which distinguishes the owners of the
+    /// same bytes.
     pub generation: u64,
 }
 
-/// How urgent a call is: of the calls of a pool that are ready, those of the highest priority go
-/// first, and of these the first of the program. In order of a stream nothing overtakes.
+/// The priority of a call. Of a pool's ready calls, those of the highest priority run first, and of
+/// these the first of the program. In-order streams ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
-/// How a wait is carried out.
+/// The means of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Via {
-    /// The stream is ordered behind an event on the device.
+    /// The device orders the stream behind an event.
     Device(EventId),
-    /// The stream's worker holds it until the point has completed.
+    /// The stream's worker holds the stream until the point has completed.
     Host,
 }
 
-/// What became of the need to wait for another stream.
+/// The resolution of a need to wait for another stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resolution {
     /// A wait follows, on the device.
     Device,
     /// A wait follows, by the host.
     Host,
-    /// No wait: the waiting stream knows already that the point has passed.
+    /// No wait: the waiting stream's clock covers the point.
     Known,
-    /// No wait: the host has seen the point pass, or a barrier stands between.
+    /// No wait: the host has observed the point, or a barrier stands between.
     Fenced,
-    /// No wait: another wait of the same instruction, for this point, brings the knowledge along.
+    /// No wait: another wait of the same instruction, for this point, implies it.
     Implied(Point),
 }
 
@@ -68,7 +69,7 @@ impl Resolution {
         matches!(self, Resolution::Known | Resolution::Fenced | Resolution::Implied(_))
     }
 
-    /// The name used in text forms and reports.
+    /// Returns the name used in text forms and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Resolution::Device => "by-device",

@@ -1,25 +1,25 @@
 //! Instructions as plain values, the builder that emits them, and their text form.
 //!
 //! # Contract
-//! An [`Instruction`] is data: no closure, no device handle, no lock. The printer, the parser,
-//! the checker and the engine all read the same value. Nothing in this crate opens a device or
-//! starts a thread: what streams there are is asked of a [`StreamCatalog`], memory is planned by a
-//! pure [`Planner`], and what the builder emits goes to a [`Sink`].
+//! An [`Instruction`] is data: no closure, no device handle, no lock. The printer, the parser, the
+//! verifier and the machine read the same value. Nothing in this crate opens a device or starts a
+//! thread: the builder asks a [`StreamCatalog`] about streams, a pure [`Planner`] places memory,
+//! and emitted instructions go to a [`Sink`].
 //!
 //! The builder is deterministic: the same calls, with the same host waits between them, emit the
-//! same list. What a device happens to have completed by then never enters.
+//! same list. The progress of devices does not enter.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | [`table`] | the master table: every instruction, its operands and its meaning |
+//! | [`table`] | the master table: every instruction, its operands, its facts, its meaning |
 //! | [`ids`] | visiting and renumbering the ids of an instruction |
-//! | [`instruction`] | what instructions are made of |
+//! | [`instruction`] | the parts of instructions |
 //! | [`frontier`] | sparse vector clocks |
-//! | [`catalog`] | which streams there are, who can wait for whom |
-//! | [`planner`] | where tensors lie in memory |
-//! | [`builder`] | ops in, ordered instructions out |
-//! | [`list`] | a list with its header |
+//! | [`catalog`] | questions about streams and memory |
+//! | [`planner`] | placement of tensors in memory |
+//! | [`builder`] | calls in, ordered instructions out |
+//! | [`list`] | lists with their headers |
 //! | [`recorder`] | a machine's emissions as a list |
 //! | [`text`] | printing and parsing |
 //! | [`mod@reference`] | docs/instructions.md, from the table |
@@ -48,3 +48,8 @@ pub use list::{CheckedList, External, InstructionList, StreamDecl};
 pub use planner::{Answer, ArenaId, Planner};
 pub use recorder::ListRecorder;
 pub use table::{Body, Instruction, Kind};
+
+/// The example of the README is compiled and run, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

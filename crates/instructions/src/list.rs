@@ -12,7 +12,7 @@ use crate::text::OpNames;
 pub struct StreamDecl {
     /// Which stream.
     pub key: StreamKey,
-    /// In-order or a pool. The list is made for this.
+    /// In-order or a pool. The list is made for this mode.
     pub mode: StreamMode,
     /// The kinds of work that the stream accepts, as its policy says. The text form writes them
     /// down unless they are those of a built-in type.
@@ -52,8 +52,8 @@ pub struct External {
 /// A list of instructions and what their ids stand for: stream `s0` is the first of `streams`,
 /// arena `a0` the first of `arenas`.
 ///
-/// Two lists are the same if they read the same: ops are compared by name, as the order of their
-/// ids is not written down.
+/// Two lists are equal if their texts are: ops are compared by name, because the text form does not
+/// state the order of their ids.
 #[derive(Clone, Debug, Default)]
 pub struct InstructionList {
     /// The streams, by id.
@@ -111,25 +111,25 @@ impl Remap for OpsOf<'_> {
     }
 }
 
-/// A list of which it has been shown that conflicting uses are ordered, that memory is not used
-/// before, after or beside its owner's life, and that every wait has its record.
+/// A list that has been shown to order conflicting uses, to use memory only while its owner is
+/// live, and to have a record for every wait.
 #[derive(Clone, Debug)]
 pub struct CheckedList(InstructionList);
 
 impl CheckedList {
-    /// Takes the list's soundness on trust. The checker of `millstream_verify` is the one caller
-    /// that knows.
+    /// Takes the list's soundness on trust. Only the checker of `millstream_verify` knows it.
     ///
     /// # Safety
     /// Every two conflicting uses of a storage, as the list writes them down, are ordered by it;
-    /// each use lies within the life of its tensor; placements are given out again only after the
-    /// last use of their previous owner; and every wait stands behind its record. What a list does
-    /// not say, how large arenas are and what ops really access, is for who runs it to compare.
+    /// each use lies between its tensor's beginning and release; memory is placed again only after
+    /// the last use of its previous owner; and every wait comes after its record. The list does not
+    /// state the size of arenas and the real accesses of ops: the machine that runs it checks
+    /// those.
     pub unsafe fn assume_checked(list: InstructionList) -> CheckedList {
         CheckedList(list)
     }
 
-    /// The list.
+    /// Returns the list.
     pub const fn list(&self) -> &InstructionList {
         &self.0
     }

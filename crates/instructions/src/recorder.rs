@@ -1,8 +1,8 @@
-//! A machine's emissions as a list.
+//! Recording of a machine's emissions as a list.
 //!
-//! A machine gives slots of tensors and events out again once their work has retired, at a moment
-//! that depends on the devices. In a list, ids count up in the order of their first appearance, so
-//! that the same program gives the same list.
+//! A machine reuses slots of tensors and events once their work has retired, at a moment that
+//! depends on the devices. In a list, ids count up in the order of their first appearance, so that
+//! the same program gives the same list.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use crate::ids::{Remap, Role};
 use crate::list::{External, InstructionList, StreamDecl};
 use crate::table::Instruction;
 
-/// Collects instructions, with ids made anew.
+/// A recorder of instructions, which renumbers their ids.
 #[derive(Debug, Default)]
 pub struct ListRecorder {
     list: InstructionList,
@@ -21,27 +21,27 @@ pub struct ListRecorder {
 }
 
 impl ListRecorder {
-    /// An empty list.
+    /// Returns a recorder with an empty list.
     pub fn new() -> ListRecorder {
         ListRecorder::default()
     }
 
-    /// Declares a stream. They are declared in the order of their ids.
+    /// Declares a stream. Streams are declared in the order of their ids.
     pub fn stream(&mut self, decl: StreamDecl) {
         self.list.streams.push(decl);
     }
 
-    /// How many streams have been declared.
+    /// Returns the number of declared streams.
     pub fn streams(&self) -> usize {
         self.list.streams.len()
     }
 
-    /// Declares an arena. They are declared in the order of their ids.
+    /// Declares an arena. Arenas are declared in the order of their ids.
     pub fn arena(&mut self, device: DeviceId) {
         self.list.arenas.push(device);
     }
 
-    /// How many arenas have been declared.
+    /// Returns the number of declared arenas.
     pub fn arenas(&self) -> usize {
         self.list.arenas.len()
     }
@@ -64,12 +64,12 @@ impl ListRecorder {
         self.list.instructions.push(copy);
     }
 
-    /// The list so far.
+    /// Returns the list so far.
     pub const fn list(&self) -> &InstructionList {
         &self.list
     }
 
-    /// The list.
+    /// Returns the list.
     pub fn finish(self) -> InstructionList {
         self.list
     }
@@ -99,7 +99,7 @@ impl Remap for Names {
 
     fn tensor(&mut self, slot: TensorId, role: Role) -> Result<TensorId, Infallible> {
         let known = self.tensors.get(&slot).filter(|_| role != Role::Defines).copied();
-        // A tensor that is used without a name was made before recording began.
+        // A tensor without a name was made before recording began.
         Ok(known.unwrap_or_else(|| self.define_tensor(slot)))
     }
 

@@ -1,18 +1,21 @@
-//! docs/instructions.md, made from the master table.
+//! The reference page docs/instructions.md, generated from the master table.
 
 use std::fmt::Write;
 
 use crate::table::Kind;
 
-/// The reference page of all instructions, in Markdown.
+/// Returns the reference page of all instructions, in Markdown.
 pub fn reference_page() -> String {
     let mut out = String::from(
         "# Instructions\n\n\
-         Made from the master table in `crates/instructions/src/table.rs` by `cargo xtask docs`; \
-         edit that.\n\n\
+         Generated from the master table in `crates/instructions/src/table.rs` by `cargo xtask \
+         docs`; edit the table.\n\n\
          In the text form an instruction is one line: its kind, then its operands in the order \
-         below, then `#` and the place it came from. An instruction with a place of its own \
-         (`s0:5`) is the fifth of stream `s0`; one without takes effect when the list is read.\n",
+         below, then `#` and its origin. An instruction with a point of its own (`s0:5`) is the \
+         fifth of stream `s0`; one without takes effect when the list is read.\n\n\
+         The row *streams* names the built-in types of streams that run an instruction. A type \
+         that is not built in runs the same instructions as the built-in ones that accept the \
+         same kinds of work.\n",
     );
     let mut group = "";
     for kind in Kind::ALL {

@@ -8,6 +8,8 @@
 //! A kind states its fields, each with its type, the label that stands before it in the text form,
 //! and in brackets its [`Role`] unless that is [`Role::Uses`]; its [`Effect`]; and the streams that
 //! run it, by the kinds of work that these accept.
+//!
+//! Long because every kind of instruction is in one table.
 
 use std::sync::Arc;
 
@@ -234,43 +236,43 @@ macro_rules! instructions {
 instructions! {
     /// Runs an op's kernel on its operands.
     OpCall "compute" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
         /// the op
         op: OpId = "",
-        /// inputs, then fresh outputs
+        /// inputs, then new outputs
         operands: Operands = "",
         /// the named arguments
         attrs: Option<Arc<Attrs>> = "",
         /// scratch memory
         workspace: Option<Box<Placement>> = "workspace",
-        /// how urgent it is on a pool; 0 is left out
+        /// its priority on a pool; 0 is left out
         priority: Priority = "priority",
     }
     effect Computes
     accesses "as the op's schema says, operand by operand"
     streams Accepting [Compute, CopyIn, CopyOut, Collective]
     complete "its kernel has finished on the device"
-    errors "the kernel's own, or its panic: what it writes is poisoned; skipped if what it reads is"
+    errors "the kernel's own, or its panic: it poisons its outputs; skipped if an input is poisoned"
 
-    /// Begins a tensor's life: its storage lies here from now on.
+    /// Begins a tensor with a storage of its own in this memory.
     AllocateTensor "memory" {
-        /// the stream whose earlier waits make the memory free
+        /// the stream whose earlier waits order it behind the memory's last uses
         on: StreamId = "",
         /// the tensor
         tensor: TensorId [Defines] = "",
         /// dtype, shape and layout
         spec: Box<TensorSpec> = "",
-        /// the storage's place
+        /// the storage's memory
         placement: Box<Placement> = "as",
     }
     effect Begins
     accesses "write: earlier owners of the memory come before, all uses after"
-    streams Anywhere "; takes no point of its own there, and stands after what was given so far"
-    complete "with what was given to the stream so far"
-    errors "none while running; memory that is not there is refused when the list is built"
+    streams Anywhere "; takes no point, and comes after all earlier instructions of the stream"
+    complete "with all earlier instructions of the stream"
+    errors "none while running; the builder refuses it if there is no memory"
 
-    /// Begins a view: a tensor that shares another one's storage.
+    /// Begins a view: a tensor that shares the storage of another one.
     ViewTensor "memory" {
         /// the new tensor
         tensor: TensorId [Defines] = "",
@@ -285,24 +287,24 @@ instructions! {
     complete "at once: a view costs no kernel"
     errors "none while running"
 
-    /// Ends a tensor. A storage ends with its last tensor; its memory is given out again to whoever
-    /// knows all its uses to have passed.
+    /// Ends a tensor. A storage ends with its last tensor. A stream may get its memory again once
+    /// the stream's clock covers all uses.
     ReleaseTensor "memory" {
         /// the tensor
         tensor: TensorId = "",
     }
     effect Ends
-    accesses "none; every use must stand before it in the list"
+    accesses "none; every use must come before it in the list"
     streams Nowhere
     complete "once every use of the storage has completed"
     errors "none while running"
 
-    /// Uses tensors without changing or reading them: what follows on the stream comes after their
-    /// last writes, and later writes come after it.
+    /// Uses tensors without reading or writing them: later instructions of the stream come after
+    /// the tensors' last writes, and later writes come after it.
     TouchTensors "memory" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
-        /// what is touched
+        /// the touched tensors
         operands: Operands = "",
     }
     effect Orders
@@ -311,14 +313,14 @@ instructions! {
     complete "everything before it on the stream has completed"
     errors "none: a poisoned tensor can be touched"
 
-    /// Says that a stream needed another one's point, and what became of that. It does nothing
-    /// itself: a wait that it caused follows it.
+    /// Notes that a stream needed a point of another one, and how the need was resolved. It does
+    /// nothing itself: a wait that the need caused follows it.
     SoftSyncStream "ordering" {
         /// the stream that needs the point
         on: StreamId = "",
         /// the point
         needs: Point = "needs",
-        /// the tensors that made the need
+        /// the tensors whose uses need it
         tensors: SmallVec<[TensorId; 4]> = "for",
         /// how it was resolved
         resolution: Resolution = "",
@@ -329,9 +331,9 @@ instructions! {
     complete "at once"
     errors "none"
 
-    /// Marks a place in a stream's order that other streams can wait for on the device.
+    /// Records an event at a point of a stream, for other streams to wait for on the device.
     RecordEvent "ordering" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
         /// the event
         event: EventId [Defines] = "",
@@ -340,42 +342,42 @@ instructions! {
     accesses "none"
     streams Anywhere
     complete "everything before it on the stream has completed"
-    errors "a device that refuses: the stream's later work is lost with it"
+    errors "a device that refuses: the stream's later work fails with it"
 
     /// Orders a stream behind a point of another one.
     StreamWaitEvent "ordering" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
-        /// the point waited for
+        /// the point to wait for
         until: Point [Awaits] = "until",
-        /// by an event on the device, or by the host for exactly that point
+        /// by the device, with an event, or by the host, for exactly that point
         via: Via = "",
     }
     effect Orders
     accesses "none"
     streams Anywhere "; by device only where the catalog says the two streams can"
     complete "the point, and everything before it on its own stream, have completed"
-    errors "a device that refuses: the stream's later work is lost with it"
+    errors "a device that refuses: the stream's later work fails with it"
 
-    /// Records and waits in one: orders a stream behind all that another one was given so far. By
-    /// device it takes a place in both streams; by host, the other one's last place is enough.
+    /// Records and waits in one: orders a stream behind all earlier instructions of another one. By
+    /// device it takes a point of both streams; by host it waits for the other one's last point.
     StreamWait "ordering" {
-        /// its place on the waiting stream
+        /// its point on the waiting stream
         at: Point [Takes] = "",
-        /// its place on the stream waited for, or by host that stream's last place
+        /// its point on the other stream; by host, that stream's last point
         until: Point [Awaits] = "until",
-        /// by an event on the device, or by the host
+        /// by the device, with an event, or by the host
         via: Via [Defines] = "",
     }
     effect Orders
     accesses "none"
     streams Anywhere ", two of them"
-    complete "on either stream, once everything before it there has; on the waiting one the point too"
+    complete "on each stream, once everything before it there has; on the waiting one the point too"
     errors "as RecordEvent and StreamWaitEvent"
 
-    /// Stands between all earlier and all later instructions of all streams.
+    /// Orders all later instructions of all streams behind all earlier ones.
     Barrier "ordering" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
     }
     effect Fences
@@ -384,18 +386,18 @@ instructions! {
     complete "every earlier instruction on every stream has completed"
     errors "none"
 
-    /// A barrier at which all ranks meet. With one rank, a barrier.
+    /// A barrier of all ranks. With one rank, the same as a barrier.
     GlobalSync "ordering" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
     }
     effect Fences
     accesses "none"
     streams Accepting [Barrier]
     complete "every earlier instruction on every stream has completed, on every rank"
-    errors "a rank that does not come"
+    errors "a rank that does not reach it"
 
-    /// The host has seen these points pass before it went on: everything later comes after them.
+    /// Notes that the host waited for these points: all later instructions come after them.
     HostObserved "ordering" {
         /// the points
         points: SmallVec<[Point; 4]> [Awaits] = "",
@@ -406,68 +408,69 @@ instructions! {
     complete "at once, as the points have completed; a replayed list waits for them here"
     errors "none"
 
-    /// Lets a function of the host's see a tensor's memory.
+    /// Calls a function of the program with a tensor's memory on the host.
     AccessBlobByCallback "host" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
         /// the tensor and how the function uses it
         operand: Operand = "",
-        /// the function, in the machine's table; a list that has one cannot be replayed from text
+        /// the function, in the machine's table; a list with one cannot be replayed from its text
         callback: CallbackId = "",
     }
     effect Computes
     accesses "as the operand says"
     streams Accepting [Compute, CopyOut]
     complete "the function has returned; it runs on a host worker, the stream waits meanwhile"
-    errors "the function's own, or its panic: what it writes is poisoned; skipped if what it reads is"
+    errors "the function's own, or its panic: poisons its output; skipped if its input is poisoned"
 
-    /// Reads a tensor back to the host.
+    /// Copies a tensor's data to the host.
     SyncRead "host" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
         /// the tensor
         operand: Operand = "",
-        /// where the bytes go, in the machine's table
+        /// the destination, in the machine's table
         into: ReadId [Defines] = "into",
     }
     effect Reads
     accesses "read"
     streams Accepting [Compute, CopyOut]
     complete "the bytes, in row-major order without gaps, are in host memory"
-    errors "a copy that fails; poison of the tensor is given to the reader"
+    errors "a copy that fails; the reader gets the poison of the tensor"
 
-    /// Begins an exclusive hold of its operands: all earlier uses come before, and until it ends
-    /// they can be used only from within.
+    /// Begins an exclusive hold of its operands: it comes after all earlier uses, and until it ends
+    /// only instructions within the section may use them.
     CriticalSectionBegin "regions" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
-        /// what is held
+        /// the held tensors
         operands: Operands = "",
     }
     effect Orders
-    accesses "read and write, as far as order goes; the values stay"
+    accesses "read and write for order; the values do not change"
     streams Accepting [Section]
     complete "every earlier use of the operands has completed"
     errors "none"
 
-    /// Ends an exclusive hold: all uses from within come before, all later ones after.
+    /// Ends an exclusive hold: it comes after all uses within the section and before all later
+    /// ones.
     CriticalSectionEnd "regions" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
-        /// what was held, as the section's begin says
+        /// the held tensors, as the section's begin names them
         operands: Operands = "",
     }
     effect Orders
-    accesses "read and write, as far as order goes; the values stay"
+    accesses "read and write for order; the values do not change"
     streams Accepting [Section]
-    complete "every use from within has completed"
+    complete "every use within the section has completed"
     errors "none"
 
     /// Runs a stored list on private streams as one instruction.
     LazyJobLauncher "regions" {
-        /// its place
+        /// its point
         at: Point [Takes] = "",
-        /// the list
+        /// the stored list
         list: ListId = "",
         /// the union of the list's accesses to tensors from outside
         operands: Operands = "",
@@ -479,12 +482,12 @@ instructions! {
     errors "those of its instructions, each with its own operands"
 }
 
-/// An instruction: what it is and where it came from.
+/// An instruction: its kind and operands, and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
     /// Kind and operands.
     pub body: Body,
-    /// Where it came from.
+    /// Its place in the program.
     pub origin: Origin,
 }
 

@@ -1,4 +1,4 @@
-//! Streams and points in their order.
+//! Stream types, stream keys, stream modes, and points in a stream's order.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -168,7 +168,7 @@ impl FromStr for StreamType {
     }
 }
 
-/// Whether a stream runs its instructions in the order they were given.
+/// The order in which a stream runs its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamMode {
     /// First in, first out.
@@ -178,7 +178,7 @@ pub enum StreamMode {
 }
 
 impl StreamMode {
-    /// The name used in text forms and files.
+    /// Returns the name used in text forms and files.
     pub const fn name(self) -> &'static str {
         match self {
             StreamMode::InOrder => "in-order",
@@ -192,19 +192,19 @@ impl StreamMode {
 pub struct StreamKey {
     /// The device the stream belongs to.
     pub device: DeviceId,
-    /// What it is for.
+    /// The type of the stream.
     pub ty: StreamType,
-    /// Which one of the device's streams of that type.
+    /// The index among the device's streams of that type.
     pub index: u32,
 }
 
 impl StreamKey {
-    /// The stream `index` of `ty` on `device`.
+    /// Returns the key of stream `index` of type `ty` on `device`.
     pub const fn new(device: DeviceId, ty: StreamType, index: u32) -> StreamKey {
         StreamKey { device, ty, index }
     }
 
-    /// The compute stream `index` of `device`.
+    /// Returns the key of compute stream `index` of `device`.
     pub const fn compute(device: DeviceId, index: u32) -> StreamKey {
         StreamKey::new(device, StreamType::COMPUTE, index)
     }
@@ -216,10 +216,10 @@ impl fmt::Display for StreamKey {
     }
 }
 
-/// A point in a stream's order: after its instruction number `seq`, and after all before it.
+/// A point in a stream's order: after instruction number `seq`, and after all earlier ones.
 ///
-/// Sequence numbers start at 1; `seq` 0 is the point before a stream's first instruction, which
-/// every instruction comes after. Written `s2:17`.
+/// Sequence numbers start at 1. The point with `seq` 0 is the start of the stream: every
+/// instruction comes after it. Written `s2:17`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Point {
     /// The stream.
@@ -229,7 +229,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// The point after instruction `seq` of `stream`.
+    /// Returns the point after instruction `seq` of `stream`.
     pub const fn new(stream: StreamId, seq: u64) -> Point {
         Point { stream, seq }
     }

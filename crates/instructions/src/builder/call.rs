@@ -1,4 +1,4 @@
-//! Calls of ops.
+//! Calls of ops: schema, checks, memory, waits, emission.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use millstream_ops::{CallSpec, OutputSpec, Signature};
 use millstream_types::{Access, Attrs, DType, Error, OpId, Origin, Result, StreamId, TensorSpec};
 
-use crate::builder::memory::Place;
+use crate::builder::memory::Allocation;
 use crate::builder::region::SectionId;
 use crate::builder::slot::is_whole;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
@@ -22,7 +22,7 @@ pub struct Call<'a> {
     pub op: OpId,
     /// Its tensors.
     pub inputs: &'a [TensorRef],
-    /// Tensors to write the results to, one for each; new ones are made if there are none.
+    /// The tensors to write the results to, one for each result; new ones if not given.
     pub into: Option<&'a [TensorRef]>,
     /// Its named arguments.
     pub attrs: &'a Arc<Attrs>,
@@ -32,23 +32,23 @@ pub struct Call<'a> {
     pub priority: Priority,
     /// The critical section that the call is made from.
     pub section: Option<SectionId>,
-    /// Where the call stands.
+    /// The call's place in the program.
     pub origin: &'a Origin,
 }
 
 /// One result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A tensor: new, a view, or one that results were written to.
+    /// A tensor: a new one, a view, or one that was given for the result.
     Tensor(TensorRef),
     /// The input of this number, changed in place.
     Same(usize),
     /// A tensor whose first dimension is known once `count` has been read:
     /// [`Builder::fix_bound`] then makes the result. Both are to be released after that.
     Bounded {
-        /// As many rows as there may be.
+        /// The rows: as many as the bound allows.
         data: TensorRef,
-        /// How many there are: one `i64`.
+        /// The number of valid rows: one `i64`.
         count: TensorRef,
     },
 }
@@ -57,11 +57,11 @@ pub enum Output {
 pub type Outputs = SmallVec<[Output; 2]>;
 
 impl Builder {
-    /// Emits a call: the waits that it needs, the tensors that it makes, and the call.
+    /// Emits a call: its waits, the allocation of its results, and the call itself.
     ///
     /// # Errors
     /// The op refuses its operands or arguments; a tensor was released, is held, or lies on a
-    /// device that the stream does not work on; the memory is used up. Nothing was emitted.
+    /// device that the stream does not use; the memory is used up. Nothing was emitted.
     pub fn call(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outcome<Outputs>> {
         self.known_stream(call.stream)?;
         let op = self
@@ -92,16 +92,16 @@ impl Builder {
             operands.push(Operand { tensor: input.id, access });
         }
         for operand in &operands {
-            self.check_place(call.stream, op.name(), operand).map_err(fits)?;
+            self.check_device(call.stream, op.name(), operand).map_err(fits)?;
         }
         let into = call.into.unwrap_or(&[]);
         for &target in into {
-            // Writing to a part of a storage keeps the rest of it.
+            // Writing a part of a storage keeps the content of the rest.
             let operand = Operand { tensor: target.id, access: self.write_access(target) };
-            self.check_place(call.stream, op.name(), &operand).map_err(fits)?;
+            self.check_device(call.stream, op.name(), &operand).map_err(fits)?;
             operands.push(operand);
         }
-        // An input whose view is a part of its storage is never overwritten in full.
+        // Overwriting an input that covers a part of its storage keeps the content of the rest.
         for (operand, input) in operands.iter_mut().zip(call.inputs) {
             if operand.access == Access::Write {
                 operand.access = self.write_access(*input);
@@ -120,15 +120,15 @@ impl Builder {
             None => format!("the scratch memory of {}", op.name()),
         };
         let placed = self.place(sink, call.stream, arena, &sizes, purpose, call.origin)?;
-        let mut places = match placed {
+        let mut memory = match placed {
             Outcome::Need(need) => return Ok(Outcome::Need(need)),
-            Outcome::Done(places) => places,
+            Outcome::Done(memory) => memory,
         };
-        let workspace = if signature.workspace > 0 { places.pop() } else { None };
+        let workspace = if signature.workspace > 0 { memory.pop() } else { None };
 
         let mut made: SmallVec<[TensorRef; 2]> = SmallVec::new();
-        for (spec, place) in fresh.into_iter().zip(places) {
-            let tensor = self.begin_tensor(sink, call.stream, spec, place, call.origin);
+        for (spec, memory) in fresh.into_iter().zip(memory) {
+            let tensor = self.begin_tensor(sink, call.stream, spec, memory, call.origin);
             operands.push(Operand { tensor: tensor.id, access: Access::Write });
             made.push(tensor);
         }
@@ -143,28 +143,27 @@ impl Builder {
         Ok(Outcome::Done(outputs))
     }
 
-    /// Emits a call whose operands have been checked, with its waits. This is the whole of what a
-    /// call costs that makes no tensors.
+    /// Emits a checked call with its waits. A call that makes no tensors costs nothing more.
     fn emit_call(
         &mut self,
         sink: &mut dyn Sink,
         call: &Call<'_>,
         operands: Operands,
         attrs: Option<Arc<Attrs>>,
-        workspace: Option<Place>,
+        workspace: Option<Allocation>,
     ) {
         let Call { op, stream, priority, origin, .. } = *call;
         self.wait_for_operands(sink, stream, &operands, origin);
         let at = self.next(stream);
         self.note_uses(at, &operands);
         let block = workspace.and_then(|w| w.block);
-        let workspace = workspace.map(|w| Box::new(w.place));
+        let workspace = workspace.map(|w| Box::new(w.placement));
         let body = Body::OpCall { at, op, operands, attrs, workspace, priority };
         self.emit(sink, body, origin);
         self.release_block(sink, block, [at].into_iter().collect(), origin);
     }
 
-    /// Makes the result of a bounded output: the first `count` rows.
+    /// Emits the result of a bounded output: a view of the first `count` rows.
     ///
     /// # Errors
     /// There are more rows than the bound allows, or a tensor was released.
@@ -188,7 +187,8 @@ impl Builder {
         self.view(sink, data, spec, origin)
     }
 
-    /// `Write` if the tensor is all of its storage, so that writing it leaves nothing of before.
+    /// Returns the access of a full overwrite of a tensor: `Write` if the tensor covers its
+    /// storage, else `ReadWrite`, because the rest of the storage keeps its content.
     pub(super) fn write_access(&self, tensor: TensorRef) -> Access {
         let bytes = self.slots.storage(self.slots.storage_of(tensor.id)).bytes;
         let whole = is_whole(self.slots.spec(tensor.id), bytes);
@@ -236,8 +236,9 @@ impl Builder {
         Ok(())
     }
 
-    /// A stream works on its own device's memory; what it only reads may lie elsewhere.
-    pub(super) fn check_place(
+    /// Refuses an operand in the memory of a device that the stream does not use. A stream uses its
+    /// own memory, and reads or writes the others that its facts name.
+    pub(super) fn check_device(
         &self,
         stream: StreamId,
         op: &str,
@@ -270,7 +271,7 @@ impl Builder {
         specs: &[TensorSpec],
         signature: &Signature,
     ) -> Result<Outputs> {
-        // All are made or none: what can be refused is refused before the first.
+        // The call emits all views or none: every check comes before the first emission.
         let mut made: SmallVec<[(TensorRef, TensorSpec); 2]> = SmallVec::new();
         for output in &signature.outputs {
             if let OutputSpec::View { of, layout } = output {
@@ -317,10 +318,10 @@ impl Builder {
     }
 }
 
-/// The tensors that a call makes, in the order of its operands.
+/// Returns the descriptions of the tensors that a call makes, in the order of its operands.
 ///
 /// # Errors
-/// One of a shape that no memory holds.
+/// A shape is too large for any memory.
 pub fn fresh_specs(signature: &Signature) -> Result<SmallVec<[TensorSpec; 2]>> {
     let mut specs = SmallVec::new();
     for output in &signature.outputs {

@@ -1,22 +1,22 @@
-//! What is known to have passed on all streams: a vector clock (Fidge 1988, Mattern 1989).
+//! Vector clocks (Fidge 1988, Mattern 1989): the points that are known to have completed.
 //!
-//! A [`Frontier`] names few streams and is small: a use, a death. A clock is what a stream knows, is
-//! asked about at each call and joined at each wait: the first streams have places of their own there,
-//! so that nothing is searched for and a copy is a few moves.
+//! A [`Frontier`] names few streams and is small: it holds the uses of a storage or of an event. A
+//! clock holds the knowledge of a stream. Each call reads it and each wait joins it, so the first
+//! streams have slots of their own: no search, and a copy is a few moves.
 
 use millstream_types::{Point, StreamId};
 
 use crate::frontier::Frontier;
 
-/// How many streams have places of their own: as many as fill a cache line.
+/// The number of streams with slots of their own: as many as fill a cache line.
 const NEAR: usize = 8;
 
-/// What has passed: stream → highest sequence number.
+/// The points known to have completed: stream → highest sequence number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
-    /// Of the first streams.
+    /// The sequence numbers of the first streams.
     near: [u64; NEAR],
-    /// Of all others; none if nothing is known of them.
+    /// The points of all other streams; none if nothing is known about them.
     far: Option<Box<Frontier>>,
 }
 
@@ -25,7 +25,7 @@ impl Clock {
         Clock::default()
     }
 
-    /// The highest sequence number of `stream` known; 0 if none is.
+    /// Returns the highest sequence number known of `stream`; 0 if none is.
     #[inline]
     pub(super) fn get(&self, stream: StreamId) -> u64 {
         match self.near.get(stream.index()) {
@@ -40,7 +40,7 @@ impl Clock {
         self.get(point.stream) >= point.seq
     }
 
-    /// Adds `point`. Returns whether that was news.
+    /// Adds `point`. Returns whether the clock has grown.
     pub(super) fn add(&mut self, point: Point) -> bool {
         if self.covers(point) {
             return false;
@@ -52,7 +52,7 @@ impl Clock {
         true
     }
 
-    /// Adds all that `other` knows. Returns whether any of it was news.
+    /// Adds all points of `other`. Returns whether the clock has grown.
     pub(super) fn join(&mut self, other: &Clock) -> bool {
         let mut news = false;
         for (own, seq) in self.near.iter_mut().zip(other.near) {
@@ -73,7 +73,7 @@ impl Clone for Clock {
 
     fn clone_from(&mut self, other: &Clock) {
         self.near = other.near;
-        // What was allocated is kept.
+        // The allocation is kept.
         self.far.clone_from(&other.far);
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     proptest! {
-        /// It says what a frontier of the same points says.
+        /// A clock agrees with a frontier of the same points.
         #[test]
         fn knows_what_a_frontier_knows(a in points(), b in points()) {
             let (mut joined, other) = (clock(&a), clock(&b));

@@ -1,8 +1,8 @@
 //! Event slots.
 //!
-//! An event is used by its record, by the waits that name it, by its stream's list of recent
-//! events, and by the user who asked for it. Its slot is given out again once the last two have
-//! let go and the first two have completed.
+//! An event is used by its record and by the waits that name it. Its stream's list of recent events
+//! and the user who asked for it hold it. Its slot is reused once both have released it, and the
+//! record and the waits have completed.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::builder::Sink;
 use crate::builder::clock::Clock;
 use crate::frontier::Frontier;
 
-/// How many events that nobody holds any more may be on their way on devices.
+/// The most events without holders that devices may still use.
 pub(super) const MOST_EVENTS: usize = 256;
 
 /// An event that a user asked for.
@@ -20,9 +20,9 @@ pub(super) const MOST_EVENTS: usize = 256;
 pub struct EventRef {
     /// Its slot.
     pub id: EventId,
-    /// The place of its record.
+    /// The point of its record.
     pub at: Point,
-    /// What has passed once the record has, the record itself included.
+    /// The clock at the record, the record included.
     pub(super) passed: Clock,
 }
 
@@ -30,7 +30,7 @@ pub struct EventRef {
 struct Slot {
     /// The record and the waits.
     uses: Frontier,
-    /// How many still hold on to it: the stream's list, the user.
+    /// The number of its holders: the stream's list, the user.
     holders: u32,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct EventTable {
 }
 
 impl EventTable {
-    /// A slot with this many holders, and whether it is new.
+    /// Returns a slot with this many holders, and whether the slot is new.
     pub(super) fn take(&mut self, holders: u32, sink: &dyn Sink) -> (EventId, bool) {
         for _ in 0..2.min(self.free.len()) {
             let Some(id) = self.free.pop_front() else { break };
@@ -55,8 +55,8 @@ impl EventTable {
         (EventId((self.slots.len() - 1) as u32), true)
     }
 
-    /// The uses of the slot that has been free the longest, if [`MOST_EVENTS`] are free and none of
-    /// them can be used again yet.
+    /// Returns the uses of the slot that has been free the longest, if [`MOST_EVENTS`] are free and
+    /// that one cannot be reused yet.
     pub(super) fn backpressure_frontier(&self, sink: &dyn Sink) -> Option<&Frontier> {
         if self.free.len() < MOST_EVENTS {
             return None;
@@ -65,13 +65,13 @@ impl EventTable {
         (!uses.iter().all(|p| sink.reached(p))).then_some(uses)
     }
 
-    /// Notes the record or a wait.
+    /// Records a use of the event: its record, or a wait.
     pub(super) fn used(&mut self, id: EventId, at: Point) {
         self.slots[id.index()].uses.add(at);
     }
 
-    /// One holder lets go.
-    pub(super) fn let_go(&mut self, id: EventId) {
+    /// Releases the event for one holder.
+    pub(super) fn release(&mut self, id: EventId) {
         let slot = &mut self.slots[id.index()];
         slot.holders -= 1;
         if slot.holders == 0 {

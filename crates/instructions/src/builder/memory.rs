@@ -1,4 +1,4 @@
-//! Tensors' lives.
+//! Tensors and their memory: allocation, views, release.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::builder::stream::Known;
 use crate::builder::{Builder, Need, Outcome, Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::{Operands, Placement, Priority};
-use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Planner, Points};
+use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Placed, Planner, Points};
 use crate::table::Body;
 
-/// How many tensors an error names that memory is held by.
+/// How many of the largest tensors an error about a full memory names.
 const HOLDERS: usize = 3;
 
-/// A place in memory; one of no bytes is no block's.
+/// Memory for a storage or a workspace. An allocation of no bytes has no block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) place: Placement,
+pub(super) struct Allocation {
+    pub(super) placement: Placement,
     pub(super) block: Option<BlockId>,
 }
 
-pub(super) type Places = SmallVec<[Place; 2]>;
+pub(super) type Allocations = SmallVec<[Allocation; 2]>;
 
 impl Builder {
-    /// A new tensor in the memory of `stream`'s device, of unspecified content. Its storage has
+    /// Begins a tensor of unspecified content in the memory of `stream`'s device. Its storage has
     /// `bytes` bytes, at least as many as the layout spans.
     ///
     /// # Errors
@@ -54,14 +54,14 @@ impl Builder {
         let arena = self.streams[stream.index()].memory;
         match self.place(sink, stream, arena, &[bytes], |_| spec.brief(), origin)? {
             Outcome::Need(need) => Ok(Outcome::Need(need)),
-            Outcome::Done(places) => {
-                Ok(Outcome::Done(self.begin_tensor(sink, stream, spec, places[0], origin)))
+            Outcome::Done(made) => {
+                Ok(Outcome::Done(self.begin_tensor(sink, stream, spec, made[0], origin)))
             }
         }
     }
 
-    /// Finds places for all of `sizes`, or for none, and has the stream wait for what their memory
-    /// was used for before. `purpose` says what each is for.
+    /// Allocates memory for all of `sizes`, or for none, and orders the stream behind earlier uses
+    /// of that memory. `purpose` names the use of each allocation, for errors.
     pub(super) fn place(
         &mut self,
         sink: &mut dyn Sink,
@@ -70,21 +70,22 @@ impl Builder {
         sizes: &[u64],
         purpose: impl Fn(usize) -> String,
         origin: &Origin,
-    ) -> Result<Outcome<Places>> {
+    ) -> Result<Outcome<Allocations>> {
         self.catch_up(stream);
-        let mut places = Places::new();
+        let mut made = Allocations::new();
         let mut after = Points::new();
         for (k, &bytes) in sizes.iter().enumerate() {
             if bytes == 0 {
-                // No memory, no place: every stream may have it at any time.
-                let place = Placement { arena, offset: 0, size: 0, generation: 0 };
-                places.push(Place { place, block: None });
+                // Every stream may use an allocation of no bytes at any time.
+                let placement = Placement { arena, offset: 0, size: 0, generation: 0 };
+                made.push(Allocation { placement, block: None });
                 continue;
             }
             let (planner, known) = self.memory_and_known();
             let need = match planner.place(arena, bytes, stream, &known) {
                 Answer::Placed(placed) => {
-                    places.push(Place { place: placed.place, block: Some(placed.block) });
+                    let Placed { placement, block, .. } = placed;
+                    made.push(Allocation { placement, block: Some(block) });
                     after.extend(placed.after);
                     continue;
                 }
@@ -96,7 +97,7 @@ impl Builder {
                 }
             };
             let (planner, known) = self.memory_and_known();
-            for block in places.into_iter().filter_map(|p| p.block) {
+            for block in made.into_iter().filter_map(|m| m.block) {
                 planner.cancel(block, &known);
             }
             return Ok(Outcome::Need(need));
@@ -105,18 +106,18 @@ impl Builder {
             self.wait_for_points(sink, stream, &after, origin);
         }
         let checked = self.scrub.is_some();
-        for place in places.iter_mut().filter(|_| checked) {
-            if let Some(block) = place.block
+        for allocation in made.iter_mut().filter(|_| checked) {
+            if let Some(block) = allocation.block
                 && self.fill(sink, block, origin).is_some()
             {
-                let size = place.place.size;
-                place.place = Placement { size, ..self.planner.hand_on(block) };
+                let size = allocation.placement.size;
+                allocation.placement = Placement { size, ..self.planner.renew(block) };
             }
         }
-        Ok(Outcome::Done(places))
+        Ok(Outcome::Done(made))
     }
 
-    /// The memory plan, and what it has to know.
+    /// Returns the planner, and the streams' knowledge that it asks for.
     pub(super) fn memory_and_known(&mut self) -> (&mut Planner, Known<'_>) {
         let Builder { planner, streams, fence, fence_epoch, observed, .. } = self;
         (planner, Known { streams, fence, fence_epoch: *fence_epoch, observed })
@@ -127,8 +128,8 @@ impl Builder {
         Known { streams, fence, fence_epoch: *fence_epoch, observed }
     }
 
-    /// The storages that live in the planner's memory, the largest first: of each its bytes, and the
-    /// tensor that was made first.
+    /// Returns the live storages in the planner's memory, the largest first: the bytes of each, and
+    /// the tensor of it that was made first.
     fn held(&self, of: impl Fn(ArenaId) -> bool) -> Vec<(u64, TensorId)> {
         let live = self.slots.live_tensors().filter_map(|tensor| {
             let storage = self.slots.storage_of(tensor);
@@ -141,14 +142,14 @@ impl Builder {
         live.into_iter().map(|(bytes, _, tensor)| (bytes, tensor)).collect()
     }
 
-    /// What a tensor is, how large, and where it was made.
+    /// Describes a tensor: its description, its size, and where it was made.
     fn holder(&self, (bytes, tensor): (u64, TensorId)) -> String {
         let (spec, made) = (self.slots.spec(tensor).brief(), self.slots.made(tensor));
         let at = if made.is_unknown() { String::new() } else { format!(", made at {made}") };
         format!("{tensor} {spec}, {bytes} bytes{at}")
     }
 
-    /// The tensors that have not been released, as text, the largest first.
+    /// Describes the tensors that have not been released, the largest first.
     pub fn holders(&self) -> Vec<String> {
         self.held(|_| true).into_iter().map(|held| self.holder(held)).collect()
     }
@@ -170,63 +171,65 @@ impl Builder {
         &mut self,
         sink: &mut dyn Sink,
         block: Option<BlockId>,
-        mut death: Frontier,
+        mut last_uses: Frontier,
         origin: &Origin,
     ) {
         let Some(block) = block else { return };
         if self.scrub.is_some() {
             let stream = self.planner.stream_of(block);
-            // Elsewhere it is filled when it is given out: to fill it now would have to wait.
-            if self.known().open(stream, &death).is_none()
+            // A block whose last uses the stream does not know is filled when it is placed again:
+            // filling it now would need a wait.
+            if self.known().open(stream, &last_uses).is_none()
                 && let Some(at) = self.fill(sink, block, origin)
             {
-                death = [at].into_iter().collect();
+                last_uses = [at].into_iter().collect();
             }
         }
         let (planner, known) = self.memory_and_known();
-        planner.release(block, death, &known);
+        planner.release(block, last_uses, &known);
     }
 
-    /// Fills a block that nobody uses with a pattern, on the stream that it was placed for, if that
-    /// can run an op. Not on a pool, where nothing that is no operand comes before anything.
+    /// Fills an unused block with a pattern, on the stream that it was placed for, if that stream
+    /// runs ops. Pools are left out: they order instructions by operands alone, and the block is
+    /// none.
     fn fill(&mut self, sink: &mut dyn Sink, block: BlockId, origin: &Origin) -> Option<Point> {
         let stream = self.planner.stream_of(block);
         let runs = self.runs_kernels(stream).is_ok() && !self.streams[stream.index()].is_pool();
         let op = self.scrub.filter(|_| runs)?;
-        let place = self.planner.hand_on(block);
+        let placement = self.planner.renew(block);
         let at = self.next(stream);
-        let attrs = Some(Arc::new(Attrs::new().with("bytes", place.size as i64)));
-        let (operands, workspace) = (Operands::new(), Some(Box::new(place)));
+        let attrs = Some(Arc::new(Attrs::new().with("bytes", placement.size as i64)));
+        let (operands, workspace) = (Operands::new(), Some(Box::new(placement)));
         let priority = Priority::default();
         self.emit(sink, Body::OpCall { at, op, operands, attrs, workspace, priority }, origin);
         Some(at)
     }
 
-    /// A tensor at a place that the planner gave.
+    /// Begins a tensor in allocated memory.
     pub(super) fn begin_tensor(
         &mut self,
         sink: &mut dyn Sink,
         stream: StreamId,
         spec: TensorSpec,
-        at: Place,
+        memory: Allocation,
         origin: &Origin,
     ) -> TensorRef {
-        // The memory is free from the stream's tail on: uses elsewhere come after that.
-        let born = self.tail(stream);
-        let storage = Storage::new(born, at.place.size, at.place.arena, at.block);
+        // The memory is free from the stream's tail on. Uses on other streams come after the tail.
+        let Allocation { placement, block } = memory;
+        let storage = Storage::new(self.tail(stream), placement.size, placement.arena, block);
         let storage = self.slots.new_storage(storage, sink);
         let tensor = self.slots.new_tensor(spec.clone(), storage, sink, origin);
         let body = Body::AllocateTensor {
             on: stream,
             tensor: tensor.id,
             spec: Box::new(spec),
-            placement: Box::new(at.place),
+            placement: Box::new(placement),
         };
         self.emit(sink, body, origin);
         tensor
     }
 
-    /// A tensor whose memory is somebody else's, on `device`. Nothing is emitted.
+    /// Begins a tensor whose memory on `device` the planner does not manage. Emits nothing.
     ///
     /// # Errors
     /// The storage is too small for the layout.
@@ -249,14 +252,14 @@ impl Builder {
         Ok(self.slots.new_tensor(spec, storage, sink, &Origin::Unknown))
     }
 
-    /// Ends an imported tensor, all uses of which have completed. Nothing is emitted.
+    /// Ends an imported tensor. All uses of it have completed. Emits nothing.
     pub fn end_import(&mut self, tensor: TensorRef) {
         if self.slots.live(tensor).is_ok() {
             self.slots.end(tensor.id, &Origin::Unknown);
         }
     }
 
-    /// A view of `of`'s storage. It costs no kernel.
+    /// Begins a view of `of`'s storage. Runs no kernel.
     ///
     /// # Errors
     /// The tensor was released, or the view reaches past its storage.
@@ -298,12 +301,12 @@ impl Builder {
         self.usable(tensor, section)?;
         self.emit(sink, Body::ReleaseTensor { tensor: tensor.id }, origin);
         if let Some(storage) = self.slots.end(tensor.id, origin) {
-            self.release_block(sink, storage.block, storage.death(), origin);
+            self.release_block(sink, storage.block, storage.last_use_frontier(), origin);
         }
         Ok(())
     }
 
-    /// Checks that a tensor lives and that nobody else holds it.
+    /// Checks that a tensor is live, and that no critical section but those of `section` holds it.
     pub(super) fn usable(&self, tensor: TensorRef, section: Option<SectionId>) -> Result<()> {
         let storage = self.slots.live(tensor)?;
         match self.slots.storage(storage).held {

@@ -1,18 +1,33 @@
-//! Ops in, ordered instructions out.
+//! The builder: calls in, ordered instructions out.
 //!
-//! The builder keeps what is known about order: for each stream a frontier, for each storage its
-//! last write and its newest reads. From these it finds what an instruction must wait for, leaves
-//! out what is known already, and emits the rest as waits before the instruction itself.
+//! The builder keeps a clock for each stream, and the last write and the newest reads of each
+//! storage. From these it finds the points that an instruction must come after. It leaves out the
+//! points that the stream's clock covers, and emits the others as waits before the instruction.
 //!
 //! # Invariants
 //! - An instruction is emitted whole or not at all: a call that is refused, or that needs memory
 //!   first, has emitted nothing and changed nothing.
-//! - Every access is recorded under the place of the instruction that made it, after the waits
-//!   that it needed.
-//! - What a stream knows at place `n` is kept by place : a wait for
-//!   `(q, n)` brings what `q` knew then, never what it knows now.
-//! - Nothing here depends on what devices have completed, but for the numbers of slots that are
-//!   given out again; a recorder takes those out.
+//! - Every use is recorded at the point of its instruction, after the waits that it needed.
+//! - A stream's clocks are kept by point: a wait for `(q, n)` joins the clock that `q` had at `n`,
+//!   never its current one.
+//! - Nothing here depends on what devices have completed, except the numbers of reused slots; a
+//!   recorder replaces those.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `call`, `prepared` | calls of ops |
+//! | `sync` | waits from uses |
+//! | `order` | order that the program asks for |
+//! | `memory` | tensors and their memory |
+//! | `region` | critical sections, stored lists, reads, callbacks |
+//! | `stream`, `clock` | a stream's tail and clock |
+//! | `slot`, `event` | slots of tensors, storages, events |
+//! | `protection` | protections that a program can take over |
+//! | `offline` | a builder without a machine |
+//! | `stats` | counts |
+//!
+//! Long because it holds the types that all modules share, and the public queries.
 
 mod call;
 mod clock;
@@ -60,10 +75,10 @@ use region::Section;
 use slot::SlotTable;
 use stream::StreamTrack;
 
-/// Which earlier uses of a tensor an instruction waits for.
+/// The rule for which earlier uses of a tensor an instruction waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// Those that conflict with it: readers wait for the last write, writers for all reads since.
+    /// Conflicting uses: readers wait for the last write, writers also for all reads since.
     #[default]
     Frontier,
     /// The last one of any kind, if it was on another stream: OneFlow's rule. Readers on
@@ -71,19 +86,19 @@ pub enum SyncPolicy {
     LastUsedStream,
 }
 
-/// What a builder starts with.
+/// The configuration of a builder.
 #[derive(Clone, Debug, Default)]
 pub struct BuilderConfig {
-    /// Which earlier uses are waited for.
+    /// The rule for which earlier uses an instruction waits for.
     pub sync: SyncPolicy,
 }
 
-/// Where emitted instructions go.
+/// The receiver of emitted instructions.
 pub trait Sink {
     /// Takes the next instruction in program order.
     fn emit(&mut self, instruction: Instruction);
 
-    /// Takes a prepared call, made on `tensors`, as the next instruction.
+    /// Takes a prepared call on `tensors` as the next instruction.
     fn emit_prepared(
         &mut self,
         at: Point,
@@ -100,63 +115,63 @@ pub trait Sink {
         self.emit(Instruction { body, origin: origin.clone() });
     }
 
-    /// Whether a point has completed. Asked only before a slot is given out again: the answer
-    /// never changes what is emitted, but for slots' numbers.
+    /// Whether a point has completed. Asked only before a slot is reused: the answer changes
+    /// nothing but slot numbers.
     fn reached(&self, point: Point) -> bool;
 
-    /// Whether [`Body::SoftSyncStream`] lines are wanted.
+    /// Whether the builder emits [`Body::SoftSyncStream`] lines.
     fn annotated(&self) -> bool;
 }
 
-/// A tensor of a builder: its slot, and which of the slot's owners it is.
+/// A tensor of a builder: its slot, and its generation among the slot's owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorRef {
     /// The slot.
     pub id: TensorId,
-    /// Counts the slot's owners.
+    /// The number of this owner of the slot.
     pub generation: u32,
 }
 
-/// What has to be had before a call can be emitted.
+/// What has to happen before a call can be emitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
-    /// An arena must grow: grow it, call [`Builder::grown`], then ask again.
+    /// An arena must grow: grow it, call [`Builder::grown`], and ask again.
     Grow {
         /// The arena.
         arena: ArenaId,
-        /// By how many bytes it had best grow.
+        /// The preferred growth in bytes.
         bytes: u64,
-        /// How many do, if the device does not have that many.
+        /// The smallest growth that suffices, if the device has less.
         least: u64,
-        /// The stream that wants them.
+        /// The stream that needs the memory.
         stream: StreamId,
     },
-    /// These points must have passed: wait for them, call [`Builder::observe`], then ask again.
+    /// These points must have completed: wait for them, call [`Builder::observe`], and ask again.
     Wait(Points),
-    /// Free memory must go back to the device, which has room for `bytes` bytes then: for what
-    /// [`Planner::next_return`] names, wait, call [`Builder::observe`] and [`Builder::give_back`],
-    /// until there is; then ask again.
+    /// Free memory must go back to the device until it has room for `bytes` bytes: wait for the
+    /// points that [`Planner::next_return`] names, call [`Builder::observe`] and
+    /// [`Builder::give_back`], repeat until there is room, and ask again.
     Return {
         /// The arena.
         arena: ArenaId,
-        /// How much room there is to be.
+        /// The room needed, in bytes.
         bytes: u64,
     },
-    /// Nothing is left but to wait for all that was emitted, and to let go of what that held: then
-    /// ask again. If that was done for this call, the error is its answer.
+    /// The last resort: wait for everything emitted so far, release what that held, and ask again.
+    /// If this was already done for the call, the error is the call's result.
     Everything(Box<Error>),
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<T> {
-    /// It was emitted.
+    /// The call was emitted.
     Done(T),
-    /// Something has to be had first; nothing was emitted.
+    /// Something has to happen first. Nothing was emitted.
     Need(Need),
 }
 
-/// Turns calls into ordered instructions.
+/// The builder of ordered instructions from calls.
 pub struct Builder {
     ops: Arc<OpRegistry>,
     catalog: Box<dyn StreamCatalog>,
@@ -167,13 +182,14 @@ pub struct Builder {
     events: EventTable,
     sections: Vec<Section>,
     planner: Planner,
-    /// What every stream knows at its next emission: what the host saw pass, and barriers.
+    /// The points that every stream knows at its next emission: observed by the host, or behind a
+    /// barrier.
     fence: Clock,
     /// Counts the changes of `fence`.
     fence_epoch: u64,
-    /// What the host saw pass.
+    /// The points that the host has observed.
     observed: Clock,
-    /// The op that fills memory which nobody has, if memory is checked.
+    /// The op that fills free memory, if memory is checked.
     scrub: Option<OpId>,
     stats: Stats,
 }
@@ -189,7 +205,7 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// A builder that has emitted nothing.
+    /// Returns a builder that has emitted nothing.
     pub fn new(
         config: &BuilderConfig,
         ops: Arc<OpRegistry>,
@@ -213,15 +229,15 @@ impl Builder {
         }
     }
 
-    /// Leaves to the program what `protection` says that it sees to. Asked for before any stream is
-    /// known, so that it holds for all.
+    /// Sets the protections that the builder gives. Called before any stream is known, so that they
+    /// hold for all streams.
     pub fn set_protection(&mut self, protection: Protection) {
         debug_assert!(self.streams.is_empty(), "streams are known already");
         self.protection = protection;
     }
 
-    /// Has memory filled with a pattern when it is released, where its stream knows that it is free,
-    /// and when it is given out. Both are calls of the op `scrub`, on the stream of the memory.
+    /// Has memory filled with a pattern when it is placed, and when it is released if its stream
+    /// knows its last uses. Both are calls of the op `scrub` on the stream of the memory.
     ///
     /// # Errors
     /// There is no such op.
@@ -230,42 +246,44 @@ impl Builder {
         Ok(())
     }
 
-    /// The ops that can be called.
+    /// Returns the ops that can be called.
     pub const fn ops(&self) -> &Arc<OpRegistry> {
         &self.ops
     }
 
-    /// Counts of what was emitted.
+    /// Returns counts of emissions.
     pub const fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The memory plan.
+    /// Returns the planner.
     pub const fn planner(&self) -> &Planner {
         &self.planner
     }
 
-    /// The memory plan, to tell it limits.
+    /// Returns the planner, to set limits.
     pub const fn planner_mut(&mut self) -> &mut Planner {
         &mut self.planner
     }
 
-    /// Tells that an arena has grown by `bytes` bytes, which `stream` asked for.
+    /// Records that an arena has grown by `bytes` bytes, which `stream` asked for.
     pub fn grown(&mut self, arena: ArenaId, bytes: u64, stream: StreamId) {
         self.planner.grown(arena, bytes, stream);
     }
 
     /// Takes the chunk that begins at `start` out of an arena, to be given back to the device.
-    /// False if it is in use again, or was until a point that the host has not observed.
+    /// Returns false if the chunk is in use again, or was in use until a point that the host has
+    /// not observed.
     pub fn give_back(&mut self, arena: ArenaId, start: u64) -> bool {
         let (planner, known) = self.memory_and_known();
         planner.give_back(arena, start, &known)
     }
 
-    /// What to wait for before more is emitted, if too much is on its way: more than `most` bytes
-    /// of released tensors that are still in use, or a few hundred events, of which there are
-    /// devices that have not many. To wait for it is not to observe it: that changes nothing that
-    /// is emitted.
+    /// Returns the points to wait for before emitting more, if too much is in flight: more than
+    /// `most` bytes of released tensors that are still in use, or a few hundred events, because
+    /// some devices have few. Live tensors are not counted; released tensors still in use measure
+    /// how far the program runs ahead. Waiting for the points is not observing them: it changes no
+    /// emission.
     pub fn backpressure_frontier(&mut self, most: u64, sink: &dyn Sink) -> Option<Frontier> {
         if let Some(uses) = self.events.backpressure_frontier(sink) {
             return Some(uses.clone());
@@ -273,12 +291,12 @@ impl Builder {
         self.slots.backpressure_frontier(most, sink).cloned()
     }
 
-    /// The memory of each device.
+    /// Returns the memory use of each device.
     pub fn memory(&self) -> Vec<ArenaUse> {
         self.planner.usage(&self.known())
     }
 
-    /// The in-order stream of this key, known from now on.
+    /// Returns the in-order stream of this key. The first call for a key makes it known.
     ///
     /// # Errors
     /// The catalog has no such stream, or it is known as a pool.
@@ -286,7 +304,7 @@ impl Builder {
         self.stream_with_mode(key, StreamMode::InOrder)
     }
 
-    /// The stream of this key and mode, known from now on.
+    /// Returns the stream of this key and mode. The first call for a key makes it known.
     ///
     /// # Errors
     /// The catalog has no such stream, or it is known in another mode.
@@ -316,22 +334,22 @@ impl Builder {
         Ok(StreamId((self.streams.len() - 1) as u16))
     }
 
-    /// The streams known, by id.
+    /// Returns the known streams, by id.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = &StreamDecl> {
         self.streams.iter().map(|t| &t.decl)
     }
 
-    /// Whether `copy` on a stream reads tensors where they lie in `device`'s memory.
+    /// Whether the op `copy` on a stream reads tensors directly from `device`'s memory.
     pub fn copies_from(&self, stream: StreamId, device: &DeviceId) -> bool {
         self.streams.get(stream.index()).is_some_and(|t| t.copies.contains(device))
     }
 
-    /// The place of the last instruction given to `stream`; its start if there is none.
+    /// Returns the point of the last instruction of `stream`; the stream's start if there is none.
     pub fn tail(&self, stream: StreamId) -> Point {
         Point::new(stream, self.streams.get(stream.index()).map_or(0, |t| t.seq))
     }
 
-    /// Dtype, shape and layout of a tensor.
+    /// Returns a tensor's dtype, shape and layout.
     ///
     /// # Errors
     /// It has been released.
@@ -340,7 +358,7 @@ impl Builder {
         Ok(self.slots.spec(tensor.id))
     }
 
-    /// The device whose memory a tensor lies in.
+    /// Returns the device whose memory a tensor lies in.
     ///
     /// # Errors
     /// It has been released.
@@ -349,7 +367,7 @@ impl Builder {
         Ok(self.planner.device(self.slots.storage(storage).arena))
     }
 
-    /// The bytes of the storage that a tensor is a view of.
+    /// Returns the bytes of the storage that a tensor is a view of.
     ///
     /// # Errors
     /// It has been released.
@@ -358,12 +376,12 @@ impl Builder {
         Ok(self.slots.storage(storage).bytes)
     }
 
-    /// The tensors that have not been released.
+    /// Returns the tensors that have not been released.
     pub fn live_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.slots.live_tensors()
     }
 
-    /// The point of the last write of a tensor's storage.
+    /// Returns the point of the last write to a tensor's storage.
     ///
     /// # Errors
     /// It has been released.
@@ -380,13 +398,13 @@ impl Builder {
         Err(Error::Invalid { what: "stream", message })
     }
 
-    /// Gives an instruction to the sink and counts it.
+    /// Emits an instruction and counts it.
     fn emit(&mut self, sink: &mut dyn Sink, body: Body, origin: &Origin) {
         self.stats.count(body.kind());
         sink.emit(Instruction { body, origin: origin.clone() });
     }
 
-    /// The next place on a stream, which knows what the fence knows.
+    /// Takes the next point of a stream, after joining the fence to the stream's clock.
     fn next(&mut self, stream: StreamId) -> Point {
         self.catch_up(stream);
         let track = &mut self.streams[stream.index()];
@@ -394,7 +412,7 @@ impl Builder {
         Point::new(stream, track.seq)
     }
 
-    /// Lets a stream know what the fence knows, from its next place on.
+    /// Joins the fence to a stream's clock, from the stream's next point on.
     fn catch_up(&mut self, stream: StreamId) {
         let track = &mut self.streams[stream.index()];
         if track.fence_epoch != self.fence_epoch {

@@ -1,4 +1,4 @@
-//! A builder without a machine: for lists that are made before anything runs.
+//! A builder without a machine, for lists that are made before anything runs.
 
 use millstream_types::{
     DeviceId, Error, Origin, Point, Result, StreamId, StreamKey, StreamType, TensorSpec,
@@ -140,12 +140,12 @@ impl Builder {
     }
 }
 
-/// Collects a list. Slots are never used again, so that ids in the list are slots.
+/// A sink that collects a list. It never reuses slots, so the ids of the list are slots.
 #[derive(Debug, Default)]
 pub struct OfflineSink {
     /// The list so far.
     pub recorder: ListRecorder,
-    /// Whether annotations are wanted.
+    /// Whether the list gets annotations.
     pub annotated: bool,
 }
 

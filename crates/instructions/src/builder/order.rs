@@ -1,4 +1,4 @@
-//! Order that the program asks for itself.
+//! Order that the program asks for: events, waits, touches, barriers, observed points.
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ use crate::table::{Body, Kind};
 use millstream_types::Access;
 
 impl Builder {
-    /// Records an event on `stream`, behind all that it was given.
+    /// Records an event on `stream`, behind all its instructions so far.
     ///
     /// # Errors
     /// The stream is not this builder's.
@@ -25,7 +25,7 @@ impl Builder {
         origin: &Origin,
     ) -> Result<EventRef> {
         self.known_stream(stream)?;
-        // Held by the user and, to be waited for again, by the stream.
+        // The holders are the user and the stream, whose later waits may use the event.
         let event = self.new_event(sink, 2);
         let at = self.next(stream);
         self.events.used(event, at);
@@ -34,12 +34,13 @@ impl Builder {
         Ok(EventRef { id: event, at, passed: self.passed(at) })
     }
 
-    /// Lets go of an event that a user asked for.
+    /// Releases an event that a user asked for.
     pub fn release_event(&mut self, event: &EventRef) {
-        self.events.let_go(event.id);
+        self.events.release(event.id);
     }
 
-    /// Orders `stream` behind an event. Nothing is emitted but an annotation if it is so already.
+    /// Orders `stream` behind an event. Emits only an annotation if the stream is ordered so
+    /// already.
     ///
     /// # Errors
     /// The stream is not this builder's.
@@ -67,12 +68,12 @@ impl Builder {
             self.events.used(event, at);
         }
         self.emit_wait(sink, at, event.at, via, origin);
-        // What had passed at the record is not forgotten, however long ago that was.
+        // The event carries the clock at its record, even if the stream's history has lost it.
         self.streams[at.stream.index()].waited(at.seq, event.at, Some(&event.passed));
         Ok(())
     }
 
-    /// Orders `stream` behind all that `source` was given so far.
+    /// Orders `stream` behind all instructions of `source` so far.
     ///
     /// # Errors
     /// A stream is not this builder's.
@@ -160,8 +161,8 @@ impl Builder {
         Ok(at)
     }
 
-    /// Puts a barrier between all that was emitted and all that will be. `stream` is of type
-    /// barrier. With `global`, all ranks meet there.
+    /// Emits a barrier between all earlier and all later instructions, on a `stream` that accepts
+    /// barriers. With `global`, all ranks synchronize there.
     ///
     /// # Errors
     /// The stream is of another type.
@@ -183,7 +184,7 @@ impl Builder {
             self.fence.join(&passed);
         }
         self.fence_epoch += 1;
-        // The barrier itself knows it from its own place on, so that it is in what (B, n) brings.
+        // The barrier's own clock holds the fence, so that a wait for the barrier implies it.
         let track = &mut self.streams[stream.index()];
         track.learn(at.seq, &self.fence);
         let body = if global { Body::GlobalSync { at } } else { Body::Barrier { at } };
@@ -213,7 +214,8 @@ impl Builder {
         Err(Error::Invalid { what: "stream", message })
     }
 
-    /// The host has waited until these points passed: every stream knows it from now on.
+    /// Records that the host has waited for these points. Every stream's clock holds them from now
+    /// on.
     pub fn observe(&mut self, sink: &mut dyn Sink, points: &[Point], origin: &Origin) {
         for &point in points {
             self.observed.join(&self.passed(point));

@@ -1,8 +1,9 @@
-//! Calls whose schema is asked once, to be made many times on operands that are alike.
+//! Prepared calls: the schema is asked once, and the call is made many times on operands of the
+//! same classes.
 //!
-//! Most calls of a program that repeats itself find everything in order: the operands live, nobody
-//! holds them, and their last uses were on the same stream, whose order (a pool's: the engine's) is
-//! then all that is needed. Such a call is *plain*: it costs a look at each operand.
+//! Most calls of a program that repeats itself need no wait: the operands are live and not held,
+//! and their last uses are on the call's own stream, whose order suffices. (On a pool, its workers
+//! keep the order.) Such a call is *plain*: it costs one check of each operand.
 
 use std::sync::Arc;
 
@@ -16,30 +17,30 @@ use crate::builder::{Builder, Sink, SyncPolicy, TensorRef};
 use crate::instruction::{Operand, Operands, Priority};
 use crate::table::{Body, Instruction, Kind};
 
-/// A call whose schema has been asked: an op, what its operands are like, and its arguments.
+/// A call whose schema has been asked: an op, the classes of its operands, and its arguments.
 #[derive(Clone, Debug)]
 pub struct PreparedCall {
     op: OpId,
     operands: SmallVec<[(SpecClass, Access); 4]>,
     attrs: Option<Arc<Attrs>>,
-    /// How urgent it is, on a pool.
+    /// The priority on a pool.
     pub priority: Priority,
-    /// The sink's own number for the call, if it has one.
+    /// The number that the sink gave the call, if it gave one.
     pub number: Option<u32>,
 }
 
 impl PreparedCall {
-    /// The op.
+    /// Returns the op.
     pub const fn op(&self) -> OpId {
         self.op
     }
 
-    /// How the operands are used.
+    /// Returns how the call uses each operand.
     pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access> + '_ {
         self.operands.iter().map(|(_, access)| *access)
     }
 
-    /// The named arguments, if there are any.
+    /// Returns the named arguments, if there are any.
     pub const fn attrs(&self) -> Option<&Arc<Attrs>> {
         self.attrs.as_ref()
     }
@@ -49,7 +50,7 @@ impl PreparedCall {
         uses.map(|(tensor, access)| Operand { tensor: tensor.id, access }).collect()
     }
 
-    /// The instruction that the call is at `at`.
+    /// Returns the call as an instruction at the point `at`.
     pub fn instruction(&self, at: Point, tensors: &[TensorRef], origin: &Origin) -> Instruction {
         let PreparedCall { op, priority, .. } = *self;
         let (operands, attrs) = (self.uses(tensors), self.attrs.clone());
@@ -59,12 +60,12 @@ impl PreparedCall {
 }
 
 impl Builder {
-    /// Asks an op's schema once, for a call that is to be made many times: on these operands, or on
-    /// others that are like them.
+    /// Asks an op's schema once, for a call that is made many times: on these operands, or on
+    /// others of the same classes.
     ///
     /// # Errors
-    /// As [`Builder::call`], or the call makes tensors or wants scratch memory, which have to be
-    /// placed anew each time.
+    /// The same as those of [`Builder::call`]; or the call makes tensors or needs scratch memory,
+    /// which have to be placed anew for each call.
     pub fn prepare(
         &mut self,
         op: OpId,
@@ -97,11 +98,11 @@ impl Builder {
         Ok(PreparedCall { op, operands, attrs, priority: Priority::default(), number: None })
     }
 
-    /// Emits a prepared call: of the operands, only lives, places and likeness are looked at.
+    /// Emits a prepared call. Checks only the operands' liveness, memory and classes.
     ///
     /// # Errors
-    /// The operands are not like those that the call was prepared with. A tensor was released or is
-    /// held, lies elsewhere than the stream works on, or the stream runs no ops.
+    /// An operand is not of the class that the call was prepared for. A tensor was released, is
+    /// held, or lies in memory that the stream does not use; or the stream runs no ops.
     #[inline(always)]
     pub fn call_prepared(
         &mut self,
@@ -125,7 +126,7 @@ impl Builder {
         Ok(at)
     }
 
-    /// Whether the call can be emitted at the stream's next place as it is.
+    /// Whether the call needs neither a wait nor a closer check.
     #[inline(always)]
     fn is_plain(&self, stream: StreamId, call: &PreparedCall, tensors: &[TensorRef]) -> bool {
         let Some(track) = self.streams.get(stream.index()) else { return false };
@@ -139,7 +140,7 @@ impl Builder {
             && tensors.iter().zip(&call.operands).all(plain)
     }
 
-    /// Checks what is checked before a prepared call is made, and emits the waits that it needs.
+    /// Checks the operands of a prepared call, and emits the waits that it needs.
     #[cold]
     fn order_prepared(
         &mut self,
@@ -167,12 +168,12 @@ impl Builder {
         let mut operands = tensors.iter().zip(&call.operands);
         let is_ready = tensors.len() == call.operands.len()
             && operands.all(|(tensor, (class, _))| self.slots.is_ready(*tensor, *class, memory));
-        if is_ready { Ok(()) } else { self.look_closer(stream, call, tensors) }
+        if is_ready { Ok(()) } else { self.check_operands(stream, call, tensors) }
     }
 
-    /// What is the matter with operands of which one is not as usual; perhaps nothing.
+    /// Checks the operands one by one, to name the one that is wrong. All may be right after all.
     #[cold]
-    fn look_closer(
+    fn check_operands(
         &mut self,
         stream: StreamId,
         call: &PreparedCall,
@@ -189,14 +190,15 @@ impl Builder {
             self.slots.live(tensor)?;
             let given = self.slots.classify(tensor.id);
             if given != class {
-                let (given, wanted) = (self.slots.likeness(given), self.slots.likeness(class));
+                let (given, wanted) =
+                    (self.slots.describe_class(given), self.slots.describe_class(class));
                 return Err(refused(format!(
                     "operand {k} is {given}, and the call was prepared for {wanted}"
                 )));
             }
             self.usable(tensor, None)?;
             let operand = Operand { tensor: tensor.id, access };
-            self.check_place(stream, &op, &operand).map_err(refused)?;
+            self.check_device(stream, &op, &operand).map_err(refused)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! What the builder sees to by itself, and the promise that switches it off.
+//! The builder's protections, and the promises that switch them off.
 
-/// What the builder sees to by itself: all of it, unless a program takes something over.
+/// The protections that the builder gives: all, unless a program takes one over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
     waits: bool,
@@ -8,24 +8,24 @@ pub struct Protection {
 }
 
 impl Default for Protection {
-    /// Waits and memory.
+    /// Returns both protections: of order and of memory.
     fn default() -> Protection {
         Protection { waits: true, memory: true }
     }
 }
 
 impl Protection {
-    /// Whether uses of one storage on several streams are ordered by waits.
+    /// Whether the builder orders uses of one storage on several streams by waits.
     pub const fn waits(self) -> bool {
         self.waits
     }
 
-    /// Whether memory is given out again only to streams that know its last uses to have passed.
+    /// Whether the builder reuses memory only on streams that know its last uses to have completed.
     pub const fn memory(self) -> bool {
         self.memory
     }
 
-    /// Leaves the order of streams to the program: uses of operands cause no waits. Those that the
+    /// Leaves the order of streams to the program: uses of operands cause no waits. Waits that the
     /// program asks for stay, and a machine's reads and uploads keep their own steps in order.
     ///
     /// # Safety
@@ -37,8 +37,7 @@ impl Protection {
         Protection { waits: false, ..self }
     }
 
-    /// Leaves the reuse of memory to the program: a released block is given out at once, to any
-    /// stream.
+    /// Leaves the reuse of memory to the program: any stream may get a released block at once.
     ///
     /// # Safety
     /// The program releases a tensor only when every later owner of its memory comes after all its

@@ -24,15 +24,15 @@ impl SectionId {
 pub(super) struct Section {
     pub(super) begun: Origin,
     stream: StreamId,
-    /// Empty once it has ended.
+    /// The tensors that it holds; empty once it has ended.
     operands: SmallVec<[TensorRef; 4]>,
-    /// The section that it was begun from: what that holds may be used from here as well.
+    /// The section that it was begun from, whose tensors may be used from this one too.
     outer: Option<SectionId>,
 }
 
 impl Builder {
-    /// Begins an exclusive hold of `tensors`. Until it ends they can be used only by calls that
-    /// name the section. `stream` is of type critical-section.
+    /// Begins an exclusive hold of `tensors`, on a `stream` that accepts critical sections. Until
+    /// the hold ends, only calls that name the section can use them.
     ///
     /// # Errors
     /// No tensor is given, one was released or is held already, or the stream is of another type.
@@ -46,8 +46,8 @@ impl Builder {
         self.begin_nested_section(sink, stream, tensors, None, origin)
     }
 
-    /// As [`Builder::begin_critical_section`], from within another section. Calls that name the
-    /// inner one may use what either holds.
+    /// Does the same as [`Builder::begin_critical_section`] within another section. Calls that name
+    /// the inner section may use the tensors of both.
     ///
     /// # Errors
     /// As [`Builder::begin_critical_section`].
@@ -111,11 +111,11 @@ impl Builder {
         if tensors.is_empty() {
             return Err(ended());
         }
-        // The number may be given to another section, of which the inner ones know nothing.
+        // The number may be reused for another section, which is not the outer one of these.
         for inner in &mut self.sections {
             inner.outer = inner.outer.filter(|outer| *outer != section);
         }
-        // Views of what is held may have come and gone; what is held itself has not.
+        // A tensor that was released within the section is left out.
         let alive: SmallVec<[TensorRef; 4]> =
             tensors.iter().copied().filter(|t| self.slots.live(*t).is_ok()).collect();
         let operands = self.exclusive(&alive);
@@ -130,7 +130,7 @@ impl Builder {
         Ok(at)
     }
 
-    /// Whether what `holder` holds may be used from `section`.
+    /// Whether calls from `section` may use the tensors that `holder` holds.
     pub(super) fn is_within(&self, section: Option<SectionId>, holder: SectionId) -> bool {
         let mut at = section;
         while let Some(section) = at {
@@ -149,7 +149,7 @@ impl Builder {
     /// Refuses a list that leaves a critical section open.
     ///
     /// # Errors
-    /// Names the place where the first open one begins.
+    /// Names the place at which the first open one begins.
     pub fn all_sections_ended(&self) -> Result<()> {
         match self.sections.iter().find(|s| !s.operands.is_empty()) {
             None => Ok(()),
@@ -160,8 +160,8 @@ impl Builder {
         }
     }
 
-    /// Runs a stored list as one instruction. `stream` is of type lazy-job; `operands` is the
-    /// union of the list's accesses to tensors from outside.
+    /// Runs a stored list as one instruction, on a `stream` that accepts stored lists. `operands`
+    /// is the union of the list's accesses to tensors from outside.
     ///
     /// # Errors
     /// A tensor was released or is held, or the stream is of another type.
@@ -190,7 +190,7 @@ impl Builder {
         Ok(at)
     }
 
-    /// Lets a host function use a tensor's memory.
+    /// Calls a function of the program with a tensor's memory.
     ///
     /// # Errors
     /// The tensor was released or is held.
@@ -207,7 +207,7 @@ impl Builder {
     ) -> Result<Point> {
         self.known_stream(stream)?;
         self.usable(tensor, section)?;
-        // Overwriting a part of a storage keeps the rest of it.
+        // Overwriting a part of a storage keeps the content of the rest.
         let access = if access == Access::Write { self.write_access(tensor) } else { access };
         let operand = Operand { tensor: tensor.id, access };
         self.wait_for_operands(sink, stream, &[operand], origin);
@@ -217,7 +217,7 @@ impl Builder {
         Ok(at)
     }
 
-    /// Reads a tensor back to the host.
+    /// Copies a tensor's data to the host.
     ///
     /// # Errors
     /// The tensor was released or is held.

@@ -1,8 +1,8 @@
 //! Slots of tensors and storages.
 //!
-//! A slot is given out again once every instruction that can name it has completed. Until then it
-//! waits in a queue; each new owner looks at the queue's head, so the price is the same however
-//! many wait.
+//! A slot is reused once every instruction that can name it has completed. Until then it is in a
+//! queue. Each allocation of a slot examines the queue's head, so its cost does not depend on the
+//! queue's length.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,40 +15,45 @@ use crate::builder::{Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::planner::{ArenaId, BlockId};
 
-/// The memory that one or more tensors are views of, and who used it last. What each use looks at
-/// comes first and fills a cache line.
+/// The memory that one or more tensors are views of, and its last uses. The fields that every use
+/// reads come first and fill a cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Storage {
     pub(super) last_write: Point,
-    /// The newest read since the last write of the stream that was first to read; none if its
-    /// number is 0. On a pool a read stands for all of the pool up to it.
+    /// The newest read since the last write by the stream that was first to read; none if its
+    /// sequence number is 0. A read on a pool stands for everything on the pool up to it.
     first_read: Point,
-    /// The same for further streams. Few storages are read by several streams between two writes.
+    /// The newest reads by other streams. Few storages are read by several streams between writes.
     further_reads: Vec<Point>,
     pub(super) held: Option<SectionId>,
-    /// The last use of any kind, where it is asked for.
+    /// The last use of any kind, if [`SlotTable::keeps_last_uses`].
     pub(super) last_use: Point,
-    /// The live tensors that are views of it.
+    /// The number of live tensors that are views of it.
     pub(super) tensors: u32,
     pub(super) bytes: u64,
     pub(super) arena: ArenaId,
-    /// None if the memory is not the planner's, or there is none.
+    /// None if the planner does not manage the memory, or the storage has no bytes.
     pub(super) block: Option<BlockId>,
 }
 
-// A line for what each use looks at, and one for the rest.
+// One cache line for the fields that every use reads, and one for the rest.
 const _: () = assert!(std::mem::offset_of!(Storage, last_use) == 64 && size_of::<Storage>() == 128);
 
 impl Storage {
-    /// A storage that comes into being at `born`, with nobody's use before.
-    pub(super) fn new(born: Point, bytes: u64, arena: ArenaId, block: Option<BlockId>) -> Storage {
+    /// Returns a storage that is allocated at the point `allocated` and has no uses.
+    pub(super) fn new(
+        allocated: Point,
+        bytes: u64,
+        arena: ArenaId,
+        block: Option<BlockId>,
+    ) -> Storage {
         Storage {
-            last_write: born,
-            first_read: Point::new(born.stream, 0),
+            last_write: allocated,
+            first_read: Point::new(allocated.stream, 0),
             further_reads: Vec::new(),
             held: None,
-            last_use: born,
+            last_use: allocated,
             tensors: 0,
             bytes,
             arena,
@@ -56,39 +61,40 @@ impl Storage {
         }
     }
 
-    /// The newest read of each stream since the last write.
+    /// Returns the newest read of each stream since the last write.
     pub(super) fn reads(&self) -> impl Iterator<Item = Point> + '_ {
         let first = (self.first_read.seq > 0).then_some(self.first_read);
         first.into_iter().chain(self.further_reads.iter().copied())
     }
 
-    /// Calls `found` for each of them; perhaps for the start of a stream as well, which has passed.
+    /// Calls `found` with each of [`Storage::reads`], and perhaps with the start of a stream, which
+    /// has always completed.
     #[inline]
     pub(super) fn each_read(&self, mut found: impl FnMut(Point)) {
         found(self.first_read);
         self.further_reads.iter().copied().for_each(found);
     }
 
-    /// The points of all last uses.
-    pub(super) fn death(&self) -> Frontier {
+    /// Returns the points of all last uses.
+    pub(super) fn last_use_frontier(&self) -> Frontier {
         self.reads().chain([self.last_write]).collect()
     }
 
-    /// Whether every use that one on `stream` must come after is that stream's own, so that the
-    /// stream's order is all it takes.
+    /// Whether all earlier uses that a use on `stream` must come after are on `stream` itself, so
+    /// that the stream's own order suffices.
     #[inline]
     pub(super) fn is_ordered_by(&self, stream: StreamId, writes: bool) -> bool {
-        // Without branches where it can be: what comes next is as good as random.
+        // Branch-free where possible, because the outcomes are hard to predict.
         let here = |p: Point| (p.stream == stream) | (p.seq == 0);
         let reads = here(self.first_read) & self.further_reads.is_empty();
         here(self.last_write) & (reads | !writes)
     }
 
-    /// Notes a use at `point`, as far as the first cache line goes.
+    /// Records a use at `point` in the first cache line.
     #[inline]
     fn used(&mut self, point: Point, access: Access) {
         if self.last_write == point {
-            // An instruction that reads and writes a storage counts as writing it.
+            // An instruction that both reads and writes a storage counts as a write.
         } else if access.writes() {
             self.last_write = point;
             self.first_read.seq = 0;
@@ -111,24 +117,24 @@ impl Storage {
     }
 }
 
-/// Tensors of one class have equal dtypes, shapes and layouts, and are all of their storages or
-/// not. What a schema says of one, and how it uses it, it says of all.
+/// A class of tensors with equal dtypes, shapes and layouts, all of which cover their storages or
+/// all of which do not. A schema treats all tensors of a class alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SpecClass(u32);
 
 impl SpecClass {
-    /// Nobody has asked yet.
+    /// The class of a tensor that was not classified yet.
     const UNKNOWN: SpecClass = SpecClass(0);
 }
 
-/// What every use of a tensor looks at, apart from the rest to keep it dense.
+/// The fields of a tensor that every use reads, kept apart from the rest to be dense.
 #[derive(Clone, Copy, Debug)]
 struct Hot {
     storage: StorageId,
-    /// Odd while the tensor lives.
+    /// Odd while the tensor is live.
     generation: u32,
     class: SpecClass,
-    /// Where the storage lies.
+    /// The arena of the storage.
     arena: ArenaId,
 }
 
@@ -143,35 +149,35 @@ pub(super) struct SlotTable {
     hot: Vec<Hot>,
     classes: Classes,
     specs: Vec<TensorSpec>,
-    /// Where a tensor was made while it lives, and then where it was released.
-    places: Vec<Origin>,
+    /// The origin of a live tensor's beginning, or of a released tensor's release.
+    origins: Vec<Origin>,
     storages: Vec<Storage>,
     free_tensors: VecDeque<(TensorId, Frontier)>,
-    /// Ended storages, each with the bytes that its last uses keep busy.
+    /// Ended storages, each with the bytes that its last uses keep in use.
     free_storages: VecDeque<((StorageId, u64), Frontier)>,
-    /// Of these, the ones that were found to be no longer in use.
+    /// Ended storages whose last uses have completed.
     idle_storages: Vec<StorageId>,
-    /// The bytes of `free_storages`.
+    /// The sum of the bytes of `free_storages`.
     busy_bytes: u64,
-    /// Whether anybody asks for the last use of any kind.
+    /// Whether the sync policy needs the last use of any kind.
     keeps_last_uses: bool,
 }
 
-/// Whether a tensor takes all of a storage of `bytes` bytes.
+/// Whether a tensor covers all of a storage of `bytes` bytes.
 pub(super) fn is_whole(spec: &TensorSpec, bytes: u64) -> bool {
     let elements = bytes as usize / spec.dtype.size();
     elements * spec.dtype.size() == bytes as usize && spec.layout.covers(elements)
 }
 
-/// Takes a slot whose last uses have completed, from the first two that wait.
+/// Takes a slot whose last uses have completed, from the first two of the queue.
 fn reuse<T: Copy>(queue: &mut VecDeque<(T, Frontier)>, sink: &dyn Sink) -> Option<T> {
     for _ in 0..2.min(queue.len()) {
-        let (slot, death) = queue.pop_front()?;
-        if death.iter().all(|p| sink.reached(p)) {
+        let (slot, last_uses) = queue.pop_front()?;
+        if last_uses.iter().all(|p| sink.reached(p)) {
             return Some(slot);
         }
-        // One stuck stream must not hold up the slots of all others.
-        queue.push_back((slot, death));
+        // The slots of one slow stream must not delay the reuse of all others.
+        queue.push_back((slot, last_uses));
     }
     None
 }
@@ -213,24 +219,24 @@ impl SlotTable {
             let generation = hot.generation.wrapping_add(1);
             *hot = Hot { storage, generation, class: SpecClass::UNKNOWN, arena };
             self.specs[id.index()] = spec;
-            self.places[id.index()] = origin.clone();
+            self.origins[id.index()] = origin.clone();
             return TensorRef { id, generation: hot.generation };
         }
         self.hot.push(Hot { storage, generation: 1, class: SpecClass::UNKNOWN, arena });
         self.specs.push(spec);
-        self.places.push(origin.clone());
+        self.origins.push(origin.clone());
         TensorRef { id: TensorId((self.hot.len() - 1) as u32), generation: 1 }
     }
 
-    /// The storage of a live tensor.
+    /// Returns the storage of a tensor, which must be live.
     pub(super) fn live(&self, tensor: TensorRef) -> Result<StorageId> {
         match self.hot.get(tensor.id.index()) {
             Some(hot) if hot.generation == tensor.generation => Ok(hot.storage),
             Some(hot) => Err(Error::Released {
                 tensor: tensor.id.to_string(),
-                // The slot remembers its last release alone.
+                // A slot keeps the origin of its last release alone.
                 released: if hot.generation == tensor.generation.wrapping_add(1) {
-                    self.places[tensor.id.index()].clone()
+                    self.origins[tensor.id.index()].clone()
                 } else {
                     Origin::Unknown
                 },
@@ -239,8 +245,9 @@ impl SlotTable {
         }
     }
 
-    /// Whether a use on `stream`, which works on `memory`, needs nothing but that stream's order: the tensor lives, lies there and is of this class, nobody holds it, and what
-    /// the use comes after was on the stream itself.
+    /// Whether a use on `stream`, whose memory is `memory`, needs no wait and no check: the tensor
+    /// is live, in `memory`, of this class and not held, and the uses that it must come after are
+    /// on `stream` itself.
     #[inline]
     pub(super) fn is_plain(
         &self,
@@ -256,7 +263,7 @@ impl SlotTable {
         }
     }
 
-    /// Whether a tensor lives in `memory`, is of this class, and nobody holds it.
+    /// Whether a tensor is live, in `memory`, of this class, and not held by a critical section.
     #[inline]
     pub(super) fn is_ready(&self, tensor: TensorRef, class: SpecClass, memory: ArenaId) -> bool {
         let Some(hot) = self.hot.get(tensor.id.index()) else { return false };
@@ -266,7 +273,7 @@ impl SlotTable {
             && self.storages[hot.storage.index()].held.is_none()
     }
 
-    /// Notes a use of a live tensor.
+    /// Records a use of a live tensor.
     #[inline]
     pub(super) fn used(&mut self, tensor: TensorId, at: Point, access: Access) {
         let storage = &mut self.storages[self.hot[tensor.index()].storage.index()];
@@ -276,7 +283,7 @@ impl SlotTable {
         }
     }
 
-    /// The class of a live tensor.
+    /// Returns the class of a live tensor.
     pub(super) fn classify(&mut self, tensor: TensorId) -> SpecClass {
         let hot = &mut self.hot[tensor.index()];
         if hot.class == SpecClass::UNKNOWN {
@@ -291,13 +298,13 @@ impl SlotTable {
         hot.class
     }
 
-    /// What tensors of a class are like, in words.
-    pub(super) fn likeness(&self, class: SpecClass) -> String {
+    /// Describes the tensors of a class.
+    pub(super) fn describe_class(&self, class: SpecClass) -> String {
         let (spec, whole) = &self.classes.all[class.0 as usize - 1];
         if *whole { spec.to_string() } else { format!("{spec} within a larger storage") }
     }
 
-    /// The storage of a tensor known to live.
+    /// Returns the storage of a tensor that is known to be live.
     pub(super) fn storage_of(&self, tensor: TensorId) -> StorageId {
         self.hot[tensor.index()].storage
     }
@@ -307,9 +314,9 @@ impl SlotTable {
         lives.map(|(k, _)| TensorId(k as u32))
     }
 
-    /// Where a live tensor was made.
+    /// Returns the origin of a live tensor's beginning.
     pub(super) fn made(&self, tensor: TensorId) -> &Origin {
-        &self.places[tensor.index()]
+        &self.origins[tensor.index()]
     }
 
     pub(super) fn spec(&self, tensor: TensorId) -> &TensorSpec {
@@ -324,35 +331,35 @@ impl SlotTable {
         &mut self.storages[id.index()]
     }
 
-    /// Ends a live tensor. Gives the storage back if it was the last.
+    /// Ends a live tensor. Returns its storage if no other tensor is a view of it.
     pub(super) fn end(&mut self, tensor: TensorId, origin: &Origin) -> Option<Storage> {
         let hot = &mut self.hot[tensor.index()];
         hot.generation = hot.generation.wrapping_add(1);
         let id = hot.storage;
-        self.places[tensor.index()] = origin.clone();
+        self.origins[tensor.index()] = origin.clone();
         let storage = &mut self.storages[id.index()];
-        let death = storage.death();
-        self.free_tensors.push_back((tensor, death.clone()));
+        let last_uses = storage.last_use_frontier();
+        self.free_tensors.push_back((tensor, last_uses.clone()));
         storage.tensors -= 1;
         if storage.tensors > 0 {
             return None;
         }
         let bytes = if storage.block.is_some() { storage.bytes } else { 0 };
         self.busy_bytes += bytes;
-        self.free_storages.push_back(((id, bytes), death));
+        self.free_storages.push_back(((id, bytes), last_uses));
         Some(storage.clone())
     }
 
-    /// The uses of the storage that ended first, if the storages that have ended and are in use
-    /// take more than `most` bytes.
+    /// Returns the last uses of the storage that ended first, if ended storages that are still in
+    /// use take more than `most` bytes.
     pub(super) fn backpressure_frontier(
         &mut self,
         most: u64,
         sink: &dyn Sink,
     ) -> Option<&Frontier> {
         while self.busy_bytes > most {
-            let ((id, bytes), death) = self.free_storages.front()?;
-            if !death.iter().all(|p| sink.reached(p)) {
+            let ((id, bytes), last_uses) = self.free_storages.front()?;
+            if !last_uses.iter().all(|p| sink.reached(p)) {
                 break;
             }
             self.busy_bytes -= bytes;
@@ -362,6 +369,6 @@ impl SlotTable {
         if self.busy_bytes <= most {
             return None;
         }
-        self.free_storages.front().map(|(_, death)| death)
+        self.free_storages.front().map(|(_, last_uses)| last_uses)
     }
 }

@@ -1,9 +1,10 @@
-//! Counts of what was emitted.
+//! Counts of emitted instructions and of waits.
 
 use crate::instruction::Resolution;
 use crate::table::Kind;
 
-/// What became of the needs to wait for another stream. One need is one (instruction, stream).
+/// Needs to wait for another stream, by how they were resolved. A need is one pair of an
+/// instruction and a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
     /// All needs.
@@ -12,35 +13,35 @@ pub struct Waits {
     pub device: u64,
     /// Waits by the host.
     pub host: u64,
-    /// None, as the stream knew.
+    /// Needs without a wait, because the stream knew the point.
     pub known: u64,
-    /// None, as the host had seen it or a barrier stood between.
+    /// Needs without a wait, because the host had observed the point or a barrier stood between.
     pub fenced: u64,
-    /// None, as another wait of the same instruction said as much.
+    /// Needs without a wait, because another wait of the same instruction implied it.
     pub implied: u64,
 }
 
 impl Waits {
-    /// Waits that stand in the list.
+    /// Returns the number of emitted waits.
     pub const fn emitted(&self) -> u64 {
         self.device + self.host
     }
 
-    /// Needs without a wait.
+    /// Returns the number of needs without a wait.
     pub const fn elided(&self) -> u64 {
         self.known + self.fenced + self.implied
     }
 }
 
-/// Counts of what a builder emitted.
+/// Counts of a builder's emissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     kinds: [u64; Kind::ALL.len()],
-    /// Needs to wait, by what became of them.
+    /// Needs to wait, by how they were resolved.
     pub waits: Waits,
-    /// Event slots made; each is used again and again.
+    /// The number of event slots. Each is reused many times.
     pub events_created: u64,
-    /// Waits that used an event recorded for an earlier one.
+    /// Waits for an event that was recorded for an earlier wait.
     pub events_reused: u64,
 }
 
@@ -71,19 +72,19 @@ impl Stats {
         }
     }
 
-    /// Needs without a wait: that the stream knew, and that lay behind the fence.
+    /// Counts needs without a wait: points that the stream knew, and points behind the fence.
     pub(super) const fn elided(&mut self, known: u64, fenced: u64) {
         self.waits.needed += known + fenced;
         self.waits.known += known;
         self.waits.fenced += fenced;
     }
 
-    /// How many instructions of a kind were emitted.
+    /// Returns the number of emitted instructions of a kind.
     pub const fn of(&self, kind: Kind) -> u64 {
         self.kinds[kind as usize]
     }
 
-    /// How many instructions were emitted.
+    /// Returns the number of emitted instructions.
     pub fn total(&self) -> u64 {
         self.kinds.iter().sum()
     }

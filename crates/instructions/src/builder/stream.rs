@@ -1,4 +1,4 @@
-//! What the builder keeps about a stream.
+//! The builder's state of a stream: its tail, its clock, and its clock's recent history.
 
 use std::collections::VecDeque;
 
@@ -11,76 +11,75 @@ use crate::catalog::StreamFacts;
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, Knowledge};
 
-/// How many earlier states of knowledge a stream keeps. A wait for a point older than these
-/// brings the point alone, which is right, if less than could be known.
+/// The number of earlier clocks that a stream keeps. A wait for a point before them adds the point
+/// alone, which is right, but less than could be known.
 const HISTORY: usize = 64;
 
-/// How many of its newest events a stream keeps to be waited for again.
+/// The number of newest events that a stream keeps for further waits.
 pub(super) const RECENT_EVENTS: usize = 8;
 
-/// A stream's order and knowledge.
+/// A stream's tail and clock.
 #[derive(Debug)]
 pub(super) struct StreamTrack {
     pub(super) decl: StreamDecl,
-    /// Where tensors lie that are made here.
+    /// The memory of tensors that the stream makes.
     pub(super) memory: ArenaId,
-    /// Where tensors that are only read may lie beside that.
+    /// Further devices whose memory the stream reads.
     pub(super) reads: SmallVec<[DeviceId; 2]>,
-    /// Where tensors that are read or changed may lie beside that.
+    /// Further devices whose memory the stream reads and writes.
     pub(super) writes: SmallVec<[DeviceId; 1]>,
-    /// Where tensors that `copy` reads may lie beside those.
+    /// Further devices whose memory the op `copy` reads.
     pub(super) copies: Vec<DeviceId>,
-    /// Whether the program has promised that released memory is free for everyone.
+    /// Whether the program has promised that released memory is free for every stream.
     pub(super) trusting: bool,
-    /// Whether ops run on it. Others only order.
+    /// Whether it runs ops. Other streams only order.
     pub(super) runs_ops: bool,
-    /// The place of the last instruction.
+    /// The sequence number of the last instruction.
     pub(super) seq: u64,
-    /// What the next instruction knows to have passed. On a pool this grows at fences alone.
+    /// The clock of the next instruction. On a pool it grows at fences alone.
     pub(super) known: Clock,
     /// Counts the changes of `known`.
     pub(super) version: u64,
     /// The builder's newest events of this stream, oldest first.
     pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
     pub(super) fence_epoch: u64,
-    /// Whether it can wait for the stream of each number on the device, as far as that was asked.
+    /// For each other stream, whether this one can wait for it on the device, once asked.
     pub(super) on_device: Vec<Option<bool>>,
     history: History,
-    /// Of a pool: all that its instructions so far have waited for.
+    /// For a pool, all points that its instructions so far have waited for.
     passed: Clock,
 }
 
-/// What has passed once a stream has passed a place.
+/// The clocks of a stream at its recent points.
 #[derive(Debug, Default)]
 struct History {
-    /// From each of these places on, until the next, ...
-    places: VecDeque<u64>,
-    /// ... this.
-    states: VecDeque<Clock>,
+    /// The sequence number from which on the clock of the same position holds, until the next one.
+    starts: VecDeque<u64>,
+    clocks: VecDeque<Clock>,
 }
 
 impl History {
     fn remember(&mut self, from: u64, state: &Clock) {
-        if let (Some(last), Some(kept)) = (self.places.back(), self.states.back_mut())
+        if let (Some(last), Some(kept)) = (self.starts.back(), self.clocks.back_mut())
             && *last == from
         {
             kept.clone_from(state);
             return;
         }
-        let oldest = if self.places.len() == HISTORY { self.states.pop_front() } else { None };
+        let oldest = if self.starts.len() == HISTORY { self.clocks.pop_front() } else { None };
         if oldest.is_some() {
-            self.places.pop_front();
+            self.starts.pop_front();
         }
-        // Written over, so that nothing is allocated.
+        // Overwritten, so that nothing is allocated.
         let mut kept = oldest.unwrap_or_default();
         kept.clone_from(state);
-        self.places.push_back(from);
-        self.states.push_back(kept);
+        self.starts.push_back(from);
+        self.clocks.push_back(kept);
     }
 
     fn at(&self, seq: u64) -> Option<&Clock> {
-        let later = self.places.partition_point(|from| *from <= seq);
-        self.states.get(later.checked_sub(1)?)
+        let later = self.starts.partition_point(|from| *from <= seq);
+        self.clocks.get(later.checked_sub(1)?)
     }
 }
 
@@ -109,7 +108,7 @@ impl StreamTrack {
         self.decl.mode == StreamMode::Pool
     }
 
-    /// From place `from` on, the stream knows what `news` knows.
+    /// Joins `news` to the stream's clock, from the sequence number `from` on.
     pub(super) fn learn(&mut self, from: u64, news: &Clock) {
         if self.known.join(news) {
             self.version += 1;
@@ -120,9 +119,9 @@ impl StreamTrack {
         }
     }
 
-    /// The instruction at place `from` has waited for `until`, and with it for what had `passed` there.
-    /// All later ones know that as well; on a pool they do not, but whoever waits for the pool up to
-    /// `from` does.
+    /// Records that the instruction number `from` has waited for `until`, and so for the points
+    /// that had `passed` there. All later instructions of the stream know them too. On a pool they
+    /// do not; a stream that waits for the pool up to `from` does.
     pub(super) fn waited(&mut self, from: u64, until: Point, passed: Option<&Clock>) {
         let is_pool = self.is_pool();
         let knows = if is_pool { &mut self.passed } else { &mut self.known };
@@ -139,14 +138,14 @@ impl StreamTrack {
         self.history.remember(from, state);
     }
 
-    /// What has passed once the stream has passed place `seq`, but for the place itself, as far as it
-    /// is remembered.
+    /// Returns the clock after instruction number `seq`, without that instruction itself, if the
+    /// history still has it.
     pub(super) fn at(&self, seq: u64) -> Option<&Clock> {
         self.history.at(seq)
     }
 }
 
-/// What all streams know, as the planner asks for it.
+/// The clocks of all streams, as the planner's [`Knowledge`].
 pub(super) struct Known<'a> {
     pub(super) streams: &'a [StreamTrack],
     pub(super) fence: &'a Clock,
@@ -164,7 +163,7 @@ impl Knowledge for Known<'_> {
     }
 
     fn version(&self, stream: StreamId) -> u64 {
-        // Either grows with what the stream learns.
+        // One of the two grows whenever the stream's clock does.
         self.streams[stream.index()].version + self.fence_epoch
     }
 

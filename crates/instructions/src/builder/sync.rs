@@ -1,4 +1,5 @@
-//! From uses to waits.
+//! Waits from uses: the hazards of an instruction, and the waits that its stream's clock does not
+//! make needless.
 
 use smallvec::SmallVec;
 
@@ -21,8 +22,8 @@ fn add_hazard(hazards: &mut Hazards, point: Point) {
 }
 
 impl Builder {
-    /// Emits the waits that a use of `operands` on `stream` needs. What they bring is known to the
-    /// stream from now on; on a pool, to the next instruction alone.
+    /// Emits the waits that a use of `operands` on `stream` needs, and joins what they wait for to
+    /// the stream's clock. On a pool, only the next instruction knows it.
     pub(super) fn wait_for_operands(
         &mut self,
         sink: &mut dyn Sink,
@@ -33,7 +34,7 @@ impl Builder {
         self.wait_for_uses(sink, stream, operands.iter().map(|o| (o.tensor, o.access)), origin);
     }
 
-    /// As [`Builder::wait_for_operands`], of tensors and how each is used.
+    /// Does the same as [`Builder::wait_for_operands`] for tensors and their accesses.
     #[inline]
     pub(super) fn wait_for_uses(
         &mut self,
@@ -58,7 +59,7 @@ impl Builder {
         if hazards.is_empty() {
             return;
         }
-        // Waits stand in the order of stream ids, so that equal programs give equal lists.
+        // Waits are in the order of stream ids, so that equal programs give equal lists.
         hazards.sort_unstable();
         if !annotated {
             return self.resolve(sink, stream, &hazards, |_| Tensors::new(), origin);
@@ -68,7 +69,7 @@ impl Builder {
             self.for_each_hazard(stream, tensor, access, |p| causes.push((p, tensor)));
         }
         let tensors_of = |source: StreamId| {
-            // In the order of the operands: slots' numbers depend on when slots came free.
+            // In the order of the operands, because slot numbers depend on when slots become free.
             let mut tensors = Tensors::new();
             for &(point, tensor) in &causes {
                 if point.stream == source && !tensors.contains(&tensor) {
@@ -80,8 +81,8 @@ impl Builder {
         self.resolve(sink, stream, &hazards, tensors_of, origin);
     }
 
-    /// Of the points that these uses must come after, those that the stream does not know, in the order
-    /// of stream ids. The others are counted. Of up to 64 streams, of which each is a bit here.
+    /// Returns the hazards that the stream does not know, in the order of stream ids, and counts
+    /// the others. Supports at most 64 streams: elided hazards are counted in bit masks.
     #[inline]
     fn open_hazards(
         &mut self,
@@ -102,8 +103,8 @@ impl Builder {
                 }
             });
         }
-        // The newest point of a stream is what counts: an unknown one before one beyond the fence, and
-        // that before others.
+        // One hazard counts for each stream, its newest: an unknown one goes before a known one,
+        // and a known one before one behind the fence.
         for p in &open {
             known &= !(1 << (p.stream.0 % 64));
             fenced &= !(1 << (p.stream.0 % 64));
@@ -115,7 +116,7 @@ impl Builder {
         open
     }
 
-    /// Emits the waits for `points`, which the stream does not know.
+    /// Emits the waits for `points`, unless they are known.
     pub(super) fn wait_for_points(
         &mut self,
         sink: &mut dyn Sink,
@@ -129,7 +130,7 @@ impl Builder {
         self.resolve(sink, stream, &hazards, |_| Tensors::new(), origin);
     }
 
-    /// Calls `found` for every point on another stream that a use must come after.
+    /// Calls `found` with every point on another stream that a use must come after.
     #[inline]
     fn for_each_hazard(
         &self,
@@ -139,15 +140,15 @@ impl Builder {
         mut found: impl FnMut(Point),
     ) {
         let storage = self.slots.storage(self.slots.storage_of(tensor));
-        // Within an in-order stream the queue orders; within a pool the engine does.
+        // The queue orders an in-order stream; the workers of a pool order the pool.
         let mut other = |p: Point| {
             if p.stream != stream && p.seq > 0 {
                 found(p);
             }
         };
         if self.policy == SyncPolicy::LastUsedStream {
-            // An earlier use on the same pool waited for itself alone: what came before it must be
-            // waited for again.
+            // On a pool, an earlier use waited for itself alone. Its own hazards must be waited for
+            // again.
             let here = storage.last_use.stream == stream && self.streams[stream.index()].is_pool();
             if !here {
                 return other(storage.last_use);
@@ -159,7 +160,7 @@ impl Builder {
         }
     }
 
-    /// Emits what each of `hazards` needs.
+    /// Resolves each of `hazards`: counts it, annotates it, and emits its wait if it needs one.
     pub(super) fn resolve(
         &mut self,
         sink: &mut dyn Sink,
@@ -193,9 +194,9 @@ impl Builder {
         }
     }
 
-    /// Why `h` needs no wait on `stream`; none if it may need one.
+    /// Returns why `h` needs no wait on `stream`; none if it may need one.
     pub(super) fn elided(&self, stream: StreamId, h: Point) -> Option<Resolution> {
-        // OneFlow's rule knows nothing of what other waits brought along.
+        // OneFlow's rule does not use what other waits imply.
         let transitive = self.policy == SyncPolicy::Frontier;
         if self.fence.covers(h) {
             Some(Resolution::Fenced)
@@ -206,7 +207,7 @@ impl Builder {
         }
     }
 
-    /// Emits what each of `open` needs, of which the stream knows none.
+    /// Emits the waits for `open`, none of which the stream knows.
     fn settle(&mut self, sink: &mut dyn Sink, stream: StreamId, open: &[Point], origin: &Origin) {
         let mut brought = Clock::new();
         for &h in open {
@@ -216,8 +217,8 @@ impl Builder {
         }
     }
 
-    /// How `h` is waited for, which is one of `open`, where this instruction's waits have `brought`
-    /// something already.
+    /// Returns how to wait for `h`, one of `open`. `brought` holds the points that this
+    /// instruction's earlier waits imply.
     #[inline]
     fn resolution(
         &mut self,
@@ -243,19 +244,19 @@ impl Builder {
         }
     }
 
-    /// What has passed once `point` has, but for the point itself, as far as it is remembered.
+    /// Returns the clock at `point` without the point itself, if the history still has it.
     fn passed_at(&self, point: Point) -> Option<&Clock> {
         self.streams[point.stream.index()].at(point.seq)
     }
 
-    /// What has passed once `point` has, itself included.
+    /// Returns the clock at `point`, the point included.
     pub(super) fn passed(&self, point: Point) -> Clock {
         let mut passed = self.passed_at(point).cloned().unwrap_or_default();
         passed.add(point);
         passed
     }
 
-    /// Emits a wait, if this resolution is one, and lets the stream know what it brings.
+    /// Emits a wait, if the resolution is one, and joins the clock at its point to the stream's.
     #[inline]
     fn wait(
         &mut self,
@@ -280,14 +281,14 @@ impl Builder {
         }
         self.emit_wait(sink, at, until, via, origin);
         self.waited(at, until);
-        // For the waits to come. On a pool the stream itself does not know it.
+        // For the instruction's further waits. A pool's own clock does not hold it.
         brought.add(until);
         if let Some(passed) = self.streams[until.stream.index()].at(until.seq) {
             brought.join(passed);
         }
     }
 
-    /// Gives a wait to the sink and counts it.
+    /// Emits a wait and counts it.
     pub(super) fn emit_wait(
         &mut self,
         sink: &mut dyn Sink,
@@ -300,7 +301,7 @@ impl Builder {
         sink.emit_wait(at, until, via, origin);
     }
 
-    /// The instruction at `at` has waited for `until`, which is another stream's.
+    /// Records that the instruction at `at` has waited for `until`, a point of another stream.
     pub(super) fn waited(&mut self, at: Point, until: Point) {
         let (waiter, source) = (at.stream.index(), until.stream.index());
         if let Ok([waiter, source]) = self.streams.get_disjoint_mut([waiter, source]) {
@@ -321,8 +322,8 @@ impl Builder {
         answer
     }
 
-    /// An event recorded at or after `point`, and where: the earliest of the stream's recent ones,
-    /// or one recorded now.
+    /// Returns an event recorded at or after `point`, with the point of its record: the earliest of
+    /// the stream's recent events, or a new one.
     fn event_at(&mut self, sink: &mut dyn Sink, point: Point, origin: &Origin) -> (EventId, Point) {
         let recent = &self.streams[point.stream.index()].events;
         if let Some(&(event, seq)) = recent.iter().find(|(_, seq)| *seq >= point.seq) {
@@ -337,24 +338,24 @@ impl Builder {
         (event, at)
     }
 
-    /// A slot for a new event.
+    /// Returns a slot for a new event.
     pub(super) fn new_event(&mut self, sink: &dyn Sink, holders: u32) -> EventId {
         let (event, new) = self.events.take(holders, sink);
         self.stats.events_created += u64::from(new);
         event
     }
 
-    /// Keeps an event, of which the stream is one holder, to be waited for again.
+    /// Adds an event to its stream's recent ones. The stream is one of its holders.
     pub(super) fn keep_event(&mut self, event: EventId, at: Point) {
         let recent = &mut self.streams[at.stream.index()].events;
         if recent.len() == RECENT_EVENTS {
             let (oldest, _) = recent.remove(0);
-            self.events.let_go(oldest);
+            self.events.release(oldest);
         }
         self.streams[at.stream.index()].events.push((event, at.seq));
     }
 
-    /// Notes what an instruction at `at` used.
+    /// Records the uses of an instruction at `at`.
     pub(super) fn note_uses(&mut self, at: Point, operands: &[Operand]) {
         for operand in operands {
             self.slots.used(operand.tensor, at, operand.access);

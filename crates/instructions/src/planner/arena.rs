@@ -1,20 +1,20 @@
-//! The memory of one device: chunks, cut into blocks that lie side by side.
+//! The memory of one device: chunks, cut into neighbouring blocks.
 //!
 //! # Rules
 //! 1. The blocks of a chunk fill it without gaps and are linked in the order of their offsets.
 //!    Nothing merges across chunks.
-//! 2. A used block is in no list. A free one is in its stream's pool, idle or pending.
-//! 3. Two idle blocks of one stream that lie side by side are one block. Pending ones stay apart,
-//!    so that one slow use does not hold up its neighbours.
+//! 2. A used block is in no list. A free block is in its stream's [`FreeBlocks`], idle or pending.
+//! 3. Neighbouring idle blocks of one stream are merged. Pending ones stay apart, so that one slow
+//!    use does not delay its neighbours.
 
 use millstream_types::{DeviceId, Point, StreamId};
 
 use crate::frontier::Frontier;
 use crate::instruction::Placement;
 
-use super::pool::Pool;
+use super::free_blocks::FreeBlocks;
 use super::usage::Steps;
-use super::{ArenaId, GRAIN, Knowledge, LARGE};
+use super::{ArenaId, GRANULARITY, Knowledge, LARGE};
 
 /// No block.
 pub(super) const NONE: u32 = u32::MAX;
@@ -23,11 +23,11 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) enum State {
     /// Held by a tensor or a workspace.
     Used,
-    /// Free, and its stream knows.
+    /// Free, and its stream knows its last uses.
     Idle,
-    /// Free once its stream knows its death.
+    /// Free once its stream knows its last uses.
     Pending,
-    /// No memory: an entry of the table that can be used again.
+    /// No memory: a free entry of the table.
     Spare,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Block {
     pub(super) offset: u64,
     pub(super) size: u64,
     pub(super) state: State,
-    /// Of a chunk for large requests.
+    /// Whether it lies in a chunk for large requests.
     pub(super) large: bool,
-    /// Whether it had to be heard of before its stream could use it again.
+    /// Whether it was pending before it became idle.
     pub(super) was_pending: bool,
     /// The stream that it was last placed for.
     pub(super) stream: StreamId,
@@ -48,15 +48,15 @@ pub(super) struct Block {
     /// The neighbours in a list of free blocks.
     pub(super) before: u32,
     pub(super) after: u32,
-    /// Of a pending block: which entry of a queue is its own.
+    /// The stamp of a pending block's queue entry.
     pub(super) stamp: u64,
-    /// Counts releases: the lower, the longer it has been free.
+    /// The number of its release: the lower, the longer it has been free.
     pub(super) age: u64,
-    /// The points of its last uses. Of a used block: those before it was given out.
-    pub(super) death: Frontier,
+    /// The points of its last uses. For a used block, the uses before it was placed.
+    pub(super) last_uses: Frontier,
 }
 
-/// Memory that was had from the device in one piece.
+/// Memory taken from the device in one piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) start: u64,
@@ -69,14 +69,14 @@ pub(super) struct Chunk {
 pub(super) struct Arena {
     pub(super) id: ArenaId,
     pub(super) device: DeviceId,
-    /// The most bytes that may be taken from the device, once it is known.
+    /// The most bytes that may be taken from the device, once known.
     pub(super) limit: Option<u64>,
     pub(super) blocks: Vec<Block>,
     spare: Vec<u32>,
-    /// By their start.
+    /// Sorted by start.
     pub(super) chunks: Vec<Chunk>,
     /// By stream.
-    pub(super) pools: Vec<Pool>,
+    pub(super) free_blocks: Vec<FreeBlocks>,
     pub(super) steps: Steps,
     pub(super) reserved: u64,
     pub(super) reserved_peak: u64,
@@ -96,7 +96,7 @@ impl Arena {
             blocks: Vec::new(),
             spare: Vec::new(),
             chunks: Vec::new(),
-            pools: Vec::new(),
+            free_blocks: Vec::new(),
             steps: Steps::default(),
             reserved: 0,
             reserved_peak: 0,
@@ -108,34 +108,34 @@ impl Arena {
         }
     }
 
-    /// The pool of a stream, made on first asking.
-    pub(super) fn pool(&mut self, stream: StreamId) -> &mut Pool {
-        if self.pools.len() <= stream.index() {
-            self.pools.resize_with(stream.index() + 1, Pool::default);
+    /// Returns the free blocks of a stream. The first call for a stream adds an empty set.
+    pub(super) fn free_of(&mut self, stream: StreamId) -> &mut FreeBlocks {
+        if self.free_blocks.len() <= stream.index() {
+            self.free_blocks.resize_with(stream.index() + 1, FreeBlocks::default);
         }
-        &mut self.pools[stream.index()]
+        &mut self.free_blocks[stream.index()]
     }
 
-    /// Lets the blocks join a stream's idle ones that it knows to be free by now.
-    pub(super) fn hear(&mut self, stream: StreamId, known: &impl Knowledge) {
-        let pool = |a: &mut Arena| {
-            let Arena { blocks, pools, .. } = a;
-            pools[stream.index()].next_covered(blocks, stream, known)
+    /// Moves a stream's pending blocks whose last uses the stream knows by now to its idle ones.
+    pub(super) fn collect_covered(&mut self, stream: StreamId, known: &impl Knowledge) {
+        let next = |a: &mut Arena| {
+            let Arena { blocks, free_blocks, .. } = a;
+            free_blocks[stream.index()].next_covered(blocks, stream, known)
         };
-        while let Some(at) = pool(self) {
+        while let Some(at) = next(self) {
             self.blocks[at as usize].was_pending = true;
             self.idle(at);
         }
     }
 
-    /// As [`Arena::hear`], for all streams.
-    pub(super) fn hear_all(&mut self, known: &impl Knowledge) {
-        for stream in 0..self.pools.len() {
-            self.hear(StreamId(stream as u16), known);
+    /// Does the same as [`Arena::collect_covered`] for all streams.
+    pub(super) fn collect_all_covered(&mut self, known: &impl Knowledge) {
+        for stream in 0..self.free_blocks.len() {
+            self.collect_covered(StreamId(stream as u16), known);
         }
     }
 
-    /// Gives `want` bytes of a free block to `stream`. The rest of it stays what it was.
+    /// Places `want` bytes of a free block for `stream`. The rest of the block keeps its state.
     pub(super) fn take(&mut self, at: u32, want: u64, bytes: u64, stream: StreamId) -> Placement {
         let size = self.blocks[at as usize].size;
         self.remove(at);
@@ -145,29 +145,30 @@ impl Arena {
         self.placed += 1;
         self.in_use += want;
         self.peak = self.peak.max(self.in_use);
-        let pool = self.pool(stream);
-        pool.in_use += want;
-        pool.peak = pool.peak.max(pool.in_use);
+        let free = self.free_of(stream);
+        free.in_use += want;
+        free.peak = free.peak.max(free.in_use);
         let block = &mut self.blocks[at as usize];
         (block.state, block.stream, block.was_pending) = (State::Used, stream, false);
         Placement { arena: self.id, offset: block.offset, size: bytes, generation: self.placed }
     }
 
-    /// The next owner's place in a used block, all of it.
-    pub(super) fn hand_on(&mut self, at: u32) -> Placement {
+    /// Returns the placement of a used block's next owner, which takes the whole block.
+    pub(super) fn renew(&mut self, at: u32) -> Placement {
         self.placed += 1;
         let Block { offset, size, .. } = self.blocks[at as usize];
         Placement { arena: self.id, offset, size, generation: self.placed }
     }
 
-    /// Cuts a block that is in no list to `want` bytes, and adds the rest where the block was.
+    /// Cuts a block that is in no list to `want` bytes, and adds the rest to the list that the
+    /// block was in.
     fn split(&mut self, at: u32, want: u64) {
         let block = &mut self.blocks[at as usize];
         let rest = Block {
             offset: block.offset + want,
             size: block.size - want,
             left: at,
-            death: block.death.clone(),
+            last_uses: block.last_uses.clone(),
             ..*block
         };
         block.size = want;
@@ -178,36 +179,36 @@ impl Arena {
             self.blocks[right as usize].left = new;
         }
         match state {
-            State::Idle => self.pools[stream.index()].add_idle(&mut self.blocks, new),
+            State::Idle => self.free_blocks[stream.index()].add_idle(&mut self.blocks, new),
             _ => {
-                // Which point of its death comes first does not matter: the queue looks on.
-                let open = self.blocks[new as usize].death.iter().next();
-                let Some(open) = open else { unreachable!("a pending block waits for something") };
+                // Any of the last uses will do: the queue moves the block on.
+                let open = self.blocks[new as usize].last_uses.iter().next();
+                let Some(open) = open else { unreachable!("a pending block has a last use") };
                 self.pend(new, open);
-                self.pools[stream.index()].look_again();
+                self.free_blocks[stream.index()].recheck();
             }
         }
     }
 
     /// Takes back a used block with the points of its last uses.
-    pub(super) fn release(&mut self, at: u32, death: Frontier, known: &impl Knowledge) {
+    pub(super) fn release(&mut self, at: u32, last_uses: Frontier, known: &impl Knowledge) {
         let block = &mut self.blocks[at as usize];
         assert_eq!(block.state, State::Used, "a block is released once");
-        block.death = death;
+        block.last_uses = last_uses;
         self.released += 1;
         block.age = self.released;
         let (size, stream) = (block.size, block.stream);
         self.in_use -= size;
-        self.pools[stream.index()].in_use -= size;
+        self.free_blocks[stream.index()].in_use -= size;
         self.free(at, known);
     }
 
-    /// Adds a block that is in no list to its stream's pool. Returns the block that it is part of
-    /// now.
+    /// Adds a block that is in no list to its stream's free blocks. Returns the block that it is
+    /// part of now.
     pub(super) fn free(&mut self, at: u32, known: &impl Knowledge) -> u32 {
         let block = &self.blocks[at as usize];
         let stream = block.stream;
-        match known.open(stream, &block.death) {
+        match known.open(stream, &block.last_uses) {
             Some(open) => {
                 self.pend(at, open);
                 at
@@ -216,14 +217,14 @@ impl Arena {
         }
     }
 
-    /// Adds a block to its stream's pending ones, which waits for `open` first.
+    /// Adds a block to its stream's pending ones, in the queue of `open`.
     fn pend(&mut self, at: u32, open: Point) {
         self.stamps += 1;
         let stream = self.blocks[at as usize].stream;
-        self.pools[stream.index()].add_pending(&mut self.blocks, at, open, self.stamps);
+        self.free_blocks[stream.index()].add_pending(&mut self.blocks, at, open, self.stamps);
     }
 
-    /// Adds a block to its stream's idle ones, and its idle neighbours to it.
+    /// Adds a block to its stream's idle ones, merged with its idle neighbours.
     fn idle(&mut self, mut at: u32) -> u32 {
         let Block { left, right, stream, .. } = self.blocks[at as usize];
         let joins = |a: &Arena, other: u32| {
@@ -239,30 +240,30 @@ impl Arena {
             self.merge(left, at);
             at = left;
         }
-        self.pools[stream.index()].add_idle(&mut self.blocks, at);
+        self.free_blocks[stream.index()].add_idle(&mut self.blocks, at);
         at
     }
 
-    /// Takes a free block out of its pool.
+    /// Takes a block out of its stream's free blocks.
     pub(super) fn remove(&mut self, at: u32) {
         let stream = self.blocks[at as usize].stream;
-        self.pools[stream.index()].remove(&mut self.blocks, at);
+        self.free_blocks[stream.index()].remove(&mut self.blocks, at);
     }
 
-    /// Makes one block of two that lie side by side and are in no list.
+    /// Merges two neighbouring blocks that are in no list.
     pub(super) fn merge(&mut self, left: u32, right: u32) {
         let gone = &mut self.blocks[right as usize];
         gone.state = State::Spare;
         let Block { offset, size, right: next, age, was_pending, .. } = *gone;
-        let death = std::mem::take(&mut gone.death);
+        let last_uses = std::mem::take(&mut gone.last_uses);
         self.spare.push(right);
         let block = &mut self.blocks[left as usize];
-        debug_assert_eq!(block.offset + block.size, offset, "not side by side");
+        debug_assert_eq!(block.offset + block.size, offset, "not neighbours");
         block.size += size;
         block.right = next;
         block.age = block.age.max(age);
         block.was_pending |= was_pending;
-        block.death.join(&death);
+        block.last_uses.join(&last_uses);
         if next != NONE {
             self.blocks[next as usize].left = left;
         }
@@ -281,18 +282,19 @@ impl Arena {
         }
     }
 
-    /// How many bytes to ask of the device for a request of `want`, where `room` are left.
+    /// Returns the bytes to ask of the device for a request of `want` bytes, with `room` bytes
+    /// left.
     pub(super) fn growth(&self, want: u64, room: u64) -> u64 {
         if want >= LARGE {
             return want;
         }
-        // Small requests share chunks that grow with the arena: little is reserved in vain, and
-        // a large arena grows seldom.
-        let share = self.reserved / 16 / GRAIN * GRAIN;
+        // Small requests share chunks that grow with the arena, so that a small arena reserves
+        // little in vain and a large one grows seldom.
+        let share = self.reserved / 16 / GRANULARITY * GRANULARITY;
         want.max(share.min(LARGE / 2).min(room))
     }
 
-    /// Where a new chunk begins: the first gap that holds it, or the end.
+    /// Returns the start of a new chunk: the first gap that holds it, or the end.
     pub(super) fn gap(&self, bytes: u64) -> u64 {
         let mut start = 0;
         for chunk in &self.chunks {
@@ -304,11 +306,11 @@ impl Arena {
         start
     }
 
-    /// Adds a chunk at [`Arena::gap`]. It is idle on `stream`.
+    /// Adds a chunk at [`Arena::gap`], idle on `stream`.
     pub(super) fn grown(&mut self, bytes: u64, stream: StreamId) {
         let start = self.gap(bytes);
         let large = bytes >= LARGE;
-        self.pool(stream);
+        self.free_of(stream);
         let first = self.new_block(Block { stream, large, ..Block::new(start, bytes) });
         let at = self.chunks.partition_point(|c| c.start < start);
         self.chunks.insert(at, Chunk { start, size: bytes, first });
@@ -318,7 +320,7 @@ impl Arena {
         self.idle(first);
     }
 
-    /// Takes out a chunk that is one free block, or several.
+    /// Takes out a chunk of free blocks.
     pub(super) fn shrink(&mut self, chunk: usize) -> Chunk {
         let gone = self.chunks.remove(chunk);
         let mut at = gone.first;
@@ -334,7 +336,7 @@ impl Arena {
         gone
     }
 
-    /// The blocks of a chunk, from its first on.
+    /// Returns the blocks of a chunk, from its first on.
     pub(super) fn blocks_of(&self, chunk: &Chunk) -> impl Iterator<Item = (u32, &Block)> {
         let mut at = chunk.first;
         std::iter::from_fn(move || {
@@ -346,7 +348,7 @@ impl Arena {
 
 impl Block {
     fn new(offset: u64, size: u64) -> Block {
-        debug_assert!(offset.is_multiple_of(GRAIN) && size.is_multiple_of(GRAIN));
+        debug_assert!(offset.is_multiple_of(GRANULARITY) && size.is_multiple_of(GRANULARITY));
         Block {
             offset,
             size,
@@ -360,7 +362,7 @@ impl Block {
             after: NONE,
             stamp: 0,
             age: 0,
-            death: Frontier::new(),
+            last_uses: Frontier::new(),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Free blocks by size: lists in bins of powers of two, each cut into eight.
 //!
-//! A bin is found in constant time, whatever is in it, as in TLSF (Masmano, Ripoll, Crespo and
-//! Real, 2004). Below 4 KiB a bin has one size. Within a bin the best of the blocks that were
-//! freed last is taken.
+//! Finding a bin takes constant time, whatever the bins hold, as in TLSF (Masmano, Ripoll, Crespo
+//! and Real, 2004). Below 4 KiB a bin holds one size. Within a bin a search takes the best of the
+//! blocks that were freed last.
 
 use super::arena::{Block, NONE};
-use super::{GRAIN, Look};
+use super::{GRANULARITY, Search};
 
-/// Sizes up to 2^63 bytes: eight bins of one size each, and eight for each further power of two.
+/// The number of bins for sizes up to 2^63 bytes: eight of one size each, and eight for each
+/// further power of two.
 const BINS: usize = 8 * 53;
 const WORDS: usize = BINS.div_ceil(64);
 
@@ -16,7 +17,7 @@ const WORDS: usize = BINS.div_ceil(64);
 pub(super) struct Bins {
     heads: Box<[u32]>,
     occupied: [u64; WORDS],
-    /// The bytes of all blocks here.
+    /// The bytes of all blocks in the bins.
     pub(super) bytes: u64,
 }
 
@@ -26,14 +27,14 @@ impl Default for Bins {
     }
 }
 
-/// The bin of blocks of this size, a multiple of the grain.
+/// Returns the bin of blocks of this size, a multiple of [`GRANULARITY`].
 const fn bin(size: u64) -> usize {
-    let grains = size / GRAIN;
-    if grains < 8 {
-        return grains as usize;
+    let units = size / GRANULARITY;
+    if units < 8 {
+        return units as usize;
     }
-    let power = grains.ilog2();
-    8 * (power as usize - 2) + ((grains >> (power - 3)) & 7) as usize
+    let power = units.ilog2();
+    8 * (power as usize - 2) + ((units >> (power - 3)) & 7) as usize
 }
 
 impl Bins {
@@ -50,7 +51,7 @@ impl Bins {
         self.bytes += size;
     }
 
-    /// Takes a block out, which is here.
+    /// Takes out a block that is in the bins.
     pub(super) fn remove(&mut self, blocks: &mut [Block], at: u32) {
         let Block { size, before, after, .. } = blocks[at as usize];
         if before == NONE {
@@ -69,19 +70,19 @@ impl Bins {
         self.bytes -= size;
     }
 
-    /// The smallest block of at least `want` bytes that `accept` takes, in the first bin that has
-    /// one. `look` bounds how many are looked at in each bin.
+    /// Finds the smallest block of at least `want` bytes that `accept` takes, in the first bin that
+    /// has one. `search` bounds the blocks examined in each bin.
     pub(super) fn fit(
         &self,
         blocks: &[Block],
         want: u64,
-        look: Look,
+        search: Search,
         mut accept: impl FnMut(&Block) -> bool,
     ) -> Option<u32> {
         let mut bin = self.occupied_from(bin(want))?;
         loop {
             let mut best: Option<(u64, u32)> = None;
-            for (at, block) in self.list(blocks, bin).take(look.most()) {
+            for (at, block) in self.list(blocks, bin).take(search.most()) {
                 if block.size >= want
                     && best.is_none_or(|(size, _)| block.size < size)
                     && accept(block)
@@ -99,7 +100,7 @@ impl Bins {
         }
     }
 
-    /// All blocks of at least `want` bytes.
+    /// Returns all blocks of at least `want` bytes.
     pub(super) fn at_least<'a>(
         &'a self,
         blocks: &'a [Block],
@@ -119,7 +120,7 @@ impl Bins {
         })
     }
 
-    /// The first bin from `bin` on that has a block.
+    /// Returns the first bin from `bin` on that has a block.
     fn occupied_from(&self, bin: usize) -> Option<usize> {
         let mut word = bin / 64;
         let mut bits = self.occupied.get(word)? & (u64::MAX << (bin % 64));
@@ -138,13 +139,13 @@ mod tests {
     #[test]
     fn bins_grow_with_sizes_and_hold_an_eighth_of_a_power_each() {
         let mut last = 0;
-        for grains in 1..100_000u64 {
-            let bin = bin(grains * GRAIN);
-            assert!(bin == last || bin == last + 1, "{grains}");
+        for units in 1..100_000u64 {
+            let bin = bin(units * GRANULARITY);
+            assert!(bin == last || bin == last + 1, "{units}");
             last = bin;
         }
-        assert_eq!(bin(8 * GRAIN), 8);
-        assert_eq!((bin(1023 * GRAIN), bin(1024 * GRAIN)), (63, 64));
-        assert!(bin(u64::MAX / GRAIN * GRAIN) < BINS);
+        assert_eq!(bin(8 * GRANULARITY), 8);
+        assert_eq!((bin(1023 * GRANULARITY), bin(1024 * GRANULARITY)), (63, 64));
+        assert!(bin(u64::MAX / GRANULARITY * GRANULARITY) < BINS);
     }
 }

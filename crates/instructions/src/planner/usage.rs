@@ -1,4 +1,4 @@
-//! How much memory there is, who has it, and how it was found.
+//! Memory use: how much there is, which stream has it, and by which steps requests were served.
 
 use std::fmt;
 
@@ -7,30 +7,29 @@ use millstream_types::{DeviceId, StreamId};
 use super::Knowledge;
 use super::arena::{Arena, State};
 
-/// How requests for memory were met, and what was done to meet them: the way out of a full memory,
-/// in its order.
+/// Counts of the planner's steps, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Requests met by an idle block of the stream.
+    /// Requests served by an idle block of the stream.
     pub idle: u64,
-    /// Requests met by a block that was pending until the stream knew its death.
+    /// Requests served by a block that was pending until the stream knew its last uses.
     pub covered: u64,
-    /// Requests met by a block of another stream, whose death the stream knew.
+    /// Requests served by a block of another stream, whose last uses the stream knew.
     pub elsewhere: u64,
-    /// Chunks had from the device, while the limit allowed.
+    /// Chunks taken from the device, while the limit allowed.
     pub grown: u64,
-    /// Requests met by a block that the stream has to wait for.
+    /// Requests served by a block that the stream has to wait for.
     pub stream_waits: u64,
-    /// Chunks given back to the device, to have others in their place.
+    /// Chunks given back to the device to make room for others.
     pub given_back: u64,
-    /// Waits of the host: for a block that a pool needs, or for everything.
+    /// Waits of the host, for a block that a pool needs or for everything.
     pub host_waits: u64,
-    /// Requests refused.
+    /// Refused requests.
     pub refused: u64,
 }
 
 impl Steps {
-    /// Each step's name and count.
+    /// Returns each step's name and count.
     pub const fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("idle", self.idle),
@@ -60,15 +59,15 @@ pub struct ArenaUse {
     pub in_use: u64,
     /// The most that was ever held.
     pub peak: u64,
-    /// Free, and known to be by the stream that it belongs to.
+    /// Idle: free, and the stream that it belongs to knows its last uses.
     pub cached: u64,
-    /// Free once the stream that it belongs to has heard of its last uses.
+    /// Pending: free once the stream that it belongs to knows its last uses.
     pub pending: u64,
     /// The largest free run of blocks.
     pub largest_free: u64,
-    /// How requests were met.
+    /// How requests were served.
     pub steps: Steps,
-    /// By stream; those that never asked for memory are left out.
+    /// By stream, without streams that never asked for memory.
     pub streams: Vec<StreamUse>,
 }
 
@@ -81,15 +80,15 @@ pub struct StreamUse {
     pub in_use: u64,
     /// The most that was ever held.
     pub peak: u64,
-    /// Free, and known to be.
+    /// Idle: free, and the stream knows its last uses.
     pub cached: u64,
-    /// Free once the stream has heard of its last uses.
+    /// Pending: free once the stream knows its last uses.
     pub pending: u64,
 }
 
 impl ArenaUse {
-    /// The share of the free bytes, from 0 to 1, that one request could not have: those outside the
-    /// largest free run.
+    /// Returns the share of the free bytes, from 0 to 1, that lies outside the largest free run: no
+    /// single request can get it.
     pub fn fragmentation(&self) -> f64 {
         let free = self.cached + self.pending;
         if free == 0 { 0.0 } else { 1.0 - self.largest_free as f64 / free as f64 }
@@ -97,7 +96,7 @@ impl ArenaUse {
 }
 
 impl fmt::Display for ArenaUse {
-    /// Some lines for people.
+    /// Writes a few lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, reserved, in_use, peak, cached, pending, .. } = self;
         write!(
@@ -125,17 +124,17 @@ impl fmt::Display for ArenaUse {
 }
 
 impl Arena {
-    /// What there is, as far as the streams know now. Looks, and moves nothing: that somebody asks
-    /// changes no placement.
+    /// Returns the memory use, as far as the streams know now. Moves no block: asking changes no
+    /// placement.
     pub(super) fn usage(&self, known: &impl Knowledge) -> ArenaUse {
         let mut streams: Vec<StreamUse> = Vec::new();
-        for (k, pool) in self.pools.iter().enumerate() {
+        for (k, free) in self.free_blocks.iter().enumerate() {
             streams.push(StreamUse {
                 stream: StreamId(k as u16),
-                in_use: pool.in_use,
-                peak: pool.peak,
-                cached: pool.idle.iter().map(|b| b.bytes).sum(),
-                pending: pool.pending.bytes,
+                in_use: free.in_use,
+                peak: free.peak,
+                cached: free.idle.iter().map(|b| b.bytes).sum(),
+                pending: free.pending.bytes,
             });
         }
         let mut largest_free = 0;
@@ -144,8 +143,8 @@ impl Arena {
             for (_, block) in self.blocks_of(chunk) {
                 run = if block.state == State::Used { 0 } else { run + block.size };
                 largest_free = largest_free.max(run);
-                let heard = || known.open(block.stream, &block.death).is_none();
-                if block.state == State::Pending && heard() {
+                let covered = || known.open(block.stream, &block.last_uses).is_none();
+                if block.state == State::Pending && covered() {
                     let stream = &mut streams[block.stream.index()];
                     stream.pending -= block.size;
                     stream.cached += block.size;

@@ -1,8 +1,8 @@
-//! A position in a line of text, and the tokens that stand there.
+//! A cursor over a line of text, which reads tokens.
 
 use crate::text::TextError;
 
-/// Reads tokens from one line.
+/// A position in one line of text.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     text: &'a str,
@@ -11,7 +11,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of `text`, which is line number `line`.
+    /// Returns a cursor at the start of `text`, which is line number `line`.
     pub fn new(text: &'a str, line: usize) -> Cursor<'a> {
         let mut cursor = Cursor { text, at: 0, line };
         cursor.skip_space();
@@ -34,13 +34,13 @@ impl<'a> Cursor<'a> {
         token
     }
 
-    /// An error at this position.
+    /// Returns an error at this position.
     pub fn error(&self, message: String) -> TextError {
         let column = self.text[..self.at].chars().count() + 1;
         TextError { line: self.line, column, message }
     }
 
-    /// An error that says what was expected here and what stands here instead.
+    /// Returns an error that names the text expected here and the text found here.
     pub fn expected(&self, what: &str) -> TextError {
         let found: String = self.rest().chars().take(24).collect();
         if found.is_empty() {
@@ -49,12 +49,12 @@ impl<'a> Cursor<'a> {
         self.error(format!("expected {what}, found {found:?}"))
     }
 
-    /// The next character.
+    /// Returns the next character.
     pub fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// Passes over `token` if it stands here. A token of letters must end with a word.
+    /// Skips `token` if it comes next. Returns whether it did. A token of letters must end a word.
     pub fn eat(&mut self, token: &str) -> bool {
         let Some(after) = self.rest().strip_prefix(token) else { return false };
         let word = token.ends_with(|c: char| c.is_alphanumeric());
@@ -65,18 +65,18 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Passes over `token`, which must stand here.
+    /// Skips `token`, which must come next.
     ///
     /// # Errors
-    /// It does not.
+    /// Other text comes next.
     pub fn expect(&mut self, token: &str) -> Result<(), TextError> {
         if self.eat(token) { Ok(()) } else { Err(self.expected(&format!("'{token}'"))) }
     }
 
-    /// A word: a letter or `_`, then letters, digits and `_ . - :`.
+    /// Reads a word: a letter or `_`, then letters, digits and `_ . - :`.
     ///
     /// # Errors
-    /// None stands here; the error says that `what` was expected.
+    /// No word comes next. The error says that `what` was expected.
     pub fn word(&mut self, what: &str) -> Result<&'a str, TextError> {
         let rest = self.rest();
         let end = rest
@@ -88,10 +88,10 @@ impl<'a> Cursor<'a> {
         Ok(self.advance(end))
     }
 
-    /// A whole number that fits in `T`.
+    /// Reads a whole number that fits in `T`.
     ///
     /// # Errors
-    /// None stands here, or it is too large.
+    /// No number comes next, or it is too large.
     pub fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, TextError> {
         let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -105,10 +105,10 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
-    /// An id: its mark and a whole number, without a space between.
+    /// Reads an id: its mark and a whole number, without a space between.
     ///
     /// # Errors
-    /// None stands here.
+    /// No id comes next.
     pub fn id<T: std::str::FromStr>(&mut self, mark: &str, what: &str) -> Result<T, TextError> {
         let rest = self.rest();
         let digits =
@@ -121,10 +121,10 @@ impl<'a> Cursor<'a> {
         self.number(what).inspect_err(|_| self.at = start)
     }
 
-    /// The characters up to the next of `stop`, at least one.
+    /// Reads the characters up to the next of `stop`, at least one.
     ///
     /// # Errors
-    /// There are none.
+    /// One of `stop`, or the end of the line, comes next.
     pub fn until(&mut self, stop: &[char], what: &str) -> Result<&'a str, TextError> {
         let rest = self.rest();
         let end = rest.find(stop).unwrap_or(rest.len());
@@ -134,10 +134,10 @@ impl<'a> Cursor<'a> {
         Ok(self.advance(end).trim_end())
     }
 
-    /// A text in double quotes, with the escapes that Rust's `{:?}` writes.
+    /// Reads a text in double quotes, with the escapes that Rust's `{:?}` writes.
     ///
     /// # Errors
-    /// None stands here, or it does not end.
+    /// No quoted text comes next, or it does not end.
     pub fn quoted(&mut self) -> Result<String, TextError> {
         let start = self.at;
         let Some(body) = self.rest().strip_prefix('"') else {
@@ -175,10 +175,10 @@ impl<'a> Cursor<'a> {
         Err(self.error("a text in double quotes does not end".to_owned()))
     }
 
-    /// What follows a `#`, if one stands here; nothing else may stand here.
+    /// Reads the text after a `#`, if there is one. The line must end otherwise.
     ///
     /// # Errors
-    /// Something else does.
+    /// Other text comes next.
     pub fn comment(&mut self) -> Result<Option<&'a str>, TextError> {
         match self.rest().strip_prefix('#') {
             Some(place) => Ok(Some(place.trim())),
@@ -188,7 +188,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The character of `{hex}`.
+/// Reads the character of `{hex}`.
 fn unicode(chars: &mut std::str::CharIndices<'_>) -> Option<char> {
     let (_, '{') = chars.next()? else { return None };
     let mut code = 0u32;

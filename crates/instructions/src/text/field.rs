@@ -1,4 +1,6 @@
-//! How each kind of field is written and read.
+//! The text form of each type of field.
+//!
+//! Long because each type of field has a printer and a parser.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use crate::planner::ArenaId;
 use crate::text::cursor::Cursor;
 use crate::text::{OpNames, TextError, is_word};
 
-/// A field of an instruction.
+/// A type of field of an instruction.
 pub trait Field: Sized {
     /// Writes the field.
     fn print(&self, out: &mut String, ops: &OpNames);
@@ -23,7 +25,7 @@ pub trait Field: Sized {
     /// Reads the field.
     ///
     /// # Errors
-    /// Something else stands there.
+    /// The text is something else.
     fn parse(cursor: &mut Cursor<'_>, ops: &mut OpNames) -> Result<Self, TextError>;
 
     /// Writes a space, the label if there is one, and the field.
@@ -39,7 +41,7 @@ pub trait Field: Sized {
     /// Reads the label if there is one, and the field.
     ///
     /// # Errors
-    /// Something else stands there.
+    /// The text is something else.
     fn parse_labelled(
         label: &str,
         cursor: &mut Cursor<'_>,
@@ -88,7 +90,7 @@ impl Field for OpId {
         let _ = match ops.get(*self) {
             Some(name) if is_word(name) => write!(out, "{name}"),
             Some(name) => write!(out, "{name:?}"),
-            // An id that stands for nothing: the line can be shown, and is refused when read.
+            // An id without a name: the line can be shown, but the parser refuses it.
             None => write!(out, "?{self}"),
         };
     }
@@ -319,8 +321,8 @@ fn number(token: &str) -> Option<AttrValue> {
     if let Ok(whole) = token.parse() {
         return Some(AttrValue::Int(whole));
     }
-    // What Rust reads as a float beyond this, such as `infinity`, is not what `{:?}` writes.
-    // Digits alone that are no i64 are a whole number too large, not a float.
+    // Rust parses more floats than `{:?}` writes, such as `infinity`; those are refused. Digits
+    // that do not fit in an i64 are a whole number that is too large, not a float.
     let digits = token.strip_prefix('-').unwrap_or(token);
     let float = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains(['.', 'e']);
     if matches!(digits, "inf" | "NaN") || float {
@@ -384,7 +386,7 @@ impl Field for Priority {
             self.print(out, ops);
         }
     }
-    /// Absent unless its label stands here.
+    /// Reads the default if the label is missing.
     fn parse_labelled(
         label: &str,
         cursor: &mut Cursor<'_>,
@@ -408,7 +410,7 @@ impl<T: Field> Field for Option<T> {
             value.print_labelled(label, out, ops);
         }
     }
-    /// Absent unless its label stands here, or, without a label, the brace of arguments.
+    /// Reads none if the label is missing or, for a field without a label, the brace of arguments.
     fn parse_labelled(
         label: &str,
         cursor: &mut Cursor<'_>,

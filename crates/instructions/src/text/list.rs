@@ -17,14 +17,14 @@ use crate::text::{OpNames, TextError, parse_instruction, print_instruction};
 const MAGIC: &str = "millstream-list";
 const VERSION: u32 = 1;
 
-/// Whether a text begins as a list does: whether its first line that says anything names the format.
+/// Whether a text is a list: whether its first line with content names the format.
 pub fn is_list(text: &str) -> bool {
     let says = |line: &&str| !line.trim_start().is_empty() && !line.trim_start().starts_with('#');
     let first = text.lines().find(says).unwrap_or_default();
     first.split_whitespace().next() == Some(MAGIC)
 }
 
-/// Writes a list, one line for each part of the header and each instruction.
+/// Writes a list: a line for each part of the header and for each instruction.
 pub fn print_list(list: &InstructionList) -> String {
     let mut out = format!("{MAGIC} {VERSION}\n");
     for (k, StreamDecl { key, mode, work }) in list.streams.iter().enumerate() {
@@ -47,7 +47,7 @@ pub fn print_list(list: &InstructionList) -> String {
     out
 }
 
-/// What a header may name only once.
+/// The names that a header may declare only once.
 #[derive(Default)]
 struct Seen {
     streams: HashSet<StreamKey>,
@@ -58,16 +58,17 @@ struct Seen {
 /// Reads a list.
 ///
 /// # Errors
-/// A line that is neither a part of the header nor an instruction, a version that is not known, or
-/// header lines out of order: ids count up from 0.
+/// A line is neither a part of the header nor an instruction; the version is unknown; header lines
+/// are out of order, because ids count up from 0; or a stream of a type that is not built in does
+/// not state what it runs.
 pub fn parse_list(text: &str) -> Result<InstructionList, TextError> {
     parse_list_with_lines(text).map(|(list, _)| list)
 }
 
-/// Reads a list, and the number of each instruction's line, from 1.
+/// Reads a list, and the line number of each instruction, from 1.
 ///
 /// # Errors
-/// As [`parse_list`].
+/// The same as those of [`parse_list`].
 pub fn parse_list_with_lines(text: &str) -> Result<(InstructionList, Vec<usize>), TextError> {
     let mut lines = Vec::new();
     let mut list = InstructionList::default();

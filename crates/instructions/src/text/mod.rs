@@ -1,9 +1,9 @@
 //! The text form of instructions and lists. Printing and parsing are exact inverses.
 //!
-//! One instruction stands on one line: its kind, its fields in the order of the master table, and
-//! behind a `#` the place it came from. A list starts with a header of streams, arenas and
-//! external tensors. Sequence numbers are written out, so that a line can be deleted and the rest
-//! still means what it meant. Blank lines and lines that start with `#` are passed over.
+//! An instruction is one line: its kind, its fields in the order of the master table, and after a
+//! `#` its origin. A list starts with a header of streams, arenas and external tensors. Sequence
+//! numbers are written out, so that deleting a line does not change the meaning of the others.
+//! Blank lines and lines that start with `#` are ignored.
 
 pub mod cursor;
 pub mod field;
@@ -22,7 +22,7 @@ use cursor::Cursor;
 
 pub use list::{is_list, parse_list, parse_list_with_lines, print_list};
 
-/// A text that is not an instruction or a list.
+/// A syntax error in the text of an instruction or a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 pub struct TextError {
@@ -30,7 +30,7 @@ pub struct TextError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What was found and what was expected.
+    /// The message: the text found, and the text expected.
     pub message: String,
 }
 
@@ -43,7 +43,7 @@ pub struct OpNames {
 }
 
 impl OpNames {
-    /// No names.
+    /// Returns a table without names.
     pub fn new() -> OpNames {
         OpNames::default()
     }
@@ -54,7 +54,7 @@ impl OpNames {
         *self.ids.entry(name).or_insert(id)
     }
 
-    /// The id of `name`, added if it is new.
+    /// Returns the id of `name`, which is added if it is new.
     pub fn id(&mut self, name: &str) -> OpId {
         match self.ids.get(name) {
             Some(&id) => id,
@@ -67,17 +67,17 @@ impl OpNames {
         self.ids.get(name).copied()
     }
 
-    /// The name of `op`, if it has one.
+    /// Returns the name of `op`, if it has one.
     pub fn get(&self, op: OpId) -> Option<&str> {
         self.names.get(op.index()).map(|n| &**n)
     }
 
-    /// The name of `op`, or `?`.
+    /// Returns the name of `op`, or `?`.
     pub fn name(&self, op: OpId) -> &str {
         self.get(op).unwrap_or("?")
     }
 
-    /// The names, by id.
+    /// Returns the names, by id.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|n| &**n)
     }
@@ -123,7 +123,7 @@ pub fn print_instruction(instruction: &Instruction, ops: &OpNames) -> String {
     out
 }
 
-/// Whether a place reads back as it is; any other is written in quotes.
+/// Whether an origin reads back as it is. Any other is written in quotes.
 fn is_plain_place(place: &str) -> bool {
     !place.is_empty()
         && place.trim() == place
@@ -131,8 +131,8 @@ fn is_plain_place(place: &str) -> bool {
         && !place.contains(char::is_control)
 }
 
-/// Reads what stands behind a `#`. Anyone may write there, so what is no text in quotes is taken as
-/// it stands.
+/// Reads the text after a `#`. People write there too, so a text that is not in quotes is taken
+/// verbatim.
 fn parse_place(text: &str) -> Origin {
     let mut cursor = Cursor::new(text, 0);
     if text.is_empty() {
@@ -142,10 +142,10 @@ fn parse_place(text: &str) -> Origin {
     Origin::Text(Arc::new(quoted.unwrap_or_else(|| text.to_owned())))
 }
 
-/// Reads an instruction from one line; `line` is the line's number, for errors.
+/// Reads an instruction from one line. `line` is the line's number, for errors.
 ///
 /// # Errors
-/// The text is not an instruction; the error says where and what was expected.
+/// The text is not an instruction. The error names the column and the text expected there.
 pub fn parse_instruction(
     text: &str,
     line: usize,
@@ -164,7 +164,7 @@ pub fn parse_instruction(
     Ok(Instruction { body, origin })
 }
 
-/// An instruction with the names that its op ids stand for, to be displayed.
+/// An instruction with the names of its ops, for display.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a>(pub &'a Instruction, pub &'a OpNames);
 

@@ -109,7 +109,7 @@ fn resolutions() -> impl Strategy<Value = Resolution> {
     ]
 }
 
-/// Any instruction of this kind. The match has no catch-all: a new instruction is tested or does
+/// Returns any instruction of this kind. The match has no wildcard: a new kind is tested, or does
 /// not compile.
 pub(crate) fn body(kind: Kind) -> BoxedStrategy<Body> {
     let at = points();
@@ -192,7 +192,7 @@ pub(crate) fn body(kind: Kind) -> BoxedStrategy<Body> {
     }
 }
 
-/// Any instruction, with any place that it came from.
+/// Returns any instruction, with any origin.
 pub(crate) fn instruction() -> impl Strategy<Value = Instruction> {
     let origin = prop_oneof![
         Just(Origin::Unknown),
@@ -207,7 +207,7 @@ fn devices() -> impl Strategy<Value = DeviceId> {
     ("[a-z0-9_-]{1,4}", any::<u32>()).prop_map(|(kind, index)| DeviceId::new(kind, index).unwrap())
 }
 
-/// Any list: what its ids stand for need not exist.
+/// Returns any list. Its ids need not be declared.
 pub(crate) fn list() -> impl Strategy<Value = InstructionList> {
     let mode = select(vec![StreamMode::InOrder, StreamMode::Pool]);
     let foreign = "[a-z][a-z0-9_-]{0,2}".prop_map(|name| name.parse().unwrap());

@@ -1,4 +1,4 @@
-//! A section that is begun within another may use what either holds; others may use neither.
+//! A section within another may use the tensors of both; other calls may use neither's.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn inner_sections_use_what_outer_ones_hold() {
         assert!(matches!(refused, Err(Error::Held { .. })), "{section:?}: {refused:?}");
     }
 
-    // The outer section's number goes to another one, of which the inner one knows nothing.
+    // The outer section's number is reused for another one, which is not the inner one's outer.
     builder.end_critical_section(sink, outer, origin).unwrap();
     let again = builder.begin_critical_section(sink, sections, &[x], origin).unwrap();
     assert_eq!(again, outer);

@@ -1,10 +1,10 @@
-//! A machine's emissions as a list: slots that are used again get names of their own.
+//! Recording of a machine's emissions: each owner of a reused slot gets an id of its own.
 
 use millstream_instructions::text::{OpNames, parse_instruction, print_list};
 use millstream_instructions::{ArenaId, External, ListRecorder, StreamDecl};
 use millstream_types::{DType, DeviceId, StreamKey, StreamMode, TensorId, TensorSpec};
 
-/// A recorder that was given these lines, in the ids of a machine.
+/// Returns a recorder of these lines, which name ids of a machine.
 fn record(lines: &str) -> ListRecorder {
     let mut recorder = ListRecorder::new();
     let mut names: OpNames = ["add", "mul"].into_iter().collect();

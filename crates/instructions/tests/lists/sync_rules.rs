@@ -1,5 +1,5 @@
-//! The frontier rule beside OneFlow's, on random programs: it imposes no order that the other does
-//! not, and its critical path is never longer.
+//! The frontier rule compared with OneFlow's on random programs: it imposes no order that OneFlow's
+//! does not, and its critical path is never longer.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use millstream_instructions::{
 use millstream_types::{Attrs, DType, DeviceId, Origin, StreamId, StreamKey, TensorSpec};
 use proptest::prelude::*;
 
-/// One step: which operands, which op, which stream.
+/// A step of a program: its operands, its op, its stream.
 type Step = (u8, u8, u8, u8);
 
 fn steps() -> impl Strategy<Value = (u8, Vec<Step>)> {
     (1u8..=6, proptest::collection::vec(any::<Step>(), 1..60))
 }
 
-/// The same program under a rule. Waits are the host's, which stand for exactly the point needed.
+/// Builds the program under a rule. All waits are by host, which waits for exactly the point
+/// needed.
 fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64) {
     let ops = Arc::new(millstream_ops::standard());
     let mut builder = Builder::new(&BuilderConfig { sync }, ops, Box::new(OfflineCatalog));
@@ -26,7 +27,7 @@ fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64)
         .map(|k| builder.stream(&StreamKey::compute(DeviceId::cpu(0), k.into())).unwrap())
         .collect();
     let spec = TensorSpec::contiguous(DType::I64, &[2]).unwrap();
-    // Tensors that were there before: releases and placements would order more than uses do.
+    // Imported tensors, because releases and placements would order more than uses do.
     let mut live: Vec<TensorRef> = (0..4)
         .map(|_| builder.import(&sink, spec.clone(), 16, &DeviceId::cpu(0)).unwrap())
         .collect();
@@ -64,9 +65,10 @@ fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64)
     (sink.recorder.finish(), waits)
 }
 
-/// For each call, in program order: the set of calls before it, and the longest chain up to it.
+/// Returns, for each call in program order, the set of calls ordered before it and the longest
+/// chain up to it.
 fn order(list: &InstructionList) -> (Vec<Vec<bool>>, usize) {
-    // What is known to a stream after each of its places, by the numbers of calls.
+    // The calls known to a stream after each of its points.
     let mut after: std::collections::HashMap<(u16, u64), Vec<bool>> = Default::default();
     let mut now: std::collections::HashMap<u16, Vec<bool>> = Default::default();
     let calls = list.instructions.iter().filter(|i| matches!(i.body, Body::OpCall { .. })).count();
@@ -111,11 +113,11 @@ proptest! {
     }
 }
 
-/// The figures in docs/semantics.md. They are exact: a change of the rules shows here.
+/// The figures in docs/semantics.md are exact: a change of the rules shows here.
 #[test]
 fn waits_of_both_rules() {
     let mut state = 42u64;
-    // The linear congruential generator of Knuth's MMIX; any spread of steps would do.
+    // The linear congruential generator of Knuth's MMIX. Any spread of steps would do.
     let mut byte = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 56) as u8

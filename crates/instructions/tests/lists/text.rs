@@ -58,7 +58,7 @@ proptest! {
         prop_assert!(parse_list(&text).is_err());
     }
 
-    /// Text that is almost right gets further into the parser than noise does.
+    /// Text that is almost right gets further into the parser than noise.
     #[test]
     fn a_broken_line_does_not_panic(
         given in list(),
@@ -245,7 +245,7 @@ fn errors_of_lists() {
     "#);
 }
 
-/// Lists that say much in one line or many must not take long to refuse.
+/// Refusing a list with many lines or long lines takes linear time.
 #[test]
 fn large_input_is_read_in_linear_time() {
     let mut text = String::from("millstream-list 1\n");
@@ -258,7 +258,7 @@ fn large_input_is_read_in_linear_time() {
     assert_eq!((error.line, error.column), (200_002, 24));
 }
 
-/// docs/instructions.md says what the master table says. `MILLSTREAM_BLESS=1` rewrites it.
+/// docs/instructions.md is what the master table generates. `MILLSTREAM_BLESS=1` rewrites it.
 #[test]
 fn the_reference_page_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/instructions.md");

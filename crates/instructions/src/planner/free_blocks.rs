@@ -1,13 +1,14 @@
-//! The free blocks of one stream: those that it may use now, and those it has to hear of first.
+//! The free blocks of one stream: idle, or pending until the stream's clock covers their last uses.
 //!
 //! # Rules
 //! 1. A block belongs to the stream that it was last placed for.
-//! 2. It is *idle* once its stream knows its whole death. A frontier never shrinks, so it stays so.
-//! 3. Until then it is *pending*, and waits in one queue: that of the first point of its death that
-//!    the stream does not know. A queue is looked at from its lowest point on, and only after the
-//!    stream has learned something. So a block moves at most once for each point of its death, and
-//!    nobody polls.
-//! 4. A block that leaves takes its stamp along. What a queue still says of it is passed over.
+//! 2. A block is *idle* once its stream's clock covers all its last uses. Clocks never shrink, so
+//!    the block stays idle.
+//! 3. Until then a block is *pending*. It is in one queue: that of the first of its last uses that
+//!    the stream does not know. A queue is examined from its lowest point on, and only after the
+//!    stream's clock has grown. So a block moves at most once for each of its last uses, and
+//!    nothing polls.
+//! 4. A block that leaves takes its stamp along. Queue entries with another stamp are ignored.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,26 +17,27 @@ use millstream_types::{Point, StreamId};
 
 use super::arena::{Block, State};
 use super::bins::Bins;
-use super::{Knowledge, Look};
+use super::{Knowledge, Search};
 
-/// A queue has at most this many entries for each block that waits in it, and a few more.
+/// A queue has at most this many entries for each pending block, and a few more.
 const STALE: usize = 2;
 
+/// The free blocks of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(super) struct FreeBlocks {
     /// Blocks of chunks for small requests, and of chunks for large ones.
     pub(super) idle: [Bins; 2],
     pub(super) pending: Bins,
-    /// How many blocks are pending.
+    /// The number of pending blocks.
     waiting: usize,
     queues: Vec<Queue>,
-    /// What the stream knew when the queues were looked at.
+    /// The version of the stream's clock when the queues were last examined.
     version: u64,
     pub(super) in_use: u64,
     pub(super) peak: u64,
 }
 
-/// Pending blocks by the number on `source` whose passing they wait for.
+/// Pending blocks by the sequence number on `source` that they wait for.
 #[derive(Debug)]
 struct Queue {
     source: StreamId,
@@ -49,21 +51,21 @@ struct Entry {
     block: u32,
 }
 
-impl Pool {
-    /// The best idle block of at least `want` bytes that `accept` takes.
+impl FreeBlocks {
+    /// Finds the best idle block of at least `want` bytes that `accept` takes.
     pub(super) fn fit_idle(
         &self,
         blocks: &[Block],
         want: u64,
         large: bool,
-        look: Look,
+        search: Search,
         mut accept: impl FnMut(&Block) -> bool,
     ) -> Option<u32> {
-        let own = self.idle[usize::from(large)].fit(blocks, want, look, &mut accept);
-        // Chunks for large requests are cut up for small ones only when nothing else is left.
-        own.or_else(|| match look {
-            Look::All => self.idle[usize::from(!large)].fit(blocks, want, look, accept),
-            Look::Some => None,
+        let own = self.idle[usize::from(large)].fit(blocks, want, search, &mut accept);
+        // Only an exhaustive search cuts up chunks for large requests to serve small ones.
+        own.or_else(|| match search {
+            Search::Exhaustive => self.idle[usize::from(!large)].fit(blocks, want, search, accept),
+            Search::Bounded => None,
         })
     }
 
@@ -75,7 +77,7 @@ impl Pool {
         self.idle[usize::from(large)].insert(blocks, at);
     }
 
-    /// Adds a block that is pending until `open` has passed, and perhaps more.
+    /// Adds a block that is pending until at least `open` is known to have completed.
     pub(super) fn add_pending(&mut self, blocks: &mut [Block], at: u32, open: Point, stamp: u64) {
         let block = &mut blocks[at as usize];
         (block.state, block.stamp) = (State::Pending, stamp);
@@ -98,8 +100,9 @@ impl Pool {
         entries.push(Reverse(entry));
     }
 
-    /// Has the queues looked at when the stream is next asked, whether or not it has learned more.
-    pub(super) fn look_again(&mut self) {
+    /// Has the next call of [`FreeBlocks::next_covered`] examine the queues, even if the stream's
+    /// clock has not grown.
+    pub(super) fn recheck(&mut self) {
         self.version = u64::MAX;
     }
 
@@ -120,7 +123,7 @@ impl Pool {
         }
     }
 
-    /// The point in the middle of the longest queue.
+    /// Returns the point in the middle of the longest queue.
     pub(super) fn older_half(&self, blocks: &[Block]) -> Option<Point> {
         let queue = self.queues.iter().max_by_key(|q| q.entries.len())?;
         let entries = queue.entries.iter().filter(|Reverse(e)| e.is_of(blocks));
@@ -129,8 +132,8 @@ impl Pool {
         (middle < seqs.len()).then(|| Point::new(queue.source, *seqs.select_nth_unstable(middle).1))
     }
 
-    /// Takes the next pending block that the stream knows to be free by now, if it has learned
-    /// anything since it was last asked.
+    /// Takes out the next pending block whose last uses the stream knows, if the stream's clock has
+    /// grown since the last call.
     pub(super) fn next_covered(
         &mut self,
         blocks: &mut [Block],
@@ -151,8 +154,8 @@ impl Pool {
                 if !entry.is_of(blocks) {
                     continue;
                 }
-                match known.open(own, &blocks[entry.block as usize].death) {
-                    // That queue's turn comes again only when the stream learns more.
+                match known.open(own, &blocks[entry.block as usize].last_uses) {
+                    // That queue is examined again only after the clock has grown.
                     Some(open) => self.enqueue(blocks, entry.block, open),
                     None => {
                         self.remove(blocks, entry.block);
@@ -167,7 +170,7 @@ impl Pool {
 }
 
 impl Entry {
-    /// Whether the block still waits for what this says.
+    /// Whether the block is still in the queue by this entry.
     fn is_of(&self, blocks: &[Block]) -> bool {
         blocks[self.block as usize].stamp == self.stamp
     }
