@@ -1,6 +1,6 @@
 //! How often the critical section is entered for one emitted instruction.
 
-use crate::common::*;
+use millstream_testing::machine::*;
 use millstream::*;
 
 /// Returns how often `work` enters the critical section.
