@@ -1,7 +1,7 @@
 //! How often the critical section is entered for one emitted instruction.
 
-use millstream_testing::machine::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Returns how often `work` enters the critical section.
 fn entries(m: &Machine, work: impl FnOnce()) -> u64 {
