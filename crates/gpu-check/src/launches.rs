@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use millstream::ep::cuda::{Compiler, CompletionMode, Native};
+use millstream::ep::cuda::{Compiler, CompletionMode, NativeStream};
 use millstream::ep::{Work, WorkResult};
 use millstream::kernels::KernelCtx;
 use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
@@ -52,7 +52,7 @@ impl Op for Nothing {
 }
 
 /// Launches the empty kernel so often.
-fn launch(native: &Native, times: usize) -> Result<()> {
+fn launch(native: &NativeStream, times: usize) -> Result<()> {
     let properties = native.properties();
     let compile = || {
         let source = CString::new(SOURCE)?;

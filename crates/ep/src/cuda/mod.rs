@@ -64,8 +64,6 @@ pub use blas::{Gemm, Matrices};
 pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
 pub use driver::{DriverError, ReportDropError, ResourceCounts};
-/// The name of [`NativeStream`] until `millstream-kernels` uses the new one.
-pub use native_stream::NativeStream as Native;
 pub use native_stream::{Kernel, NativeStream};
 pub use pinned::CudaPinnedBackend;
 pub use scratch::{Scratch, ScratchMark};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
-use millstream_ep::cuda::{Native, Scratch};
+use millstream_ep::cuda::{NativeStream, Scratch};
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
@@ -50,7 +50,7 @@ struct Part {
 
 /// A call, forward or backward.
 struct AttentionCall<'a> {
-    native: &'a Native,
+    native: &'a NativeStream,
     scratch: Scratch<'a>,
     q: Heads,
     k: Heads,

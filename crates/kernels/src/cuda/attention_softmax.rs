@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use anyhow::{Result, ensure};
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_types::DType;
 
 use super::args::{ArgsHeader, KernelArgs, MemoryRange};
@@ -252,7 +252,7 @@ fn rows(scores: &RawTensor<'_>) -> Result<u32> {
 /// The operands are valid until the kernel has run, and it is ordered against all other uses of
 /// them. Scores and weights may be the same memory, if they are of one dtype.
 pub(super) unsafe fn forward(
-    native: &Native,
+    native: &NativeStream,
     dtype: DType,
     scores: &RawTensor<'_>,
     args: AttentionArgs,
@@ -272,7 +272,7 @@ pub(super) unsafe fn forward(
 /// As for [`forward`]. The weights may be stored in the memory of the scores, and the gradient of
 /// the scores in the memory of the gradient of the weights.
 pub(super) unsafe fn backward(
-    native: &Native,
+    native: &NativeStream,
     dtype: DType,
     scores: &RawTensor<'_>,
     args: AttentionArgs,

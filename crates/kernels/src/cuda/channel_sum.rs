@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use anyhow::{Result, ensure};
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_types::DType;
 use millstream_types::layout::contiguous_strides;
 
@@ -70,7 +70,7 @@ pub(super) fn sources() -> Vec<(String, CString)> {
 /// # Safety
 /// Both are operands of the call, and `out` is its output.
 pub(super) unsafe fn channel_sum(
-    native: &Native,
+    native: &NativeStream,
     x: RawTensor<'_>,
     out: RawTensor<'_>,
 ) -> Result<()> {

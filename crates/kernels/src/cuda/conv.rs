@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use millstream_ep::cuda::{Native, Scratch};
+use millstream_ep::cuda::{NativeStream, Scratch};
 use millstream_ops::checks;
 use millstream_ops::conv::{Conv, SPATIAL_DIMS};
 use millstream_types::layout::contiguous_strides;
@@ -38,7 +38,7 @@ const MEMORY_SHARE: u64 = 64;
 
 /// A call: its native stream, its scratch memory, and the convolution.
 struct ConvCall<'a> {
-    native: &'a Native,
+    native: &'a NativeStream,
     scratch: Scratch<'a>,
     conv: Conv,
     /// Dense and row-major; for each group, map channels by image channels and kernel positions.
@@ -466,7 +466,7 @@ impl Matrix {
     ///
     /// # Safety
     /// The matrices are of an operand of the call, and `data` is scratch memory that is as large.
-    unsafe fn side_by_side(&self, native: &Native, data: *mut u8) -> Result<Matrix> {
+    unsafe fn side_by_side(&self, native: &NativeStream, data: *mut u8) -> Result<Matrix> {
         let ([count, groups, rows, positions], [number, group, row, position_stride]) =
             (self.shape, self.strides);
         let (data, strides) = match count {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_types::DType;
 use millstream_types::layout::contiguous_strides;
 
@@ -82,7 +82,7 @@ pub(super) fn convert(ctx: &KernelCtx<'_>, from: RawTensor<'_>, to: RawTensor<'_
 /// The elements of both are valid until the copy has run, which is ordered against all other uses
 /// of them. No two indices of `to` address the same element, and `to` shares no memory with `from`.
 pub(super) unsafe fn strided(
-    native: &Native,
+    native: &NativeStream,
     from: RawTensor<'_>,
     to: RawTensor<'_>,
 ) -> Result<()> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use smallvec::SmallVec;
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::promotion::floating;
 use millstream_types::DType;
@@ -200,7 +200,7 @@ pub(super) fn run<'a>(
 /// No two indices of `out` address the same element. Each input is `out` itself or shares no memory
 /// with it.
 pub(super) unsafe fn run_on(
-    native: &Native,
+    native: &NativeStream,
     mut kernel: Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,
@@ -256,7 +256,7 @@ pub(super) unsafe fn run_on(
 /// # Safety
 /// As for [`run_on`].
 unsafe fn run_slices(
-    native: &Native,
+    native: &NativeStream,
     kernel: &Elementwise<'_>,
     inputs: &[Input<'_>],
     out: RawTensor<'_>,

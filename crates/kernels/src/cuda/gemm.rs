@@ -7,7 +7,7 @@
 use anyhow::{Result, ensure};
 use smallvec::SmallVec;
 
-use millstream_ep::cuda::{Gemm, Matrices, Native, Scratch};
+use millstream_ep::cuda::{Gemm, Matrices, NativeStream, Scratch};
 use millstream_ops::matmul::Product;
 use millstream_types::layout::{contiguous_strides, numel};
 use millstream_types::{DType, Dims};
@@ -107,7 +107,7 @@ impl MatrixBatch {
 /// The tensors are valid until the product has run, which is ordered against all other uses of
 /// them. No two indices of `out` address the same element, and it shares none with `x` or `y`.
 pub(super) unsafe fn multiply(
-    native: &Native,
+    native: &NativeStream,
     scratch: &mut Scratch<'_>,
     [x, y, out]: [RawTensor<'_>; 3],
     alpha: f64,
@@ -186,7 +186,7 @@ fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
 /// # Safety
 /// The tensor is valid until the copy has run, which is ordered after all writes of it.
 pub(super) unsafe fn dense(
-    native: &Native,
+    native: &NativeStream,
     scratch: &mut Scratch<'_>,
     tensor: &RawTensor<'_>,
 ) -> Result<*mut u8> {
@@ -251,7 +251,7 @@ impl MergedBatch {
 /// # Safety
 /// As for [`multiply`].
 unsafe fn launch(
-    native: &Native,
+    native: &NativeStream,
     batch: &[usize],
     [mut x, y, mut out]: [MatrixBatch; 3],
     alpha: f64,

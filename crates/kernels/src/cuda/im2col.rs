@@ -12,7 +12,7 @@ use std::mem::offset_of;
 
 use anyhow::Result;
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_ops::conv::{Conv, SPATIAL_DIMS};
 use millstream_types::DType;
 
@@ -278,7 +278,7 @@ pub(super) fn sources() -> Vec<(String, CString)> {
 /// Images and columns are valid until the kernel has run, which is ordered against all other uses
 /// of them. The columns are in the call's own memory.
 pub(super) unsafe fn im2col(
-    native: &Native,
+    native: &NativeStream,
     conv: &Conv,
     images: &Images,
     columns: &Columns,
@@ -301,7 +301,7 @@ pub(super) unsafe fn im2col(
 /// # Safety
 /// As for [`im2col`]; the bias has an element for each channel, of the images' dtype.
 pub(super) unsafe fn col2im(
-    native: &Native,
+    native: &NativeStream,
     conv: &Conv,
     columns: &Columns,
     bias: Option<(*mut u8, usize)>,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
 
-use millstream_ep::cuda::{Compiler, Native};
+use millstream_ep::cuda::{Compiler, NativeStream};
 
 use super::args::{ElementwiseArgs, KernelArgs};
 use super::cache::{self, Key};
@@ -47,7 +47,7 @@ fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CStrin
 /// # Safety
 /// As for [`launch_blocks`].
 pub(super) unsafe fn launch_elementwise(
-    native: &Native,
+    native: &NativeStream,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
     args: ElementwiseArgs,
@@ -65,7 +65,7 @@ pub(super) unsafe fn launch_elementwise(
 /// # Safety
 /// As for [`launch_blocks`].
 pub(super) unsafe fn launch_items<A: KernelArgs>(
-    native: &Native,
+    native: &NativeStream,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
     count: u64,
@@ -87,7 +87,7 @@ pub(super) unsafe fn launch_items<A: KernelArgs>(
 /// The kernel takes this argument block. It accesses the operands named there and nothing else.
 /// They are valid until the kernel has run, and it is ordered against all other uses of them.
 pub(super) unsafe fn launch_blocks<A: KernelArgs>(
-    native: &Native,
+    native: &NativeStream,
     name: &str,
     source: impl FnOnce() -> Result<CString>,
     blocks: u32,
@@ -106,7 +106,7 @@ pub(super) unsafe fn launch_blocks<A: KernelArgs>(
 /// # Safety
 /// As for [`launch_blocks`].
 pub(super) unsafe fn launch_entry<A: KernelArgs>(
-    native: &Native,
+    native: &NativeStream,
     (module, name): (&str, &str),
     source: impl FnOnce() -> Result<CString>,
     blocks: u32,

@@ -62,7 +62,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::Context;
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_types::DType;
 
 use crate::context::KernelCtx;
@@ -164,6 +164,6 @@ pub fn sources() -> Vec<(String, CString)> {
 ///
 /// # Errors
 /// The call runs on a device of another kind.
-pub fn native<'a>(ctx: &KernelCtx<'a>) -> anyhow::Result<&'a Native> {
+pub fn native<'a>(ctx: &KernelCtx<'a>) -> anyhow::Result<&'a NativeStream> {
     ctx.native().downcast_ref().context("the call's stream is not a CUDA stream")
 }

@@ -5,7 +5,7 @@ use std::cell::{OnceCell, RefCell};
 
 use anyhow::Result;
 
-use millstream_ep::cuda::{Native, Scratch};
+use millstream_ep::cuda::{NativeStream, Scratch};
 use millstream_types::Dims;
 use millstream_types::layout::contiguous_strides;
 
@@ -18,7 +18,7 @@ const MAX_COPIES: usize = 8;
 
 /// The copies of operands that overlap the tensor that a call writes.
 pub(super) struct OverlapCopies<'a> {
-    native: &'a Native,
+    native: &'a NativeStream,
     written: RawTensor<'a>,
     /// The memory of the copies. The first copy acquires it; it is held until the kernels that read
     /// copies are launched.
@@ -29,7 +29,7 @@ pub(super) struct OverlapCopies<'a> {
 
 impl<'a> OverlapCopies<'a> {
     /// Copies operands that overlap `written`.
-    pub(super) fn new(native: &'a Native, written: RawTensor<'a>) -> OverlapCopies<'a> {
+    pub(super) fn new(native: &'a NativeStream, written: RawTensor<'a>) -> OverlapCopies<'a> {
         let strides = [const { OnceCell::new() }; MAX_COPIES];
         OverlapCopies { native, written, scratch: RefCell::new(None), strides }
     }

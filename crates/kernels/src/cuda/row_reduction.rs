@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use anyhow::Result;
 use smallvec::SmallVec;
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_types::DType;
 
 use super::args::{ArgsHeader, KernelArgs, MAX_RANK, MemoryRange, VECTOR_BYTES};
@@ -247,7 +247,7 @@ impl<const N: usize> RowArgs<N> {
     /// As for [`launch::launch_blocks`].
     pub(super) unsafe fn launch(
         self,
-        native: &Native,
+        native: &NativeStream,
         (module, name): (&str, &str),
         source: impl FnOnce() -> Result<CString>,
     ) -> Result<()> {

@@ -10,7 +10,7 @@ use std::mem::offset_of;
 
 use anyhow::Result;
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_types::{DType, Dims};
 
 use super::Unsupported;
@@ -58,7 +58,7 @@ impl FailureFlag {
     ///
     /// # Errors
     /// An error of the driver.
-    pub(super) fn new(native: &Native, error: anyhow::Error) -> Result<FailureFlag> {
+    pub(super) fn new(native: &NativeStream, error: anyhow::Error) -> Result<FailureFlag> {
         Ok(FailureFlag(native.error_flag(error)?))
     }
 

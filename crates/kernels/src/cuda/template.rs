@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use anyhow::Result;
 
-use millstream_ep::cuda::Native;
+use millstream_ep::cuda::NativeStream;
 use millstream_ops::reduce::SUM_PART;
 use millstream_types::DType;
 
@@ -66,7 +66,7 @@ impl KernelTemplate {
     /// As for [`launch::launch_blocks`].
     pub(super) unsafe fn launch_typed(
         &self,
-        native: &Native,
+        native: &NativeStream,
         dtype: DType,
         args: StridedArgs,
     ) -> Result<()> {
@@ -84,7 +84,7 @@ impl KernelTemplate {
     /// As for [`launch::launch_blocks`].
     pub(super) unsafe fn launch_sized(
         &self,
-        native: &Native,
+        native: &NativeStream,
         dtype: DType,
         args: StridedArgs,
     ) -> Result<()> {
@@ -103,7 +103,7 @@ impl KernelTemplate {
     /// As for [`launch::launch_blocks`].
     pub(super) unsafe fn launch_blocks(
         &self,
-        native: &Native,
+        native: &NativeStream,
         dtype: DType,
         blocks: u64,
         args: StridedArgs,
@@ -121,7 +121,7 @@ impl KernelTemplate {
     /// As for [`launch::launch_blocks`].
     pub(super) unsafe fn launch_block(
         &self,
-        native: &Native,
+        native: &NativeStream,
         dtype: DType,
         args: StridedArgs,
     ) -> Result<()> {
@@ -138,7 +138,7 @@ impl KernelTemplate {
     /// As for [`launch::launch_blocks`].
     pub(super) unsafe fn launch_block_sized(
         &self,
-        native: &Native,
+        native: &NativeStream,
         dtype: DType,
         args: StridedArgs,
     ) -> Result<()> {
@@ -151,7 +151,7 @@ impl KernelTemplate {
     /// As for [`launch::launch_blocks`].
     unsafe fn launch(
         &self,
-        native: &Native,
+        native: &NativeStream,
         element: &str,
         types: (&str, &str),
         blocks: u32,
@@ -194,13 +194,13 @@ fn bit_types(bytes: usize) -> (&'static str, &'static str) {
 }
 
 /// Returns the number of blocks for `count` work items. A thread may process several of them.
-fn blocks_for(native: &Native, count: u64) -> u32 {
+fn blocks_for(native: &NativeStream, count: u64) -> u32 {
     grid(native, count.div_ceil(launch::THREADS))
 }
 
 /// Limits the number of blocks to the number that keeps the device busy. Kernels loop over their work with a
 /// stride of the grid's size, so any number of blocks is correct.
-fn grid(native: &Native, blocks: u64) -> u32 {
+fn grid(native: &NativeStream, blocks: u64) -> u32 {
     blocks
         .min(launch::BLOCKS_PER_MULTIPROCESSOR * native.properties().multiprocessors.max(1) as u64)
         as u32
