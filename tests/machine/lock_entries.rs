@@ -1,13 +1,13 @@
-//! How often the critical section is entered for one emitted instruction.
+//! The number of critical sections that one emitted instruction takes.
 
-use crate::common::*;
 use millstream::*;
+use millstream_testing::machine::*;
 
 /// Returns how often `work` enters the critical section.
 fn entries(m: &Machine, work: impl FnOnce()) -> u64 {
     let before = m.emission_entries().unwrap();
     work();
-    // The first query has entered it as well.
+    // The first query has entered it, too.
     m.emission_entries().unwrap() - before - 1
 }
 
@@ -28,8 +28,8 @@ fn a_call_enters_once() {
     assert_eq!(entries(&m, || drop(s.touch(&[&x]).unwrap())), 1, "a touch");
 }
 
-/// The first allocation asks the device for its limit and then for memory. Both happen without the
-/// lock, so the emission goes on in a critical section of its own after each.
+/// The first allocation queries the device's limit and then requests memory. Both happen without
+/// the lock, so the emission continues in a new critical section after each.
 #[test]
 fn the_first_allocation_enters_three_times() {
     let m = threaded();

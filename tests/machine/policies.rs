@@ -1,4 +1,4 @@
-//! A stream policy, an op and a kernel from outside the workspace's crates: the example runs.
+//! The example with a stream policy, an op and a kernel from outside the workspace's crates runs.
 
 #[path = "../../examples/custom_policy.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
