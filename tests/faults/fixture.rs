@@ -202,17 +202,17 @@ impl Fixture for Machines {
     }
 
     /// Shuts a machine without tensors down, and checks that nothing is left.
-    fn end(mut self, what: &str) {
+    fn end(mut self, label: &str) {
         let machine = self.machine.take().unwrap();
-        assert_eq!(machine.pending_callbacks(), 0, "{what}");
+        assert_eq!(machine.pending_callbacks(), 0, "{label}");
         let report = machine.clone().shutdown(LONG);
-        assert_eq!(report, ShutdownReport::default(), "{what}");
+        assert_eq!(report, ShutdownReport::default(), "{label}");
         drop(machine);
         // The queued commands of a lost device have no effect, but must be removed.
         self.sim.run_all();
         for device in [0, 1] {
             let left = self.sim.stats(device).unwrap().bytes_in_use;
-            assert_eq!(left, 0, "{what}: memory of sim:{device} was not released");
+            assert_eq!(left, 0, "{label}: memory of sim:{device} was not released");
         }
     }
 }

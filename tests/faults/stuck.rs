@@ -23,15 +23,15 @@ fn a_stream_never_completes_simulated() {
         for seed in 0..4 {
             let driver = (DriverKind::Simulated, seed);
             for at in 1..=positions::<Machines>(&case, driver, KIND, "sim") {
-                let what = format!("{}, {driver:?}, at {at}", case.name);
+                let label = format!("{}, {driver:?}, at {at}", case.name);
                 let fixture = Machines::new(&case, driver, KIND, "sim", at);
                 let held = fixture.submit(&case);
                 for (&output, expected) in case.outputs.iter().zip(&expected) {
                     match case.read(&held, output) {
-                        Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
+                        Some(Ok(values)) => assert_eq!(Some(values), *expected, "{label}"),
                         Some(Err(error)) => match error.without_place() {
                             Error::Stuck { .. } => stuck += 1,
-                            other => panic!("{what}: {other}"),
+                            other => panic!("{label}: {other}"),
                         },
                         None => {
                             let mut errors = held.emitted.iter().filter_map(|e| e.as_ref().err());
@@ -39,13 +39,13 @@ fn a_stream_never_completes_simulated() {
                             let first = first.map(Error::without_place);
                             assert!(
                                 matches!(first, Some(Error::Stuck { .. })),
-                                "{what}: {first:?}"
+                                "{label}: {first:?}"
                             );
                         }
                     }
                 }
                 let report = fixture.machine().clone().shutdown(Duration::ZERO);
-                assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
+                assert!(report.leaked && !report.hanging.is_empty(), "{label}: {report:?}");
                 drop(held);
             }
         }
@@ -62,7 +62,7 @@ fn a_stream_never_completes_threaded() {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for device in ["sim", "cpu"] {
             for at in 1..=positions::<Machines>(&case, driver, KIND, device) {
-                let what = format!("{}, {device}, at {at}", case.name);
+                let label = format!("{}, {device}, at {at}", case.name);
                 let fixture = Machines::new(&case, driver, KIND, device, at);
                 std::thread::scope(|scope| {
                     let waiting = scope.spawn(|| {
@@ -87,15 +87,15 @@ fn a_stream_never_completes_threaded() {
                         return;
                     }
                     let report = fixture.machine().clone().shutdown(Duration::from_millis(10));
-                    assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
+                    assert!(report.leaked && !report.hanging.is_empty(), "{label}: {report:?}");
                     let (read, synchronized, _held) = waiting.join().unwrap();
                     let closed = synchronized.unwrap_err();
-                    assert!(matches!(closed.without_place(), Error::Closed), "{what}: {closed}");
+                    assert!(matches!(closed.without_place(), Error::Closed), "{label}: {closed}");
                     for (read, expected) in read.into_iter().zip(&expected) {
                         match read {
-                            Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
+                            Some(Ok(values)) => assert_eq!(Some(values), *expected, "{label}"),
                             Some(Err(e)) => {
-                                assert!(matches!(e.without_place(), Error::Closed), "{what}: {e}");
+                                assert!(matches!(e.without_place(), Error::Closed), "{label}: {e}");
                             }
                             None => {}
                         }
@@ -114,7 +114,7 @@ fn a_submitting_thread_panics() {
     for case in case::all(&DEVICE, true) {
         for driver in [DriverKind::Threaded, DriverKind::Inline] {
             for at in 0..case.steps.len() {
-                let what = format!("{}, {driver:?}, a thread panics before step {at}", case.name);
+                let label = format!("{}, {driver:?}, a thread panics before step {at}", case.name);
                 let unlimited = Case { memory: None, ..case.clone() };
                 let fixture = Machines::new(&unlimited, (driver, 0), Kind::None, "sim", 0);
                 let mut held = Held::default();
@@ -133,13 +133,13 @@ fn a_submitting_thread_panics() {
                         catch_unwind(submits).is_err()
                     });
                     unlimited.submit(fixture.machine(), &mut held, |_| true, |_| ());
-                    assert!(panicking.join().unwrap(), "{what}");
+                    assert!(panicking.join().unwrap(), "{label}");
                 });
-                check_outputs(&unlimited, &fixture, &held, Kind::None, &what);
+                check_outputs(&unlimited, &fixture, &held, Kind::None, &label);
                 drop(held);
-                healthy(fixture.machine(), Some(&DEVICE), &what);
+                healthy(fixture.machine(), Some(&DEVICE), &label);
                 fixture.machine().synchronize_for(LONG).unwrap();
-                fixture.end(&what);
+                fixture.end(&label);
             }
         }
     }

@@ -222,7 +222,7 @@ fn stream_wait() {
         t.wait_stream(&s).unwrap();
         u.wait_stream(&t).unwrap();
         let z = call(m, "add", &[&y, &y], &t);
-        // `s` has got nothing since, so there is nothing to wait for.
+        // `s` has no newer instruction, so there is nothing to wait for.
         t.wait_stream(&s).unwrap();
         let list = m.finish_recording().unwrap();
         assert_eq!(read(&z), [2.0]);

@@ -72,7 +72,7 @@ fn from_a_callback() {
 }
 
 #[test]
-fn from_a_kernel_and_from_the_kernels_threads() {
+fn from_a_kernel_and_from_its_threads() {
     let here: Arc<OnceLock<(Machine, Tensor)>> = Arc::default();
     let seen = Arc::new(Mutex::new(0));
     let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);

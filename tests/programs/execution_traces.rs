@@ -118,7 +118,7 @@ fn two_hundred_repeats_give_the_same_bytes() {
 /// The recorded results equal our ops' results, down to the strides: no tensor is copied into
 /// another layout, no number is lost, and no tensor except DDP's buckets lacks a source.
 #[test]
-fn nothing_is_made_up() {
+fn imports_invent_no_data() {
     let mut wrong = Vec::new();
     for entry in programs() {
         for program in read(&entry) {
@@ -135,7 +135,7 @@ fn nothing_is_made_up() {
 
 /// In the case of copies and fills every one of them counts: without any one, some output differs.
 #[test]
-fn every_copy_and_fill_is_noticed() {
+fn every_copy_and_fill_has_an_effect() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/own/copies_and_fills");
     let program = load(folder.join("et.json.gz"), &LoadOptions::default()).unwrap();
     let Body::Statements(block) = &program.body else { panic!("statements") };

@@ -87,21 +87,21 @@ fn without(list: &InstructionList, index: usize) -> InstructionList {
 }
 
 #[test]
-fn no_schedule_needs_a_needless_wait() {
+fn lists_without_a_needless_wait_give_the_same_results() {
     let (mut waits, mut together) = (0, 0);
     for (list, options) in programs(0..150) {
         let verdict = verify(&list);
         let whole = run(&list, &options, None);
-        let check = |fewer: &InstructionList, seeds: u64, what: &str| {
+        let check = |fewer: &InstructionList, seeds: u64, label: &str| {
             for seed in 0..seeds {
                 let outcome = run(fewer, &options, Some(seed));
-                assert_eq!(outcome, whole, "{what}, seed {seed}\n{}", print_list(&list));
+                assert_eq!(outcome, whole, "{label}, seed {seed}\n{}", print_list(&list));
             }
         };
         for wait in verdict.waits.iter().filter(|w| !w.needed) {
             waits += 1;
-            let what = format!("without [{}]: {}", wait.index, wait.reason);
-            check(&without(&list, wait.index), 8, &what);
+            let label = format!("without [{}]: {}", wait.index, wait.reason);
+            check(&without(&list, wait.index), 8, &label);
         }
         // Removes one needless wait after another, until no needless wait is left.
         let mut least = list.clone();
@@ -118,7 +118,7 @@ fn no_schedule_needs_a_needless_wait() {
 /// The same schedules detect a missing needed wait, so the test above can fail. They do not detect
 /// every one, because a missing order may affect no value.
 #[test]
-fn some_schedule_needs_most_needed_waits() {
+fn lists_without_a_needed_wait_mostly_give_other_results() {
     let (mut needed, mut detected) = (0, 0);
     for (list, options) in programs(0..60) {
         let whole = run(&list, &options, None);

@@ -67,7 +67,7 @@ fn predicted(list: &InstructionList) -> Prediction {
 }
 
 #[test]
-fn one_chunk_is_the_sum_of_its_steps() {
+fn one_chunk_takes_the_sum_of_its_steps() {
     let made = predicted(&pipeline(1, ["in", "work", "out"]));
     assert_eq!(made.total, IN + OP + OUT);
     let names: Vec<&str> = made.critical.iter().map(|k| &*made.timeline[*k].name).collect();
@@ -75,7 +75,7 @@ fn one_chunk_is_the_sum_of_its_steps() {
 }
 
 #[test]
-fn a_serial_program_is_the_sum() {
+fn a_serial_program_takes_the_sum_of_its_steps() {
     let steps: Vec<String> = (0..9)
         .map(|k| {
             let next = k + 1;
@@ -96,7 +96,7 @@ fn a_serial_program_is_the_sum() {
 /// Chunks pass through stages that overlap. The first chunk takes the time of all stages, and each
 /// further chunk adds the time of the slowest stage.
 #[test]
-fn an_overlapped_pipeline_is_the_closed_formula() {
+fn an_overlapped_pipeline_takes_the_time_of_the_closed_formula() {
     for chunks in [1, 2, 3, 8, 64] {
         let made = predicted(&pipeline(chunks, ["in", "work", "out"]));
         let slowest = IN.max(OP).max(OUT);

@@ -41,18 +41,18 @@ fn is_order(violation: &Violation) -> bool {
 }
 
 /// Removes each wait in turn. Returns the numbers of needed and of needless waits.
-fn check_without_each_wait(list: &InstructionList, what: &str) -> (usize, usize) {
+fn check_without_each_wait(list: &InstructionList, label: &str) -> (usize, usize) {
     let verdict = verify(list);
-    assert!(verdict.proven(), "{what}: {}", verdict.violations[0]);
-    assert!(list_oracle::is_sound(list, true), "{what}");
+    assert!(verdict.proven(), "{label}: {}", verdict.violations[0]);
+    assert!(list_oracle::is_sound(list, true), "{label}");
     for wait in &verdict.waits {
         let mut fewer = list.clone();
         fewer.instructions.remove(wait.index);
         let found = verify(&fewer);
-        let said = || format!("{what}: [{}] {}\n{}", wait.index, wait.reason, print_list(list));
-        assert_eq!(found.proven(), !wait.needed, "{}", said());
+        let message = || format!("{label}: [{}] {}\n{}", wait.index, wait.reason, print_list(list));
+        assert_eq!(found.proven(), !wait.needed, "{}", message());
         if found.violations.iter().all(is_order) {
-            assert_eq!(list_oracle::is_sound(&fewer, true), !wait.needed, "{}", said());
+            assert_eq!(list_oracle::is_sound(&fewer, true), !wait.needed, "{}", message());
         }
     }
     let needless = verdict.not_needed();
@@ -66,12 +66,12 @@ fn every_list_without_one_wait_is_judged_right() {
         let program = load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let program = Arc::new(program);
         for way in ways() {
-            let what = format!("{}: {way:?}", path.display());
-            let made = lists(&program, &way).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(made.len(), 1 + program.jobs.len(), "{what}");
+            let label = format!("{}: {way:?}", path.display());
+            let made = lists(&program, &way).unwrap_or_else(|e| panic!("{label}: {e}"));
+            assert_eq!(made.len(), 1 + program.jobs.len(), "{label}");
             let log = run(program.clone(), &way).unwrap().list.unwrap();
             for list in made.iter().map(|m| &m.list).chain([&log]) {
-                let (yes, no) = check_without_each_wait(list, &what);
+                let (yes, no) = check_without_each_wait(list, &label);
                 needed += yes;
                 needless += no;
             }

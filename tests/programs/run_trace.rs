@@ -67,7 +67,7 @@ fn ways() -> impl Iterator<Item = RunOptions> {
 }
 
 #[test]
-fn examples_do_not_change_by_a_bit() {
+fn every_way_to_run_gives_the_same_bytes() {
     for path in examples() {
         let program = read(&path);
         let first = run(program.clone(), &RunOptions::default()).unwrap();

@@ -112,7 +112,7 @@ fn streams_overtake_each_other() {
     let (mut first, mut second) = (0, 0);
     for seed in 0..200 {
         let log = simulator.seed(seed, true).unwrap().schedule.unwrap().log.unwrap();
-        let at = |what: &str| log.find(what).unwrap_or_else(|| panic!("{what} in\n{log}"));
+        let at = |entry: &str| log.find(entry).unwrap_or_else(|| panic!("no {entry} in\n{log}"));
         if at("s0 completed") < at("s1 completed") { first += 1 } else { second += 1 }
     }
     assert!(first > 5 && second > 5, "{first} and {second}");
