@@ -67,22 +67,19 @@ fn a_stream_never_completes_threaded() {
                 std::thread::scope(|scope| {
                     let waiting = scope.spawn(|| {
                         let held = fixture.submit(&case);
-                        // This limit passes at once; the result depends on
-                        // the moment.
+                        // This limit passes at once; the result depends on the moment.
                         let _ = fixture.machine().synchronize_for(Duration::from_millis(1));
                         let read = |&o: &usize| case.read(&held, o);
                         let read: Vec<_> = case.outputs.iter().map(read).collect();
                         (read, fixture.machine().synchronize(), held)
                     });
-                    // Nothing hangs before the fault triggers. A run may have
-                    // fewer commands than the counted run: the machine omits a
-                    // wait whose point has passed.
+                    // Nothing hangs before the fault triggers. A run may have fewer commands than
+                    // the counted run: the machine omits a wait whose point has passed.
                     while fixture.plan.triggered() == 0 && !waiting.is_finished() {
                         std::thread::yield_now();
                     }
                     if fixture.plan.triggered() == 0 {
-                        // The release of the tensors must not trigger the
-                        // fault either.
+                        // The release of the tensors must not trigger the fault either.
                         fixture.plan.disarm();
                         return;
                     }

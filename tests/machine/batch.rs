@@ -104,8 +104,7 @@ fn refusals() {
     drop(batch);
     section.end().unwrap();
     assert_eq!(read(&x), [4.0, 6.0]);
-    // The text omits the origins in the errors. Tensor ids depend on when earlier ids became
-    // free.
+    // The text omits the origins in the errors. Tensor ids depend on when earlier ids became free.
     let text = |e: &Error| {
         e.without_place().to_string().split(" at tests").next().unwrap_or_default().to_owned()
     };

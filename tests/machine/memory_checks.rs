@@ -77,8 +77,7 @@ fn a_use_after_release_reads_nan() {
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     let y = call(&m, "add", &[&x, &x], &t);
     drop(x);
-    // On the first stream a scrub, the fill and another scrub; then the two commands of the
-    // other.
+    // On the first stream a scrub, the fill and another scrub; then the two commands of the other.
     for (stream, commands) in [(on_sim(0), 3), (on_sim(1), 2)] {
         control.wait_for_commands_on(stream, commands, LONG).unwrap();
         while control.step(stream).unwrap() {}

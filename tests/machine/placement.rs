@@ -14,8 +14,7 @@ fn memory_is_reused_where_its_last_uses_are_covered() {
         let a = call(m, "relu", &[&x], &s);
         drop(call(m, "add", &[&a, &a], &t));
         drop(a);
-        // The frontier of `s` covers neither the read of `a` on `t` nor the last use of the
-        // sum.
+        // The frontier of `s` covers neither the read of `a` on `t` nor the last use of the sum.
         let b = call(m, "copy", &[&x], &s);
         // The frontier of `t` covers both.
         let c = call(m, "copy", &[&x], &t);

@@ -200,8 +200,7 @@ fn a_dropped_handle_does_not_heal() {
         let gate = Gate::on(&held);
         gate.entered();
         let waiting = scope.spawn(|| m.synchronize());
-        // The other thread's wait is behind the gate. It does not cover the calls from here
-        // on.
+        // The other thread's wait is behind the gate. It does not cover the calls from here on.
         let z = call(&m, "relu", &[&y], &t);
         drop(y);
         gate.open();

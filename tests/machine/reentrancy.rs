@@ -90,7 +90,7 @@ fn from_a_kernel_and_from_its_threads() {
     let y = call(&m, "reenter", &[&x], &cpu(&m, 0));
     y.access(Access::Read, |_| Ok(())).unwrap().wait_for(LONG).unwrap();
     assert_eq!(*seen.lock().unwrap(), 4 * 11);
-    // The test drops its own handles of the machine last.
+    // The kernel keeps its reference to `here`; the test drops its own.
     let kept = Arc::try_unwrap(here);
     drop(kept);
 }

@@ -97,8 +97,7 @@ fn offsets(list: &InstructionList) -> Vec<u64> {
 fn with_both_protections_the_result_is_right() {
     for driver in DRIVERS {
         for first in [First::Default, First::Side] {
-            // Three commands on the default stream, with a record; three on the other,
-            // with a wait.
+            // Three commands on the default stream, with a record; three on the other, with a wait.
             let (d, list) = stepped(driver, Protection::default(), first, 6);
             assert_eq!(d, RIGHT, "{first:?} first");
             checked(&list);
