@@ -61,8 +61,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/bench/src/memory.rs", "calls the host's allocators, to compare with"),
     ("tests/programs/needless_waits.rs", "runs lists without a needed wait, on one thread"),
     ("crates/cli/src/simulate/planted.rs", "gives up protection, to test the simulator"),
-    ("tests/programs/simulation.rs", "gives up protection, to test the simulator"),
-    ("crates/bench/src/bed.rs", "checked kernels read and write their variables"),
+    ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),
+    ("crates/bench/src/bed.rs", "kernels that are checked read and write their variables"),
 ];
 
 /// A text file of the repository.

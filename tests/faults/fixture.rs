@@ -81,8 +81,8 @@ impl Kernel for HalfCopy {
         let (from, to) = (ctx.operand(0)?, ctx.operand(1)?);
         let bytes = to.numel() / 2 * to.dtype.size();
         anyhow::ensure!(from.strides == to.strides, "the cases copy between equal layouts");
-        // SAFETY: both operands are valid over their elements, which lie without gaps from
-        // the first on in the cases' tensors. Nothing else uses them while the kernel runs.
+        // SAFETY: both operands are valid over their elements, which lie without gaps from the
+        // first on in the cases' tensors. Nothing else uses them while the kernel runs.
         unsafe { std::ptr::copy(from.data, to.data, bytes) };
         anyhow::bail!("the copy fails half-way (a planned fault)")
     }
@@ -108,8 +108,8 @@ impl Kernel for Cancelling {
 impl Fixture for Machines {
     type Kind = Kind;
 
-    /// Returns a machine for `case` with the fault `kind` at position `at` of the devices of
-    /// kind `device`. The other devices work.
+    /// Returns a machine for `case` with the fault `kind` at position `at` of the devices of kind
+    /// `device`. The other devices work.
     fn new(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at: u64) -> Machines {
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),

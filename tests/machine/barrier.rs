@@ -64,8 +64,8 @@ fn a_stream_first_used_later_is_ordered_too() {
     let ticked = m.record(&cpu(&m, 1)).unwrap();
     m.barrier().unwrap();
     let y = call(&m, "check_written", &[&x], &cpu(&m, 2));
-    // When the worker handles the return of the first tick, its queue holds the call above. By
-    // the second tick, the worker has taken the call.
+    // When the worker handles the return of the first tick, its queue holds the call above. By the
+    // second tick, the worker has taken the call.
     for tick in ticks {
         tick.entered();
         tick.open();

@@ -36,8 +36,8 @@ fn from_a_callback() {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let (x, y) = (upload(&cpu(&m, 0), &m, &[1.0]), upload(&cpu(&m, 0), &m, &[2.0]));
         if driver == DriverKind::Inline {
-            // The inline driver holds the lock while it runs, so the callback tries
-            // only operations that take no lock.
+            // The inline driver holds the lock while it runs, so the callback tries only operations
+            // that take no lock.
             let stream = cpu(&m, 0);
             let done = x.access(Access::Read, move |_| {
                 assert!(matches!(stream.query(), Err(Error::Reentrant { .. })));

@@ -84,8 +84,8 @@ fn released_bytes_in_use_are_bounded() {
         let (m, s, t, x) = (&m, &s, &t, &x);
         scope.spawn(move || {
             for k in 0..100 {
-                // These calls read the blocked stream's tensor, so none of their
-                // memory becomes free.
+                // These calls read the blocked stream's tensor, so none of their memory becomes
+                // free.
                 let y = call(m, "copy", &[x], if k % 2 == 0 { s } else { t });
                 drop(y);
                 step.send(k).unwrap();

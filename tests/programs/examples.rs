@@ -47,7 +47,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_op_from_outside_runs_on_a_machine_and_from_a_trace() {
+fn a_user_defined_op_runs_on_a_machine_and_from_a_trace() {
     assert_eq!(custom_op::call().unwrap(), [0.5, 2.0, 4.5]);
     let report = custom_op::from_trace().unwrap();
     assert!(report.ok(), "{report:?}");
@@ -72,7 +72,7 @@ fn the_tutorial_quotes_its_program() {
 }
 
 #[test]
-fn the_tutorials_traces_give_the_lists_that_it_shows() {
+fn the_tutorials_traces_give_its_lists() {
     let mut lists = Vec::new();
     for block in blocks(TUTORIAL, "json") {
         let loading = LoadOptions::default();
@@ -102,7 +102,7 @@ fn the_page_on_streams_quotes_its_programs() {
 }
 
 #[test]
-fn the_pipeline_has_the_timeline_that_the_page_shows() {
+fn the_page_on_streams_shows_the_timeline_of_its_pipeline() {
     let (timeline, results) = pipeline::run().unwrap();
     assert!(blocks(STREAMS, "text").contains(&timeline), "not in docs/streams.md:\n{timeline}");
     assert_eq!(results, [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0, 0.0]);

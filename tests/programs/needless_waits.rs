@@ -48,8 +48,8 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
             machine.upload(&stream, external.spec.clone(), values).unwrap()
         })
         .collect();
-    // SAFETY: one thread runs all commands of the machine, one after another. So a missing
-    // order gives wrong numbers and no data race. Everything else is as the builder made it.
+    // SAFETY: one thread runs all commands of the machine, one after another. So a missing order
+    // gives wrong numbers and no data race. Everything else is as the builder made it.
     let checked = unsafe { CheckedList::assume_checked(list.clone()) };
     let job = machine.store_checked(&checked, bound.clone()).unwrap();
     let launched = job.launch().unwrap().wait();
