@@ -1,4 +1,4 @@
-//! The snippets of docs/memory.md, which quotes them and what they print.
+//! The snippets of docs/memory.md, which quotes them and their output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use millstream::{
     TensorSpec,
 };
 
-/// A tensor of 512 bytes, written on its stream.
+/// Returns a tensor of 512 bytes, written on its stream.
 fn block(machine: &Machine, stream: &Stream) -> Result<Tensor> {
     let x = machine.empty(stream, TensorSpec::contiguous(DType::F32, &[128])?)?;
     machine.call("fill", &[&x]).attr("value", 1.0).on(stream)?;
     Ok(x)
 }
 
-/// What the machine says of its memory, before and after a stream has heard of another.
+/// Returns the machine's memory use before and after a stream waits for another.
 pub(crate) fn pending() -> Result<[String; 2]> {
     let config = MachineConfig::default().memory_limits([(DeviceId::cpu(0), 64 << 20)].into());
     let machine = Machine::new(config)?;
     let (a, b) = (machine.current_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
     let x = block(&machine, &a)?;
     b.touch(&[&x])?; // a use on another stream
-    drop(x); // its memory is pending: a does not know that b is done
-    let y = block(&machine, &a)?; // so this lies elsewhere
+    drop(x); // pending: the frontier of a does not cover the use on b
+    let y = block(&machine, &a)?; // y gets other memory
     let before = machine.memory()?[0].to_string();
     drop(y);
-    a.wait_stream(&b)?; // now a knows
+    a.wait_stream(&b)?; // now it does
     let _z = block(&machine, &a)?;
     let after = machine.memory()?[0].to_string();
     Ok([before, after])
 }
 
-/// The error of a memory that is full.
+/// Returns the error of a full memory.
 pub(crate) fn full() -> Result<Error> {
     let config = MachineConfig::default().memory_limits([(DeviceId::cpu(0), 2048)].into());
     let machine = Machine::new(config)?;
@@ -47,7 +47,7 @@ pub(crate) fn full() -> Result<Error> {
     }
 }
 
-/// What was not released when a machine was shut down.
+/// Returns the unreleased tensors in the report of a shutdown.
 pub(crate) fn checked() -> Result<Vec<String>> {
     let machine = Machine::new(MachineConfig::default().check_memory(true))?;
     let x = block(&machine, &machine.current_stream()?)?;
@@ -56,7 +56,7 @@ pub(crate) fn checked() -> Result<Vec<String>> {
     Ok(report.unreleased)
 }
 
-/// From the host to a device and on to another, and what came of it.
+/// Copies from the host to a device, to another device and back. Returns the final bytes.
 pub(crate) fn copies() -> Result<Vec<u8>> {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
@@ -71,10 +71,10 @@ pub(crate) fn copies() -> Result<Vec<u8>> {
     let gpu = machine.compute(&DeviceId::sim(0), 0)?;
     let pinned = StreamKey::new(DeviceId::sim(0), StreamType::PINNED_COMPUTE, 0);
     let pinned = machine.stream(&pinned)?;
-    let there = host.copy_to(&gpu)?; // by the device's host-to-device stream
-    let other = there.copy_to(&machine.compute(&DeviceId::sim(1), 0)?)?; // by way of the host
+    let there = host.copy_to(&gpu)?; // on the device's host-to-device stream
+    let other = there.copy_to(&machine.compute(&DeviceId::sim(1), 0)?)?; // through the host
     let back = other.copy_to(&pinned)?; // to pinned host memory
-    back.copy_into(&host)?; // into a tensor that is there already, also a view with gaps
+    back.copy_into(&host)?; // into an existing tensor, which may be a view with gaps
     host.read()
 }
 

@@ -1,6 +1,6 @@
 //! A pipeline of copy, compute and copy on three streams of a simulated device, and its timeline.
 //!
-//! docs/streams.md quotes this program and shows what it prints.
+//! docs/streams.md quotes this program and shows its output.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use millstream::{
     StreamType, Tensor, TensorSpec, with_stream,
 };
 
-/// How many pieces the data come in.
+/// The number of chunks of the data.
 const CHUNKS: usize = 4;
 
-/// What is done with each chunk, in order.
+/// The stages of each chunk, in order.
 const STAGES: [&str; 3] = ["copy in", "compute", "copy out"];
 
-/// The three streams, and what was submitted to them.
+/// The three streams, and the work submitted to them.
 struct Pipeline {
     streams: [Stream; 3],
-    /// For each chunk an event behind each stage.
+    /// For each chunk, an event behind each stage.
     marks: Vec<[Event; 3]>,
     results: Vec<Tensor>,
 }
 
-/// Submits the work of all chunks. Nobody says what waits for what: the machine finds that out.
+/// Submits the work of all chunks. The program states no order: the machine derives the waits.
 fn submit(machine: &Machine, chunks: &[Tensor]) -> Result<Pipeline> {
     let device = DeviceId::sim(0);
     let copy_in = machine.stream(&StreamKey::new(device.clone(), StreamType::HOST2DEVICE, 0))?;
@@ -49,7 +49,7 @@ fn submit(machine: &Machine, chunks: &[Tensor]) -> Result<Pipeline> {
     Ok(Pipeline { streams: [copy_in, compute, copy_out], marks, results })
 }
 
-/// Lets every stream do one piece of work that it can do now. Records and waits take no time.
+/// Lets every stream complete one piece of work that can run now. Records and waits take no time.
 fn tick(device: &SimControl) -> Result<()> {
     let next = |control: bool| {
         let streams = device.streams();
@@ -71,7 +71,7 @@ fn tick(device: &SimControl) -> Result<()> {
     }
 }
 
-/// Steps the device through the pipeline: its timeline as text, and the results.
+/// Steps the device through the pipeline. Returns its timeline as text, and the results.
 fn watch(
     machine: &Machine,
     device: &SimControl,
@@ -82,7 +82,7 @@ fn watch(
     let mut timeline = String::from("tick  stream                completed\n");
     let mut chart = STAGES.map(|name| format!("{name:8} |"));
     let mut done = [[false; 3]; CHUNKS];
-    // A chunk enters with every tick, and the last one leaves two ticks after that.
+    // A chunk enters with every tick, and the last one leaves two ticks later.
     for now in 0..CHUNKS + 2 {
         tick(device)?;
         for (stage, line) in chart.iter_mut().enumerate() {
@@ -104,12 +104,12 @@ fn watch(
     Ok((timeline, pipeline.results))
 }
 
-/// Runs the pipeline: its timeline as text, and the results.
+/// Runs the pipeline. Returns its timeline as text, and the results.
 ///
 /// # Errors
 /// None is expected.
 pub(crate) fn run() -> Result<(String, Vec<f32>)> {
-    // A device whose commands run when they are stepped, so that the timeline is always the same.
+    // The device runs commands when they are stepped, so the timeline is always the same.
     let sim = SimBackend::new(SimConfig { completion: Completion::ByHand, ..SimConfig::default() });
     let device = sim.control();
     let devices = Registry::new();
@@ -126,7 +126,7 @@ pub(crate) fn run() -> Result<(String, Vec<f32>)> {
     };
     let chunks: Vec<Tensor> = (0..CHUNKS).map(chunk).collect::<Result<_>>()?;
     let watched = watch(&machine, &device, &chunks);
-    // From here on the device steps itself, also if something was refused.
+    // From here on the device completes its commands in issue order, also after an error.
     device.switch(Completion::IssueOrder);
     let (timeline, tensors) = watched?;
     let mut results = Vec::new();

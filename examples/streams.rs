@@ -24,14 +24,14 @@ fn current() -> Result<()> {
 fn order() -> Result<()> {
     let machine = Machine::new(MachineConfig::default())?;
     let (a, b) = (machine.current_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
-    b.wait_stream(&a)?; // what follows on b comes after all that a was given so far
+    b.wait_stream(&a)?; // later work on b runs after all earlier work on a
     let event = a.record_event()?;
-    b.wait_event(&event)?; // what follows on b comes after the record
+    b.wait_event(&event)?; // later work on b runs after the record
 
     let event = machine.event(); // not recorded: waits do nothing, `query` is true
     event.record()?; // on the current stream
     with_stream(&b, || event.wait())?; // the current stream waits
-    event.record_on(&b)?; // a new generation; who waited for the first still waits for that
+    event.record_on(&b)?; // a new generation; earlier waits are still for the first
     Ok(())
 }
 
@@ -42,7 +42,7 @@ fn host() -> Result<()> {
     event.synchronize()?;
     stream.synchronize_for(Duration::from_secs(10))?; // an error if it takes longer
     machine.synchronize()?;
-    let all_done = machine.completion()?; // all that was submitted so far: a future, too
+    let all_done = machine.completion()?; // all work submitted so far; also a future
     all_done.wait()?;
     assert!(event.query() && stream.query()?);
     Ok(())
@@ -60,7 +60,7 @@ fn time() -> Result<f64> {
     Ok(milliseconds)
 }
 
-/// Runs them all.
+/// Runs all snippets.
 ///
 /// # Errors
 /// None is expected.

@@ -3,12 +3,12 @@
 use millstream::instructions::text::print_list;
 use millstream::{DType, DeviceId, InstructionList, Machine, MachineConfig, Result, TensorSpec};
 
-/// The f32 elements of a tensor's bytes.
+/// Returns the f32 elements of a tensor's bytes.
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect()
 }
 
-/// What the program computes, and the list of its instructions.
+/// Runs the program. Returns its result and the list of its instructions.
 ///
 /// # Errors
 /// None is expected.
@@ -31,10 +31,10 @@ pub(crate) fn run() -> Result<(Vec<f32>, InstructionList)> {
     Ok((sum, list))
 }
 
-/// A call that its op refuses: the error, with the line of this file.
+/// Makes a call that its op refuses. The error names the line in this file.
 ///
 /// # Errors
-/// The one that is shown.
+/// Always returns the error of the refused call.
 pub(crate) fn refused() -> Result<()> {
     let machine = Machine::new(MachineConfig::default())?;
     let stream = machine.compute(&DeviceId::cpu(0), 0)?;

@@ -1,20 +1,20 @@
-//! Prepared calls take nothing from the heap, on any thread, once a machine has run for a while.
+//! Prepared calls allocate nothing on any thread, once a machine has run for a while.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream::*;
 
-/// The system's allocator, with a count of what is asked of it.
+/// The system's allocator with a count of its allocations.
 struct Counting;
 
-/// Relaxed: read only while no thread but the test's own has anything to do.
-static ASKED: AtomicU64 = AtomicU64::new(0);
+/// Relaxed suffices: the test reads it only while no other thread works.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: each call goes on to the system's allocator with the arguments that it came with.
+// SAFETY: each call passes its arguments on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.fetch_add(1, Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// So many calls on streams in turns, and a wait for all of them.
+/// Makes 500 calls on the streams in turn, and waits for all of them.
 fn round(machine: &Machine, add: &Prepared, x: &[TensorHandle], streams: &[Stream], single: bool) {
     let mut batch = machine.batch();
     for k in 0..500 {
@@ -42,7 +42,7 @@ fn round(machine: &Machine, add: &Prepared, x: &[TensorHandle], streams: &[Strea
     machine.synchronize().unwrap();
 }
 
-/// One test alone: another's allocations would be counted.
+/// The only test of this binary: the counter would count another test's allocations.
 #[test]
 fn a_prepared_call_allocates_nothing() {
     let workers = 2;
@@ -57,11 +57,15 @@ fn a_prepared_call_allocates_nothing() {
         let add = machine.prepare("add_", &[&tensors[0], &tensors[1]], Attrs::new()).unwrap();
         let handles: Vec<TensorHandle> = tensors.iter().map(Tensor::handle).collect();
         (0..20).for_each(|_| round(&machine, &add, &handles, &streams, true));
-        let before = ASKED.load(Ordering::Relaxed);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
         (0..20).for_each(|_| round(&machine, &add, &handles, &streams, true));
-        let asked = ASKED.load(Ordering::Relaxed) - before;
-        // Each wait for all makes the list of what it waits for, and now and then its place there.
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        // Each wait for all streams allocates the list of its points, and rarely an entry
+        // of a waiter list.
         let waits = 2 * 20;
-        assert!(asked <= waits, "{asked} allocations in 10,000 calls on {count} stream(s)");
+        assert!(
+            allocations <= waits,
+            "{allocations} allocations in 10,000 calls on {count} stream(s)"
+        );
     }
 }

@@ -1,80 +1,73 @@
-//! The house rules that a compiler does not know.
+//! The rules of the project that the compiler does not check.
 //!
 //! Each rule is one test, which reads the sources as text and names every place that breaks it.
+//!
+//! Long because the rules share one reader of the sources, and each has its list of exceptions.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files that have unsafe code, each with the reason why it is there and not elsewhere. A folder
-/// stands for all files below it.
+/// The files with unsafe code, each with the reason for the unsafe code. A folder stands for all
+/// files below it.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/ep/src/conformance/device.rs", "the suite writes to memory that a backend gave it"),
-    (
-        "crates/ep/src/event_pool.rs",
-        "an event that is put back moves into a list that it keeps alive",
-    ),
-    ("crates/ep/src/host_memory.rs", "blocks of host memory are taken from the allocator here"),
-    ("crates/instructions/src/builder/protection.rs", "going without waits is asked for as such"),
-    ("crates/instructions/src/list.rs", "calling a list checked is a promise, asked for as such"),
-    ("crates/kernels/src/context.rs", "a kernel's operands are addresses, promised to be valid"),
-    ("crates/kernels/src/cpu/", "kernels hand operands to the strided loops with their promise"),
-    ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests' own"),
-    ("crates/verify/src/lib.rs", "the one place that has shown what a checked list promises"),
-    ("crates/cuda-standin/", "functions that are called by C, and tests that call them"),
+    ("crates/ep/src/conformance/device.rs", "the suite writes to memory of the backend"),
+    ("crates/ep/src/event_pool.rs", "a returned event moves into a list that it keeps alive"),
+    ("crates/ep/src/host_memory.rs", "requests blocks of host memory from the allocator"),
+    ("crates/instructions/src/builder/protection.rs", "a program gives up waits by an unsafe call"),
+    ("crates/instructions/src/list.rs", "calling a list checked without a check is an unsafe call"),
+    ("crates/kernels/src/context.rs", "a kernel's operands are addresses, valid by contract"),
+    ("crates/kernels/src/cpu/", "kernels pass their operands to the strided loops"),
+    ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests"),
+    ("crates/verify/src/lib.rs", "the only place that has proven a checked list's contract"),
+    ("crates/cuda-standin/", "functions with C's calling convention, and tests that call them"),
     ("crates/ep/src/cuda/blas/", "the calls of the library of matrix products"),
     ("crates/ep/src/cuda/compiler.rs", "the calls of the compiler of kernels"),
     ("crates/ep/src/cuda/driver/", "the calls of the CUDA driver"),
     ("crates/ep/src/cuda/library.rs", "loads the CUDA driver's library"),
-    ("crates/ep/src/cuda/memory.rs", "memory whose addresses the driver gave"),
+    ("crates/ep/src/cuda/memory.rs", "memory at addresses from the driver"),
     ("crates/ep/src/cuda/toolkit.rs", "loads the toolkit's libraries"),
-    (
-        "crates/ep/src/cuda/native_stream.rs",
-        "copies and launches on memory that kernels answer for",
-    ),
+    ("crates/ep/src/cuda/native_stream.rs", "copies and launches on operands of kernels"),
     ("crates/ep/src/cuda/device_error.rs", "flags in pinned memory that kernels set"),
-    ("crates/kernels/src/cuda/", "hands operands to the device by their addresses"),
-    ("crates/vm/src/sync/asymmetric_fence.rs", "asks the system to fence all threads"),
-    ("crates/vm/src/emission/call_numbers.rs", "the emission sets calls' slots under its lock"),
+    ("crates/kernels/src/cuda/", "passes operands to the device by their addresses"),
+    ("crates/vm/src/sync/asymmetric_fence.rs", "calls the system's fence for all threads"),
+    ("crates/vm/src/emission/call_numbers.rs", "the emission writes calls' slots under its lock"),
     ("crates/vm/src/worker/stored.rs", "reads the call that the stream runs"),
-    ("crates/vm/src/worker/launch.rs", "lends tensors' memory to callbacks"),
-    ("crates/vm/src/worker/work.rs", "lends tensors' memory to kernels and reads"),
-    ("crates/vm/src/tables/mod.rs", "a failure reads the tensors of the instruction that runs"),
-    ("crates/vm/src/host/mod.rs", "copies between a tensor's memory and bytes of the host's"),
-    ("crates/vm/benches/pieces.rs", "uses the table of slots as workers do"),
-    ("crates/vm/src/pool/mod.rs", "reads the calls and tensors of pending tasks"),
-    ("crates/vm/tests/loom/main.rs", "a model says what is written without a lock"),
+    ("crates/vm/src/worker/launch.rs", "gives callbacks access to tensors' memory"),
+    ("crates/vm/src/worker/work.rs", "gives kernels and reads access to tensors' memory"),
+    ("crates/vm/src/tables/mod.rs", "a failure reads the tensors of the running instruction"),
+    ("crates/vm/src/host/mod.rs", "copies between a tensor's memory and host bytes"),
+    ("crates/vm/benches/pieces.rs", "uses the table of slots as a worker does"),
+    ("crates/vm/src/pool/mod.rs", "reads the calls and tensors of queued tasks"),
+    ("crates/vm/tests/loom/main.rs", "a model states the fields written without a lock"),
     (
         "crates/vm/src/sync/spsc_queue.rs",
         "the queue to a worker: slots written and read without a lock",
     ),
-    ("crates/vm/src/emission/router/mod.rs", "the emission sets tensors' slots under its lock"),
+    ("crates/vm/src/emission/router/mod.rs", "the emission writes tensors' slots under its lock"),
     (
         "crates/vm/src/tables/slots.rs",
         "tensors' slots, written and read without a lock of their own",
     ),
-    ("examples/custom_op.rs", "a kernel from outside: it reads and writes elements by address"),
-    ("examples/custom_policy.rs", "a kernel from outside: it hands its operands on"),
+    ("examples/custom_op.rs", "a user's kernel reads and writes elements by address"),
+    ("examples/custom_policy.rs", "a user's kernel passes its operands on"),
     ("tests/allocations.rs", "an allocator that counts"),
-    ("tests/machine/memory_checks.rs", "goes without waits, to see that checked memory shows it"),
+    ("tests/machine/memory_checks.rs", "gives up waits, to test checked memory"),
     ("tests/faults/fixture.rs", "a kernel that copies half of its operand"),
     ("tests/machine/on_complete.rs", "a kernel that writes its result"),
     ("tests/machine/pool_order.rs", "kernels that read their operands"),
-    ("tests/machine/unprotected.rs", "goes without waits, to see what goes wrong"),
+    ("tests/machine/unprotected.rs", "gives up waits, to show the wrong results"),
     ("crates/gpu-check/src/launches.rs", "launches an empty kernel"),
-    ("crates/bench/src/memory.rs", "calls allocators of the host's, to compare with"),
-    (
-        "tests/programs/needless_waits.rs",
-        "runs lists that lack a wait, on one thread, to see what comes of it",
-    ),
-    ("crates/cli/src/simulate/planted.rs", "leaves protection out, to see the simulator find it"),
+    ("crates/bench/src/memory.rs", "calls the host's allocators, to compare with"),
+    ("tests/programs/needless_waits.rs", "runs lists without a needed wait, on one thread"),
+    ("crates/cli/src/simulate/planted.rs", "gives up protection, to test the simulator"),
     ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),
     ("crates/bench/src/bed.rs", "kernels that are checked read and write their variables"),
 ];
 
 /// A text file of the repository.
 struct Source {
-    /// From the root, with `/`.
+    /// The path from the root, with `/`.
     path: String,
     text: String,
 }
@@ -84,7 +77,7 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// The lines with their numbers, from 1.
+    /// Returns the lines with their numbers, from 1.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.split('\n').enumerate().map(|(at, line)| (at + 1, line))
     }
@@ -94,7 +87,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files of ours that are read as text. What tools write is not ours.
+/// Returns all text files of the project, except generated ones.
 fn sources() -> Vec<Source> {
     const KINDS: &[&str] = &["rs", "md", "toml", "json", "txt", "sh"];
     const NOT_OURS: &[&str] = &["target", "corpus", "artifacts"];
@@ -112,7 +105,7 @@ fn sources() -> Vec<Source> {
                 folders.push(path);
                 continue;
             }
-            // Recorded programs are kept as they were recorded.
+            // Recorded programs stay as PyTorch wrote them.
             if ["bindings.json", "consts.json", "meta.json"].contains(&name.as_str()) {
                 continue;
             }
@@ -139,7 +132,7 @@ fn none(broken: &[String], rule: &str) {
     assert!(broken.is_empty(), "{rule}:\n{}\n", broken.join("\n"));
 }
 
-/// Whether `text` has `word` with no letter, digit or underscore beside it.
+/// Returns whether `text` has `word` with no letter, digit or underscore beside it.
 fn has_word(text: &str, word: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -147,18 +140,18 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// A line of Rust without its comment.
+/// Returns a line of Rust without its comment.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
 }
 
-/// A line of Rust without what stands in quotation marks.
+/// Returns a line of Rust without the text in quotation marks.
 fn unquoted(line: &str) -> String {
     line.split('"').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn long_files_say_why() {
+fn long_files_give_a_reason() {
     const MOST: usize = 400;
     let mut broken = Vec::new();
     for source in sources() {
@@ -167,7 +160,7 @@ fn long_files_say_why() {
             let comment = line.trim_start_matches(['/', '!', ' ']);
             line.starts_with("//") && comment.starts_with("Long because ")
         });
-        // Pages that are generated, and records of what was tried, are as long as their matter.
+        // Generated pages and the diaries of experiments may be long.
         let is_free = source.path.starts_with("docs/") || source.path == "CHANGELOG.md";
         let lines = source.text.lines().count();
         if is_code && !is_free && lines > MOST && !says_why {
@@ -190,7 +183,7 @@ fn lines_have_at_most_100_columns() {
         for (at, line) in source.lines() {
             let is_fence = is_page && line.trim_start().starts_with("```");
             in_code ^= is_fence;
-            // Tables and what programs print cannot be broken, neither can an address.
+            // Tables, output of programs and addresses cannot be broken into lines.
             let is_free = is_page && (in_code || is_fence || line.starts_with('|'));
             let is_address = line.contains("http://") || line.contains("https://");
             if line.chars().count() > MOST && !is_free && !is_address && !is_text(line) {
@@ -201,7 +194,7 @@ fn lines_have_at_most_100_columns() {
     none(&broken, "a line of code, comment or prose has at most 100 columns");
 }
 
-/// Whether a line of Rust is a text in quotation marks, or within one.
+/// Returns whether a line of Rust is a text in quotation marks, or within one.
 fn is_text(line: &str) -> bool {
     let code = line.trim_start();
     !code.starts_with("//") && (code.contains('"') || !code.contains([';', '{', '(']))
@@ -238,7 +231,7 @@ const DIALECT: &[(&str, &str)] = &[
 fn words_are_those_of_the_field() {
     let mut broken = Vec::new();
     for source in sources() {
-        // The list itself, and the diary of what was tried.
+        // Excepts the list itself and the diaries of experiments.
         if source.path == "tests/tidy.rs" || source.path.starts_with("docs/notes/") {
             continue;
         }
@@ -256,7 +249,7 @@ fn words_are_those_of_the_field() {
 }
 
 #[test]
-fn terms_are_explained_once() {
+fn terms_are_defined_once() {
     let glossary = fs::read_to_string(root().join("GLOSSARY.md")).unwrap();
     let mut seen = BTreeSet::new();
     let mut broken = Vec::new();
@@ -271,7 +264,7 @@ fn terms_are_explained_once() {
 }
 
 #[test]
-fn nothing_is_put_off() {
+fn no_comment_defers_work() {
     let words = ["TO", "FIX", "XX", "HA"].iter().zip(["DO", "ME", "X", "CK"]);
     let words: Vec<String> = words.map(|(a, b)| format!("{a}{b}")).collect();
     let mut broken = Vec::new();
@@ -282,7 +275,7 @@ fn nothing_is_put_off() {
             }
         }
     }
-    none(&broken, "what is not done is an issue, not a comment");
+    none(&broken, "open work is an issue, not a comment");
 }
 
 #[test]
@@ -298,11 +291,11 @@ fn tests_do_not_sleep() {
             }
         }
     }
-    none(&broken, "a test waits for what it needs, never for a while");
+    none(&broken, "a test waits for an event, never for a time");
 }
 
 #[test]
-fn lines_end_with_their_text() {
+fn no_line_ends_with_a_space() {
     let mut broken = Vec::new();
     for source in sources() {
         for (at, line) in source.lines() {
@@ -318,14 +311,14 @@ fn lines_end_with_their_text() {
 }
 
 #[test]
-fn nothing_names_a_place_on_one_computer() {
-    // Cut in two, so that this file does not name them.
+fn no_path_is_of_one_computer() {
+    // Each is cut in two, so that this file does not contain it.
     let places = [("/ho", "me/"), ("/ro", "ot/"), ("/tm", "p/"), ("/Use", "rs/"), ("/wo", "rk/")];
     let places: Vec<String> = places.iter().map(|(a, b)| format!("{a}{b}")).collect();
     let mut broken = Vec::new();
     for source in sources() {
         for (at, line) in source.lines() {
-            // A path begins where it is not the rest of a longer one.
+            // A path begins here if it does not continue a longer one.
             let begins = |place: &String| {
                 line.match_indices(place.as_str()).any(|(at, _)| {
                     let before = line[..at].chars().next_back();
@@ -337,10 +330,10 @@ fn nothing_names_a_place_on_one_computer() {
             }
         }
     }
-    none(&broken, "no path of one computer");
+    none(&broken, "no path that exists on one computer only");
 }
 
-/// The name in `mod name;`, whatever its visibility.
+/// Returns the name in `mod name;`, with any visibility.
 fn declared_module(line: &str) -> Option<&str> {
     let line = code(line).trim();
     let visible = line.strip_prefix("pub").map(|rest| match rest.strip_prefix('(') {
@@ -350,7 +343,7 @@ fn declared_module(line: &str) -> Option<&str> {
     visible.unwrap_or(line).trim_start().strip_prefix("mod ")?.strip_suffix(';')
 }
 
-/// Marks a file and all that it declares as reached.
+/// Marks a file, and all files that it declares, as reached.
 fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
     let Ok(text) = fs::read_to_string(file) else { return };
     if !reached.insert(file.to_owned()) {
@@ -379,7 +372,8 @@ fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Whether cargo takes a file as the root of a crate: a library, a program, a test, an example.
+/// Returns whether cargo takes a file as the root of a crate: a library, a program, a test, an
+/// example.
 fn is_crate_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let (name, folders) = parts.split_last().unwrap();
@@ -405,7 +399,7 @@ fn every_file_is_compiled() {
     none(&dead, "every file is declared by `mod` somewhere");
 }
 
-/// The folders of the workspace's crates, from the root; "" is the root's own.
+/// Returns the folders of the workspace's crates, from the root; "" is the root package.
 fn crates() -> Vec<String> {
     let mut folders = vec![String::new(), "xtask/".to_owned()];
     for entry in fs::read_dir(root().join("crates")).unwrap() {
@@ -454,7 +448,7 @@ fn unsafe_code_is_where_it_is_expected() {
 }
 
 #[test]
-fn the_rules_see_what_they_look_for() {
+fn the_rules_detect_violations() {
     assert!(has_word("// DO it: now", "DO") && !has_word("UNDO", "DO") && !has_word("DO_", "DO"));
     assert_eq!(code("let x = 1; // why"), "let x = 1; ");
     assert_eq!(unquoted("a(\"b\", \"c\") d"), "a( ,  ) d");

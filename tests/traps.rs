@@ -1,5 +1,5 @@
-//! The mistakes in `tests/traps` can still be put back in, and docs/correctness.md names each.
-//! `cargo xtask traps` does put them in, and sees a test find each.
+//! The patches of `tests/traps` apply to the sources, and docs/correctness.md names each of them.
+//! `cargo xtask traps` applies them and checks that a test finds each.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The text of all Rust files below a folder.
+/// Appends the text of all Rust files below a folder.
 fn sources(folder: &Path, into: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -39,16 +39,16 @@ fn every_trap_applies_and_is_documented() {
         check.args(["apply", "--check"]).arg(&path).current_dir(root());
         let check = check.output().expect("git can be run");
         if !check.status.success() {
-            let said = String::from_utf8_lossy(&check.stderr).trim().to_owned();
-            wrong.push(format!("{name}: write the patch anew for the code of today: {said}"));
+            let message = String::from_utf8_lossy(&check.stderr).trim().to_owned();
+            wrong.push(format!("{name}: adapt the patch to the present sources: {message}"));
         }
         let test = text.lines().find_map(|l| l.strip_prefix("Test: ")).unwrap_or_default();
         let filter = test.split([' ', ':']).rfind(|part| !part.is_empty());
         if !filter.is_some_and(|f| tests.contains(f)) {
-            wrong.push(format!("{name}: nothing is called as its test is: {test:?}"));
+            wrong.push(format!("{name}: no test has the name {test:?}"));
         }
         if !text.starts_with("Trap: ") {
-            wrong.push(format!("{name}: its first line does not say what it is"));
+            wrong.push(format!("{name}: the first line does not begin with 'Trap: '"));
         }
         if !page.contains(&format!("`{name}`")) {
             wrong.push(format!("{name}: not in docs/correctness.md"));
@@ -58,9 +58,9 @@ fn every_trap_applies_and_is_documented() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Commands on the page name tests and commands that there are.
+/// The tests and commands that the page names exist.
 #[test]
-fn the_page_names_what_there_is() {
+fn the_page_names_existing_tests_and_commands() {
     let page = fs::read_to_string(root().join("docs/correctness.md")).unwrap();
     let source = |path: &str| fs::read_to_string(root().join(path)).unwrap();
     let (xtask, cli) = (source("xtask/src/main.rs"), source("crates/cli/src/main.rs"));
@@ -93,5 +93,9 @@ fn the_page_names_what_there_is() {
             wrong.push(found.join(" "));
         }
     }
-    assert!(wrong.is_empty(), "docs/correctness.md names what is not there: {}", wrong.join(", "));
+    assert!(
+        wrong.is_empty(),
+        "docs/correctness.md names missing tests or commands: {}",
+        wrong.join(", ")
+    );
 }

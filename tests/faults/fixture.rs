@@ -14,8 +14,9 @@ use millstream::*;
 use millstream_testing::faults::case::{Case, Held};
 use millstream_testing::faults::{FaultKind, Fixture};
 
-/// What fails: something of the devices' or the copy kernel, half-way. Or nothing fails, and what
-/// the program submits is cancelled: before a step of a simulated run, else as a kernel starts.
+/// The fault of a run: a fault of a device, a copy kernel that fails half-way, or none. With
+/// `Cancel` nothing fails and the program's submissions are cancelled: before a step of a simulated
+/// run, otherwise as a kernel starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     None,
@@ -25,13 +26,13 @@ pub(crate) enum Kind {
     Cancel,
 }
 
-/// The device beside the host.
+/// The device besides the host.
 pub(crate) const DEVICE: DeviceId = DeviceId::sim(0);
 
 impl FaultKind for Kind {
     const NONE: Kind = Kind::None;
 
-    /// The kind of a run that counts positions and meets nothing wrong.
+    /// Returns the kind of a run that counts positions, without a fault.
     fn quiet(self) -> Kind {
         match self {
             Kind::Cancel | Kind::HalfCopy => self,
@@ -39,33 +40,33 @@ impl FaultKind for Kind {
         }
     }
 
-    /// Whether the device is lost by it.
+    /// Returns whether the fault loses the device.
     fn loses_device(self) -> bool {
         self == Kind::Once(Fault::DeviceLost)
     }
 
-    /// Whether a call may be refused in the device's name.
+    /// Returns whether the machine may refuse a call because of the device.
     fn refuses(self) -> bool {
         self.loses_device()
     }
 
-    /// Whether nothing is lost by it, and somebody is told all the same.
+    /// Returns whether the fault loses no data and is reported all the same.
     fn is_reported_late(self) -> bool {
         matches!(self, Kind::Once(Fault::RecordFailsLate | Fault::WaitFailsLate))
     }
 }
 
-/// A machine, and what is known of its devices from outside.
+/// A machine, with the view of its devices from outside.
 pub(crate) struct Machines {
     pub(crate) machine: Option<Machine>,
     pub(crate) plan: FaultPlan,
-    /// How many copies there were, or kernels of any kind.
+    /// The number of copies so far, or of kernels of any kind.
     calls: Arc<AtomicU64>,
     cancellation: Cancellation,
     pub(crate) sim: SimControl,
 }
 
-/// Copies half of the elements and fails, when it is called for the `at`-th time.
+/// A kernel that copies half of the elements and fails at its `at`-th call.
 struct HalfCopy {
     copy: Arc<dyn Kernel>,
     count: Arc<AtomicU64>,
@@ -79,15 +80,15 @@ impl Kernel for HalfCopy {
         }
         let (from, to) = (ctx.operand(0)?, ctx.operand(1)?);
         let bytes = to.numel() / 2 * to.dtype.size();
-        anyhow::ensure!(from.strides == to.strides, "the cases copy alike to alike");
+        anyhow::ensure!(from.strides == to.strides, "the cases copy between equal layouts");
         // SAFETY: both operands are valid over their elements, which lie without gaps from the
-        // first on in the cases' tensors; nobody else uses them while the kernel runs.
+        // first on in the cases' tensors. Nothing else uses them while the kernel runs.
         unsafe { std::ptr::copy(from.data, to.data, bytes) };
         anyhow::bail!("the copy fails half-way (a planned fault)")
     }
 }
 
-/// Cancels when it is called for the `at`-th time, and runs to its end.
+/// A kernel that cancels at its `at`-th call, and runs to its end.
 struct Cancelling {
     kernel: Arc<dyn Kernel>,
     count: Arc<AtomicU64>,
@@ -107,8 +108,8 @@ impl Kernel for Cancelling {
 impl Fixture for Machines {
     type Kind = Kind;
 
-    /// A machine for `case`, on which `kind` strikes at position `at`: of the device of kind
-    /// `device`, the other one is healthy.
+    /// Returns a machine for `case` with the fault `kind` at position `at` of the devices of kind
+    /// `device`. The other devices work.
     fn new(case: &Case, driver: (DriverKind, u64), kind: Kind, device: &str, at: u64) -> Machines {
         let plan = match kind {
             Kind::Once(fault) => FaultPlan::once(fault, at),
@@ -166,7 +167,7 @@ impl Fixture for Machines {
         Machines { machine, plan, calls, cancellation, sim: control }
     }
 
-    /// Submits all steps of a case, to be cancelled if that is what happens here.
+    /// Submits all steps of a case, within the cancel scope.
     fn submit(&self, case: &Case) -> Held {
         let mut held = Held::default();
         let submit = || case.submit(self.machine(), &mut held, |_| true, |_| ());
@@ -174,7 +175,7 @@ impl Fixture for Machines {
         held
     }
 
-    /// How many positions there were so far.
+    /// Returns the number of positions so far.
     fn positions(&self, kind: Kind) -> u64 {
         match kind {
             Kind::None => 0,
@@ -191,7 +192,7 @@ impl Fixture for Machines {
         self.plan.triggered() > 0
     }
 
-    /// Nothing more fails; what has failed stays so.
+    /// Stops further faults. Earlier faults keep their effects.
     fn disarm(&self) {
         self.plan.disarm();
     }
@@ -200,21 +201,21 @@ impl Fixture for Machines {
         self.machine.as_ref().unwrap()
     }
 
-    /// Ends a machine whose tensors are gone. Everything has come back.
-    fn end(mut self, what: &str) {
+    /// Shuts a machine without tensors down, and checks that nothing is left.
+    fn end(mut self, label: &str) {
         let machine = self.machine.take().unwrap();
-        assert_eq!(machine.pending_callbacks(), 0, "{what}");
+        assert_eq!(machine.pending_callbacks(), 0, "{label}");
         let report = machine.clone().shutdown(LONG);
-        assert_eq!(report, ShutdownReport::default(), "{what}");
+        assert_eq!(report, ShutdownReport::default(), "{label}");
         drop(machine);
-        // What stood in the queues of a device that was lost does nothing, but has to go.
+        // The queued commands of a lost device have no effect, but must be removed.
         self.sim.run_all();
         for device in [0, 1] {
             let left = self.sim.stats(device).unwrap().bytes_in_use;
-            assert_eq!(left, 0, "{what}: memory of sim:{device} was not given back");
+            assert_eq!(left, 0, "{label}: memory of sim:{device} was not released");
         }
     }
 }
 
-/// Longer than anything here takes.
+/// A time limit that no run reaches.
 pub(crate) const LONG: std::time::Duration = std::time::Duration::from_secs(60);

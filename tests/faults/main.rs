@@ -1,4 +1,4 @@
-//! Every fault at every position of small programs: nothing hangs, nothing wrong passes as right,
+//! Every fault at every position of small programs: nothing hangs, no wrong value passes as right,
 //! nothing leaks, and the machine then runs a healthy program.
 
 mod fixture;
@@ -18,12 +18,13 @@ const DRIVERS: [(DriverKind, u64); 4] = [
     (DriverKind::Simulated, 2),
 ];
 
-/// Every position of every case, under every driver, on either device. Returns how many there were.
+/// Tries every position of every case, under every driver, on either device. Returns the number of
+/// positions.
 fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
     for case in case::all(&fixture::DEVICE, true) {
         for driver in DRIVERS {
-            // What is cancelled is no device's.
+            // A cancellation has no device.
             let devices = if kind == Kind::Cancel { &["sim"][..] } else { &["sim", "cpu"] };
             for device in devices {
                 for at in 1..=positions::<Machines>(&case, driver, kind, device) {
@@ -50,18 +51,18 @@ macro_rules! exhaustive {
 exhaustive! {
     an_allocation_fails: Kind::Once(Fault::Allocation);
     allocations_fail_from_then_on: Kind::From(Fault::Allocation);
-    an_event_is_not_made: Kind::Once(Fault::EventCreation);
-    events_are_not_made_from_then_on: Kind::From(Fault::EventCreation);
-    a_stream_is_not_opened: Kind::Once(Fault::StreamCreation);
+    an_event_creation_fails: Kind::Once(Fault::EventCreation);
+    event_creations_fail_from_then_on: Kind::From(Fault::EventCreation);
+    a_stream_creation_fails: Kind::Once(Fault::StreamCreation);
     a_launch_is_refused: Kind::Once(Fault::LaunchRefused);
     a_kernel_fails: Kind::Once(Fault::WorkError);
     a_kernel_panics: Kind::Once(Fault::WorkPanic);
-    a_kernel_fails_after_all: Kind::Once(Fault::WorkErrorAfterRun);
+    a_kernel_fails_after_its_run: Kind::Once(Fault::WorkErrorAfterRun);
     a_record_is_refused: Kind::Once(Fault::RecordRefused);
     a_wait_is_refused: Kind::Once(Fault::WaitRefused);
     a_record_fails_late: Kind::Once(Fault::RecordFailsLate);
     a_wait_fails_late: Kind::Once(Fault::WaitFailsLate);
     a_copy_fails_half_way: Kind::HalfCopy;
-    what_was_submitted_is_cancelled: Kind::Cancel;
+    submitted_work_is_cancelled: Kind::Cancel;
     a_device_is_lost: Kind::Once(Fault::DeviceLost);
 }

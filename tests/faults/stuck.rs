@@ -1,4 +1,4 @@
-//! Streams that never complete, and threads that die.
+//! Streams that never complete, and threads that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use millstream_testing::faults::check::{check_outputs, healthy, positions, refer
 
 const KIND: Kind = Kind::Once(Fault::NeverCompletes);
 
-/// On one thread all that can move is known: each output is right, or its read says that nothing
-/// can move.
+/// On one thread every possible step is known. So each output is right, or its read returns
+/// `Stuck`.
 #[test]
 fn a_stream_never_completes_simulated() {
     let mut stuck = 0;
@@ -23,15 +23,15 @@ fn a_stream_never_completes_simulated() {
         for seed in 0..4 {
             let driver = (DriverKind::Simulated, seed);
             for at in 1..=positions::<Machines>(&case, driver, KIND, "sim") {
-                let what = format!("{}, {driver:?}, at {at}", case.name);
+                let label = format!("{}, {driver:?}, at {at}", case.name);
                 let fixture = Machines::new(&case, driver, KIND, "sim", at);
                 let held = fixture.submit(&case);
                 for (&output, expected) in case.outputs.iter().zip(&expected) {
                     match case.read(&held, output) {
-                        Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
+                        Some(Ok(values)) => assert_eq!(Some(values), *expected, "{label}"),
                         Some(Err(error)) => match error.without_place() {
                             Error::Stuck { .. } => stuck += 1,
-                            other => panic!("{what}: {other}"),
+                            other => panic!("{label}: {other}"),
                         },
                         None => {
                             let mut errors = held.emitted.iter().filter_map(|e| e.as_ref().err());
@@ -39,13 +39,13 @@ fn a_stream_never_completes_simulated() {
                             let first = first.map(Error::without_place);
                             assert!(
                                 matches!(first, Some(Error::Stuck { .. })),
-                                "{what}: {first:?}"
+                                "{label}: {first:?}"
                             );
                         }
                     }
                 }
                 let report = fixture.machine().clone().shutdown(Duration::ZERO);
-                assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
+                assert!(report.leaked && !report.hanging.is_empty(), "{label}: {report:?}");
                 drop(held);
             }
         }
@@ -53,8 +53,8 @@ fn a_stream_never_completes_simulated() {
     assert!(stuck > 0);
 }
 
-/// With threads of its own: a wait with a limit ends, one without ends when the machine is shut
-/// down, and so does a call that waits for memory. Shutting down says what hangs.
+/// With worker threads, a wait with a limit ends at the limit. A wait without one, and a call that
+/// waits for memory, end when the machine is shut down. The shutdown names the streams that hang.
 #[test]
 fn a_stream_never_completes_threaded() {
     let driver = (DriverKind::Threaded, 0);
@@ -62,37 +62,37 @@ fn a_stream_never_completes_threaded() {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for device in ["sim", "cpu"] {
             for at in 1..=positions::<Machines>(&case, driver, KIND, device) {
-                let what = format!("{}, {device}, at {at}", case.name);
+                let label = format!("{}, {device}, at {at}", case.name);
                 let fixture = Machines::new(&case, driver, KIND, device, at);
                 std::thread::scope(|scope| {
                     let waiting = scope.spawn(|| {
                         let held = fixture.submit(&case);
-                        // A limit that is over at once; what it says depends on the moment.
+                        // This limit passes at once; the result depends on the moment.
                         let _ = fixture.machine().synchronize_for(Duration::from_millis(1));
                         let read = |&o: &usize| case.read(&held, o);
                         let read: Vec<_> = case.outputs.iter().map(read).collect();
                         (read, fixture.machine().synchronize(), held)
                     });
-                    // Until the fault is there, nothing hangs. A run may have fewer commands than
-                    // the one that was counted: a wait is left out if its point has passed.
+                    // Nothing hangs before the fault triggers. A run may have fewer commands than
+                    // the counted run: the machine omits a wait whose point has passed.
                     while fixture.plan.triggered() == 0 && !waiting.is_finished() {
                         std::thread::yield_now();
                     }
                     if fixture.plan.triggered() == 0 {
-                        // Nor is it to strike what the tensors' release still does.
+                        // The release of the tensors must not trigger the fault either.
                         fixture.plan.disarm();
                         return;
                     }
                     let report = fixture.machine().clone().shutdown(Duration::from_millis(10));
-                    assert!(report.leaked && !report.hanging.is_empty(), "{what}: {report:?}");
-                    let (read, without_limit, _held) = waiting.join().unwrap();
-                    let closed = without_limit.unwrap_err();
-                    assert!(matches!(closed.without_place(), Error::Closed), "{what}: {closed}");
+                    assert!(report.leaked && !report.hanging.is_empty(), "{label}: {report:?}");
+                    let (read, synchronized, _held) = waiting.join().unwrap();
+                    let closed = synchronized.unwrap_err();
+                    assert!(matches!(closed.without_place(), Error::Closed), "{label}: {closed}");
                     for (read, expected) in read.into_iter().zip(&expected) {
                         match read {
-                            Some(Ok(values)) => assert_eq!(Some(values), *expected, "{what}"),
+                            Some(Ok(values)) => assert_eq!(Some(values), *expected, "{label}"),
                             Some(Err(e)) => {
-                                assert!(matches!(e.without_place(), Error::Closed), "{what}: {e}");
+                                assert!(matches!(e.without_place(), Error::Closed), "{label}: {e}");
                             }
                             None => {}
                         }
@@ -104,38 +104,39 @@ fn a_stream_never_completes_threaded() {
     }
 }
 
-/// A thread that dies before any step leaves the others' results alone, and nothing behind.
+/// A thread that panics before any step affects no result of other threads and leaves nothing
+/// behind.
 #[test]
-fn a_submitting_thread_dies() {
+fn a_submitting_thread_panics() {
     for case in case::all(&DEVICE, true) {
         for driver in [DriverKind::Threaded, DriverKind::Inline] {
             for at in 0..case.steps.len() {
-                let what = format!("{}, {driver:?}, a thread dies before step {at}", case.name);
-                let plenty = Case { memory: None, ..case.clone() };
-                let fixture = Machines::new(&plenty, (driver, 0), Kind::None, "sim", 0);
+                let label = format!("{}, {driver:?}, a thread panics before step {at}", case.name);
+                let unlimited = Case { memory: None, ..case.clone() };
+                let fixture = Machines::new(&unlimited, (driver, 0), Kind::None, "sim", 0);
                 let mut held = Held::default();
                 std::thread::scope(|scope| {
-                    let dying = scope.spawn(|| {
-                        let dies = AssertUnwindSafe(|| {
+                    let panicking = scope.spawn(|| {
+                        let submits = AssertUnwindSafe(|| {
                             let mut held = Held::default();
-                            let die = |k| {
+                            let panic_at = |k| {
                                 if k >= at {
                                     resume_unwind(Box::new("as planned"))
                                 }
                             };
-                            plenty.submit(fixture.machine(), &mut held, |_| true, die);
+                            unlimited.submit(fixture.machine(), &mut held, |_| true, panic_at);
                         });
-                        // Its tensors go while it unwinds.
-                        catch_unwind(dies).is_err()
+                        // Unwinding drops the thread's tensors.
+                        catch_unwind(submits).is_err()
                     });
-                    plenty.submit(fixture.machine(), &mut held, |_| true, |_| ());
-                    assert!(dying.join().unwrap(), "{what}");
+                    unlimited.submit(fixture.machine(), &mut held, |_| true, |_| ());
+                    assert!(panicking.join().unwrap(), "{label}");
                 });
-                check_outputs(&plenty, &fixture, &held, Kind::None, &what);
+                check_outputs(&unlimited, &fixture, &held, Kind::None, &label);
                 drop(held);
-                healthy(fixture.machine(), Some(&DEVICE), &what);
+                healthy(fixture.machine(), Some(&DEVICE), &label);
                 fixture.machine().synchronize_for(LONG).unwrap();
-                fixture.end(&what);
+                fixture.end(&label);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! A barrier stands between all that was submitted and all that will be, on streams that come into
-//! being later, too. The frontier knows: nothing behind it waits for anything before it.
+//! A barrier orders everything submitted before it before everything submitted after it, also on
+//! streams that are first used later. The builder elides waits across a barrier.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,17 +36,17 @@ fn waits_across_it_are_elided() {
     "#);
 }
 
-/// The wait for `x` is left out because of the barrier, so the barrier has to hold the stream, also
-/// one that nobody had heard of when it was put there.
+/// The builder elides the wait for `x` because of the barrier. So the barrier must also block a
+/// stream whose first instruction comes after it.
 #[test]
-fn a_stream_that_comes_later_comes_after_it() {
+fn a_stream_first_used_later_is_ordered_too() {
     let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-    // One worker for all streams, which so hears and takes what it is given in turn.
+    // One worker for all streams: it handles its messages and tasks one after another.
     config.host_workers = 1;
     let written = Arc::new(AtomicBool::new(false));
     let early = Arc::new(AtomicBool::new(false));
     let (seen, too_soon) = (written.clone(), early.clone());
-    add_op(&mut config, "look", move |_| {
+    add_op(&mut config, "check_written", move |_| {
         too_soon.fetch_or(!seen.load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
     });
@@ -58,14 +58,14 @@ fn a_stream_that_comes_later_comes_after_it() {
         Ok(())
     };
     x.access(Access::ReadWrite, write).unwrap();
-    // Another stream, to show how far the worker has come.
+    // The host functions of another stream show how far the worker is.
     let clock = upload(&cpu(&m, 1), &m, &[0.0]);
     let ticks = [Gate::on(&clock), Gate::on(&clock)];
     let ticked = m.record(&cpu(&m, 1)).unwrap();
     m.barrier().unwrap();
-    let y = call(&m, "look", &[&x], &cpu(&m, 2));
-    // When the first tick is heard, the call above has been given to the worker; by the second, it
-    // has been taken.
+    let y = call(&m, "check_written", &[&x], &cpu(&m, 2));
+    // When the worker handles the return of the first tick, its queue holds the call above. By the
+    // second tick, the worker has taken the call.
     for tick in ticks {
         tick.entered();
         tick.open();
@@ -79,7 +79,7 @@ fn a_stream_that_comes_later_comes_after_it() {
 }
 
 #[test]
-fn everything_before_it_has_completed_when_it_has() {
+fn its_completion_includes_all_earlier_work() {
     for driver in DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let records: Vec<Event> = (0..3)

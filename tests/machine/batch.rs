@@ -1,4 +1,5 @@
-//! Prepared calls, on their own operands and on others that are alike, and batches of them.
+//! Prepared calls on their own operands and on others with the same metadata, and batches of
+//! prepared calls.
 
 use std::sync::{Arc, Barrier};
 
@@ -7,14 +8,14 @@ use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// `x += y` and `x *= y`, looked up.
+/// Prepares `x += y` and `x *= y`.
 fn prepared(m: &Machine, x: &Tensor, y: &Tensor) -> [Prepared; 2] {
     ["add_", "mul_"].map(|op| m.prepare(op, &[x, y], Attrs::new()).unwrap())
 }
 
-/// A batch over two streams emits what single calls emit, and computes the same.
+/// A batch over two streams emits the list of the same single calls and computes the same results.
 #[test]
-fn a_batch_is_its_calls() {
+fn a_batch_emits_the_list_of_its_single_calls() {
     let program = |batched: bool| {
         move |m: &Machine| {
             let (s, t) = (cpu(m, 0), cpu(m, 1));
@@ -54,7 +55,8 @@ fn a_batch_is_its_calls() {
     "#);
 }
 
-/// More calls than one stay in the machine takes, nobody looking on: the short way to the worker.
+/// The batch has more calls than one emission takes, and no recording: calls take the short path to
+/// the worker.
 #[test]
 fn many_calls() {
     for driver in ALL_DRIVERS {
@@ -73,7 +75,7 @@ fn many_calls() {
     }
 }
 
-/// What is asked of a call's operands is asked each time.
+/// Every call checks its operands anew.
 #[test]
 fn refusals() {
     let (m, other) = (threaded(), threaded());
@@ -97,13 +99,12 @@ fn refusals() {
         errors.push(batch.call_with(&add, &operands.map(Tensor::handle), &s).unwrap_err());
     }
     errors.push(batch.call(&add, &cpu(&other, 0)).unwrap_err());
-    // What was refused has changed nothing.
+    // A refused call changes nothing.
     batch.call(&add, &s).unwrap();
     drop(batch);
     section.end().unwrap();
     assert_eq!(read(&x), [4.0, 6.0]);
-    // Without the places of the calls that the errors name. The tensors' numbers depend on when
-    // others' came free.
+    // The text omits the origins in the errors. Tensor ids depend on when earlier ids became free.
     let text = |e: &Error| {
         e.without_place().to_string().split(" at tests").next().unwrap_or_default().to_owned()
     };
@@ -123,16 +124,16 @@ fn refusals() {
     ");
 }
 
-/// A thread that has a batch open would wait for itself: it is told so.
+/// A call outside the batch would wait for the thread's own open batch, so the machine refuses it.
 #[test]
-fn a_thread_with_a_batch_open() {
+fn a_thread_with_an_open_batch_cannot_make_other_calls() {
     let m = threaded();
     let s = cpu(&m, 0);
     let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[2.0]));
     let [add, _] = prepared(&m, &x, &y);
     let dropped = upload(&s, &m, &[0.0]);
     let mut batch = m.batch();
-    // Nothing is held before the first call.
+    // A batch takes the lock at its first call.
     m.call("add_", &[&x, &y]).on(&s).unwrap();
     batch.call(&add, &s).unwrap();
     let refused = [
@@ -148,7 +149,7 @@ fn a_thread_with_a_batch_open() {
         let error = error.expect("refused");
         assert!(matches!(error.without_place(), Error::InBatch), "{error}");
     }
-    // Handles can be dropped, and another machine used.
+    // The thread can drop handles and use another machine.
     drop(dropped);
     let other = threaded();
     let z = upload(&cpu(&other, 0), &other, &[7.0]);
@@ -162,7 +163,7 @@ fn a_thread_with_a_batch_open() {
     assert_eq!((read(&x), read(&z)), (vec![5.0], vec![14.0]));
 }
 
-/// Threads with batches let one another in, and none loses a call.
+/// Threads with open batches take turns, and no call is lost.
 #[test]
 fn several_threads() {
     let m = threaded();
@@ -206,9 +207,9 @@ impl Op for Break {
     }
 }
 
-/// A stored call that fails names its own place, and poisons what it writes.
+/// The failure of a prepared call has the origin of the call and poisons its output.
 #[test]
-fn a_failure_has_its_place() {
+fn a_failure_has_the_origin_of_its_call() {
     for driver in ALL_DRIVERS {
         let mut config = config(driver, SyncPolicy::Frontier);
         config.ops.register(Arc::new(Break));
@@ -225,15 +226,15 @@ fn a_failure_has_its_place() {
         let failure = failure(x.read().unwrap_err());
         assert_eq!(failure.message, "it broke");
         assert_eq!(failure.origin.to_string(), format!("{}:{line}", file!()));
-        // The next one is skipped, whole.
+        // The next call reads poison, so the machine skips it.
         call.on(&s).unwrap();
         assert!(x.read().is_err());
     }
 }
 
-/// Calls come and go; their places in the machine are used again.
+/// The machine reuses the slots of dropped prepared calls.
 #[test]
-fn calls_that_are_dropped() {
+fn slots_of_dropped_calls_are_reused() {
     let m = threaded();
     let s = cpu(&m, 0);
     let (x, one) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[1.0]));
@@ -249,16 +250,16 @@ fn calls_that_are_dropped() {
     assert_eq!(read(&x), [500.0]);
 }
 
-/// Each call of a batch belongs to the scope that it is made in.
+/// Each call of a batch belongs to the cancel scope in which the program makes it.
 #[test]
-fn a_scope_within_a_batch() {
+fn a_cancel_scope_within_a_batch() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
         let (x, y, one) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[0.0]), upload(&s, &m, &[1.0]));
         let add = m.prepare("add_", &[&x, &one], Attrs::new()).unwrap();
         let cancellation = Cancellation::new();
-        // Before the calls, so that none of the scope's has started.
+        // Before the calls, so that no call of the scope has started.
         cancellation.cancel();
         let mut batch = m.batch();
         batch.call(&add, &s).unwrap();
@@ -271,23 +272,23 @@ fn a_scope_within_a_batch() {
     }
 }
 
-/// A panic of the program's own, with a batch open, leaves the machine as it is for others.
+/// After a panic of the program with an open batch, other threads can use the machine.
 #[test]
 fn a_panic_between_calls() {
     let m = threaded();
     let s = cpu(&m, 0);
     let (x, one) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[1.0]));
     let [add, _] = prepared(&m, &x, &one);
-    let died = std::thread::scope(|scope| {
-        let dies = scope.spawn(|| {
+    let panicked = std::thread::scope(|scope| {
+        let panics = scope.spawn(|| {
             let mut batch = m.batch();
             batch.call(&add, &s).unwrap();
             let refused = batch.call_with(&add, &[x.handle()], &s);
             assert!(refused.is_ok(), "the program's own mistake");
         });
-        dies.join().is_err()
+        panics.join().is_err()
     });
-    assert!(died);
+    assert!(panicked);
     add.on(&s).unwrap();
     drop(add);
     assert_eq!(read(&x), [2.0]);

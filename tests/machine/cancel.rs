@@ -1,5 +1,5 @@
-//! Cancellation: what has not started does not start, what it would have written is poisoned as
-//! cancelled, and everything else goes on.
+//! Cancellation: work that has not started does not start, its outputs are poisoned as cancelled,
+//! and all other work continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// What was cancelled.
+/// Returns the failure of a cancelled instruction.
 #[track_caller]
 fn cancelled(error: Error) -> Arc<types::Failure> {
     match error {
@@ -16,10 +16,11 @@ fn cancelled(error: Error) -> Arc<types::Failure> {
     }
 }
 
-/// A call within the scope is cancelled, with its place and the place where it was given up. What
-/// reads it outside is skipped, what only comes later runs, a full overwrite heals.
+/// The failure of a cancelled call names the origin of the call and the origin of `cancel`. A
+/// reader outside the scope is skipped, a call that is only ordered after it runs, and a full
+/// overwrite heals.
 #[test]
-fn passing_and_healing() {
+fn a_cancelled_call_poisons_and_an_overwrite_heals() {
     let mut lists = Vec::new();
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
@@ -55,15 +56,15 @@ fn passing_and_healing() {
     assert_eq!(lists[0], lists[2]);
 }
 
-/// What has started runs to its end; what stands behind it does not start. Events and waits come,
-/// memory comes back, functions are dropped without being called.
+/// Started work runs to its end; work behind it does not start. Its events and waits complete, its
+/// memory is released, and its host functions are dropped without a call.
 #[test]
-fn what_has_started_ends_and_the_rest_does_not_start() {
+fn started_work_ends_and_the_rest_does_not_start() {
     let m = threaded();
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     let x = upload(&s, &m, &[1.0, -2.0]);
     let other = upload(&t, &m, &[3.0]);
-    // Its bytes are written by a function, too.
+    // A host function writes the bytes of an upload, too.
     other.synchronize().unwrap();
     let cancellation = Cancellation::new();
     let before = m.memory().unwrap()[0].in_use;
@@ -84,7 +85,7 @@ fn what_has_started_ends_and_the_rest_does_not_start() {
     cancelled(done.wait().unwrap_err());
     event.synchronize().unwrap_err();
     assert_eq!(m.pending_callbacks(), 0);
-    assert_eq!(read(&x), [1.0, -2.0], "the function that had begun");
+    assert_eq!(read(&x), [1.0, -2.0], "the function had begun");
     m.call("fill", &[&other]).attr("value", 7.0).on(&t).unwrap();
     assert_eq!(read(&other), [7.0]);
     cancelled(y.read().unwrap_err());
@@ -93,10 +94,10 @@ fn what_has_started_ends_and_the_rest_does_not_start() {
     assert_eq!(m.memory().unwrap()[0].in_use, before);
 }
 
-/// A device's commands that it has not come to are cancelled; those that it has run are not.
+/// Commands that the device has not begun are cancelled; commands that it has run are not.
 #[test]
 fn on_a_device() {
-    let (m, hand) = by_hand();
+    let (m, control) = by_hand();
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     let cancellation = Cancellation::new();
@@ -104,32 +105,32 @@ fn on_a_device() {
         m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
         (call(&m, "relu", &[&x], &s), call(&m, "relu", &[&x], &s))
     });
-    hand.wait_for_commands_on(on_sim(0), 3, LONG).unwrap();
-    assert!(hand.step(on_sim(0)).unwrap());
-    assert!(hand.step(on_sim(0)).unwrap());
+    control.wait_for_commands_on(on_sim(0), 3, LONG).unwrap();
+    assert!(control.step(on_sim(0)).unwrap());
+    assert!(control.step(on_sim(0)).unwrap());
     cancellation.cancel();
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.switch(ep::sim::Completion::IssueOrder);
     assert_eq!((read(&x), read(&y)), (vec![1.0], vec![1.0]));
     cancelled(z.read().unwrap_err());
-    drop((x, y, z, s, m, hand));
+    drop((x, y, z, s, m, control));
 }
 
-/// An older write that is still on its way does not heal what a cancelled one was to write.
+/// An older write in flight does not heal the output of a cancelled write.
 #[test]
 fn an_earlier_write_does_not_heal() {
-    let (m, hand) = by_hand();
+    let (m, control) = by_hand();
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     let cancellation = Cancellation::new();
     cancellation.cancel();
     cancellation.scope(|| m.call("fill", &[&x]).attr("value", 2.0).on(&s).unwrap());
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.switch(ep::sim::Completion::IssueOrder);
     cancelled(x.read().unwrap_err());
-    drop((x, s, m, hand));
+    drop((x, s, m, control));
 }
 
-/// Of two runs of a stored list the cancelled one writes nothing, and the next one is whole.
+/// A cancelled run of a stored list writes nothing, and the next run is complete.
 #[test]
 fn one_run_of_a_stored_list() {
     for driver in ALL_DRIVERS {
@@ -159,7 +160,8 @@ fn one_run_of_a_stored_list() {
     }
 }
 
-/// A read that is cancelled gives the error, whatever it would have read; one outside gives the data.
+/// A cancelled read returns the error whatever its tensor holds; a read outside the scope returns
+/// the data.
 #[test]
 fn reads() {
     for driver in ALL_DRIVERS {
@@ -174,9 +176,9 @@ fn reads() {
     }
 }
 
-/// Work belongs to all the scopes that it is submitted in, and to none that it is not.
+/// Work belongs to every scope in which it is submitted, and to no other.
 #[test]
-fn scopes_within_scopes() {
+fn nested_scopes() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
@@ -198,17 +200,17 @@ fn scopes_within_scopes() {
     }
 }
 
-/// A kernel may give up what comes after it.
+/// A kernel may cancel the calls after it.
 #[test]
-fn from_within_a_kernel() {
+fn from_a_kernel() {
     for driver in ALL_DRIVERS {
         let mut config = config(driver, SyncPolicy::Frontier);
         let cancellation = Cancellation::new();
-        let (hand, calls) = (cancellation.clone(), Arc::new(AtomicUsize::new(0)));
+        let (own, calls) = (cancellation.clone(), Arc::new(AtomicUsize::new(0)));
         let count = calls.clone();
         add_op(&mut config, "once", move |_| {
             count.fetch_add(1, Ordering::Relaxed);
-            hand.cancel();
+            own.cancel();
             Ok(())
         });
         let m = Machine::new(config).unwrap();

@@ -1,4 +1,4 @@
-//! A chain on one stream: its order is the stream's, and there is no wait at all.
+//! A chain on one stream: the order of the stream suffices, without any wait.
 
 use millstream::SyncPolicy;
 use millstream_testing::machine::*;

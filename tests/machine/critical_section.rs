@@ -1,4 +1,5 @@
-//! An exclusive hold: all earlier uses come before it, nobody else gets in until it ends.
+//! Critical sections: all earlier uses come before a section, and until it ends only its own calls
+//! use its tensors.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -46,23 +47,26 @@ fn others_wait_for_its_end() {
 }
 
 fn is_held<T: std::fmt::Debug>(result: Result<T>) -> bool {
-    matches!(result.unwrap_err().without_place(), Error::Held { begun, .. } if begun.to_string().contains(file!()))
+    match result.unwrap_err().without_place() {
+        Error::Held { begun, .. } => begun.to_string().contains(file!()),
+        _ => false,
+    }
 }
 
 #[test]
-fn what_it_holds_is_refused_to_everyone_else() {
+fn calls_outside_cannot_use_its_tensors() {
     let m = threaded();
     let s = cpu(&m, 0);
     let x = upload(&s, &m, &[1.0, -2.0]);
     let view = slice(&m, &x, 0, 1, &s);
     let section = m.critical_section(&[&x]).unwrap();
     assert!(is_held(m.call("relu", &[&x]).on(&s)));
-    assert!(is_held(m.call("relu", &[&view]).on(&s)), "a view of what is held");
+    assert!(is_held(m.call("relu", &[&view]).on(&s)), "a view of a held tensor");
     assert!(is_held(x.read()));
     assert!(is_held(x.release()));
     assert!(is_held(s.touch(&[&x])));
     assert!(is_held(x.access(Access::Read, |_| Ok(()))));
-    assert!(is_held(m.critical_section(&[&x])), "a second hold");
+    assert!(is_held(m.critical_section(&[&x])), "a second section");
     assert_eq!(floats(&x.read_within(Some(&section)).unwrap()), [1.0, -2.0]);
     assert_eq!(m.pending_callbacks(), 0, "a refused callback is dropped");
     drop(section);
@@ -70,7 +74,7 @@ fn what_it_holds_is_refused_to_everyone_else() {
 }
 
 #[test]
-fn a_list_does_not_end_within_one() {
+fn a_recording_cannot_finish_within_a_section() {
     let m = threaded();
     let s = cpu(&m, 0);
     let x = upload(&s, &m, &[1.0]);
@@ -82,7 +86,7 @@ fn a_list_does_not_end_within_one() {
 }
 
 #[test]
-fn a_handle_dropped_within_is_released_after() {
+fn a_tensor_dropped_within_a_section_is_released_after_it() {
     let m = threaded();
     let s = cpu(&m, 0);
     let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[1.0]));
@@ -95,9 +99,9 @@ fn a_handle_dropped_within_is_released_after() {
     assert_eq!(m.memory().unwrap()[0].in_use, used / 2);
 }
 
-/// Section numbers of two machines look alike; the machines do not mix them up.
+/// Two machines can have equal section numbers. Each machine refuses the sections of the other.
 #[test]
-fn another_machines_section_opens_nothing() {
+fn another_machines_section_is_refused() {
     let (m, other) = (threaded(), threaded());
     let (x, y) = (upload(&cpu(&m, 0), &m, &[1.0]), upload(&cpu(&other, 0), &other, &[1.0]));
     let _held = m.critical_section(&[&x]).unwrap();
@@ -106,9 +110,9 @@ fn another_machines_section_opens_nothing() {
     assert!(matches!(error.without_place(), Error::Foreign { .. }), "{error}");
 }
 
-/// Dropping one waits for nothing, so it may be done where waiting is refused.
+/// Dropping a section waits for nothing, so a callback may do it.
 #[test]
-fn one_dropped_in_a_callback_ends() {
+fn a_section_dropped_in_a_callback_ends() {
     for m in [threaded(), inline()] {
         let s = cpu(&m, 0);
         let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[2.0]));
@@ -122,9 +126,9 @@ fn one_dropped_in_a_callback_ends() {
     }
 }
 
-/// A list that cannot end yet goes on, and ends later with all that is in it.
+/// A recording that cannot finish yet continues, and finishes later with all its instructions.
 #[test]
-fn a_list_refused_within_one_goes_on() {
+fn a_recording_continues_after_a_refused_finish() {
     let m = inline();
     let s = cpu(&m, 0);
     let x = upload(&s, &m, &[1.0]);

@@ -1,4 +1,5 @@
-//! The current stream: the default one, or that of the innermost scope of this thread and machine.
+//! The current stream: the default stream, or the stream of the innermost scope of this thread on
+//! this machine.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -23,7 +24,7 @@ fn the_default_is_compute_0_of_the_default_device() {
 }
 
 #[test]
-fn created_streams_are_nobody_elses() {
+fn created_streams_are_new() {
     let m = inline();
     let made: Vec<String> = [&CPU, &SIM, &CPU, &CPU]
         .map(|device| m.create_stream(device).unwrap().key().to_string())
@@ -49,7 +50,7 @@ fn scopes_nest_and_restore() {
 }
 
 #[test]
-fn none_changes_nothing() {
+fn a_scope_of_none_changes_nothing() {
     let m = inline();
     let s = cpu(&m, 1);
     with_stream(None, || assert_eq!(current(&m), "cpu:0 compute 0"));
@@ -61,12 +62,12 @@ fn none_changes_nothing() {
 }
 
 #[test]
-fn a_panic_restores() {
+fn a_panic_restores_the_stream() {
     let m = inline();
     let (s, t) = (cpu(&m, 1), cpu(&m, 2));
     with_stream(&s, || {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            with_stream(&t, || with_stream(&s, || panic!("within")))
+            with_stream(&t, || with_stream(&s, || panic!("in the inner scope")))
         }));
         panicked.unwrap_err();
         assert_eq!(current(&m), "cpu:0 compute 1");
@@ -74,9 +75,9 @@ fn a_panic_restores() {
     assert_eq!(current(&m), "cpu:0 compute 0");
 }
 
-/// A scope is a thread's and a machine's own.
+/// A scope belongs to one thread and one machine.
 #[test]
-fn others_keep_theirs() {
+fn other_threads_and_machines_keep_their_streams() {
     let (m, other) = (inline(), inline());
     let (s, t) = (cpu(&m, 1), cpu(&other, 2));
     with_stream(&s, || {
@@ -92,9 +93,9 @@ fn others_keep_theirs() {
     });
 }
 
-/// The last handle of a machine may be its scope's.
+/// A scope may hold the last handle of its machine.
 #[test]
-fn a_machine_may_end_with_its_scope() {
+fn a_machine_may_end_within_its_scope() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 1);
@@ -107,7 +108,7 @@ fn a_machine_may_end_with_its_scope() {
 }
 
 #[test]
-fn calls_records_and_waits_go_there() {
+fn calls_records_and_waits_use_the_current_stream() {
     let list = emitted(SyncPolicy::Frontier, |m| {
         let (a, b) = (m.current_stream().unwrap(), m.create_stream(&CPU).unwrap());
         let x = upload(&a, m, &[1.0, -2.0]);

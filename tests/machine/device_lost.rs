@@ -1,18 +1,18 @@
-//! A lost device fails its streams at once and leaves others alone.
+//! A lost device fails its streams at once and does not affect other devices.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
 #[test]
-fn its_streams_fail_and_the_host_goes_on() {
-    let (m, hand) = by_hand();
+fn its_streams_fail_and_the_host_continues() {
+    let (m, control) = by_hand();
     let (s, t, host) = (sim(&m, 0), sim(&m, 1), cpu(&m, 0));
     let here = upload(&host, &m, &[1.0, -2.0]);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     let y = call(&m, "relu", &[&x], &t);
-    hand.wait_for_commands(4, LONG).unwrap();
-    hand.lose(0).unwrap();
+    control.wait_for_commands(4, LONG).unwrap();
+    control.lose(0).unwrap();
     for tensor in [&x, &y] {
         let failed = failure(tensor.read().unwrap_err());
         assert_eq!(failed.cause, types::Cause::Device);
@@ -20,7 +20,7 @@ fn its_streams_fail_and_the_host_goes_on() {
     }
     assert_eq!(failure(s.synchronize().unwrap_err()).cause, types::Cause::Device);
     assert_eq!(failure(t.synchronize().unwrap_err()).cause, types::Cause::Device);
-    // What comes later fails as well, by itself.
+    // A later call fails as well, on its own.
     m.clear_failures();
     m.call("fill", &[&x]).attr("value", 2.0).on(&s).unwrap();
     assert_eq!(failure(s.synchronize().unwrap_err()).op.as_deref(), Some("fill"));

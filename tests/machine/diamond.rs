@@ -1,6 +1,6 @@
-//! A diamond over four streams. By the frontier rule the two sides do not wait for one another, and
-//! the join's wait for the second side brings nothing of the first. By OneFlow's rule the sides
-//! form a chain, as both read `a`.
+//! A diamond over four streams. Under the frontier rule the two sides do not wait for each other,
+//! and the join's wait for the second side does not cover the first. Under OneFlow's rule the sides
+//! form a chain, because both read `a`.
 
 use millstream::*;
 use millstream_testing::machine::*;

@@ -1,4 +1,4 @@
-//! Rule 4: dropping a handle never blocks and never waits, whoever emits meanwhile.
+//! Rule 4: dropping a handle never blocks and never waits, also while another thread emits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,14 +29,14 @@ fn drops_while_another_thread_emits() {
         assert_eq!(busy.join().unwrap(), [1.0]);
     });
     m.synchronize().unwrap();
-    // Everything dropped has been let go of by now, or is by this.
+    // This emission at the latest releases every dropped tensor.
     drop(m.empty(&s, f32_spec(&[1])).unwrap());
     assert_eq!(m.memory().unwrap()[0].in_use, 0);
 }
 
-/// From within a callback and a kernel, where submitting is refused: a drop is not a submission.
+/// Callbacks and kernels may not submit, but a drop is not a submission.
 #[test]
-fn drops_within_a_callback() {
+fn drops_in_a_callback() {
     let m = threaded();
     let s = cpu(&m, 0);
     let (x, other) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[2.0]));

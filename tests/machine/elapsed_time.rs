@@ -1,4 +1,4 @@
-//! Milliseconds between two records, by the host's clock.
+//! Milliseconds between two records, measured by the host's clock.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +12,10 @@ fn milliseconds(from: Instant, to: Instant) -> f64 {
     to.duration_since(from).as_secs_f64() * 1e3
 }
 
-/// What lies between two records is in the time between them, and no more than the host saw.
+/// The time between two records includes the work between them, and is at most the host's own
+/// measurement.
 #[test]
-fn a_held_stream_takes_its_time() {
+fn the_time_of_a_blocked_stream_is_counted() {
     let m = threaded();
     let s = cpu(&m, 0);
     let x = upload(&s, &m, &[1.0]);
@@ -36,12 +37,12 @@ fn a_held_stream_takes_its_time() {
     assert_eq!(end.elapsed_time(&start).unwrap(), -took);
 }
 
-/// On both devices, under both drivers, and across devices: in the order of completion.
+/// Times follow the order of completion, on both devices, across devices and under both drivers.
 #[test]
 fn every_record_has_its_time() {
     for driver in DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
-        let marks: Vec<Event> = [cpu(&m, 0), sim(&m, 0), cpu(&m, 1), sim(&m, 0)]
+        let records: Vec<Event> = [cpu(&m, 0), sim(&m, 0), cpu(&m, 1), sim(&m, 0)]
             .into_iter()
             .map(|s| {
                 upload(&s, &m, &[1.0]);
@@ -52,17 +53,17 @@ fn every_record_has_its_time() {
                 e
             })
             .collect();
-        for pair in marks.windows(2) {
+        for pair in records.windows(2) {
             assert!(pair[0].elapsed_time(&pair[1]).unwrap() >= 0.0);
         }
     }
 }
 
-/// On `sim` the time is the host's, taken when its worker hears that the record has run.
+/// The host takes the time of a record on `sim` when the worker sees that the record has run.
 #[test]
 fn a_simulated_record_has_the_time_of_its_step() {
     for driver in DRIVERS {
-        let (config, hand) = by_hand_config();
+        let (config, control) = by_hand_config();
         let m = Machine::new(config.driver(driver)).unwrap();
         let s = sim(&m, 0);
         let x = m.empty(&s, f32_spec(&[1])).unwrap();
@@ -70,20 +71,20 @@ fn a_simulated_record_has_the_time_of_its_step() {
         let (start, end) = (m.timed_event(), m.timed_event());
         start.record_on(&s).unwrap();
         end.record_on(&s).unwrap();
-        hand.wait_for_commands_on(on_sim(0), 3, LONG).unwrap();
-        assert!(hand.step(on_sim(0)).unwrap() && hand.step(on_sim(0)).unwrap());
+        control.wait_for_commands_on(on_sim(0), 3, LONG).unwrap();
+        assert!(control.step(on_sim(0)).unwrap() && control.step(on_sim(0)).unwrap());
         start.synchronize_for(LONG).unwrap();
         start.elapsed_time(&start).unwrap();
         let between = Instant::now();
         start.elapsed_time(&end).unwrap_err();
         let stepped = Instant::now();
-        assert!(hand.step(on_sim(0)).unwrap());
+        assert!(control.step(on_sim(0)).unwrap());
         end.synchronize_for(LONG).unwrap();
         assert!(start.elapsed_time(&end).unwrap() >= milliseconds(between, stepped));
     }
 }
 
-/// A second record has a time of its own.
+/// A second record has its own time.
 #[test]
 fn a_new_generation_has_a_new_time() {
     let m = inline();
@@ -97,9 +98,9 @@ fn a_new_generation_has_a_new_time() {
 }
 
 /// A host whose backend has no clock.
-struct Mute(CpuBackend);
+struct NoClock(CpuBackend);
 
-impl Backend for Mute {
+impl Backend for NoClock {
     fn kind(&self) -> &str {
         self.0.kind()
     }
@@ -115,40 +116,40 @@ impl Backend for Mute {
 }
 
 #[test]
-fn without_a_time_the_error_says_why() {
+fn an_event_without_a_time_gives_the_reason() {
     let m = inline();
     let s = cpu(&m, 0);
     let (plain, never, timed) = (m.record(&s).unwrap(), m.timed_event(), m.timed_event());
     timed.record_on(&s).unwrap();
-    let (slow, hand) = by_hand();
-    let on_its_way = slow.timed_event();
+    let (slow, control) = by_hand();
+    let in_flight = slow.timed_event();
     let x = slow.empty(&sim(&slow, 0), f32_spec(&[1])).unwrap();
     slow.call("fill", &[&x]).attr("value", 1.0).on(&sim(&slow, 0)).unwrap();
-    on_its_way.record_on(&sim(&slow, 0)).unwrap();
+    in_flight.record_on(&sim(&slow, 0)).unwrap();
     let devices = Registry::new();
-    devices.register(Arc::new(Mute(CpuBackend::new())));
+    devices.register(Arc::new(NoClock(CpuBackend::new())));
     let config = MachineConfig::default().devices(Arc::new(devices));
-    let mute = Machine::new(config).unwrap();
-    let clockless = mute.timed_event();
-    clockless.record_on(&cpu(&mute, 0)).unwrap();
+    let without_clock = Machine::new(config).unwrap();
+    let clockless = without_clock.timed_event();
+    clockless.record_on(&cpu(&without_clock, 0)).unwrap();
     clockless.synchronize().unwrap();
-    let said: Vec<String> = [
+    let errors: Vec<String> = [
         timed.elapsed_time(&plain),
         plain.elapsed_time(&timed),
         timed.elapsed_time(&never),
-        on_its_way.elapsed_time(&on_its_way),
+        in_flight.elapsed_time(&in_flight),
         clockless.elapsed_time(&clockless),
     ]
     .into_iter()
     .map(|time| time.unwrap_err().without_place().to_string())
     .collect();
-    insta::assert_snapshot!(said.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     invalid event: it takes no times; make it by Machine::timed_event
     invalid event: it takes no times; make it by Machine::timed_event
     invalid event: it was never recorded, so it has no time; record it first
     invalid event: its record has not completed, so it has no time; synchronize first
     invalid event: cpu:0 does not tell when a record completed
     ");
-    hand.run_until(|| on_its_way.query());
-    assert_eq!(on_its_way.elapsed_time(&on_its_way).unwrap(), 0.0);
+    control.run_until(|| in_flight.query());
+    assert_eq!(in_flight.elapsed_time(&in_flight).unwrap(), 0.0);
 }

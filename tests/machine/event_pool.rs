@@ -1,13 +1,13 @@
-//! MindSpore's trap: an event for every use across streams exhausts the device. Slots and native
-//! events come back.
+//! MindSpore's trap: a new event for every use across streams exhausts the device. The machine
+//! reuses event slots and native events.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
 #[test]
-fn ten_thousand_uses_across_streams_take_a_handful_of_events() {
-    let (config, hand) = by_hand_config();
-    hand.switch(ep::sim::Completion::IssueOrder);
+fn ten_thousand_uses_across_streams_need_few_events() {
+    let (config, control) = by_hand_config();
+    control.switch(ep::sim::Completion::IssueOrder);
     let m = Machine::new(config.watermark(64)).unwrap();
     let s: Vec<Stream> = (0..3).map(|k| sim(&m, k)).collect();
     let x = upload(&s[0], &m, &[0.0]);
@@ -18,15 +18,15 @@ fn ten_thousand_uses_across_streams_take_a_handful_of_events() {
     assert_eq!(read(&x), [10_000.0]);
     let stats = m.stats().unwrap();
     assert!(stats.waits.device >= 9_999, "{:?}", stats.waits);
-    // Eight that each stream keeps, and those on their way below the watermark.
+    // Each stream keeps eight; the others are in flight, below the watermark.
     assert!(stats.events_created <= 150, "{} event slots", stats.events_created);
-    let native = hand.stats(0).unwrap().events_created;
+    let native = control.stats(0).unwrap().events_created;
     assert!(native <= stats.events_created + 1, "{native} native events");
 }
 
-/// An event that the program holds is not given to anybody else.
+/// The machine does not reuse an event that the program holds.
 #[test]
-fn a_held_event_keeps_its_meaning() {
+fn a_held_event_is_not_reused() {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
     let m = Machine::new(config.watermark(64)).unwrap();
     let (a, b) = (sim(&m, 0), sim(&m, 1));

@@ -1,4 +1,5 @@
-//! Two streams of one device read what a third wrote: the second uses the first one's event.
+//! Two streams of one device read the output of a third: the second reader reuses the event of the
+//! first.
 
 use millstream::*;
 use millstream_testing::machine::*;

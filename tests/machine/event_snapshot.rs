@@ -1,12 +1,12 @@
-//! Rule 1: an event brings what its stream knew when it was recorded, not what it knows later.
+//! Rule 1: an event carries its stream's frontier at the record, not a later one.
 //!
-//! A records e; A waits for C; B waits for e. B knows nothing of C.
+//! A records e; A waits for C; B waits for e. B's frontier does not cover C.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
 #[test]
-fn a_later_wait_of_the_recorder_is_not_in_its_event() {
+fn an_event_does_not_carry_a_later_wait_of_its_stream() {
     let list = emitted(SyncPolicy::Frontier, |m| {
         let (a, b, c) = (sim(m, 0), sim(m, 1), sim(m, 2));
         let x = upload(&c, m, &[1.0, -2.0]);
@@ -15,7 +15,7 @@ fn a_later_wait_of_the_recorder_is_not_in_its_event() {
         let e = m.record(&a).unwrap();
         a.wait_stream(&c).unwrap();
         b.wait_event(&e).unwrap();
-        // Must wait for C: "elided" here would be a race.
+        // B must wait for C: an elided wait would be a race.
         let z = call(m, "add", &[&y, &y], &b);
         let list = m.finish_recording().unwrap();
         assert_eq!(read(&z), [2.0, 0.0]);

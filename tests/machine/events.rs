@@ -1,21 +1,21 @@
-//! An event: nothing before its first record, false while a record is on its way, and with every
-//! record a new generation.
+//! Events: a wait for an unrecorded event does nothing, a query is false while a record is in
+//! flight, and every record starts a new generation.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Machines of both drivers with a device that is stepped by hand.
+/// Returns a machine of each driver, with a device that the test steps.
 fn machines() -> Vec<(Machine, Hand)> {
     let made = DRIVERS.map(|driver| {
-        let (config, hand) = by_hand_config();
-        (Machine::new(config.driver(driver)).unwrap(), hand)
+        let (config, control) = by_hand_config();
+        (Machine::new(config.driver(driver)).unwrap(), control)
     });
     made.into()
 }
 
 #[test]
 fn an_event_that_was_never_recorded_does_nothing() {
-    for (m, hand) in machines() {
+    for (m, control) in machines() {
         for s in [cpu(&m, 0), sim(&m, 0)] {
             let before = m.stats().unwrap().total();
             for e in [m.event(), m.timed_event()] {
@@ -30,34 +30,34 @@ fn an_event_that_was_never_recorded_does_nothing() {
             assert_eq!(m.stats().unwrap().total(), before, "something was emitted");
         }
         assert_eq!(m.stats().unwrap().events_created, 0);
-        assert_eq!(hand.stats(0).unwrap().events_created, 0);
+        assert_eq!(control.stats(0).unwrap().events_created, 0);
     }
 }
 
 #[test]
-fn it_exists_on_the_device_from_its_first_record_on() {
-    for (m, hand) in machines() {
+fn a_native_event_exists_from_the_first_record_on() {
+    for (m, control) in machines() {
         let s = sim(&m, 0);
         let e = m.event();
         let x = m.empty(&s, f32_spec(&[1])).unwrap();
         m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
-        hand.wait_for_commands_on(on_sim(0), 1, LONG).unwrap();
-        assert_eq!(hand.stats(0).unwrap().events_created, 0);
+        control.wait_for_commands_on(on_sim(0), 1, LONG).unwrap();
+        assert_eq!(control.stats(0).unwrap().events_created, 0);
         e.record_on(&s).unwrap();
-        hand.wait_for_commands_on(on_sim(0), 2, LONG).unwrap();
-        assert_eq!(hand.stats(0).unwrap().events_created, 1);
-        // The work has run, and the record has not.
+        control.wait_for_commands_on(on_sim(0), 2, LONG).unwrap();
+        assert_eq!(control.stats(0).unwrap().events_created, 1);
+        // The device runs the work first, and then the record.
         assert!(!e.query());
-        assert!(hand.step(on_sim(0)).unwrap());
+        assert!(control.step(on_sim(0)).unwrap());
         assert!(!e.query());
-        assert!(hand.step(on_sim(0)).unwrap());
-        hand.run_until(|| e.query());
+        assert!(control.step(on_sim(0)).unwrap());
+        control.run_until(|| e.query());
     }
 }
 
-/// Also on a device that has no events of its own, and before the record has reached it.
+/// Also on a device without native events, and before the record reaches the device.
 #[test]
-fn a_record_on_its_way_is_false() {
+fn a_query_is_false_while_the_record_is_in_flight() {
     let m = threaded();
     let s = cpu(&m, 0);
     let x = upload(&s, &m, &[1.0]);
@@ -85,7 +85,7 @@ fn a_second_record_is_a_new_generation() {
     e.record_on(&s).unwrap();
     assert!(!e.query(), "the newest record has not completed");
     assert!(first.query(), "the earlier one has");
-    // On another stream, past the held one: the event stands for the newest record.
+    // The other stream is not blocked: the event stands for the newest record.
     let again = e.clone();
     again.record_on(&t).unwrap();
     e.synchronize_for(LONG).unwrap();
@@ -94,7 +94,7 @@ fn a_second_record_is_a_new_generation() {
     s.synchronize_for(LONG).unwrap();
 }
 
-/// Many wait for one event, and each for the record that was the newest when it asked.
+/// Each of several waits for one event is for the newest record at the time of the wait.
 #[test]
 fn waits_keep_their_generation() {
     let list = emitted(SyncPolicy::Frontier, |m| {
@@ -109,7 +109,7 @@ fn waits_keep_their_generation() {
         let z = call(m, "add", &[&y, &y], &s[0]);
         e.record_on(&s[0]).unwrap();
         s[3].wait_event(&e).unwrap();
-        // Only the last knows of the second call.
+        // Only the frontier of the last stream covers the second call.
         let seen: Vec<Tensor> = s[1..].iter().map(|s| call(m, "relu", &[&z], s)).collect();
         let list = m.finish_recording().unwrap();
         for z in seen {
@@ -166,8 +166,8 @@ fn an_event_serves_one_machine() {
     foreign(e.elapsed_time(&other.timed_event()).unwrap_err());
 }
 
-/// Threads that record and wait for one event at once: each wait is for some record, and none is
-/// lost or waits for ever.
+/// Threads record and await one event at once. Each wait is for some record; none is lost or lasts
+/// for ever.
 #[test]
 fn threads_may_share_an_event() {
     let m = threaded();

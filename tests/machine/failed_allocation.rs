@@ -1,4 +1,4 @@
-//! A device that had no memory is asked again by a later call: it may have some by then.
+//! After a failed allocation, a later call requests memory from the device again.
 
 use millstream::ep::faults::{Fault, FaultPlan};
 use millstream::ep::sim::Completion as When;
@@ -8,9 +8,9 @@ use millstream_testing::machine::*;
 #[test]
 fn the_limit_is_not_lowered_for_good() {
     let plan = FaultPlan::starting_at(Fault::Allocation, 2);
-    let (config, hand) = faulty_config(plan.clone());
+    let (config, control) = faulty_config(plan.clone());
     let m = Machine::new(config).unwrap();
-    hand.switch(When::IssueOrder);
+    control.switch(When::IssueOrder);
     let s = sim(&m, 0);
     let first = m.empty(&s, f32_spec(&[128])).unwrap();
     for _ in 0..3 {

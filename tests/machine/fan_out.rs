@@ -1,5 +1,5 @@
-//! A producer read by three streams. By the frontier rule each waits for the producer; by
-//! OneFlow's rule each waits for the reader before it.
+//! A producer with readers on three streams. Under the frontier rule each reader waits for the
+//! producer; under OneFlow's rule each waits for the reader before it.
 
 use millstream::*;
 use millstream_testing::machine::*;

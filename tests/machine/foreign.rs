@@ -1,11 +1,11 @@
-//! Rule 8: a list that the builder did not make is checked before anything of it runs, or refused.
+//! Rule 8: a list that the builder did not make runs only after the checker has accepted all of it.
 
 use millstream::instructions::text::parse_list;
 use millstream::*;
 use millstream_testing::machine::*;
 use millstream_verify::check;
 
-/// y = relu(x) on one stream, z = y + x on another.
+/// Records y = relu(x) on one stream and x += y on another. Returns the list as text.
 fn recorded(m: &Machine, x: &Tensor) -> String {
     m.start_recording(&[("x", x)]).unwrap();
     let y = call(m, "relu", &[x], &cpu(m, 0));
@@ -15,7 +15,7 @@ fn recorded(m: &Machine, x: &Tensor) -> String {
 }
 
 #[test]
-fn a_list_read_from_text_runs_where_it_was_not_made() {
+fn a_list_read_from_text_runs_on_another_machine() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
     let text = recorded(&m, &x);
@@ -30,7 +30,7 @@ fn a_list_read_from_text_runs_where_it_was_not_made() {
 }
 
 #[test]
-fn without_its_wait_it_races_and_is_refused() {
+fn a_list_without_its_wait_is_refused() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
     let text = recorded(&m, &x);
@@ -43,7 +43,7 @@ fn without_its_wait_it_races_and_is_refused() {
 }
 
 #[test]
-fn what_the_list_does_not_say_is_compared_when_it_is_stored() {
+fn storing_a_list_checks_its_tensors_and_ops() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
     let text = recorded(&m, &x);
@@ -56,25 +56,25 @@ fn what_the_list_does_not_say_is_compared_when_it_is_stored() {
     };
     let short = upload(&s, &other, &[1.0]);
     let view = slice(&other, &good, 0, 1, &s);
-    for (what, error) in [
+    for (case, error) in [
         ("no tensor", store(&text, vec![])),
         ("another shape", store(&text, vec![short])),
         ("a view", store(&text, vec![view])),
         ("another machine's", store(&text, vec![x.clone()])),
-        ("an op that is not there", store(&text.replace(" relu ", " rely "), vec![good.clone()])),
+        ("an unknown op", store(&text.replace(" relu ", " rely "), vec![good.clone()])),
         (
-            "an op that reads what it is said to write",
+            "an op with other accesses than in the list",
             store(&text.replace(" relu ", " add_ "), vec![good.clone()]),
         ),
     ] {
-        assert!(!error.contains("internal"), "{what}: {error}");
+        assert!(!error.contains("internal"), "{case}: {error}");
     }
     assert_eq!(read(&good), [1.0, -2.0], "nothing has run");
 }
 
-/// Every list that the machine makes is one that the checker takes, also when read back.
+/// The checker accepts the machine's own lists, also after they are printed and parsed.
 #[test]
-fn its_own_lists_survive_the_text() {
+fn its_own_lists_survive_printing_and_parsing() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
     let text = recorded(&m, &x);

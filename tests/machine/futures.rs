@@ -1,4 +1,4 @@
-//! A completion is a future, and can be waited for with a time-out.
+//! A completion is a future. A wait for it can have a time limit.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The smallest executor there is.
+/// Runs a future to its end on this thread: the smallest executor.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -32,7 +32,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn it_wakes_who_waits() {
+fn it_wakes_every_waiter() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
     let gate = Gate::on(&x);
@@ -50,9 +50,9 @@ fn it_wakes_who_waits() {
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }
 
-/// Events, streams and the machine as a whole, on both devices and under both drivers.
+/// Covers events, streams and whole machines, on both devices and under every driver.
 #[test]
-fn all_that_can_be_waited_for_can_be_awaited() {
+fn every_completion_can_be_awaited() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         for s in [cpu(&m, 0), sim(&m, 0)] {
@@ -69,10 +69,10 @@ fn all_that_can_be_waited_for_can_be_awaited() {
     }
 }
 
-/// The inline driver runs nothing by itself: a task that waits asks again.
+/// The inline driver runs nothing by itself, so a task must poll.
 #[test]
-fn inline_it_is_polled() {
-    let (config, hand) = by_hand_config();
+fn a_task_polls_the_inline_driver() {
+    let (config, control) = by_hand_config();
     let m = Machine::new(config.driver(DriverKind::Inline)).unwrap();
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
@@ -80,14 +80,14 @@ fn inline_it_is_polled() {
     let mut all = pin!(m.completion().unwrap());
     let mut context = Context::from_waker(Waker::noop());
     assert!(all.as_mut().poll(&mut context).is_pending());
-    assert!(hand.step(on_sim(0)).unwrap());
+    assert!(control.step(on_sim(0)).unwrap());
     assert!(all.as_mut().poll(&mut context).is_ready());
     let (mut polls, waited) = (0, s.record_event().unwrap().completion());
     let mut waited = pin!(waited);
     let stepping = std::future::poll_fn(|context| {
         polls += 1;
         if polls == 3 {
-            assert!(hand.step(on_sim(0)).unwrap());
+            assert!(control.step(on_sim(0)).unwrap());
         }
         waited.as_mut().poll(context)
     });
@@ -96,7 +96,7 @@ fn inline_it_is_polled() {
 }
 
 #[test]
-fn it_brings_the_failure() {
+fn it_returns_the_failure() {
     for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
@@ -107,8 +107,8 @@ fn it_brings_the_failure() {
 }
 
 #[test]
-fn a_time_out_names_what_was_waited_for() {
-    let (m, hand) = by_hand();
+fn a_timeout_names_the_awaited_point() {
+    let (m, control) = by_hand();
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
@@ -121,8 +121,8 @@ fn a_time_out_names_what_was_waited_for() {
     );
     let late = m.synchronize_for(Duration::ZERO).unwrap_err();
     assert!(matches!(late.without_place(), Error::Timeout { .. }), "{late}");
-    // A time-out is no fact about the work: it goes on.
-    hand.run_until(|| done.query());
+    // A time-out does not affect the work.
+    control.run_until(|| done.query());
     done.wait_for(LONG).unwrap();
     m.synchronize_for(LONG).unwrap();
 }

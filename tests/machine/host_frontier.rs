@@ -1,16 +1,16 @@
-//! Rule 6: what the host has waited for is a fact for every stream. A query is none, however it is
-//! answered: lists do not depend on it.
+//! Rule 6: every stream knows the points that the host has waited for. A query adds nothing,
+//! whatever it returns: lists do not depend on queries.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-fn program(m: &Machine, look: impl Fn(&Machine, &Tensor, &Completion)) -> InstructionList {
+fn program(m: &Machine, observe: impl Fn(&Machine, &Tensor, &Completion)) -> InstructionList {
     let s: Vec<Stream> = (0..3).map(|k| cpu(m, k)).collect();
     let x = upload(&s[0], m, &[1.0, -2.0]);
     m.start_recording(&[("x", &x)]).unwrap();
     let y = call(m, "relu", &[&x], &s[0]);
     let done = m.record(&s[0]).unwrap().completion();
-    look(m, &y, &done);
+    observe(m, &y, &done);
     let a = call(m, "add", &[&y, &y], &s[1]);
     let b = call(m, "mul", &[&y, &x], &s[2]);
     let list = m.finish_recording().unwrap();
@@ -19,7 +19,7 @@ fn program(m: &Machine, look: impl Fn(&Machine, &Tensor, &Completion)) -> Instru
 }
 
 #[test]
-fn a_read_is_a_fact_for_all_streams() {
+fn a_read_extends_the_host_frontier() {
     let list =
         emitted(SyncPolicy::Frontier, |m| program(m, |_, y, _| assert_eq!(read(y), [1.0, 0.0])));
     insta::assert_snapshot!(list, @r#"
@@ -44,7 +44,7 @@ fn a_read_is_a_fact_for_all_streams() {
 }
 
 #[test]
-fn a_query_is_not() {
+fn a_query_does_not_extend_it() {
     let plain = emitted(SyncPolicy::Frontier, |m| program(m, |_, _, _| {}));
     let queried = emitted(SyncPolicy::Frontier, |m| {
         program(m, |_, _, done| {
@@ -58,13 +58,13 @@ fn a_query_is_not() {
 }
 
 #[test]
-fn waiting_and_synchronizing_are() {
-    for look in
+fn waiting_and_synchronizing_extend_it() {
+    for observe in
         [(|_, _, done| done.wait().unwrap()) as fn(&Machine, &Tensor, &Completion), |m, _, _| {
             m.synchronize().unwrap()
         }]
     {
-        let list = emitted(SyncPolicy::Frontier, |m| program(m, look));
+        let list = emitted(SyncPolicy::Frontier, |m| program(m, observe));
         assert!(list.contains("elided-fenced") && !list.contains("StreamWait"), "{list}");
     }
 }

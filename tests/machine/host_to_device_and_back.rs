@@ -1,5 +1,5 @@
-//! To a device, a kernel there, and back: three streams of one device wait for one another there.
-//! What lies between the host and the device is waited for by the host.
+//! A copy to a device, a kernel there, and a copy back. The device executes the waits between its
+//! three streams; the host executes the waits between host and device.
 
 use millstream::*;
 use millstream_testing::machine::*;

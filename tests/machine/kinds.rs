@@ -1,5 +1,5 @@
-//! Each instruction does something: a test for every kind that no other file is about, and a test
-//! that each kind of the table is emitted.
+//! A test for every instruction kind that has no file of its own, and a test that every kind of the
+//! table is emitted.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -8,7 +8,7 @@ use millstream::instructions::Kind;
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// A touch waits for the last write, and later writes wait for it.
+/// A touch waits for the last write, and later writes wait for the touch.
 #[test]
 fn touch_tensors() {
     let list = emitted(SyncPolicy::Frontier, |m| {
@@ -50,10 +50,10 @@ fn touch_completes_after_the_write_that_it_waits_for() {
     touched.wait_for(LONG).unwrap();
 }
 
-/// Tells of each rank that comes, then has them wait for one another.
-struct Meeting(Barrier, Mutex<mpsc::Sender<()>>);
+/// A rank barrier that reports each arrival.
+struct ReportingBarrier(Barrier, Mutex<mpsc::Sender<()>>);
 
-impl RankBarrier for Meeting {
+impl RankBarrier for ReportingBarrier {
     fn wait(&self) -> anyhow::Result<()> {
         self.1.lock().unwrap().send(())?;
         self.0.wait();
@@ -61,38 +61,39 @@ impl RankBarrier for Meeting {
     }
 }
 
-/// Two ranks: neither gets past before the other has come, and what was before has completed.
+/// Neither of two ranks passes before the other arrives, and a rank arrives after all its earlier
+/// work has completed.
 #[test]
 fn global_sync() {
-    let (come, came) = mpsc::channel();
-    let ranks = Arc::new(Meeting(Barrier::new(2), Mutex::new(come)));
+    let (report, arrivals) = mpsc::channel();
+    let ranks = Arc::new(ReportingBarrier(Barrier::new(2), Mutex::new(report)));
     let machine = || {
         let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
         Machine::new(config.rank_barrier(ranks.clone())).unwrap()
     };
     let (m, other) = (machine(), machine());
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
-    let met = m.global_sync().unwrap();
+    let passed = m.global_sync().unwrap();
     let after = call(&m, "relu", &[&x], &cpu(&m, 1));
     let done = m.record(&cpu(&m, 1)).unwrap();
-    came.recv_timeout(LONG).unwrap();
-    assert!(!met.query() && !done.query(), "nothing goes on before the other has come");
+    arrivals.recv_timeout(LONG).unwrap();
+    assert!(!passed.query() && !done.query(), "it went on before the other arrived");
     let gate = Gate::on(&upload(&cpu(&other, 0), &other, &[1.0]));
     gate.entered();
     let there = other.global_sync().unwrap();
-    assert!(came.try_recv().is_err(), "it came with work outstanding");
-    assert!(!met.query() && !there.query());
+    assert!(arrivals.try_recv().is_err(), "it arrived with work outstanding");
+    assert!(!passed.query() && !there.query());
     gate.open();
-    met.wait_for(LONG).unwrap();
+    passed.wait_for(LONG).unwrap();
     there.wait_for(LONG).unwrap();
     assert_eq!(read(&after), [1.0]);
 }
 
-struct Nobody;
+struct AbsentRank;
 
-impl RankBarrier for Nobody {
+impl RankBarrier for AbsentRank {
     fn wait(&self) -> anyhow::Result<()> {
-        anyhow::bail!("rank 1 does not come")
+        anyhow::bail!("rank 1 does not arrive")
     }
 }
 
@@ -100,39 +101,39 @@ impl RankBarrier for Nobody {
 fn global_sync_without_the_others() {
     for driver in ALL_DRIVERS {
         let config = config(driver, SyncPolicy::Frontier);
-        let m = Machine::new(config.rank_barrier(Arc::new(Nobody))).unwrap();
+        let m = Machine::new(config.rank_barrier(Arc::new(AbsentRank))).unwrap();
         let failed = failure(m.global_sync().unwrap().wait().unwrap_err());
         assert_eq!(
             (failed.instruction, failed.message.as_str()),
-            ("GlobalSync", "rank 1 does not come")
+            ("GlobalSync", "rank 1 does not arrive")
         );
     }
 }
 
-/// A callback sees the tensor behind all that was submitted on it, may change it, and is freed.
+/// A callback sees its tensor after all earlier uses, may change it, and is freed.
 #[test]
 fn access_blob_by_callback() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
         m.call("add_", &[&x, &x]).on(&cpu(&m, 1)).unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         let done = x.access(Access::ReadWrite, move |blob| {
-            tell.send((blob.spec().clone(), blob.to_bytes()?)).unwrap();
+            sender.send((blob.spec().clone(), blob.to_bytes()?)).unwrap();
             blob.write_bytes(&bytes(&[8.0, 9.0]))
         });
         done.unwrap().wait().unwrap();
-        let (spec, seen) = told.recv_timeout(LONG).unwrap();
+        let (spec, seen) = received.recv_timeout(LONG).unwrap();
         assert_eq!((spec, floats(&seen)), (f32_spec(&[2]), vec![2.0, -4.0]));
-        assert!(told.recv().is_err(), "the function has been freed");
+        assert!(received.recv().is_err(), "the function has been freed");
         assert_eq!(read(&x), [8.0, 9.0]);
         assert_eq!(m.pending_callbacks(), 0);
     }
 }
 
-/// What it does not ask for it does not get.
+/// A callback gets only the access that it requested.
 #[test]
-fn a_callback_keeps_to_its_access() {
+fn a_callback_has_only_its_access() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
     let read_only = x.access(Access::Read, |blob| blob.write_bytes(&[0; 4])).unwrap();
@@ -143,7 +144,7 @@ fn a_callback_keeps_to_its_access() {
     assert!(failure(write_only.wait().unwrap_err()).message.contains("write it only"));
 }
 
-/// Its function never runs if what it reads is poisoned, and is freed all the same.
+/// A callback whose tensor is poisoned never runs, and is freed all the same.
 #[test]
 fn a_skipped_callback_is_freed() {
     let m = failing(DriverKind::Threaded);
@@ -159,10 +160,10 @@ fn a_skipped_callback_is_freed() {
     assert_eq!((Arc::strong_count(&alive), m.pending_callbacks()), (1, 0));
 }
 
-/// Host callbacks run on host workers: one that hangs holds its own stream, and no other one of the
-/// same worker.
+/// Callbacks run on host threads: a hanging callback blocks its own stream, and no other stream of
+/// the same worker.
 #[test]
-fn a_hanging_callback_holds_its_stream_alone() {
+fn a_hanging_callback_blocks_only_its_stream() {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
     let m = Machine::new(config.host_workers(1)).unwrap();
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
@@ -174,7 +175,7 @@ fn a_hanging_callback_holds_its_stream_alone() {
     gate.open();
 }
 
-/// A read gives bytes in row-major order, whatever the layout.
+/// A read returns bytes in row-major order, for every layout.
 #[test]
 fn sync_read() {
     for driver in ALL_DRIVERS {
@@ -189,7 +190,7 @@ fn sync_read() {
     }
 }
 
-/// An op whose result's size depends on data: the read that fixes it is in the list.
+/// The size of the result depends on data. The list contains the read that determines it.
 #[test]
 fn a_bounded_result() {
     for driver in ALL_DRIVERS {
@@ -210,7 +211,7 @@ fn a_bounded_result() {
     }
 }
 
-/// StreamWait takes a place on both streams and orders one behind the other.
+/// StreamWait takes a point on both streams and orders one stream behind the other.
 #[test]
 fn stream_wait() {
     let list = emitted(SyncPolicy::Frontier, |m| {
@@ -221,7 +222,7 @@ fn stream_wait() {
         t.wait_stream(&s).unwrap();
         u.wait_stream(&t).unwrap();
         let z = call(m, "add", &[&y, &y], &t);
-        // Nothing was given to it since: nothing to wait for.
+        // `s` has no newer instruction, so there is nothing to wait for.
         t.wait_stream(&s).unwrap();
         let list = m.finish_recording().unwrap();
         assert_eq!(read(&z), [2.0]);
@@ -250,17 +251,17 @@ fn stream_wait() {
     "#);
 }
 
-/// Only from within do uses of what a section holds run between its begin and its end.
+/// Between the begin and the end of a section, only the section's own calls use its tensors.
 #[test]
 fn a_critical_section_is_exclusive_in_time() {
     let m = threaded();
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     let x = upload(&s, &m, &[0.0]);
     let order = Arc::new(Mutex::new(Vec::new()));
-    let log = |word: &'static str| {
+    let log = |entry: &'static str| {
         let order = order.clone();
         move |_: &mut Blob<'_>| {
-            order.lock().unwrap().push(word);
+            order.lock().unwrap().push(entry);
             Ok(())
         }
     };
@@ -277,7 +278,7 @@ fn a_critical_section_is_exclusive_in_time() {
     assert_eq!(*order.lock().unwrap(), ["before", "after"]);
 }
 
-/// No kind is left out: this program emits all of them.
+/// This program emits every kind.
 #[test]
 fn every_kind_of_the_table_is_emitted() {
     let m = threaded();

@@ -1,4 +1,4 @@
-//! Nothing is there before it is needed: no device, stream, thread, memory or event.
+//! Devices, streams, threads, memory and events are created at their first use.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -12,8 +12,8 @@ struct Counts {
     events: u64,
 }
 
-fn counts(m: &Machine, hand: &Hand) -> Counts {
-    let sim = hand.stats(0).unwrap();
+fn counts(m: &Machine, control: &Hand) -> Counts {
+    let sim = control.stats(0).unwrap();
     Counts {
         opened: m.policies().devices().opened().len(),
         workers: m.worker_threads().unwrap(),
@@ -31,24 +31,25 @@ fn assert_nothing(c: &Counts) {
 }
 
 #[test]
-fn a_machine_and_its_streams_are_nothing_yet() {
-    let (m, hand) = by_hand();
-    assert_nothing(&counts(&m, &hand));
+fn a_new_machine_and_its_stream_handles_create_nothing() {
+    let (m, control) = by_hand();
+    assert_nothing(&counts(&m, &control));
     for ty in StreamType::BUILT_IN {
         for device in [CPU, SIM] {
             m.stream(&StreamKey::new(device, ty, 0)).unwrap();
         }
-        assert_nothing(&counts(&m, &hand));
+        assert_nothing(&counts(&m, &control));
     }
     assert!(m.streams_used().unwrap().is_empty());
 }
 
-/// Each of the eight types, on a machine of its own: its first instruction makes what it needs.
+/// The first instruction of a stream creates its parts, for each of the eight types on a machine of
+/// its own.
 #[test]
-fn each_stream_type_comes_with_its_first_instruction() {
+fn each_stream_type_is_created_by_its_first_instruction() {
     for ty in StreamType::BUILT_IN {
-        let (m, hand) = by_hand();
-        hand.switch(ep::sim::Completion::IssueOrder);
+        let (m, control) = by_hand();
+        control.switch(ep::sim::Completion::IssueOrder);
         let device =
             if ty.built_in_work().is_some_and(|work| work.is_order_only()) { CPU } else { SIM };
         let key = StreamKey::new(device.clone(), ty, 0);
@@ -59,7 +60,7 @@ fn each_stream_type_comes_with_its_first_instruction() {
                 1
             }
             StreamType::CRITICAL_SECTION => {
-                // Of no bytes: it takes no memory and no stream of its own.
+                // A tensor without bytes needs neither memory nor a native stream.
                 let x = m.empty(&s, f32_spec(&[0])).unwrap();
                 m.critical_section(&[&x]).unwrap().end().unwrap().wait().unwrap();
                 1
@@ -71,26 +72,34 @@ fn each_stream_type_comes_with_its_first_instruction() {
             }
             _ => {
                 let x = m.empty(&s, f32_spec(&[1])).unwrap();
-                let before = counts(&m, &hand);
-                assert_eq!((before.streams, before.helpers), (0, (0, 0)), "{ty}: memory alone");
+                let before = counts(&m, &control);
+                assert_eq!(
+                    (before.streams, before.helpers),
+                    (0, (0, 0)),
+                    "{ty}: an allocation creates memory alone"
+                );
                 m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
                 s.synchronize().unwrap();
-                assert_eq!(hand.stats(0).unwrap().streams_created, 1, "{ty}");
+                assert_eq!(control.stats(0).unwrap().streams_created, 1, "{ty}");
                 1
             }
         };
-        let now = counts(&m, &hand);
+        let now = counts(&m, &control);
         assert_eq!(now.workers, workers, "{ty}");
-        assert_eq!(now.events, 0, "{ty}: nobody waits");
+        assert_eq!(now.events, 0, "{ty}: nothing waits");
         assert_eq!(m.streams_used().unwrap(), [key], "{ty}");
         if device == CPU {
-            assert_eq!((now.opened, now.streams, now.reserved), (0, 0, 0), "{ty}: it runs nothing");
+            assert_eq!(
+                (now.opened, now.streams, now.reserved),
+                (0, 0, 0),
+                "{ty}: it needs no device"
+            );
         }
     }
 }
 
 #[test]
-fn helper_threads_come_with_the_first_callback_and_the_first_large_kernel() {
+fn helper_threads_start_with_the_first_callback_and_the_first_large_kernel() {
     let m = threaded();
     let s = cpu(&m, 0);
     let x = m.empty(&s, f32_spec(&[1 << 18])).unwrap();
@@ -105,21 +114,21 @@ fn helper_threads_come_with_the_first_callback_and_the_first_large_kernel() {
 }
 
 #[test]
-fn an_event_comes_with_the_first_wait_on_the_device() {
-    let (m, hand) = by_hand();
-    hand.switch(ep::sim::Completion::IssueOrder);
+fn a_native_event_is_created_by_the_first_device_wait() {
+    let (m, control) = by_hand();
+    control.switch(ep::sim::Completion::IssueOrder);
     let (s, t) = (sim(&m, 0), sim(&m, 1));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     s.synchronize().unwrap();
-    assert_eq!(hand.stats(0).unwrap().events_created, 0);
+    assert_eq!(control.stats(0).unwrap().events_created, 0);
     m.call("fill", &[&x]).attr("value", 2.0).on(&s).unwrap();
     call(&m, "relu", &[&x], &t);
     t.synchronize().unwrap();
-    assert_eq!(hand.stats(0).unwrap().events_created, 1);
+    assert_eq!(control.stats(0).unwrap().events_created, 1);
 }
 
-/// The inline driver has no threads but for host functions.
+/// The inline driver has threads for host functions only.
 #[test]
 fn inline_has_no_workers() {
     let m = inline();

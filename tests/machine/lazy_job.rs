@@ -1,10 +1,10 @@
-//! A stored list runs as one instruction, as often as it is launched. Its operands are what it
-//! reads and writes from outside; it completes when all of it has.
+//! A stored list runs as one instruction, as often as it is launched. Its operands are the imported
+//! tensors that it reads and writes; it completes when all its instructions have.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// `y` becomes relu(x) + x, by way of two private streams.
+/// Stores a list that computes `y` = relu(x) + x on two private streams.
 fn stored(m: &Machine, x: &Tensor, y: &Tensor) -> Job {
     let mut list = m.job_recorder();
     let s: Vec<_> = (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
@@ -24,7 +24,7 @@ fn launched_twice() {
         let job = stored(m, &x, &y);
         m.start_recording(&[("x", &x), ("y", &y)]).unwrap();
         job.launch().unwrap();
-        // The list reads x: this waits for the whole of it.
+        // The job reads `x`, so this call waits for all of the job.
         m.call("add_", &[&x, &y]).on(&s).unwrap();
         let done = job.launch().unwrap();
         let list = m.finish_recording().unwrap();
@@ -51,23 +51,23 @@ fn launched_twice() {
 }
 
 #[test]
-fn its_tensors_go_with_it() {
+fn its_tensors_are_released_with_it() {
     let m = threaded();
     let s = cpu(&m, 0);
     let (x, y) = (upload(&s, &m, &[1.0, -2.0]), upload(&s, &m, &[0.0, 0.0]));
     for _ in 0..100 {
         let job = stored(&m, &x, &y);
         job.launch().unwrap();
-        // Dropped while it runs: what it needs lives until it has.
+        // Dropped while it runs: its tensors live until it completes.
     }
     assert_eq!(read(&y), [2.0, -2.0]);
     m.synchronize().unwrap();
 }
 
-/// A failure within a list is the launch's: whoever waits for the launch hears of it, and nobody
-/// who waits for a stream of the program that happens to have the private stream's name.
+/// A failure within a job belongs to the launch. A wait for the launch returns it; a wait for a
+/// stream of the program with the private stream's name does not.
 #[test]
-fn a_failure_is_its_launchers() {
+fn a_failure_belongs_to_its_launch() {
     for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);

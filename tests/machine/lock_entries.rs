@@ -1,4 +1,4 @@
-//! How often the critical section is entered for one emitted instruction.
+//! The number of critical sections that one emitted instruction takes.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -7,7 +7,7 @@ use millstream_testing::machine::*;
 fn entries(m: &Machine, work: impl FnOnce()) -> u64 {
     let before = m.emission_entries().unwrap();
     work();
-    // The first query has entered it as well.
+    // The first query has entered it, too.
     m.emission_entries().unwrap() - before - 1
 }
 
@@ -35,8 +35,8 @@ fn a_call_enters_once() {
     assert_eq!(entries(&m, || drop(s.touch(&[&x]).unwrap())), 1, "a touch");
 }
 
-/// The first allocation asks the device for its limit and then for memory, later ones at most for
-/// memory. That happens without the lock, so the emission goes on in another entry after each.
+/// The first allocation queries the device's limit and then requests memory. Both happen without
+/// the lock, so the emission continues in a new critical section after each.
 #[test]
 fn an_allocation_enters_again_after_each_question_to_its_device() {
     let m = threaded();

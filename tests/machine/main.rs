@@ -1,11 +1,10 @@
-//! What the machine promises, one case a file: the program, the list that it emits where order is
-//! the point, and its results.
+//! The machine's contract, one case per file: a program, the list that the machine emits where the
+//! order matters, and the results.
 //!
-//! Lists are shown without the places that their lines come from. Every list is the same under both
-//! drivers and at every run, and is taken by the checker.
+//! Snapshots of lists omit origins. Each list is the same under every driver and in every run, and
+//! the checker accepts it.
 
 mod abandoned_waiters;
-mod abroad;
 mod barrier;
 mod batch;
 mod cancel;
@@ -49,6 +48,7 @@ mod record_before_wait;
 mod reentrancy;
 mod refused_launch;
 mod refused_order;
+mod remote_waits;
 mod shutdown;
 mod storage;
 mod threads;

@@ -1,4 +1,5 @@
-//! Memory that is checked: what nobody has holds no numbers, and what was not released is named.
+//! Checked memory: memory without an owner holds NaN, and the report of a shutdown names unreleased
+//! tensors.
 
 use std::mem::ManuallyDrop;
 
@@ -11,7 +12,7 @@ fn checking(driver: DriverKind) -> Machine {
 }
 
 #[test]
-fn new_memory_holds_no_numbers() {
+fn new_memory_holds_nan() {
     for driver in DRIVERS {
         for device in [CPU, SIM] {
             let m = checking(driver);
@@ -26,8 +27,8 @@ fn new_memory_holds_no_numbers() {
     }
 }
 
-/// What was released is filled at once where its stream knows that it is free, and else when it is
-/// given out again.
+/// Released memory is filled at once if its stream's frontier covers the last uses, and otherwise
+/// at its next placement.
 #[test]
 fn released_memory_is_filled() {
     let mut lists = Vec::new();
@@ -63,11 +64,11 @@ fn released_memory_is_filled() {
     ");
 }
 
-/// A wait is forgotten, on purpose: with memory checked, what is read is no number, and not one
-/// that could be right.
+/// The program lacks a wait on purpose. With checked memory the read returns NaN, not a value that
+/// could be right.
 #[test]
-fn a_use_after_release_gives_no_number() {
-    let (config, hand) = by_hand_config();
+fn a_use_after_release_reads_nan() {
+    let (config, control) = by_hand_config();
     // SAFETY: the commands of the simulated device run on one thread, the test's.
     let none = unsafe { Protection::default().without_waits().without_memory() };
     let m = Machine::new(config.protection(none).check_memory(true)).unwrap();
@@ -76,17 +77,17 @@ fn a_use_after_release_gives_no_number() {
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     let y = call(&m, "add", &[&x, &x], &t);
     drop(x);
-    // What filled the memory, the fill, and what filled it again; then the other stream's.
+    // On the first stream a scrub, the fill and another scrub; then the two commands of the other.
     for (stream, commands) in [(on_sim(0), 3), (on_sim(1), 2)] {
-        hand.wait_for_commands_on(stream, commands, LONG).unwrap();
-        while hand.step(stream).unwrap() {}
+        control.wait_for_commands_on(stream, commands, LONG).unwrap();
+        while control.step(stream).unwrap() {}
     }
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.switch(ep::sim::Completion::IssueOrder);
     assert!(read(&y).iter().all(|v| v.is_nan()), "{:?}", read(&y));
 }
 
 #[test]
-fn what_was_not_released_is_named() {
+fn unreleased_tensors_are_named() {
     for driver in DRIVERS {
         let m = checking(driver);
         let s = cpu(&m, 0);

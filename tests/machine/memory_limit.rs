@@ -1,5 +1,5 @@
-//! Rule 5: a limit that is reached forces a wait, which then stands in the list. An error comes
-//! only where nothing can come back.
+//! Rule 5: a limit that is reached forces a wait, which the list then contains. An allocation fails
+//! only if no memory can become free.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use millstream::ep::sim::{SimBackend, SimConfig};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Four blocks of 512 bytes, the planner's grain.
+/// Returns a machine with memory for four blocks of 512 bytes, the planner's granularity.
 fn small(driver: DriverKind) -> Machine {
     let config = config(driver, SyncPolicy::Frontier);
     Machine::new(config.memory_limits(HashMap::from([(CPU, 2048)]))).unwrap()
 }
 
 #[test]
-fn what_was_released_elsewhere_is_waited_for() {
+fn memory_pending_on_another_stream_is_awaited() {
     let mut lists = Vec::new();
     for driver in ALL_DRIVERS {
         let m = small(driver);
@@ -25,7 +25,7 @@ fn what_was_released_elsewhere_is_waited_for() {
         m.start_recording(&[("x", &x)]).unwrap();
         let mut held: Vec<Tensor> = (0..3).map(|_| call(&m, "copy", &[&x], &s)).collect();
         held.remove(0);
-        // One block is left, and t does not know that s is done with it.
+        // One block is left, and the frontier of `t` does not cover its last use on `s`.
         let y = call(&m, "add", &[&x, &x], &t);
         let list = m.finish_recording().unwrap();
         checked(&list);
@@ -54,8 +54,8 @@ fn what_was_released_elsewhere_is_waited_for() {
     "#);
 }
 
-/// While one thread waits for memory, the machine is free for others, who bring it back. On a pool
-/// it is the host that waits, since the pool's next instruction would not know of a wait before it.
+/// While one thread waits for memory, other threads use the machine and can release memory. On a
+/// pool the host waits, because the pool's next instruction would not depend on a wait before it.
 #[test]
 fn the_wait_holds_no_lock() {
     for mode in [StreamMode::InOrder, StreamMode::Pool] {
@@ -81,7 +81,7 @@ fn the_wait_holds_no_lock() {
 }
 
 #[test]
-fn where_nothing_comes_back_it_is_an_error() {
+fn an_allocation_fails_if_no_memory_can_become_free() {
     for driver in ALL_DRIVERS {
         let m = small(driver);
         let s = cpu(&m, 0);
@@ -96,14 +96,14 @@ fn where_nothing_comes_back_it_is_an_error() {
         );
         let huge = m.empty(&s, f32_spec(&[1 << 40])).unwrap_err();
         assert!(matches!(huge.without_place(), Error::OutOfMemory { .. }), "{huge}");
-        // Nothing was emitted, and the machine goes on.
+        // Nothing was emitted, and the machine still works.
         drop(held);
         let x = upload(&s, &m, &[1.0]);
         assert_eq!(read(&call(&m, "relu", &[&x], &s)), [1.0]);
     }
 }
 
-/// MXNet's trap: allocating and freeing in a loop does not run ahead of the device.
+/// MXNet's trap: a loop that allocates and frees must not run ahead of the device.
 #[test]
 fn a_loop_of_temporaries_stays_within_the_limit() {
     let m = small(DriverKind::Threaded);
@@ -116,10 +116,10 @@ fn a_loop_of_temporaries_stays_within_the_limit() {
     assert!(m.memory().unwrap()[0].peak <= 2048);
 }
 
-/// Of a device that is nearly full, as another machine has most of it, what is wanted is taken where
-/// a share for later ones cannot be had.
+/// Another machine has nearly all memory of the device. If the device cannot give a whole chunk,
+/// the arena takes only the bytes of the request.
 #[test]
-fn what_little_is_left_is_enough_for_little() {
+fn a_small_request_succeeds_on_a_nearly_full_device() {
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         let devices = ep::Registry::new();
         let sim_config = SimConfig { memory_limit: 1 << 16, ..SimConfig::default() };

@@ -1,8 +1,8 @@
-//! Two threads that allocate and release on the same and on different streams, and drop one
-//! another's tensors.
+//! Two threads that allocate and release on the same and on different streams, and drop each
+//! other's tensors.
 //!
-//! A few thousand rounds, or as many as fit into MILLSTREAM_SOAK seconds. To be run under the
-//! address sanitizer as well: see docs/memory.md.
+//! The test runs `ROUNDS` rounds, or as many as fit into MILLSTREAM_SOAK seconds. It is meant for
+//! the address sanitizer, too: see docs/memory.md.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use millstream::{DType, DeviceId, Machine, MachineConfig, Stream, Tensor, Tensor
 
 const ROUNDS: u64 = 3000;
 
-/// Whether to go on after so many rounds.
-fn goes_on(start: Instant, rounds: u64) -> bool {
+/// Returns whether to run another round after this many.
+fn has_more(start: Instant, rounds: u64) -> bool {
     match std::env::var("MILLSTREAM_SOAK").ok().and_then(|s| s.parse().ok()) {
         Some(seconds) => start.elapsed() < Duration::from_secs(seconds),
         None => rounds < ROUNDS,
     }
 }
 
-/// Makes tensors, computes with them, gives some to the other thread, and drops those it gets.
+/// Makes tensors, computes with them, sends some to the other thread, and drops the received ones.
 fn work(
     machine: &Machine,
     [own, other]: [&Stream; 2],
-    give: &mpsc::SyncSender<Tensor>,
-    got: &mpsc::Receiver<Tensor>,
+    sender: &mpsc::SyncSender<Tensor>,
+    receiver: &mpsc::Receiver<Tensor>,
 ) {
     let start = Instant::now();
     let mut kept: Option<(Tensor, i32)> = None;
     let mut round = 0;
-    while goes_on(start, round) {
+    while has_more(start, round) {
         round += 1;
         let elements = 1 + (round as usize * 769) % 5000;
         let spec = TensorSpec::contiguous(DType::I32, &[elements]).unwrap();
@@ -39,15 +39,15 @@ fn work(
         let y = machine.call("add", &[&x, &x]).on(if round % 3 == 0 { other } else { own });
         let y = y.unwrap().remove(0);
         if round % 7 == 0 {
-            // What was kept a few rounds ago still holds what it held.
+            // The tensor kept some rounds ago still has its value.
             if let Some((kept, value)) = kept.replace((y, 2 * value)) {
                 let bytes = kept.read().unwrap();
                 assert!(bytes.chunks_exact(4).all(|v| v == value.to_ne_bytes()));
             }
         }
-        // If the other is behind, this thread drops it.
-        let _ = give.try_send(x);
-        while let Ok(theirs) = got.try_recv() {
+        // If the channel is full, this thread drops `x`.
+        let _ = sender.try_send(x);
+        while let Ok(theirs) = receiver.try_recv() {
             drop(theirs);
         }
     }

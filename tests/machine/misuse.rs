@@ -1,17 +1,17 @@
-//! Misuse is refused when the list is built, with the place of the call. Nothing of a refused call
-//! is emitted.
+//! Misuse is refused when the list is built, with the origin of the call. A refused call emits
+//! nothing.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// The error's text; the place must be one in this file.
+/// Returns the error's text without its origin, which must be in this file.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
     let error = result.unwrap_err();
     assert!(!error.is_runtime(), "{error}");
     let text = error.to_string();
     let here = concat!(file!(), ":");
-    let rest = text.strip_prefix(here).unwrap_or_else(|| panic!("no place: {text}"));
+    let rest = text.strip_prefix(here).unwrap_or_else(|| panic!("no origin: {text}"));
     let (line, words) = rest.split_once(": ").unwrap();
     line.parse::<u32>().unwrap();
     words
@@ -89,7 +89,7 @@ fn of_tensors() {
         refused(m.upload(&s, f32_spec(&[2]), vec![0; 7])),
         refused(m.empty_in(&s, f32_spec(&[2]), 7)),
     ];
-    // Tensors' numbers are those of the machine's slots.
+    // Tensor ids depend on the machine's free slots.
     let text = errors.join("\n").replace(&gone.tensor_ref().id.to_string(), "GONE");
     insta::assert_snapshot!(text, @r#"
     GONE is used after its release at HERE
@@ -106,9 +106,9 @@ fn of_tensors() {
     assert_eq!(m.pending_callbacks(), 0);
 }
 
-/// A released slot that has a new owner is not taken for it.
+/// A stale handle does not reach the new owner of its slot.
 #[test]
-fn of_a_handle_whose_slot_was_given_out_again() {
+fn of_a_handle_whose_slot_was_reused() {
     let m = threaded();
     let s = cpu(&m, 0);
     let old = upload(&s, &m, &[1.0]);
@@ -121,7 +121,8 @@ fn of_a_handle_whose_slot_was_given_out_again() {
     assert_eq!(read(&next[0]), [0.0]);
 }
 
-/// Stream numbers of two machines look alike; the machines do not mix them up.
+/// Two machines can have equal stream numbers. Each machine refuses the streams and events of the
+/// other.
 #[test]
 fn of_another_machines_streams_and_events() {
     let (m, other) = (threaded(), threaded());

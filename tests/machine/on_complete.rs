@@ -1,4 +1,4 @@
-//! Calls that complete after their kernel has returned, by a token.
+//! Calls that a completion token completes after their kernel has returned.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -7,22 +7,23 @@ use millstream::kernels::{CompletionToken, KernelCtx};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Where a test finds the tokens of the calls of `later`, in the order in which their kernels ran.
+/// The tokens of the calls of `later`, in the order in which their kernels ran.
 type Tokens = mpsc::Receiver<CompletionToken>;
 
-/// A machine with `later`, whose kernel writes 1 and gives its token away; `both`, whose kernel also
-/// fails; `drops`, whose kernel drops its token; `twice`, which asks for two.
+/// Returns a machine and the receiver of its tokens. The kernel of `later` writes 1 and sends its
+/// token; the kernel of `both` sends its token and fails; `drops` drops its token; `twice` takes
+/// two.
 fn machine(driver: DriverKind) -> (Machine, Tokens) {
-    let (give, tokens) = mpsc::channel();
-    let give = Arc::new(Mutex::new(give));
+    let (sender, tokens) = mpsc::channel();
+    let sender = Arc::new(Mutex::new(sender));
     let mut config = config(driver, SyncPolicy::Frontier);
-    let to = give.clone();
+    let to = sender.clone();
     add_op(&mut config, "later", move |ctx| {
         write(ctx, 1.0)?;
         Ok(to.lock().unwrap().send(ctx.take_completion_token()?)?)
     });
     add_op(&mut config, "both", move |ctx| {
-        give.lock().unwrap().send(ctx.take_completion_token()?)?;
+        sender.lock().unwrap().send(ctx.take_completion_token()?)?;
         anyhow::bail!("broken all the same")
     });
     add_op(&mut config, "drops", |ctx| ctx.take_completion_token().map(drop));
@@ -36,7 +37,7 @@ fn machine(driver: DriverKind) -> (Machine, Tokens) {
 }
 
 fn write(ctx: &KernelCtx<'_>, value: f32) -> anyhow::Result<()> {
-    // SAFETY: the call's result, one element of the host's.
+    // SAFETY: operand 1 is the call's result, one element of host memory.
     unsafe { *ctx.operand(1)?.data.cast::<f32>() = value };
     Ok(())
 }
@@ -47,7 +48,7 @@ fn streams(m: &Machine) -> [Stream; 2] {
 }
 
 #[test]
-fn a_call_completes_when_its_token_says_so() {
+fn a_call_completes_with_its_token() {
     for driver in DRIVERS {
         let (m, tokens) = machine(driver);
         for s in streams(&m) {
@@ -57,7 +58,7 @@ fn a_call_completes_when_its_token_says_so() {
             let token = tokens.recv_timeout(LONG).unwrap();
             let done = s.completion().unwrap();
             assert!(!done.query(), "{driver:?}");
-            // From another thread, while this one waits.
+            // Another thread completes the call while this one waits.
             let other = std::thread::spawn(move || token.complete(Ok(())));
             assert_eq!((read(&y), read(&z)), (vec![1.0], vec![2.0]), "{driver:?}");
             other.join().unwrap();
@@ -66,9 +67,9 @@ fn a_call_completes_when_its_token_says_so() {
     }
 }
 
-/// In order, what comes later waits, whatever it uses. On a pool it does not.
+/// On an in-order stream later calls wait, whatever their operands. On a pool they do not.
 #[test]
-fn a_call_in_flight_occupies_its_stream_and_no_pool() {
+fn a_call_in_flight_blocks_its_stream_but_no_pool() {
     let (m, tokens) = machine(DriverKind::Threaded);
     let [s, p] = streams(&m);
     for (stream, overtakes) in [(s, false), (p, true)] {
@@ -91,33 +92,36 @@ fn a_call_in_flight_occupies_its_stream_and_no_pool() {
 }
 
 #[test]
-fn failures_by_way_of_tokens() {
+fn failures_of_calls_with_tokens() {
     for driver in DRIVERS {
         let (m, tokens) = machine(driver);
         for s in streams(&m) {
             let x = upload(&s, &m, &[0.0]);
-            let told = |op: &str, end: &dyn Fn(CompletionToken)| {
+            let message_with_token = |op: &str, end: &dyn Fn(CompletionToken)| {
                 let y = call(&m, op, &[&x], &s);
                 end(tokens.recv_timeout(LONG).unwrap());
                 failure(y.read().unwrap_err()).message.clone()
             };
             let broken = |t: CompletionToken| t.complete(Err(anyhow::anyhow!("broken far away")));
-            assert_eq!(told("later", &broken), "broken far away");
+            assert_eq!(message_with_token("later", &broken), "broken far away");
             assert_eq!(
-                told("later", &drop),
+                message_with_token("later", &drop),
                 "the call's completion token was dropped before it completed"
             );
-            assert_eq!(told("both", &|t| t.complete(Ok(()))), "broken all the same");
-            let alone = |op: &str| {
+            assert_eq!(message_with_token("both", &|t| t.complete(Ok(()))), "broken all the same");
+            let message_without_token = |op: &str| {
                 let y = call(&m, op, &[&x], &s);
                 failure(y.read().unwrap_err()).message.clone()
             };
             assert_eq!(
-                alone("drops"),
+                message_without_token("drops"),
                 "the call's completion token was dropped before it completed"
             );
-            assert_eq!(alone("twice"), "the call's completion token was taken before");
-            // The stream goes on.
+            assert_eq!(
+                message_without_token("twice"),
+                "the call's completion token was taken before"
+            );
+            // The stream still works.
             assert_eq!(read(&call(&m, "relu", &[&x], &s)), [0.0]);
         }
         m.clear_failures();
@@ -125,7 +129,8 @@ fn failures_by_way_of_tokens() {
     }
 }
 
-/// An error that a kernel returns counts once the token has gone, whose holder may be using the memory.
+/// A kernel's error takes effect once the token is gone, because the token's holder may still use
+/// the memory.
 #[test]
 fn an_error_waits_for_the_token() {
     let (m, tokens) = machine(DriverKind::Threaded);
@@ -143,14 +148,14 @@ fn an_error_waits_for_the_token() {
 
 #[test]
 fn a_prepared_call_may_complete_later() {
-    let (give, tokens) = mpsc::channel();
-    let give = Mutex::new(give);
+    let (sender, tokens) = mpsc::channel();
+    let sender = Mutex::new(sender);
     let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);
     config.kernels.register(
         "cpu",
         "add_",
         Arc::new(move |ctx: &KernelCtx<'_>| {
-            Ok(give.lock().unwrap().send(ctx.take_completion_token()?)?)
+            Ok(sender.lock().unwrap().send(ctx.take_completion_token()?)?)
         }),
     );
     let m = Machine::new(config).unwrap();
@@ -166,7 +171,7 @@ fn a_prepared_call_may_complete_later() {
 }
 
 #[test]
-fn where_the_device_runs_by_itself_a_kernel_completes_its_call() {
+fn a_device_that_completes_calls_itself_gives_no_token() {
     let (m, _tokens) = machine(DriverKind::Threaded);
     let s = sim(&m, 0);
     let x = upload(&s, &m, &[0.0]);

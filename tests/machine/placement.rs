@@ -1,12 +1,12 @@
-//! Rule 5: where tensors lie is decided when they are emitted, in program order, from what is
-//! known, not from what devices happen to have done.
+//! Rule 5: the planner decides placements at emission, in program order and from frontiers, not
+//! from the observed progress of devices.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Blocks are given out again to the stream that knows their last use, and to no other.
+/// A block is reused on a stream whose frontier covers its last uses, and on no other.
 #[test]
-fn memory_goes_to_who_knows_its_death() {
+fn memory_is_reused_where_its_last_uses_are_covered() {
     let list = emitted(SyncPolicy::Frontier, |m| {
         let (s, t) = (cpu(m, 0), cpu(m, 1));
         let x = upload(&s, m, &[1.0, -2.0]);
@@ -14,9 +14,9 @@ fn memory_goes_to_who_knows_its_death() {
         let a = call(m, "relu", &[&x], &s);
         drop(call(m, "add", &[&a, &a], &t));
         drop(a);
-        // s knows nothing of t's read of `a`, nor of the sum's memory.
+        // The frontier of `s` covers neither the read of `a` on `t` nor the last use of the sum.
         let b = call(m, "copy", &[&x], &s);
-        // t knows both.
+        // The frontier of `t` covers both.
         let c = call(m, "copy", &[&x], &t);
         let list = m.finish_recording().unwrap();
         assert_eq!((read(&b), read(&c)), (vec![1.0, -2.0], vec![1.0, -2.0]));
@@ -44,9 +44,9 @@ fn memory_goes_to_who_knows_its_death() {
     "#);
 }
 
-/// As before, with the last use stalled: the block must not have a new owner while it is read.
+/// As before, with the last use blocked: the block must not get a new owner while a call reads it.
 #[test]
-fn a_block_in_use_elsewhere_is_not_given_out() {
+fn a_block_in_use_on_another_stream_is_not_reused() {
     let m = threaded();
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     let a = upload(&s, &m, &[1.0; 8]);
@@ -63,8 +63,8 @@ fn a_block_in_use_elsewhere_is_not_given_out() {
     assert_eq!(read(&sum), [2.0; 8]);
 }
 
-/// A program long enough that slots and places are used again and again, at any speed of the
-/// workers: always the same list.
+/// A program that reuses slots and blocks many times gives the same list at any speed of the
+/// workers.
 #[test]
 fn long_programs_give_the_same_list() {
     for sync in [SyncPolicy::Frontier, SyncPolicy::LastUsedStream] {

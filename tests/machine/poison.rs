@@ -3,10 +3,10 @@
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// One step fails. Its reader is skipped; who only comes after it by order runs; a full overwrite
-/// heals; the list is as if nothing had happened.
+/// One call fails. Its reader is skipped, a call that is only ordered after it runs, and a full
+/// overwrite heals. The list is the same as without the failure.
 #[test]
-fn passing_and_healing() {
+fn a_failure_poisons_and_an_overwrite_heals() {
     let mut lists = Vec::new();
     for driver in ALL_DRIVERS {
         let m = failing(driver);
@@ -51,7 +51,7 @@ fn passing_and_healing() {
 }
 
 #[test]
-fn the_error_names_everything() {
+fn the_error_names_its_instruction_and_operands() {
     for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 1);
@@ -71,9 +71,10 @@ fn the_error_names_everything() {
     }
 }
 
-/// Waiting twice gives it twice, whatever is waited for, until the program takes note.
+/// Every wait returns the failure, of every kind and any number of times, until the program clears
+/// it.
 #[test]
-fn every_waiter_hears_of_it_every_time() {
+fn every_wait_returns_the_failure_every_time() {
     for driver in ALL_DRIVERS {
         let m = failing(driver);
         let (s, t) = (cpu(&m, 0), cpu(&m, 1));
@@ -97,7 +98,7 @@ fn every_waiter_hears_of_it_every_time() {
     }
 }
 
-/// Whoever waits for an instruction that was skipped hears why.
+/// A wait for a skipped instruction returns the failure that caused the skip.
 #[test]
 fn a_skipped_instruction_is_no_success() {
     for driver in ALL_DRIVERS {
@@ -113,9 +114,9 @@ fn a_skipped_instruction_is_no_success() {
     }
 }
 
-/// However many fail elsewhere first.
+/// The failures of another stream before it do not matter.
 #[test]
-fn the_hundredth_failure_is_heard_where_it_happened() {
+fn after_a_hundred_failures_another_is_reported_on_its_stream() {
     let m = failing(DriverKind::Threaded);
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
     let x = upload(&s, &m, &[1.0]);
@@ -141,14 +142,14 @@ fn a_panic_fails_its_instruction_alone() {
         let failed = failure(y.read().unwrap_err());
         assert_eq!((failed.cause, failed.message.as_str()), (types::Cause::Panic, "no way out"));
         assert_eq!(read(&z), [2.0]);
-        let done = x.access(Access::ReadWrite, |_| panic!("nor here")).unwrap();
+        let done = x.access(Access::ReadWrite, |_| panic!("in a callback")).unwrap();
         assert_eq!(failure(done.wait().unwrap_err()).cause, types::Cause::Panic);
         assert_eq!(failure(x.read().unwrap_err()).instruction, "AccessBlobByCallback");
         assert_eq!(read(&z), [2.0]);
     }
 }
 
-/// Each of these writes a half of a storage that is poisoned: the other half is as bad as before.
+/// Each of these calls writes half of a poisoned storage. The other half is still invalid.
 #[test]
 fn a_partial_overwrite_does_not_heal() {
     for driver in ALL_DRIVERS {
@@ -169,9 +170,9 @@ fn a_partial_overwrite_does_not_heal() {
     }
 }
 
-/// A tensor that is gone leaves no poison for the next owner of its memory.
+/// A released tensor leaves no poison to the next owner of its memory.
 #[test]
-fn memory_is_not_poisoned_storages_are() {
+fn storages_are_poisoned_and_their_memory_is_not() {
     for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);
@@ -184,8 +185,8 @@ fn memory_is_not_poisoned_storages_are() {
     }
 }
 
-/// The readers of a failed tensor whose handle is gone are still skipped, when another thread
-/// synchronizes at the wrong moment.
+/// The readers of a failed tensor are skipped even if its handle is dropped while another thread
+/// synchronizes.
 #[test]
 fn a_dropped_handle_does_not_heal() {
     let m = failing(DriverKind::Threaded);
@@ -199,7 +200,7 @@ fn a_dropped_handle_does_not_heal() {
         let gate = Gate::on(&held);
         gate.entered();
         let waiting = scope.spawn(|| m.synchronize());
-        // The other thread waits for the gate. What is submitted now, it has not seen.
+        // The other thread's wait is behind the gate. It does not cover the calls from here on.
         let z = call(&m, "relu", &[&y], &t);
         drop(y);
         gate.open();

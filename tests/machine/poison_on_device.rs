@@ -1,5 +1,5 @@
-//! Rule 9 on a device: who was launched behind a wait there cannot be skipped any more. It runs,
-//! and its result is poisoned when it completes.
+//! Rule 9 on a device: an instruction that is launched behind a device wait cannot be skipped any
+//! more. It runs, and its result is poisoned when it completes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use millstream::*;
 use millstream_testing::machine::*;
 
 #[test]
-fn a_dependent_that_was_launched_runs_and_is_poisoned() {
-    let (mut config, hand) = by_hand_config();
+fn a_launched_reader_runs_and_is_poisoned() {
+    let (mut config, control) = by_hand_config();
     add_failing_ops(&mut config);
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
@@ -18,23 +18,23 @@ fn a_dependent_that_was_launched_runs_and_is_poisoned() {
         Ok(())
     });
     let m = Machine::new(config).unwrap();
-    let hand = hand; // below the machine
+    let control = control; // Dropped before the machine.
     let (s, t) = (sim(&m, 0), sim(&m, 1));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     let y = call(&m, "fail", &[&x], &s);
     let z = call(&m, "count", &[&y], &t);
     let late = m.record(&t).unwrap();
     // fail and its record; the wait, count and the record.
-    hand.wait_for_commands(5, LONG).unwrap();
+    control.wait_for_commands(5, LONG).unwrap();
     assert_eq!(ran.load(Ordering::SeqCst), 0);
-    hand.run_until(|| late.query());
-    assert_eq!(ran.load(Ordering::SeqCst), 1, "it was with the device already");
+    control.run_until(|| late.query());
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "the device had the call already");
     assert_eq!(failure(t.synchronize().unwrap_err()).op.as_deref(), Some("fail"));
-    // One that comes now is not launched at all.
+    // A later reader is not launched at all.
     let after = call(&m, "count", &[&z], &t);
     assert_eq!(failure(t.synchronize().unwrap_err()).op.as_deref(), Some("fail"));
     assert_eq!(ran.load(Ordering::SeqCst), 1);
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.switch(ep::sim::Completion::IssueOrder);
     failure(z.read().unwrap_err());
     failure(after.read().unwrap_err());
     assert_eq!(m.failures().1, 1);

@@ -1,5 +1,6 @@
-//! Rule 3: on a pool stream, nothing is known but what the instruction itself waited for. The same
-//! program runs on both kinds of stream; its list is made for the kind in its header.
+//! Rule 3: on a pool, the frontier of an instruction covers only the points that the instruction
+//! itself waits for. The same program runs in both stream modes; its list depends on the mode,
+//! which the list's header states.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -23,7 +24,7 @@ fn program(mode: StreamMode) -> impl Fn(&Machine) -> InstructionList {
 }
 
 #[test]
-fn on_a_pool_every_instruction_waits_for_itself() {
+fn on_a_pool_every_instruction_has_its_own_waits() {
     insta::assert_snapshot!(emitted(SyncPolicy::Frontier, program(StreamMode::Pool)), @r#"
     millstream-list 1
     stream s0 cpu:0 compute 0 pool
@@ -54,7 +55,7 @@ fn on_a_pool_every_instruction_waits_for_itself() {
 }
 
 #[test]
-fn in_order_the_stream_remembers() {
+fn in_order_earlier_waits_count() {
     insta::assert_snapshot!(emitted(SyncPolicy::Frontier, program(StreamMode::InOrder)), @r#"
     millstream-list 1
     stream s0 cpu:0 compute 0 in-order
@@ -115,13 +116,13 @@ fn by_last_used_stream() {
 }
 
 #[test]
-fn a_stream_is_of_one_kind() {
+fn a_stream_has_one_mode() {
     let m = threaded();
     let key = StreamKey::compute(CPU, 0);
     let pool = m.stream_with_mode(&key, StreamMode::Pool).unwrap();
     let error = m.stream_with_mode(&key, StreamMode::InOrder).unwrap_err().to_string();
     assert!(error.contains("cpu:0 compute 0 is pool, not in-order"), "{error}");
-    // The machine's own helpers take it as it is.
+    // The machine's own transfers accept a pool.
     let x = upload(&pool, &m, &[1.0]);
     let there = upload(&sim(&m, 0), &m, &[2.0]);
     assert_eq!((read(&x), read(&there)), (vec![1.0], vec![2.0]));

@@ -1,6 +1,6 @@
-//! What a pool runs when: any instruction that can run, on any of its workers, the most urgent first.
-//! No test here waits for a while to see that nothing happens: what must not happen would show in what
-//! does.
+//! The order in which a pool runs calls: any ready call, on any of its workers, the highest
+//! priority first. No test waits for a while to see that nothing happens: a call that must not run
+//! would show in the log of the calls that run.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 
@@ -9,8 +9,8 @@ use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// A machine whose pools have so many workers, and a pool.
-fn crew(workers: usize, add: impl FnOnce(&mut MachineConfig)) -> (Machine, Stream) {
+/// Returns a machine whose pools have `workers` workers, and a pool.
+fn pool_machine(workers: usize, add: impl FnOnce(&mut MachineConfig)) -> (Machine, Stream) {
     let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);
     config.host_workers = workers;
     add(&mut config);
@@ -23,12 +23,12 @@ fn pool(m: &Machine) -> Stream {
     m.stream_with_mode(&StreamKey::compute(CPU, 0), StreamMode::Pool).unwrap()
 }
 
-/// What kernels have done, in order.
+/// The first elements of the operands of kernels, in the order of execution.
 #[derive(Clone, Default)]
 struct Log(Arc<(Mutex<Vec<f32>>, Condvar)>);
 
 impl Log {
-    /// A kernel that notes the first element of its operand.
+    /// Returns a kernel that notes the first element of its operand.
     fn noting(&self) -> impl Fn(&KernelCtx<'_>) -> anyhow::Result<()> + use<> {
         let log = self.clone();
         move |ctx| {
@@ -42,26 +42,26 @@ impl Log {
         self.0.1.notify_all();
     }
 
-    /// Waits until so many have been noted.
+    /// Waits until `count` elements have been noted.
     #[track_caller]
-    fn holds(&self, count: usize) {
+    fn wait_for(&self, count: usize) {
         let noted = self.0.0.lock().unwrap();
         let (noted, late) =
             self.0.1.wait_timeout_while(noted, LONG, |noted| noted.len() < count).unwrap();
         assert!(!late.timed_out(), "noted: {noted:?}");
     }
 
-    fn taken(&self) -> Vec<f32> {
+    fn take(&self) -> Vec<f32> {
         std::mem::take(&mut *self.0.0.lock().unwrap())
     }
 }
 
 fn first(ctx: &KernelCtx<'_>) -> anyhow::Result<f32> {
-    // SAFETY: the first element of a tensor of the host's, which nobody writes meanwhile.
+    // SAFETY: operand 0 is in host memory, and nothing writes it while the kernel runs.
     Ok(unsafe { *ctx.operand(0)?.data.cast::<f32>() })
 }
 
-/// A kernel that says that it has begun and returns once it may.
+/// Returns a kernel that reports its start and returns once the test permits it.
 fn blocking()
 -> (mpsc::Receiver<()>, mpsc::Sender<()>, impl Fn(&KernelCtx<'_>) -> anyhow::Result<()>) {
     let (begin, begun) = mpsc::channel();
@@ -75,29 +75,29 @@ fn blocking()
     (begun, open, kernel)
 }
 
-/// A kernel that returns once so many calls of it run at the same time.
-fn meeting(count: usize) -> impl Fn(&KernelCtx<'_>) -> anyhow::Result<()> {
-    let here = (Mutex::new(0usize), Condvar::new());
+/// Returns a kernel that returns once `count` of its calls run at the same time.
+fn concurrent(count: usize) -> impl Fn(&KernelCtx<'_>) -> anyhow::Result<()> {
+    let calls = (Mutex::new(0usize), Condvar::new());
     move |_| {
-        let mut arrived = here.0.lock().unwrap();
+        let mut arrived = calls.0.lock().unwrap();
         *arrived += 1;
         let all = arrived.next_multiple_of(count);
-        here.1.notify_all();
-        let met = here.1.wait_timeout_while(arrived, LONG, |arrived| *arrived < all).unwrap();
-        anyhow::ensure!(!met.1.timed_out(), "alone");
+        calls.1.notify_all();
+        let waited = calls.1.wait_timeout_while(arrived, LONG, |arrived| *arrived < all).unwrap();
+        anyhow::ensure!(!waited.1.timed_out(), "no other call runs");
         Ok(())
     }
 }
 
 #[test]
-fn of_those_that_can_run_the_most_urgent_goes_first() {
+fn the_ready_call_of_highest_priority_runs_first() {
     let (log, (begun, open, block)) = (Log::default(), blocking());
-    let (m, p) = crew(1, |config| {
+    let (m, p) = pool_machine(1, |config| {
         add_op(config, "note", log.noting());
         add_op(config, "block", block);
     });
     let tensors: Vec<Tensor> = (0..6u8).map(|k| upload(&p, &m, &[f32::from(k)])).collect();
-    // What the host writes is there when its functions have run.
+    // Host functions write the tensors: wait until they have run.
     m.synchronize().unwrap();
     call(&m, "block", &[&tensors[0]], &p);
     begun.recv_timeout(LONG).unwrap();
@@ -106,39 +106,39 @@ fn of_those_that_can_run_the_most_urgent_goes_first() {
     }
     open.send(()).unwrap();
     m.synchronize().unwrap();
-    assert_eq!(log.taken(), [2.0, 3.0, 1.0, 0.0, 5.0, 4.0]);
+    assert_eq!(log.take(), [2.0, 3.0, 1.0, 0.0, 5.0, 4.0]);
 }
 
 #[test]
-fn reads_of_one_tensor_overlap_and_so_do_calls_on_others() {
-    let (m, p) = crew(2, |config| add_op(config, "meet", meeting(2)));
+fn reads_of_one_tensor_and_calls_on_different_ones_overlap() {
+    let (m, p) = pool_machine(2, |config| add_op(config, "concurrent", concurrent(2)));
     let (x, y) = (upload(&p, &m, &[1.0]), upload(&p, &m, &[2.0]));
     for operands in [[&x, &x], [&x, &y]] {
-        operands.iter().for_each(|operand| drop(call(&m, "meet", &[operand], &p)));
+        operands.iter().for_each(|operand| drop(call(&m, "concurrent", &[operand], &p)));
         m.synchronize().unwrap();
     }
 }
 
-/// Two workers are there for two calls that last, also right after thousands that did not, when one
-/// worker has run them all and the other has long been asleep.
+/// Two long calls run on two workers, also right after thousands of short calls, which one worker
+/// has run alone while the other was parked.
 #[test]
-fn a_call_that_lasts_holds_up_no_other() {
-    let (m, p) = crew(2, |config| add_op(config, "meet", meeting(2)));
+fn a_long_call_delays_no_other() {
+    let (m, p) = pool_machine(2, |config| add_op(config, "concurrent", concurrent(2)));
     let tensors = [upload(&p, &m, &[1.0]), upload(&p, &m, &[2.0])];
     let add = m.prepare("add_", &[&tensors[0], &tensors[1]], Attrs::new()).unwrap();
     for _ in 0..20 {
         let mut batch = m.batch();
         (0..1000).for_each(|_| batch.call(&add, &p).unwrap());
         drop(batch);
-        tensors.iter().for_each(|tensor| drop(call(&m, "meet", &[tensor], &p)));
+        tensors.iter().for_each(|tensor| drop(call(&m, "concurrent", &[tensor], &p)));
         m.synchronize().unwrap();
     }
 }
 
 #[test]
-fn a_write_comes_after_all_reads_before_it() {
+fn a_write_waits_for_all_earlier_reads() {
     let (log, (begun, open, block)) = (Log::default(), blocking());
-    let (m, p) = crew(3, |config| {
+    let (m, p) = pool_machine(3, |config| {
         add_op(config, "note", log.noting());
         add_op(config, "block", block);
     });
@@ -149,19 +149,18 @@ fn a_write_comes_after_all_reads_before_it() {
     call(&m, "note", &[&x], &p);
     call(&m, "note", &[&z], &p);
     begun.recv_timeout(LONG).unwrap();
-    // Who reads `x` beside the read that is blocked has run, and who reads something else. Who reads
-    // what is to be written has not.
-    log.holds(2);
-    let mut early = log.taken();
+    // The second read of `x` and the read of `z` have run. The read after the write has not.
+    log.wait_for(2);
+    let mut early = log.take();
     early.sort_by(f32::total_cmp);
     assert_eq!(early, [1.0, 7.0]);
     open.send(()).unwrap();
     m.synchronize().unwrap();
-    assert_eq!((log.taken(), read(&x)), (vec![3.0], vec![3.0]));
+    assert_eq!((log.take(), read(&x)), (vec![3.0], vec![3.0]));
     drop(old);
 }
 
-/// Changes the last of fifty operands.
+/// An op that changes the last of its fifty operands.
 struct Fifty;
 
 impl Op for Fifty {
@@ -184,7 +183,7 @@ impl Op for Fifty {
 #[test]
 fn a_call_of_fifty_operands_waits_for_the_last_and_runs_once() {
     let (log, (begun, open, block)) = (Log::default(), blocking());
-    let (m, p) = crew(2, |config| {
+    let (m, p) = pool_machine(2, |config| {
         add_op(config, "block", block);
         add_op(config, "note", log.noting());
         config.ops.register(Arc::new(Fifty));
@@ -196,16 +195,16 @@ fn a_call_of_fifty_operands_waits_for_the_last_and_runs_once() {
     m.call("fifty", &all).on(&p).unwrap();
     begun.recv_timeout(LONG).unwrap();
     call(&m, "note", &[&tensors[5]], &p);
-    log.holds(1);
+    log.wait_for(1);
     open.send(()).unwrap();
     m.synchronize().unwrap();
-    assert_eq!(log.taken(), [8.0, 3.0]);
+    assert_eq!(log.take(), [8.0, 3.0]);
 }
 
 #[test]
-fn what_waits_for_another_stream_holds_up_no_other() {
+fn a_call_that_waits_for_another_stream_delays_no_other() {
     let log = Log::default();
-    let (m, p) = crew(1, |config| add_op(config, "note", log.noting()));
+    let (m, p) = pool_machine(1, |config| add_op(config, "note", log.noting()));
     let s = cpu(&m, 1);
     let (x, y, z) = (upload(&s, &m, &[1.0]), upload(&p, &m, &[2.0]), upload(&p, &m, &[3.0]));
     let gate = Gate::on(&x);
@@ -213,40 +212,40 @@ fn what_waits_for_another_stream_holds_up_no_other() {
     let from_x = call(&m, "note", &[&x], &p);
     call(&m, "note", &[&y], &p);
     p.wait_stream(&s).unwrap();
-    // The wait holds the next instruction, and that alone.
+    // The wait blocks the next instruction, and no other.
     call(&m, "note", &[&z], &p);
     call(&m, "note", &[&y], &p);
-    log.holds(2);
-    assert_eq!(log.taken(), [2.0, 2.0]);
+    log.wait_for(2);
+    assert_eq!(log.take(), [2.0, 2.0]);
     gate.open();
     assert_eq!(read(&from_x).len(), 1);
     m.synchronize().unwrap();
-    let mut late = log.taken();
+    let mut late = log.take();
     late.sort_by(f32::total_cmp);
     assert_eq!(late, [1.0, 3.0]);
 }
 
 #[test]
-fn a_function_of_the_hosts_holds_no_worker() {
+fn a_host_function_occupies_no_worker() {
     let log = Log::default();
-    let (m, p) = crew(1, |config| add_op(config, "note", log.noting()));
+    let (m, p) = pool_machine(1, |config| add_op(config, "note", log.noting()));
     let (x, y) = (upload(&p, &m, &[1.0]), upload(&p, &m, &[2.0]));
     let gates = [Gate::on(&x), Gate::on(&y)];
     gates.iter().for_each(Gate::entered);
     let z = upload(&p, &m, &[3.0]);
     call(&m, "note", &[&z], &p);
     call(&m, "note", &[&x], &p);
-    log.holds(1);
-    assert_eq!(log.taken(), [3.0]);
+    log.wait_for(1);
+    assert_eq!(log.take(), [3.0]);
     gates.into_iter().for_each(Gate::open);
     m.synchronize().unwrap();
-    assert_eq!(log.taken(), [1.0]);
+    assert_eq!(log.take(), [1.0]);
 }
 
 #[test]
-fn a_barrier_stands_between_all_that_comes_before_and_after() {
+fn a_barrier_separates_earlier_from_later_calls() {
     let (log, (begun, open, block)) = (Log::default(), blocking());
-    let (m, p) = crew(2, |config| {
+    let (m, p) = pool_machine(2, |config| {
         add_op(config, "note", log.noting());
         add_op(config, "block", block);
     });
@@ -256,16 +255,16 @@ fn a_barrier_stands_between_all_that_comes_before_and_after() {
     m.barrier().unwrap();
     m.call("note", &[&y]).priority(9).on(&p).unwrap();
     begun.recv_timeout(LONG).unwrap();
-    log.holds(1);
+    log.wait_for(1);
     open.send(()).unwrap();
     m.synchronize().unwrap();
-    assert_eq!(log.taken(), [1.0, 2.0]);
+    assert_eq!(log.take(), [1.0, 2.0]);
 }
 
 /// Rule 9 holds on pools.
 #[test]
 fn failures_follow_the_data() {
-    let (m, p) = crew(2, add_failing_ops);
+    let (m, p) = pool_machine(2, add_failing_ops);
     let x = upload(&p, &m, &[1.0]);
     let bad = ["fail", "panic"].map(|op| call(&m, op, &[&x], &p));
     let after = bad.each_ref().map(|bad| call(&m, "relu", &[bad], &p));
@@ -282,18 +281,18 @@ fn failures_follow_the_data() {
     m.synchronize().unwrap();
 }
 
-/// What is pending when a machine goes is run to its end.
+/// A dropped machine runs its pending calls to their end.
 #[test]
-fn a_machine_that_goes_drains_its_pools() {
+fn dropping_a_machine_drains_its_pools() {
     let log = Log::default();
-    let (m, p) = crew(2, |config| add_op(config, "note", log.noting()));
+    let (m, p) = pool_machine(2, |config| add_op(config, "note", log.noting()));
     let x = upload(&p, &m, &[1.0]);
     (0..1000).for_each(|_| drop(call(&m, "note", &[&x], &p)));
     drop((x, p, m));
-    assert_eq!(log.taken(), [1.0; 1000]);
+    assert_eq!(log.take(), [1.0; 1000]);
 }
 
-/// The streams of a stored list may be pools, too: each run of it comes after the one before.
+/// The streams of a stored list may be pools. Each run of the list comes after the run before.
 #[test]
 fn stored_lists_on_pools() {
     for driver in ALL_DRIVERS {

@@ -1,5 +1,5 @@
-//! A records, B waits, B records, A and C wait for that. A learns of its own past: nothing. C learns
-//! of A by way of B, and does not wait for A.
+//! A records, B waits, B records, then A and C wait for B's record. A's wait adds nothing to its
+//! frontier. C's frontier covers A by way of B, so C does not wait for A.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -19,7 +19,7 @@ fn record_wait_elsewhere_and_wait_back() {
         c.wait_event(&f).unwrap();
         let at_a = call(m, "add", &[&z, &y], &a);
         let at_c = call(m, "sub", &[&z, &y], &c);
-        // B again, for its own event: no need, and no line.
+        // B waits for its own event: the builder emits no wait.
         b.wait_event(&f).unwrap();
         let list = m.finish_recording().unwrap();
         assert_eq!((read(&at_a), read(&at_c)), (vec![3.0, 0.0], vec![1.0, 0.0]));

@@ -1,5 +1,5 @@
-//! Rule 2: a wait is launched only after its record has been, also when the two are on different
-//! workers and the wait comes to its worker first.
+//! Rule 2: a wait is launched only after its record, also if the two are on different workers and
+//! the wait's worker is first.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use millstream::stream_policy::{StreamPolicy, WorkerGroup};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Compute streams of every device on the host's workers, one after the other.
+/// A policy that puts the compute streams of every device on the host's workers in turn.
 struct Spread;
 
 impl StreamPolicy for Spread {
@@ -21,53 +21,54 @@ impl StreamPolicy for Spread {
 }
 
 fn spread() -> (Machine, Hand) {
-    let (mut config, hand) = by_hand_config();
+    let (mut config, control) = by_hand_config();
     config.policies.push(Arc::new(Spread));
     config.host_workers = 4;
     add_failing_ops(&mut config);
-    (Machine::new(config).unwrap(), hand)
+    (Machine::new(config).unwrap(), control)
 }
 
-/// Waits that were handed to the device.
-fn waits(hand: &Hand) -> u64 {
-    hand.stats(0).unwrap().waits
+/// Returns the number of waits that the device was given.
+fn waits(control: &Hand) -> u64 {
+    control.stats(0).unwrap().waits
 }
 
-/// Stalls the first stream before its record, has the second come to its wait, and looks.
+/// Blocks the first stream before its record, brings the second stream to its wait, and checks that
+/// the wait is not launched. `order` adds the program's own wait.
 fn check(order: impl Fn(&Machine, &Stream, &Stream)) {
-    let (m, hand) = spread();
+    let (m, control) = spread();
     let (first, second) = (sim(&m, 0), sim(&m, 1));
     let x = m.empty(&first, f32_spec(&[1])).unwrap();
     let own = m.empty(&second, f32_spec(&[1])).unwrap();
     let gate = Gate::on(&x);
     gate.entered();
     m.call("fill", &[&x]).attr("value", 3.0).on(&first).unwrap();
-    // The second worker is at work and has taken what comes before the wait.
+    // The second stream gets a call before the wait, so its worker runs.
     m.call("fill", &[&own]).attr("value", 1.0).on(&second).unwrap();
     order(&m, &first, &second);
     let y = call(&m, "copy", &[&x], &second);
     let done = m.record(&second).unwrap();
     assert_eq!(m.worker_threads().unwrap(), 2);
-    let views = |kind| {
-        let all = hand.streams();
+    let queued = |kind| {
+        let all = control.streams();
         all.iter().flat_map(|s| &s.commands).filter(|c| c.kind == kind).count()
     };
-    // The second worker has launched its fill and stands before the wait. It could go on only by
-    // launching the wait or the copy; a third stream shows that it still answers.
-    hand.run_until(|| hand.stats(0).unwrap().works == 1 && views(CommandKind::Work) == 0);
+    // The second worker has launched its fill and is at the wait. It could continue only by
+    // launching the wait or the copy; a third stream shows that it still serves its streams.
+    control.run_until(|| control.stats(0).unwrap().works == 1 && queued(CommandKind::Work) == 0);
     let third = sim(&m, 2);
     let there = m.empty(&third, f32_spec(&[1])).unwrap();
     m.call("fill", &[&there]).attr("value", 1.0).on(&third).unwrap();
-    let answered = m.record(&third).unwrap();
-    hand.run_until(|| answered.query());
-    assert_eq!(waits(&hand), 0, "a wait was launched before its record");
-    assert_eq!(hand.stats(0).unwrap().works, 2, "the copy was launched before the wait");
+    let served = m.record(&third).unwrap();
+    control.run_until(|| served.query());
+    assert_eq!(waits(&control), 0, "a wait was launched before its record");
+    assert_eq!(control.stats(0).unwrap().works, 2, "the copy was launched before the wait");
     gate.open();
     // The first stream's fill and record; the second one's wait, copy and record.
-    hand.wait_for_commands(3 + 5, LONG).unwrap();
-    hand.run_until(|| done.query());
-    assert_eq!(waits(&hand), 1);
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.wait_for_commands(3 + 5, LONG).unwrap();
+    control.run_until(|| done.query());
+    assert_eq!(waits(&control), 1);
+    control.switch(ep::sim::Completion::IssueOrder);
     assert_eq!(read(&y), [3.0]);
 }
 
@@ -86,12 +87,12 @@ fn a_wait_for_a_stream() {
     check(|_, first, second| second.wait_stream(first).unwrap());
 }
 
-/// What fails or is skipped completes its point, and its records and waits are launched all the
-/// same: nobody hangs behind it.
+/// A failed or skipped instruction completes its point, and its records and waits are launched all
+/// the same. So nothing waits for ever.
 #[test]
 fn failed_and_skipped_instructions_still_launch_their_records() {
-    let (m, hand) = spread();
-    hand.switch(ep::sim::Completion::IssueOrder);
+    let (m, control) = spread();
+    control.switch(ep::sim::Completion::IssueOrder);
     let (first, second) = (sim(&m, 0), sim(&m, 1));
     let x = upload(&first, &m, &[1.0]);
     let y = call(&m, "fail", &[&x], &first);
@@ -99,7 +100,7 @@ fn failed_and_skipped_instructions_still_launch_their_records() {
     let record = m.record(&first).unwrap();
     second.wait_event(&record).unwrap();
     second.wait_stream(&first).unwrap();
-    // By order alone: it runs.
+    // The call is only ordered after the failure, so it runs.
     m.call("fill", &[&x]).attr("value", 4.0).on(&second).unwrap();
     failure(record.completion().wait_for(LONG).unwrap_err());
     assert_eq!(read(&x), [4.0]);

@@ -1,11 +1,12 @@
-//! Rule 4: submitting or waiting from a kernel or callback would wait for itself. It is an error.
+//! Rule 4: a kernel or callback that submits or waits would wait for itself. It gets an error
+//! instead.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// What a kernel or callback may not do, each with the error it gets.
+/// Tries every operation that a kernel or callback may not do, and returns the errors.
 fn attempts(m: &Machine, x: &Tensor) -> Vec<String> {
     let s = x.device();
     let mut errors = Vec::new();
@@ -35,11 +36,13 @@ fn from_a_callback() {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let (x, y) = (upload(&cpu(&m, 0), &m, &[1.0]), upload(&cpu(&m, 0), &m, &[2.0]));
         if driver == DriverKind::Inline {
-            // The inline driver holds the machine while it runs; only what needs no lock is asked.
+            // The inline driver holds the lock while it runs, so the callback tries only operations
+            // that take no lock.
             let stream = cpu(&m, 0);
             let done = x.access(Access::Read, move |_| {
                 assert!(matches!(stream.query(), Err(Error::Reentrant { .. })));
-                assert!(matches!(y.read(), Err(e) if matches!(e.without_place(), Error::Reentrant { .. })));
+                let error = y.read().unwrap_err();
+                assert!(matches!(error.without_place(), Error::Reentrant { .. }));
                 Ok(())
             });
             done.unwrap().wait().unwrap();
@@ -69,7 +72,7 @@ fn from_a_callback() {
 }
 
 #[test]
-fn from_a_kernel_and_from_the_kernels_threads() {
+fn from_a_kernel_and_from_its_threads() {
     let here: Arc<OnceLock<(Machine, Tensor)>> = Arc::default();
     let seen = Arc::new(Mutex::new(0));
     let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);
@@ -87,7 +90,7 @@ fn from_a_kernel_and_from_the_kernels_threads() {
     let y = call(&m, "reenter", &[&x], &cpu(&m, 0));
     y.access(Access::Read, |_| Ok(())).unwrap().wait_for(LONG).unwrap();
     assert_eq!(*seen.lock().unwrap(), 4 * 11);
-    // The machine must not hold itself for good.
+    // The kernel keeps its reference to `here`; the test drops its own.
     let kept = Arc::try_unwrap(here);
     drop(kept);
 }

@@ -1,4 +1,4 @@
-//! Writing a tensor's memory in place, and other views of it.
+//! Writes to a tensor's memory in place, and views with another spec.
 
 use millstream::{Access, DType, DeviceId, Layout, Machine, MachineConfig, Stream, TensorSpec};
 
@@ -32,7 +32,7 @@ fn filling_in_place_starts_from_zeroes() {
 }
 
 #[test]
-fn filling_in_place_is_refused_where_it_would_be_wrong() {
+fn filling_in_place_needs_write_access_and_no_gaps() {
     let (machine, stream) = machine();
     let whole = machine.upload(&stream, spec(DType::I32, &[4]), vec![7; 16]).unwrap();
     let gaps = TensorSpec::new(DType::I32, Layout::strided(&[2], &[2], 0).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Rule 4: several threads submit to one machine; several machines live in one process; handles
-//! go from thread to thread.
+//! Rule 4: several threads submit to one machine, several machines live in one process, and handles
+//! move between threads.
 
 use std::sync::Barrier;
 
@@ -31,7 +31,7 @@ fn many_threads_submit_to_one_machine() {
 }
 
 #[test]
-fn machines_do_not_know_one_another() {
+fn machines_are_independent() {
     let start = Barrier::new(3);
     std::thread::scope(|scope| {
         for k in 0..3 {
@@ -49,7 +49,7 @@ fn machines_do_not_know_one_another() {
     });
 }
 
-/// A kernel of one machine may use another one.
+/// A callback of one machine may wait for another machine.
 #[test]
 fn a_callback_may_wait_for_another_machine() {
     let (m, other) = (threaded(), threaded());

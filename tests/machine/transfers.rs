@@ -1,5 +1,5 @@
 //! Copies between host, pinned and device memory, and between devices, of tensors with and without
-//! gaps; small reads by way of pinned memory.
+//! gaps; small reads that are staged in pinned memory.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use millstream_testing::machine::*;
 
 const PINNED: DeviceId = DeviceId::pinned(0);
 
-/// A machine with two simulated devices, with pinned memory or without.
+/// Returns a machine with two simulated devices, and with pinned memory if `pinned`.
 fn machine(driver: DriverKind, pinned: bool) -> Machine {
     machine_of(driver, pinned, false)
 }
 
-/// As [`machine`]; the devices copy from one another where it is `direct`.
+/// As [`machine`], with devices that copy directly from each other if `direct_copies`.
 fn machine_of(driver: DriverKind, pinned: bool, direct_copies: bool) -> Machine {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
@@ -29,8 +29,9 @@ fn machine_of(driver: DriverKind, pinned: bool, direct_copies: bool) -> Machine 
     Machine::new(base.devices(Arc::new(devices))).unwrap()
 }
 
-/// A stream for each memory: host, the first device, the second, and pinned memory.
-fn homes(m: &Machine) -> Vec<Stream> {
+/// Returns a stream for each memory: the host's, the first device's, the second's, and pinned
+/// memory.
+fn streams(m: &Machine) -> Vec<Stream> {
     let pinned = StreamKey::new(SIM, StreamType::PINNED_COMPUTE, 0);
     let keys = [CPU, SIM, DeviceId::sim(1)].map(|d| StreamKey::compute(d, 0));
     keys.into_iter().chain([pinned]).map(|key| m.stream(&key).unwrap()).collect()
@@ -41,23 +42,23 @@ fn from_every_memory_to_every_other() {
     for driver in DRIVERS {
         for (pinned, direct) in [(false, false), (true, false), (true, true)] {
             let m = machine_of(driver, pinned, direct);
-            let homes = homes(&m);
+            let streams = streams(&m);
             m.start_recording(&[]).unwrap();
-            for from in &homes {
+            for from in &streams {
                 // A transposed view: elements with gaps between them.
                 let x = m.upload(from, f32_spec(&[2, 3]), bytes(&[1., 2., 3., 4., 5., 6.]));
                 let on = m.compute(&CPU, 0).unwrap();
                 let x = x.unwrap();
                 let turned = m.call("transpose", &[&x]).attr("dim0", 0).attr("dim1", 1).on(&on);
                 let turned = turned.unwrap().remove(0);
-                for to in &homes {
+                for to in &streams {
                     let y = turned.copy_to(to).unwrap();
                     assert_eq!(
                         (y.spec().shape(), y.spec().layout.is_contiguous()),
                         (&[3, 2][..], true)
                     );
                     assert_eq!(read(&y), [1., 4., 2., 5., 3., 6.]);
-                    // Into every second column of something wider.
+                    // A copy into every second column of a wider tensor.
                     let wide = m.upload(to, f32_spec(&[3, 4]), bytes(&[0.0; 12])).unwrap();
                     let spec =
                         TensorSpec::new(DType::F32, Layout::strided(&[3, 2], &[4, 2], 1).unwrap());
@@ -72,21 +73,21 @@ fn from_every_memory_to_every_other() {
     }
 }
 
-/// A device that can copies from another on its own stream for copies, and the source's memory comes
-/// back when that has run.
+/// A device that can copies from another device on its own copy stream. The source's memory is free
+/// once the copy has run.
 #[test]
 fn from_device_to_device() {
     let list = |direct| {
         let lists = DRIVERS.map(|driver| {
             let m = machine_of(driver, true, direct);
-            let homes = homes(&m);
-            let x = upload(&homes[1], &m, &[1.0, -2.0]);
+            let streams = streams(&m);
+            let x = upload(&streams[1], &m, &[1.0, -2.0]);
             m.synchronize().unwrap();
             m.start_recording(&[("x", &x)]).unwrap();
-            let y = call(&m, "relu", &[&x], &homes[1]);
-            let there = y.copy_to(&homes[2]).unwrap();
+            let y = call(&m, "relu", &[&x], &streams[1]);
+            let there = y.copy_to(&streams[2]).unwrap();
             drop(y);
-            let z = call(&m, "add", &[&there, &there], &homes[2]);
+            let z = call(&m, "add", &[&there, &there], &streams[2]);
             let list = m.finish_recording().unwrap();
             checked(&list);
             assert_eq!(read(&z), [2.0, 0.0]);
@@ -126,11 +127,11 @@ fn from_device_to_device() {
 }
 
 #[test]
-fn overlapping_views_are_read_in_full_first() {
+fn a_copy_between_overlapping_views_reads_all_elements_first() {
     for driver in DRIVERS {
         let m = machine(driver, true);
-        for home in homes(&m) {
-            let x = m.upload(&home, f32_spec(&[5]), bytes(&[1., 2., 3., 4., 5.])).unwrap();
+        for stream in streams(&m) {
+            let x = m.upload(&stream, f32_spec(&[5]), bytes(&[1., 2., 3., 4., 5.])).unwrap();
             let part = |from: usize| {
                 let layout = Layout::strided(&[4], &[1], from).unwrap();
                 x.view(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
@@ -144,7 +145,7 @@ fn overlapping_views_are_read_in_full_first() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_copy_between_different_shapes_is_refused() {
     let m = machine(DriverKind::Inline, true);
     let s = cpu(&m, 0);
     let (x, y) = (upload(&s, &m, &[1.0; 3]), upload(&s, &m, &[1.0; 4]));
@@ -152,7 +153,7 @@ fn what_does_not_fit_is_refused() {
     insta::assert_snapshot!(error.without_place(), @"invalid copy: f32[3] is to be copied into f32[4]");
 }
 
-/// A small read of a device goes by way of pinned memory, in the order of the device's copies.
+/// A small read from a device is staged in pinned memory, in the order of the device's copies.
 #[test]
 fn small_reads_are_staged() {
     let mut lists = Vec::new();
@@ -205,7 +206,7 @@ fn small_reads_are_staged() {
     "#);
 }
 
-/// What failed is reported by the read of its copy.
+/// The staged read of a poisoned tensor returns the failure.
 #[test]
 fn a_staged_read_of_poison_fails() {
     let mut config = config(DriverKind::Threaded, SyncPolicy::Frontier);

@@ -1,5 +1,5 @@
-//! What the program has waited for, the builder does not wait for again: neither a stream behind an
-//! event or a stream, nor any stream once the host has waited.
+//! The builder does not repeat the program's own waits: neither on a stream that waited for an
+//! event or a stream, nor on any stream after a host wait.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::futures::block_on;
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Streams of one device that wait by hand, and the reads that need no further wait.
+/// Streams of one device wait explicitly, and their reads need no further wait.
 #[test]
 fn streams_that_waited_do_not_wait_again() {
     let list = emitted(SyncPolicy::Frontier, |m| {
@@ -19,7 +19,7 @@ fn streams_that_waited_do_not_wait_again() {
         let z = call(m, "add", &[&y, &y], &b);
         let e = b.record_event().unwrap();
         c.wait_event(&e).unwrap();
-        // By way of B, C knows of A.
+        // By way of B, C's frontier covers A.
         let w = call(m, "mul", &[&y, &z], &c);
         // Neither of these is needed.
         c.wait_stream(&b).unwrap();
@@ -58,18 +58,18 @@ fn streams_that_waited_do_not_wait_again() {
     "#);
 }
 
-type Look = fn(&Machine, &Stream, &Event);
+type HostWait = fn(&Machine, &Stream, &Event);
 
-/// The lists of programs in which the host waits in one of these ways, before two streams read.
+/// Returns the list of a program in which the host waits by `wait` before two streams read.
 #[track_caller]
-fn looked(look: Look, stream: fn(&Machine, u32) -> Stream) -> String {
+fn list_with(wait: HostWait, stream: fn(&Machine, u32) -> Stream) -> String {
     emitted(SyncPolicy::Frontier, |m| {
         let s: Vec<Stream> = (0..3).map(|k| stream(m, k)).collect();
         let x = upload(&s[0], m, &[1.0, -2.0]);
         m.start_recording(&[("x", &x)]).unwrap();
         let y = call(m, "relu", &[&x], &s[0]);
         let e = s[0].record_event().unwrap();
-        look(m, &s[0], &e);
+        wait(m, &s[0], &e);
         let (a, b) = (call(m, "add", &[&y, &y], &s[1]), call(m, "mul", &[&y, &x], &s[2]));
         let list = m.finish_recording().unwrap();
         assert_eq!((read(&a), read(&b)), (vec![2.0, 0.0], vec![1.0, 0.0]));
@@ -78,8 +78,8 @@ fn looked(look: Look, stream: fn(&Machine, u32) -> Stream) -> String {
 }
 
 #[test]
-fn nobody_waits_again_for_what_the_host_waited_for() {
-    let looks: [Look; 10] = [
+fn no_stream_repeats_a_host_wait() {
+    let waits: [HostWait; 10] = [
         |_, _, e| e.synchronize().unwrap(),
         |_, _, e| e.synchronize_for(LONG).unwrap(),
         |_, _, e| e.completion().wait().unwrap(),
@@ -91,7 +91,7 @@ fn nobody_waits_again_for_what_the_host_waited_for() {
         |m, _, _| m.completion().unwrap().wait_for(LONG).unwrap(),
         |m, _, _| block_on(m.completion().unwrap()).unwrap(),
     ];
-    let list = looked(looks[0], cpu);
+    let list = list_with(waits[0], cpu);
     insta::assert_snapshot!(list, @r#"
     millstream-list 1
     stream s0 cpu:0 compute 0 in-order
@@ -110,21 +110,21 @@ fn nobody_waits_again_for_what_the_host_waited_for() {
     SoftSyncStream s2 needs s0:2 for (%1, %0) elided-fenced
     OpCall s2:1 mul (%1 read, %0 read, %3 write)
     "#);
-    for (k, look) in looks.into_iter().enumerate() {
-        let on_cpu = looked(look, cpu);
-        let on_sim = looked(look, sim);
+    for (k, wait) in waits.into_iter().enumerate() {
+        let on_cpu = list_with(wait, cpu);
+        let on_sim = list_with(wait, sim);
         for list in [&on_cpu, &on_sim] {
-            assert!(list.contains("HostObserved"), "way {k}: {list}");
+            assert!(list.contains("HostObserved"), "wait {k}: {list}");
             assert!(list.contains("elided-fenced") && !list.contains("StreamWait"), "{k}: {list}");
         }
-        assert!(k >= 8 || on_cpu == list, "way {k} gives another list: {on_cpu}");
+        assert!(k >= 8 || on_cpu == list, "wait {k} gives another list: {on_cpu}");
     }
 }
 
-/// A time-out and a query are no facts, however they end.
+/// A time-out or a query adds nothing to the host frontier, whatever its result.
 #[test]
-fn who_gave_up_waits_later() {
-    let (m, hand) = by_hand();
+fn a_host_wait_that_timed_out_elides_nothing() {
+    let (m, control) = by_hand();
     let (s, t) = (sim(&m, 0), sim(&m, 1));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.start_recording(&[("x", &x)]).unwrap();
@@ -139,17 +139,17 @@ fn who_gave_up_waits_later() {
         let late = late.unwrap_err();
         assert!(matches!(late.without_place(), Error::Timeout { .. }), "{late}");
     }
-    hand.run_until(|| e.query() && s.query().unwrap() && m.completion().unwrap().query());
+    control.run_until(|| e.query() && s.query().unwrap() && m.completion().unwrap().query());
     call(&m, "relu", &[&x], &t);
     let list = listing(&m.finish_recording().unwrap());
     assert!(list.contains("StreamWaitEvent") && !list.contains("HostObserved"), "{list}");
 }
 
-/// One tensor is waited for up to its last write: reads of it, and what its stream does later, may
-/// still be on their way.
+/// A wait for a tensor ends with the tensor's last write. Its reads, and later work of its stream,
+/// may still be in flight.
 #[test]
-fn a_tensor_is_waited_for_up_to_its_last_write() {
-    let (m, hand) = by_hand();
+fn a_wait_for_a_tensor_ends_with_its_last_write() {
+    let (m, control) = by_hand();
     let (s, t) = (sim(&m, 0), sim(&m, 1));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
@@ -159,21 +159,21 @@ fn a_tensor_is_waited_for_up_to_its_last_write() {
     assert!(matches!(late.without_place(), Error::Timeout { .. }), "{late}");
     let written = x.completion().unwrap();
     // One command: the write.
-    let first = || hand.streams().into_iter().find(|stream| !stream.commands.is_empty());
-    while first().is_none_or(|stream| !hand.step(stream.id).unwrap()) {
+    let first = || control.streams().into_iter().find(|stream| !stream.commands.is_empty());
+    while first().is_none_or(|stream| !control.step(stream.id).unwrap()) {
         std::thread::yield_now();
     }
     written.wait().unwrap();
     block_on(x.completion().unwrap()).unwrap();
     assert!(!y.completion().unwrap().query() && !later.completion().unwrap().query());
-    hand.run_until(|| y.completion().unwrap().query());
+    control.run_until(|| y.completion().unwrap().query());
     x.release().unwrap();
     assert!(x.synchronize().is_err());
 }
 
-/// What else has failed on its stream is no matter of the tensor's.
+/// A wait for a tensor does not return other failures of its stream.
 #[test]
-fn a_tensor_is_as_well_as_its_last_write() {
+fn a_wait_for_a_tensor_returns_only_its_own_failure() {
     for driver in ALL_DRIVERS {
         let m = failing(driver);
         let s = cpu(&m, 0);

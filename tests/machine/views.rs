@@ -1,5 +1,5 @@
-//! Rule 7: a release ends a tensor, and a storage dies with its last tensor. Hazards are per
-//! storage.
+//! Rule 7: a release ends a tensor, and a storage lives until its last tensor is released. Hazards
+//! are tracked per storage.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -33,7 +33,7 @@ fn two_views_of_one_storage_conflict() {
 }
 
 #[test]
-fn a_storage_dies_with_its_last_tensor() {
+fn a_storage_ends_with_its_last_tensor() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
@@ -42,7 +42,7 @@ fn a_storage_dies_with_its_last_tensor() {
         x.release().unwrap();
         assert!(x.read().is_err());
         assert_eq!(m.memory().unwrap()[0].in_use, 512);
-        // Whoever allocates now gets other memory.
+        // A new allocation gets other memory.
         let y = upload(&s, &m, &[9.0; 3]);
         assert_eq!((read(&view), read(&further)), (vec![-2.0, 3.0], vec![-2.0]));
         drop(view);
@@ -71,7 +71,7 @@ fn a_write_through_a_view_is_seen_through_the_base() {
     assert_eq!((got[0], got[3]), (2f32.powi(50), 4.0 * 2f32.powi(50)));
 }
 
-/// MXNet's trap: an op that names one variable twice waits for itself.
+/// MXNet's trap: an op that names one variable twice must not wait for itself.
 #[test]
 fn one_storage_twice_in_a_call() {
     for driver in ALL_DRIVERS {

@@ -1,4 +1,4 @@
-//! The watchdog: what takes too long is reported back to its first cause.
+//! The watchdog: the report of an overdue instruction leads back to the first cause.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use millstream::*;
 use millstream_testing::machine::*;
 
 #[test]
-fn what_is_overdue_is_reported_back_to_its_first_cause() {
-    let (config, hand) = by_hand_config();
+fn an_overdue_instruction_is_reported_with_its_first_cause() {
+    let (config, control) = by_hand_config();
     let limit = Duration::from_millis(20);
     let m = Machine::new(config.watchdog(Some(limit))).unwrap();
-    let hand = hand; // below the machine
+    let control = control; // Dropped before the machine.
     let (s, t) = (sim(&m, 0), cpu(&m, 0));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     let cause = line!() + 1;
@@ -28,24 +28,24 @@ fn what_is_overdue_is_reported_back_to_its_first_cause() {
     assert_eq!(first.state, "is with its device");
     assert!(first.origin.to_string().ends_with(&format!("watchdog.rs:{cause}")), "{error}");
     assert_eq!(report.streams.len(), 2, "{error}");
-    // The machine can be left.
+    // A shutdown with a limit returns.
     assert!(m.clone().shutdown(Duration::from_millis(1)).leaked);
-    drop((x, y, s, t, m, hand));
+    drop((x, y, s, t, m, control));
 }
 
-/// What is slow and comes after all is no longer overdue, and a machine that is idle never is.
+/// A slow instruction that completes is no longer overdue, and an idle machine never reports any.
 #[test]
-fn what_comes_after_all_is_right() {
-    let (config, hand) = by_hand_config();
+fn a_late_instruction_is_no_longer_overdue() {
+    let (config, control) = by_hand_config();
     let limit = Duration::from_millis(5);
     let m = Machine::new(config.watchdog(Some(limit))).unwrap();
-    let hand = hand;
+    let control = control; // Dropped before the machine.
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     let error = s.synchronize().unwrap_err();
     assert!(matches!(error.without_place(), Error::Overdue(_)), "{error}");
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.switch(ep::sim::Completion::IssueOrder);
     let until = std::time::Instant::now() + LONG;
     while s.synchronize().is_err() {
         assert!(std::time::Instant::now() < until);
@@ -53,13 +53,13 @@ fn what_comes_after_all_is_right() {
     assert_eq!(m.shutdown(LONG), ShutdownReport::default());
 }
 
-/// Who awaits is told as who blocks, and so is who waits for room to submit more.
+/// Futures and submitters that wait for room get the report, as blocking waits do.
 #[test]
-fn futures_and_submitters_are_told() {
-    let (config, hand) = by_hand_config();
+fn futures_and_submitters_get_the_report() {
+    let (config, control) = by_hand_config();
     let watchdog = Some(Duration::from_millis(5));
     let m = Machine::new(config.watchdog(watchdog).watermark(4)).unwrap();
-    let hand = hand;
+    let control = control; // Dropped before the machine.
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     let fill = || m.call("fill", &[&x]).attr("value", 1.0).on(&s);
@@ -69,7 +69,7 @@ fn futures_and_submitters_are_told() {
     let error = (0..8).find_map(|_| fill().err()).expect("no more than the watermark fits");
     let Error::Overdue(report) = error.without_place() else { panic!("{error}") };
     assert_eq!(report.chain[0].instruction, "fill", "{error}");
-    hand.switch(ep::sim::Completion::IssueOrder);
-    hand.run_until(|| fill().is_ok());
-    hand.run_until(|| x.read().is_ok_and(|read| floats(&read) == [1.0]));
+    control.switch(ep::sim::Completion::IssueOrder);
+    control.run_until(|| fill().is_ok());
+    control.run_until(|| x.read().is_ok_and(|read| floats(&read) == [1.0]));
 }

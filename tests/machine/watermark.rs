@@ -5,16 +5,16 @@ use std::sync::mpsc;
 use millstream::*;
 use millstream_testing::machine::*;
 
-fn narrow(watermark: u64) -> Machine {
+fn with_watermark(watermark: u64) -> Machine {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
     Machine::new(config.watermark(watermark)).unwrap()
 }
 
-/// A submitter waits behind a stalled stream. Meanwhile others query, drop and ask; when the stream
-/// goes on, so does the submitter.
+/// A submitter waits for a blocked stream. Meanwhile other threads query, drop and inspect. When
+/// the stream continues, so does the submitter.
 #[test]
 fn a_waiting_submitter_holds_no_lock() {
-    let m = narrow(8);
+    let m = with_watermark(8);
     let s = cpu(&m, 0);
     let (x, spare) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[7.0]));
     let one = upload(&s, &m, &[1.0]);
@@ -30,11 +30,11 @@ fn a_waiting_submitter_holds_no_lock() {
                 step.send(k).unwrap();
             }
         });
-        // It gets as far as there is room, and not to the end.
+        // The submitter calls as long as there is room, and does not reach its last call.
         let mut last = stepped.recv_timeout(LONG).unwrap();
         drop(spare);
         for _ in 0..1000 {
-            assert!(m.stats().unwrap().total() < 30, "more than the watermark is on its way");
+            assert!(m.stats().unwrap().total() < 30, "more than the watermark is in flight");
             assert!(record.query() && !s.query().unwrap());
             m.memory().unwrap();
         }
@@ -46,10 +46,11 @@ fn a_waiting_submitter_holds_no_lock() {
     assert_eq!(read(&x), [40.0]);
 }
 
-/// Larger than the watermark with its waits: admitted when it is alone.
+/// An instruction that exceeds the watermark with its waits is admitted when nothing else is in
+/// flight.
 #[test]
 fn an_instruction_larger_than_the_watermark_is_admitted_alone() {
-    let m = narrow(1);
+    let m = with_watermark(1);
     let s: Vec<Stream> = (0..3).map(|k| cpu(&m, k)).collect();
     let x: Vec<Tensor> = (0..2).map(|k| upload(&s[k], &m, &[k as f32 + 1.0])).collect();
     let mut y = call(&m, "add", &[&x[0], &x[1]], &s[2]);
@@ -60,8 +61,8 @@ fn an_instruction_larger_than_the_watermark_is_admitted_alone() {
     assert_eq!(read(&y), [33.0]);
 }
 
-/// Run-ahead in bytes: what was released and is still in use. Held tensors are the program's own
-/// matter. A worker that drops the last handle of a tensor meanwhile does not wait for anybody.
+/// Released bytes still in use measure how far the program runs ahead. Live tensors are not
+/// counted. A worker that drops the last handle of a tensor meanwhile does not wait.
 #[test]
 fn released_bytes_in_use_are_bounded() {
     const BYTES: u64 = 4096;
@@ -72,7 +73,7 @@ fn released_bytes_in_use_are_bounded() {
     let held = upload(&t, &m, &[5.0]);
     let gate = Gate::on(&x);
     gate.entered();
-    // When the gate opens, the worker drops the last handle of `held` on its way.
+    // After the gate opens, this callback drops the last handle of `held`.
     x.access(Access::Read, move |_: &mut Blob<'_>| {
         drop(held);
         Ok(())
@@ -83,7 +84,8 @@ fn released_bytes_in_use_are_bounded() {
         let (m, s, t, x) = (&m, &s, &t, &x);
         scope.spawn(move || {
             for k in 0..100 {
-                // Other streams read the stalled one's result, so no memory is free for them.
+                // These calls read the blocked stream's tensor, so none of their memory becomes
+                // free.
                 let y = call(m, "copy", &[x], if k % 2 == 0 { s } else { t });
                 drop(y);
                 step.send(k).unwrap();
@@ -107,10 +109,10 @@ fn released_bytes_in_use_are_bounded() {
     assert_eq!(m.memory().unwrap()[0].in_use, BYTES);
 }
 
-/// Streams that never wait for one another: 20,000 blocks of 4 KiB are pending until the host has
-/// waited, and do not take 80 MiB.
+/// The streams never wait for each other, so 20,000 blocks of 4 KiB are pending until the host
+/// waits. They do not take 80 MiB.
 #[test]
-fn a_loop_of_temporaries_on_two_streams_takes_little() {
+fn a_loop_of_temporaries_on_two_streams_needs_little_memory() {
     let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
     let m = Machine::new(config.watermark_bytes(1 << 20)).unwrap();
     let (s, t) = (cpu(&m, 0), cpu(&m, 1));
@@ -123,11 +125,11 @@ fn a_loop_of_temporaries_on_two_streams_takes_little() {
     assert!(usage.reserved_peak < 34 << 20, "{usage}");
 }
 
-/// The inline driver waits for a device that falls behind, but not for long for one that stands still:
-/// it may wait for the program.
+/// The inline driver waits for a slow device, but only briefly for a device that has stopped,
+/// because the device may be waiting for the program.
 #[test]
-fn the_inline_driver_is_not_held_up_by_a_device_that_stands_still() {
-    let (config, hand) = by_hand_config();
+fn the_inline_driver_waits_only_briefly_for_a_device_that_has_stopped() {
+    let (config, control) = by_hand_config();
     let m = Machine::new(config.driver(DriverKind::Inline)).unwrap();
     let s = [sim(&m, 0), sim(&m, 1)];
     let x = m.empty(&s[0], f32_spec(&[1])).unwrap();
@@ -137,6 +139,6 @@ fn the_inline_driver_is_not_held_up_by_a_device_that_stands_still() {
     }
     let made = m.stats().unwrap().events_created;
     assert!(made > 500, "{made} events");
-    hand.switch(ep::sim::Completion::IssueOrder);
+    control.switch(ep::sim::Completion::IssueOrder);
     assert_eq!(read(&x), [1.0]);
 }

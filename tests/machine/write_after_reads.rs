@@ -1,5 +1,5 @@
-//! A write after two reads on other streams waits for both reads, and for the earlier write not
-//! again: its own stream made that.
+//! A write after two reads on other streams waits for both reads. It needs no wait for the earlier
+//! write, which is on its own stream.
 
 use millstream::*;
 use millstream_testing::machine::*;

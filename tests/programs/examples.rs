@@ -1,4 +1,5 @@
-//! The examples run, and docs/tutorial.md, docs/streams.md and docs/memory.md show what they and their commands give.
+//! The examples run, and the pages docs/tutorial.md, docs/streams.md and docs/memory.md show their
+//! code and their output.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +33,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// The blocks of a page in this language.
+/// Returns the code blocks of a page in `language`.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = read(page);
     let fenced = text.split("```").skip(1).step_by(2);
@@ -46,7 +47,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_op_from_outside_runs_on_a_machine_and_from_a_trace() {
+fn a_user_defined_op_runs_on_a_machine_and_from_a_trace() {
     assert_eq!(custom_op::call().unwrap(), [0.5, 2.0, 4.5]);
     let report = custom_op::from_trace().unwrap();
     assert!(report.ok(), "{report:?}");
@@ -71,7 +72,7 @@ fn the_tutorial_quotes_its_program() {
 }
 
 #[test]
-fn the_tutorials_traces_give_the_lists_that_it_shows() {
+fn the_tutorials_traces_give_its_lists() {
     let mut lists = Vec::new();
     for block in blocks(TUTORIAL, "json") {
         let loading = LoadOptions::default();
@@ -101,17 +102,14 @@ fn the_page_on_streams_quotes_its_programs() {
 }
 
 #[test]
-fn the_pipeline_has_the_timeline_that_the_page_shows() {
+fn the_page_on_streams_shows_the_timeline_of_its_pipeline() {
     let (timeline, results) = pipeline::run().unwrap();
-    assert!(
-        blocks(STREAMS, "text").contains(&timeline),
-        "docs/streams.md has another than\n{timeline}"
-    );
+    assert!(blocks(STREAMS, "text").contains(&timeline), "not in docs/streams.md:\n{timeline}");
     assert_eq!(results, [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0, 0.0]);
 }
 
 #[test]
-fn the_page_on_memory_quotes_its_program_and_what_that_prints() {
+fn the_page_on_memory_quotes_its_program_and_its_output() {
     let program = read("examples/memory.rs");
     for block in blocks(MEMORY, "rust") {
         assert!(program.contains(&block), "not in the example:\n{block}");
@@ -121,12 +119,9 @@ fn the_page_on_memory_quotes_its_program_and_what_that_prints() {
     printed.push(format!("{:?}", memory::checked().unwrap()));
     let shown = blocks(MEMORY, "text");
     for text in printed {
-        // Here the example is a module of the test's.
+        // The example is a module of this test, so its path differs.
         let text = text.replace("tests/../", "");
-        assert!(
-            shown.iter().any(|b| b.trim_end() == text),
-            "docs/memory.md has another than\n{text}"
-        );
+        assert!(shown.iter().any(|b| b.trim_end() == text), "not in docs/memory.md:\n{text}");
     }
     assert_eq!(memory::copies().unwrap(), [1, 2, 3, 4]);
 }

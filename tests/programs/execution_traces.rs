@@ -1,5 +1,5 @@
-//! Programs that PyTorch recorded: every output is what PyTorch computed, and the same to the bit
-//! however the program is run.
+//! Programs that PyTorch recorded: every output is PyTorch's, and every way to run gives the same
+//! bits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use millstream::{DriverKind, SyncPolicy};
 use millstream_runner::{RunOptions, RunReport, prepare, run_ranks};
 use millstream_trace::{Action, Body, Entry, EtOptions, LoadOptions, Program, expand, load};
 
-/// The programs of the repository.
+/// Returns the programs of the repository.
 fn programs() -> Vec<Entry> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["tests/traces", "examples/pytorch"].map(|f| root.join(f));
@@ -76,7 +76,7 @@ fn none(wrong: Vec<String>) {
 }
 
 #[test]
-fn every_output_is_what_pytorch_computed_however_it_runs() {
+fn every_way_to_run_gives_pytorchs_outputs() {
     let mut wrong = Vec::new();
     for entry in programs() {
         let programs = read(&entry);
@@ -115,10 +115,10 @@ fn two_hundred_repeats_give_the_same_bytes() {
     none(wrong);
 }
 
-/// What was recorded of results is what our ops give, down to the strides: nothing is copied to
-/// lie as it did, no number is lost, no tensor but DDP's buckets is there from nowhere.
+/// The recorded results equal our ops' results, down to the strides: no tensor is copied into
+/// another layout, no number is lost, and no tensor except DDP's buckets lacks a source.
 #[test]
-fn nothing_is_made_up() {
+fn imports_invent_no_data() {
     let mut wrong = Vec::new();
     for entry in programs() {
         for program in read(&entry) {
@@ -133,16 +133,15 @@ fn nothing_is_made_up() {
     none(wrong);
 }
 
-/// The case of copies and fills is there so that each of them counts: without any one, some output
-/// differs.
+/// In the case of copies and fills every one of them counts: without any one, some output differs.
 #[test]
-fn every_copy_and_fill_is_noticed() {
+fn every_copy_and_fill_has_an_effect() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/own/copies_and_fills");
     let program = load(folder.join("et.json.gz"), &LoadOptions::default()).unwrap();
     let Body::Statements(block) = &program.body else { panic!("statements") };
     let fills = ["copy_", "fill", "masked_fill_"];
     let mut tried = 0;
-    let mut unnoticed = Vec::new();
+    let mut without_effect = Vec::new();
     for (at, statement) in block.statements.iter().enumerate() {
         let Action::Call(call) = &statement.action else { continue };
         if !fills.contains(&call.op.as_str()) {
@@ -153,20 +152,20 @@ fn every_copy_and_fill_is_noticed() {
         block.statements.remove(at);
         let place = without.error(statement.span, call.op.clone());
         if run(&[Arc::new(without)], &RunOptions::default()).is_ok() {
-            unnoticed.push(place.to_string());
+            without_effect.push(place.to_string());
         }
         tried += 1;
     }
     assert!(tried > 30, "{tried}");
-    none(unnoticed);
+    none(without_effect);
 }
 
-/// The public traces, where they are there: only what is a custom kernel stays out.
+/// Covers the public traces, if they are present: only custom kernels are skipped.
 #[test]
 fn public_traces_are_covered() {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/public/pytorch-et");
     if !shared.is_dir() {
-        eprintln!("skipped: {} is not there", shared.display());
+        eprintln!("skipped: {} does not exist", shared.display());
         return;
     }
     let et = EtOptions { structural: true, ..EtOptions::default() };

@@ -1,6 +1,6 @@
-//! What the verifier says of waits, by the simulator's lights: a list without a wait that it calls
-//! needless gives what the whole list gives, whatever the schedule; without one that it calls needed,
-//! some schedule mostly gives something else.
+//! Compares the verifier's opinion of waits with simulated runs. Without a wait that the verifier
+//! calls needless, a list gives the same results under every schedule. Without a needed wait, some
+//! schedule mostly gives other results.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use millstream_explore::simulate::{random_options, random_program};
 use millstream_runner::{RunOptions, lists};
 use millstream_verify::{Reason, verify};
 
-/// What every external and every read of a list holds at its end.
+/// The contents of every external and every read at the end of a list.
 type Outcome = Vec<Result<Vec<u8>>>;
 
-/// Runs a list on a machine of its own: inline, or as the seed chooses.
+/// Runs a list on a machine of its own: inline, or by a schedule that the seed chooses.
 fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outcome {
     let completion = if seed.is_some() { Completion::ByHand } else { Completion::IssueOrder };
     let sim = SimBackend::new(SimConfig { completion, ..SimConfig::default() });
@@ -48,8 +48,8 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
             machine.upload(&stream, external.spec.clone(), values).unwrap()
         })
         .collect();
-    // SAFETY: one thread runs all commands of the machine, one after the other, so an order that is
-    // missing gives wrong numbers and no data race; the rest is as the builder made it.
+    // SAFETY: one thread runs all commands of the machine, one after another. So a missing order
+    // gives wrong numbers and no data race. Everything else is as the builder made it.
     let checked = unsafe { CheckedList::assume_checked(list.clone()) };
     let job = machine.store_checked(&checked, bound.clone()).unwrap();
     let launched = job.launch().unwrap().wait();
@@ -66,12 +66,12 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
     outcome
 }
 
-/// The lists of random programs, each with what it gives.
+/// Returns the lists of random programs, each with its options.
 fn programs(seeds: std::ops::Range<u64>) -> impl Iterator<Item = (InstructionList, RunOptions)> {
     let base = RunOptions { driver: DriverKind::Inline, ..RunOptions::default() };
     let options = random_options(&base);
     seeds.map(move |seed| {
-        // OneFlow's rule waits more often than it has to.
+        // OneFlow's rule emits needless waits.
         let sync = [SyncPolicy::Frontier, SyncPolicy::LastUsedStream][seed as usize % 2];
         let options = RunOptions { sync, ..options.clone() };
         let program = random_program(seed).unwrap();
@@ -87,39 +87,39 @@ fn without(list: &InstructionList, index: usize) -> InstructionList {
 }
 
 #[test]
-fn no_schedule_misses_a_needless_wait() {
+fn lists_without_a_needless_wait_give_the_same_results() {
     let (mut waits, mut together) = (0, 0);
     for (list, options) in programs(0..150) {
         let verdict = verify(&list);
         let whole = run(&list, &options, None);
-        let check = |fewer: &InstructionList, seeds: u64, what: &str| {
+        let check = |fewer: &InstructionList, seeds: u64, label: &str| {
             for seed in 0..seeds {
                 let outcome = run(fewer, &options, Some(seed));
-                assert_eq!(outcome, whole, "{what}, seed {seed}\n{}", print_list(&list));
+                assert_eq!(outcome, whole, "{label}, seed {seed}\n{}", print_list(&list));
             }
         };
         for wait in verdict.waits.iter().filter(|w| !w.needed) {
             waits += 1;
-            let what = format!("without [{}]: {}", wait.index, wait.reason);
-            check(&without(&list, wait.index), 8, &what);
+            let label = format!("without [{}]: {}", wait.index, wait.reason);
+            check(&without(&list, wait.index), 8, &label);
         }
-        // One after the other, as long as one is needless with the others gone.
+        // Removes one needless wait after another, until no needless wait is left.
         let mut least = list.clone();
         while let Some(wait) = verify(&least).waits.iter().find(|w| !w.needed) {
             least = without(&least, wait.index);
             together += 1;
         }
-        check(&least, 16, "without all that is needless");
+        check(&least, 16, "without any needless wait");
     }
     println!("{waits} needless waits, {together} together");
     assert!(waits > 100 && together > 100, "{waits} {together}");
 }
 
-/// The same schedules do show a wait that is missing, so the test above could fail. Not each one: what
-/// is missing may be an order that no value depends on.
+/// The same schedules detect a missing needed wait, so the test above can fail. They do not detect
+/// every one, because a missing order may affect no value.
 #[test]
-fn some_schedule_misses_most_needed_waits() {
-    let (mut needed, mut shown) = (0, 0);
+fn lists_without_a_needed_wait_mostly_give_other_results() {
+    let (mut needed, mut detected) = (0, 0);
     for (list, options) in programs(0..60) {
         let whole = run(&list, &options, None);
         let orders = |r: Reason| matches!(r, Reason::Orders { .. } | Reason::Frees { .. });
@@ -127,9 +127,9 @@ fn some_schedule_misses_most_needed_waits() {
             let fewer = without(&list, wait.index);
             needed += 1;
             let differs = |seed| run(&fewer, &options, Some(seed)) != whole;
-            shown += usize::from((0..32).any(differs));
+            detected += usize::from((0..32).any(differs));
         }
     }
-    println!("{needed} needed waits, {shown} shown");
-    assert!(needed > 50 && shown * 2 > needed, "{shown} of {needed}");
+    println!("{needed} needed waits, {detected} detected");
+    assert!(needed > 50 && detected * 2 > needed, "{detected} of {needed}");
 }

@@ -1,4 +1,5 @@
-//! Predictions: serial and overlapped pipelines are what the closed formulas say, to the picosecond.
+//! Predictions: serial and overlapped pipelines take the time of the closed formulas, to the
+//! picosecond.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use millstream_explore::predict::{Model, Prediction, predict};
 use millstream_runner::{RunOptions, run};
 use millstream_trace::{LoadOptions, load_bytes};
 
-/// One launch takes 1 ns. A copy of 800 bytes in takes 100 ns, out 200 ns. An op on 100 f64 takes
-/// 16 ns through memory for two operands, and computes for 50 ns.
+/// A launch takes 1 ns. A copy of 800 bytes takes 100 ns in and 200 ns out. An op on 100 f64 takes
+/// 16 ns for the memory of two operands, and 50 ns to compute.
 const MODEL: &str = r#"{
     "name": "round numbers", "sources": [],
     "devices": {
@@ -23,7 +24,8 @@ const IN: u64 = 101_000;
 const OP: u64 = 51_000;
 const OUT: u64 = 201_000;
 
-/// `chunks` chunks copied in, computed and copied out, on the streams of these names.
+/// Returns the list of a program that copies `chunks` chunks in, computes, and copies them out, on
+/// the streams of these names.
 fn pipeline(chunks: usize, streams: [&str; 3]) -> InstructionList {
     let [to, compute, from] = streams;
     let mut tensors = Vec::new();
@@ -65,7 +67,7 @@ fn predicted(list: &InstructionList) -> Prediction {
 }
 
 #[test]
-fn one_chunk_is_the_sum_of_its_steps() {
+fn one_chunk_takes_the_sum_of_its_steps() {
     let made = predicted(&pipeline(1, ["in", "work", "out"]));
     assert_eq!(made.total, IN + OP + OUT);
     let names: Vec<&str> = made.critical.iter().map(|k| &*made.timeline[*k].name).collect();
@@ -73,7 +75,7 @@ fn one_chunk_is_the_sum_of_its_steps() {
 }
 
 #[test]
-fn a_serial_program_is_the_sum() {
+fn a_serial_program_takes_the_sum_of_its_steps() {
     let steps: Vec<String> = (0..9)
         .map(|k| {
             let next = k + 1;
@@ -91,10 +93,10 @@ fn a_serial_program_is_the_sum() {
     assert_eq!(made.critical.len(), 9);
 }
 
-/// n chunks through stages that overlap: the first chunk passes all stages, and each further one
-/// comes out a slowest stage later.
+/// Chunks pass through stages that overlap. The first chunk takes the time of all stages, and each
+/// further chunk adds the time of the slowest stage.
 #[test]
-fn an_overlapped_pipeline_is_the_closed_formula() {
+fn an_overlapped_pipeline_takes_the_time_of_the_closed_formula() {
     for chunks in [1, 2, 3, 8, 64] {
         let made = predicted(&pipeline(chunks, ["in", "work", "out"]));
         let slowest = IN.max(OP).max(OUT);
@@ -107,7 +109,7 @@ fn an_overlapped_pipeline_is_the_closed_formula() {
 }
 
 #[test]
-fn a_host_read_and_a_barrier_hold_up_what_follows() {
+fn a_host_read_and_a_barrier_delay_later_work() {
     let program = |between: &str| {
         format!(
             r#"{{ "millstream": 1,
@@ -126,7 +128,7 @@ fn a_host_read_and_a_barrier_hold_up_what_follows() {
 }
 
 #[test]
-fn models_that_ship_are_models() {
+fn the_shipped_models_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/models");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -139,7 +141,7 @@ fn models_that_ship_are_models() {
 }
 
 #[test]
-fn wrong_models_say_what_is_wrong() {
+fn wrong_models_are_refused_with_the_reason() {
     let wrong = |text: &str| Model::parse(text).unwrap_err();
     assert!(wrong("{").contains("line 1"));
     assert!(wrong(&MODEL.replace("launch_ns", "launch")).contains("unknown field `launch`"));

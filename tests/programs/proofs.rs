@@ -1,5 +1,5 @@
-//! The verifier on recorded cases: what the builder makes of every example on four streams, and what
-//! runs log. Each needed wait taken out is missed, each needless one is not.
+//! The verifier on lists: the builder's lists of every example on four streams, and the lists of
+//! runs. Without a needed wait a list is refused; without a needless wait it is proven.
 
 use millstream_testing::list_oracle;
 use std::path::{Path, PathBuf};
@@ -40,19 +40,19 @@ fn is_order(violation: &Violation) -> bool {
     matches!(violation, Violation::Race { .. } | Violation::ReusedTooEarly { .. })
 }
 
-/// Takes out each wait in turn. Returns how many are needed, and how many are not.
-fn mutate(list: &InstructionList, what: &str) -> (usize, usize) {
+/// Removes each wait in turn. Returns the numbers of needed and of needless waits.
+fn check_without_each_wait(list: &InstructionList, label: &str) -> (usize, usize) {
     let verdict = verify(list);
-    assert!(verdict.proven(), "{what}: {}", verdict.violations[0]);
-    assert!(list_oracle::is_sound(list, true), "{what}");
+    assert!(verdict.proven(), "{label}: {}", verdict.violations[0]);
+    assert!(list_oracle::is_sound(list, true), "{label}");
     for wait in &verdict.waits {
         let mut fewer = list.clone();
         fewer.instructions.remove(wait.index);
         let found = verify(&fewer);
-        let said = || format!("{what}: [{}] {}\n{}", wait.index, wait.reason, print_list(list));
-        assert_eq!(found.proven(), !wait.needed, "{}", said());
+        let message = || format!("{label}: [{}] {}\n{}", wait.index, wait.reason, print_list(list));
+        assert_eq!(found.proven(), !wait.needed, "{}", message());
         if found.violations.iter().all(is_order) {
-            assert_eq!(list_oracle::is_sound(&fewer, true), !wait.needed, "{}", said());
+            assert_eq!(list_oracle::is_sound(&fewer, true), !wait.needed, "{}", message());
         }
     }
     let needless = verdict.not_needed();
@@ -60,18 +60,18 @@ fn mutate(list: &InstructionList, what: &str) -> (usize, usize) {
 }
 
 #[test]
-fn every_mutant_of_the_examples_is_judged_right() {
+fn every_list_without_one_wait_is_judged_right() {
     let (mut needed, mut needless) = (0, 0);
     for path in traces() {
         let program = load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let program = Arc::new(program);
         for way in ways() {
-            let what = format!("{}: {way:?}", path.display());
-            let made = lists(&program, &way).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(made.len(), 1 + program.jobs.len(), "{what}");
+            let label = format!("{}: {way:?}", path.display());
+            let made = lists(&program, &way).unwrap_or_else(|e| panic!("{label}: {e}"));
+            assert_eq!(made.len(), 1 + program.jobs.len(), "{label}");
             let log = run(program.clone(), &way).unwrap().list.unwrap();
             for list in made.iter().map(|m| &m.list).chain([&log]) {
-                let (yes, no) = mutate(list, &what);
+                let (yes, no) = check_without_each_wait(list, &label);
                 needed += yes;
                 needless += no;
             }

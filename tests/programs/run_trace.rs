@@ -1,4 +1,4 @@
-//! Every example gives the same bytes however it is run, and its list stands on its own.
+//! Every example gives the same bytes in every way to run, and its list is self-contained.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn assert_ok(report: &RunReport) {
     }
 }
 
-/// Every way to run: drivers, sync rules, streams, devices.
+/// Returns every way to run: drivers, sync policies, streams, devices.
 fn ways() -> impl Iterator<Item = RunOptions> {
     let devices = [DeviceId::cpu(0), DeviceId::sim(0)];
     devices.into_iter().flat_map(|device| {
@@ -67,7 +67,7 @@ fn ways() -> impl Iterator<Item = RunOptions> {
 }
 
 #[test]
-fn examples_do_not_change_by_a_bit() {
+fn every_way_to_run_gives_the_same_bytes() {
     for path in examples() {
         let program = read(&path);
         let first = run(program.clone(), &RunOptions::default()).unwrap();
@@ -100,7 +100,7 @@ fn threads_and_repeats_change_nothing() {
     }
 }
 
-/// A trace of instructions: the tensors and outputs of a trace, and a run's list.
+/// Returns a trace of instructions: the tensors and outputs of a trace, with the list of a run.
 fn raw(path: &Path, report: &RunReport) -> Arc<Program> {
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let lines: Vec<String> =
@@ -139,7 +139,7 @@ fn emitted_lists_are_accepted_and_run_again() {
             let again = raw(&path, &report);
             let is_job = |body: &Body| matches!(body, Body::LazyJobLauncher { .. });
             if list.instructions.iter().any(|i| is_job(&i.body)) {
-                // The list that it launches is not in the text.
+                // The text does not contain the job's list.
                 let refused = prepare(again, &way).err().expect("refused").to_string();
                 assert!(refused.contains("LazyJobLauncher cannot stand"), "{refused}");
                 jobs += 1;
@@ -159,7 +159,7 @@ fn emitted_lists_are_accepted_and_run_again() {
 }
 
 #[test]
-fn spreading_over_streams_spreads() {
+fn calls_are_spread_over_the_compute_streams() {
     let options = RunOptions { compute_streams: 4, ..RunOptions::default() };
     let report = run(read(&folder().join("dtypes.json")), &options).unwrap();
     let compute: Vec<_> = report.streams.iter().filter(|s| s.instructions > 0).collect();
@@ -179,7 +179,7 @@ fn waits_are_counted() {
     assert_eq!(annotations.map(|(_, n)| *n), Some(report.waits.needed));
 }
 
-/// What is wrong anywhere in a program is found before anything runs, in jobs and sections too.
+/// Every mistake in a program is found before anything runs, also in jobs and sections.
 #[test]
 fn programs_are_checked_whole() {
     let tensors = r#""tensors": {"x": {"dtype": "f32", "shape": [2], "fill": 1},
@@ -217,7 +217,7 @@ fn programs_are_checked_whole() {
     assert!(error.starts_with("t.json:3:1: matmul: "), "{error}");
 }
 
-/// Shapes that only the data can tell are checked when they are known.
+/// Shapes that depend on data are checked once they are known.
 #[test]
 fn shapes_from_data_are_checked_late() {
     let text = |shape: &str| {
@@ -238,7 +238,7 @@ fn shapes_from_data_are_checked_late() {
 }
 
 #[test]
-fn nested_sections_and_views_of_what_they_hold() {
+fn nested_sections_and_views_of_their_tensors() {
     let text = r#"{"millstream": 1, "tensors": {"x": {"dtype": "i64", "values": [1, 2]},
 "y": {"dtype": "i64", "values": [3, 4]}}, "program": [
 {"critical_section": "x", "body": [
@@ -253,7 +253,7 @@ fn nested_sections_and_views_of_what_they_hold() {
     }
 }
 
-/// A pool on the very stream that the tensors would else be made on.
+/// The pool is the stream on which the tensors would otherwise be made.
 #[test]
 fn pools() {
     let text = r#"{"millstream": 1, "streams": {"p": {"mode": "pool", "index": 0}, "s": {}},
@@ -291,7 +291,7 @@ fn ranks(programs: &[&str]) -> Vec<Arc<Program>> {
 const STEP: &str = r#"{"global_sync": true}, {"op": "add_", "in": ["x", "x"]}"#;
 
 #[test]
-fn ranks_meet() {
+fn ranks_synchronize() {
     for way in ways().filter(|w| w.compute_streams == 2) {
         let reports = run_ranks(ranks(&[STEP; 3]), &RunOptions { repeat: 2, ..way }).unwrap();
         assert_eq!(reports.len(), 3);
@@ -299,9 +299,9 @@ fn ranks_meet() {
     }
 }
 
-/// A rank that never comes is reported to those who wait; nobody hangs.
+/// The other ranks get an error for a rank that never arrives; nothing hangs.
 #[test]
-fn a_rank_that_does_not_come() {
+fn a_rank_that_never_arrives() {
     let alone = r#"{"op": "add_", "in": ["x", "x"]}"#;
     let reports = run_ranks(ranks(&[STEP, alone]), &RunOptions::default()).unwrap();
     assert!(!reports[0].ok());
@@ -311,16 +311,16 @@ fn a_rank_that_does_not_come() {
 }
 
 #[test]
-fn a_rank_with_bad_input_keeps_all_from_running() {
+fn a_refused_rank_prevents_the_run_of_all() {
     let programs = ranks(&[STEP, r#"{"op": "add__", "in": ["x", "x"]}"#]);
     let error = run_ranks(programs, &RunOptions::default()).err().unwrap();
     assert!(!error.runtime);
     assert!(error.to_string().contains("did you mean 'add_'?"), "{error}");
 }
 
-/// A failure that no output waits for is known when the run ends.
+/// The end of a run reports a failure that no output depends on.
 #[test]
-fn failures_are_known_without_outputs() {
+fn failures_are_reported_without_outputs() {
     let text = r#"{
         "millstream": 1,
         "tensors": {

@@ -1,4 +1,5 @@
-//! Simulation: determinism, agreement with the inline driver, mistakes found and shrunk.
+//! Simulation: determinism, agreement with the inline driver, and mistakes that are found and
+//! shrunk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ fn a_seed_gives_the_same_log_every_time() {
     assert_eq!(once.steps, steps as u64);
 }
 
-/// The log is the same on every computer and in every build. This changes when what the engine
-/// does changes, or how the log says it, and with nothing else.
+/// The log is the same on every computer and in every build. The hash changes only when the
+/// machine's steps change, or their form in the log.
 #[test]
 fn a_log_is_the_same_everywhere() {
     let program = parse(
@@ -51,12 +52,16 @@ fn a_log_is_the_same_everywhere() {
     let schedule = simulator.seed(2, true).unwrap().schedule.unwrap();
     let log = schedule.log.unwrap();
     let wanted = "be6a7c9b5c3974af0a3fa9e5dd23ca69e357e63e3d36a1a9e868ac670796276a";
-    assert_eq!(blake3::hash(log.as_bytes()).to_hex().as_str(), schedule.hash, "not of the log");
+    assert_eq!(
+        blake3::hash(log.as_bytes()).to_hex().as_str(),
+        schedule.hash,
+        "the hash is not the log's"
+    );
     assert_eq!((schedule.steps, &*schedule.hash), (30, wanted), "{log}");
 }
 
 #[test]
-fn examples_are_what_the_inline_driver_gives_under_every_seed() {
+fn examples_give_the_inline_results_under_every_seed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
     let mut names: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -78,19 +83,23 @@ fn examples_are_what_the_inline_driver_gives_under_every_seed() {
 }
 
 #[test]
-fn random_programs_are_what_the_inline_driver_gives() {
+fn random_programs_give_the_inline_results() {
     let options = random_options(&RunOptions::default());
     let trial = |seed| Simulator::random(seed, &options, true)?.seed(seed, false);
     let two = sweep(0..1000, 2, trial, || ()).unwrap();
     assert_eq!(two.found, None);
     assert_eq!(two.seeds, 1000);
     let one = sweep(0..1000, 1, trial, || ()).unwrap();
-    assert_eq!((one.hash, one.steps), (two.hash, two.steps), "the threads leave a trace");
+    assert_eq!(
+        (one.hash, one.steps),
+        (two.hash, two.steps),
+        "the result depends on the number of threads"
+    );
 }
 
-/// All orders of completion that two streams of a device can show do show.
+/// Every possible order of completion of two streams occurs.
 #[test]
-fn streams_overtake_one_another() {
+fn streams_overtake_each_other() {
     let program = parse(
         r#"{ "millstream": 1, "streams": { "a": {}, "b": {} },
              "tensors": { "x": { "dtype": "i64", "values": [1] } },
@@ -103,13 +112,13 @@ fn streams_overtake_one_another() {
     let (mut first, mut second) = (0, 0);
     for seed in 0..200 {
         let log = simulator.seed(seed, true).unwrap().schedule.unwrap().log.unwrap();
-        let at = |what: &str| log.find(what).unwrap_or_else(|| panic!("{what} in\n{log}"));
+        let at = |entry: &str| log.find(entry).unwrap_or_else(|| panic!("no {entry} in\n{log}"));
         if at("s0 completed") < at("s1 completed") { first += 1 } else { second += 1 }
     }
     assert!(first > 5 && second > 5, "{first} and {second}");
 }
 
-fn planted(program: Arc<Program>, protection: Protection, options: &RunOptions) {
+fn check_found_and_shrunk(program: Arc<Program>, protection: Protection, options: &RunOptions) {
     let options = RunOptions { protection, ..options.clone() };
     let simulator = Simulator::new(program.clone(), &options, false).unwrap();
     let tried = sweep(0..500, 1, |seed| simulator.seed(seed, false), || ()).unwrap();
@@ -117,14 +126,14 @@ fn planted(program: Arc<Program>, protection: Protection, options: &RunOptions) 
     assert!(matches!(finding, Finding::Differs(_)), "{finding:?}");
     let small = shrink(program.clone(), &options, false, seed, finding.clone());
     assert!(small.finding.is_like(&finding));
-    // The file alone repeats it.
+    // The written trace alone repeats it.
     let text = write(&small.program).unwrap();
     let again = Simulator::new(parse(&text), &options, false).unwrap();
     let found = again.seed(small.seed, false).unwrap().finding;
     assert_eq!(found, Some(small.finding.clone()), "{text}");
     let lines = text.lines().filter(|l| l.contains("\"op\"") || l.contains("\"release\"")).count();
     assert!(lines <= 4, "not small:\n{text}");
-    // With its protection the small program is right under every seed.
+    // With protection the small program is right under every seed.
     let right = RunOptions { protection: Protection::default(), ..options };
     let right = Simulator::new(parse(&text), &right, true).unwrap();
     for seed in 0..100 {
@@ -136,12 +145,12 @@ fn planted(program: Arc<Program>, protection: Protection, options: &RunOptions) 
 fn a_missing_wait_is_found_and_shrunk() {
     // SAFETY: all commands run on this thread, one after the other.
     let protection = unsafe { Protection::default().without_waits() };
-    planted(example("diamond.json"), protection, &on_sim());
-    planted(example("event-reuse.json"), protection, &on_sim());
+    check_found_and_shrunk(example("diamond.json"), protection, &on_sim());
+    check_found_and_shrunk(example("event-reuse.json"), protection, &on_sim());
 }
 
 #[test]
-fn memory_that_is_given_out_too_early_is_found_and_shrunk() {
+fn memory_reused_too_early_is_found_and_shrunk() {
     // SAFETY: all commands run on this thread, one after the other.
     let protection = unsafe { Protection::default().without_memory() };
     let program = parse(
@@ -155,18 +164,18 @@ fn memory_that_is_given_out_too_early_is_found_and_shrunk() {
                { "op": "sub", "in": ["x", "x"], "out": "z", "stream": "a" } ],
              "outputs": { "y": {}, "z": {}, "n": {} } }"#,
     );
-    planted(program, protection, &on_sim());
+    check_found_and_shrunk(program, protection, &on_sim());
 }
 
-/// A wait that nothing can end is an error that says where everything stands, and not a hang.
+/// A wait that nothing can end is an error with the state of every stream, and does not hang.
 #[test]
-fn what_cannot_move_is_an_error() {
+fn a_stuck_machine_is_an_error() {
     use millstream::ep::{Registry, cpu::CpuBackend, sim::*};
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     let config = SimConfig { completion: Completion::ByHand, ..SimConfig::default() };
     devices.register(Arc::new(SimBackend::new(config)));
-    // The driver is not given the devices, so their commands never run.
+    // The driver does not get the devices, so their commands never run.
     let config = MachineConfig::default()
         .driver(DriverKind::Simulated)
         .simulation(Simulation { seed: 3, ..Simulation::default() })
@@ -185,9 +194,9 @@ fn what_cannot_move_is_an_error() {
     assert!(matches!(limited.without_place(), Error::Timeout { .. }), "{limited}");
 }
 
-/// Queries, futures and time-outs come to an end.
+/// Queries let a simulated machine progress.
 #[test]
-fn a_program_that_only_looks_gets_there() {
+fn a_program_that_only_queries_completes() {
     for seed in 0..20 {
         let config = MachineConfig::default()
             .driver(DriverKind::Simulated)
@@ -198,10 +207,10 @@ fn a_program_that_only_looks_gets_there() {
         let spec = TensorSpec::contiguous(DType::I64, &[1]).unwrap();
         let x = machine.upload(&stream, spec, 5i64.to_ne_bytes().to_vec()).unwrap();
         let y = machine.call("add", &[&x, &x]).on(&stream).unwrap().remove(0);
-        let mut looks = 0;
+        let mut queries = 0;
         while !stream.query().unwrap() {
-            looks += 1;
-            assert!(looks < 10_000);
+            queries += 1;
+            assert!(queries < 10_000);
         }
         assert_eq!(y.read().unwrap(), 10i64.to_ne_bytes());
         assert_eq!(machine.helper_threads(), (0, 0));
@@ -209,7 +218,7 @@ fn a_program_that_only_looks_gets_there() {
     }
 }
 
-/// The list is the same whoever runs it, so its certificate is.
+/// Every run gives the same list, and so the same certificate.
 #[test]
 fn a_certificate_does_not_depend_on_the_run() {
     let mut seen = Vec::new();
@@ -236,9 +245,9 @@ fn a_certificate_does_not_depend_on_the_run() {
     assert_eq!(seen.len(), 4, "programs that differ have certificates that differ");
 }
 
-/// What is written reads back as a program that does the same.
+/// A written trace is read back as a program with the same behaviour.
 #[test]
-fn written_traces_do_what_the_program_does() {
+fn written_traces_behave_like_the_program() {
     for name in [
         "diamond.json",
         "views.json",
@@ -263,9 +272,9 @@ fn written_traces_do_what_the_program_does() {
     }
 }
 
-/// Whatever fails, what it does not reach is right, and what it reaches is not there.
+/// After any fault, every output that depends on it is missing and every other output is right.
 #[test]
-fn a_fault_stays_where_the_data_takes_it() {
+fn a_fault_affects_only_dependent_data() {
     let options = random_options(&RunOptions::default());
     let trial = |seed| Simulator::random(seed, &options, true)?.seed_with_fault(seed, false);
     assert_eq!(sweep(0..2000, 2, trial, || ()).unwrap().found, None);

@@ -1,5 +1,6 @@
-//! Random programs: threads give what the inline driver gives, the checker accepts every list, and
-//! lists do not depend on the driver. The fuzz target `programs` makes the same programs of its input.
+//! Random programs: worker threads give the results of the inline driver, the checker accepts every
+//! list, and lists do not depend on the driver. The fuzz target `programs` makes the same programs
+//! from its input.
 
 mod memory;
 
@@ -11,11 +12,10 @@ fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     MachineConfig::default().driver(driver).sync(sync).host_workers(3).threads(1)
 }
 
-/// How many programs are run: as many as `MILLSTREAM_CASES` says, or few enough for every run of the
-/// tests.
+/// Returns the number of programs: `MILLSTREAM_CASES`, or few enough for every run of the tests.
 fn cases() -> u32 {
-    let asked = std::env::var("MILLSTREAM_CASES").ok();
-    asked.and_then(|count| count.parse().ok()).unwrap_or(3000)
+    let wanted = std::env::var("MILLSTREAM_CASES").ok();
+    wanted.and_then(|count| count.parse().ok()).unwrap_or(3000)
 }
 
 proptest! {
@@ -26,7 +26,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn threads_give_what_the_inline_driver_gives(
+    fn threads_give_the_inline_results(
         streams in 1u8..=8,
         pools in prop_oneof![Just(0u8), any::<u8>()],
         last_used: bool,

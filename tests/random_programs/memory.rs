@@ -1,7 +1,8 @@
 //! A million random operations on memory: tensors made, viewed, used and released on one to eight
-//! streams, within limits that make the machine wait, merge and give back. Contents are what the
-//! inline driver computes; an owner map that knows nothing of the planner sees that no byte has two
-//! owners; the checker sees that each owner comes after the last; and all memory is back at the end.
+//! streams, within limits that make the machine wait, merge and release memory. The contents are
+//! those under the inline driver. An owner map that is independent of the planner checks that no
+//! byte has two owners. The checker verifies that each owner comes after the last. All memory is
+//! released at the end.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +19,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 const PROGRAMS: u64 = 380;
 const STEPS: usize = 4000;
 
-/// Which byte belongs to whom, as a list says it.
+/// The owner of every byte, according to a list.
 #[derive(Default)]
 struct Owners {
     /// By arena and first byte: the end, and the storage.
@@ -40,7 +41,7 @@ impl Owners {
         self.bytes.insert((arena, start), end);
     }
 
-    fn give(&mut self, place: &Placement) {
+    fn release(&mut self, place: &Placement) {
         if place.size > 0 {
             self.bytes.remove(&(place.arena, place.offset)).unwrap();
         }
@@ -66,12 +67,12 @@ impl Owners {
                     *left -= 1;
                     if *left == 0 {
                         owners.tensors.remove(&root);
-                        owners.give(&place.unwrap());
+                        owners.release(&place.unwrap());
                     }
                 }
                 Body::OpCall { workspace: Some(place), .. } => {
                     owners.take(place);
-                    owners.give(place);
+                    owners.release(place);
                 }
                 _ => {}
             }
@@ -80,7 +81,7 @@ impl Owners {
     }
 }
 
-/// What a program gave, as far as it can be compared.
+/// The results of a program that can be compared.
 #[derive(PartialEq)]
 struct Outcome {
     reads: Vec<Vec<u8>>,
@@ -92,7 +93,7 @@ fn run(driver: DriverKind, seed: u64) -> Outcome {
     let mut below = move |n: usize| random.next_u32() as usize % n;
     let device = if below(4) == 0 { DeviceId::sim(0) } else { DeviceId::cpu(0) };
     let limits = [None, Some(24 << 10), Some(100 << 10), Some(6 << 20)][below(4)];
-    // Now and then sizes that have chunks of their own.
+    // Some programs use sizes that have chunks of their own.
     let sizes: &[usize] = if below(3) == 0 { &[1 << 18, 3 << 17, 1 << 12] } else { &[1, 100, 500] };
     let devices = Registry::new();
     devices.register(std::sync::Arc::new(CpuBackend::new()));
@@ -115,7 +116,7 @@ fn run(driver: DriverKind, seed: u64) -> Outcome {
     machine.start_recording(&[]).unwrap();
     let mut live: Vec<Tensor> = Vec::new();
     let mut outcome = Outcome { reads: Vec::new(), refused: 0 };
-    // Large tensors cost time, not insight.
+    // Large tensors take long and test no more, so these programs are short.
     let steps = if sizes[0] > 1 { STEPS / 40 } else { STEPS };
     let mut done = 0;
     while done < steps {
@@ -203,5 +204,5 @@ fn a_million_operations() {
             });
         }
     });
-    assert!(refused.into_inner() > 0, "some programs are to run out of memory");
+    assert!(refused.into_inner() > 0, "no program has run out of memory");
 }

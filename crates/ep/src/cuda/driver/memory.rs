@@ -133,9 +133,9 @@ pub(in crate::cuda) fn memory_owner(context: &Context, at: *const u8) -> DriverR
     ];
     let mut values = [(&raw mut kind).cast(), (&raw mut device).cast()];
     let (count, at) = (attributes.len() as u32, address(at));
+    let (attributes, values) = (attributes.as_mut_ptr(), values.as_mut_ptr());
     // SAFETY: the driver writes two numbers of the attributes' types, and does not access the
     // memory at the address. The type stays zero if the driver has not allocated it.
-    let (attributes, values) = (attributes.as_mut_ptr(), values.as_mut_ptr());
     let code = unsafe { sys::cuPointerGetAttributes(count, attributes, values, at) };
     check("cuPointerGetAttributes", code)?;
     Ok(match (kind, u32::try_from(device)) {

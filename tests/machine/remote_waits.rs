@@ -1,4 +1,4 @@
-//! Waits of one device for another on the device: of two that can, nothing is waited for by the host.
+//! Remote waits: if two devices support them, a device executes each wait between the two.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use millstream::ep::sim::{Completion, SimBackend, SimConfig};
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Two simulated devices that copy from one another and wait for one another.
+/// Returns a configuration with two simulated devices that support direct copies and remote waits.
 fn config_of(driver: DriverKind, completion: Completion) -> (MachineConfig, ep::sim::SimControl) {
     let (direct_copies, direct_waits) = (true, true);
     let sim =
@@ -22,15 +22,15 @@ fn config_of(driver: DriverKind, completion: Completion) -> (MachineConfig, ep::
     (base.devices(Arc::new(devices)), control)
 }
 
-fn homes(m: &Machine) -> [Stream; 2] {
+fn streams(m: &Machine) -> [Stream; 2] {
     [0, 1].map(|k| m.compute(&DeviceId::sim(k), 0).unwrap())
 }
 
 #[test]
-fn a_copy_there_and_back() {
+fn a_copy_to_the_other_device_and_back() {
     let lists = DRIVERS.map(|driver| {
         let m = Machine::new(config_of(driver, Completion::IssueOrder).0).unwrap();
-        let [zero, one] = homes(&m);
+        let [zero, one] = streams(&m);
         let x = upload(&zero, &m, &[1.0, -2.0]);
         m.synchronize().unwrap();
         m.start_recording(&[("x", &x)]).unwrap();
@@ -86,12 +86,14 @@ fn a_copy_there_and_back() {
     "#);
 }
 
-/// Has the second device come to a wait for a record that the first has not been given yet, as its
-/// stream is held, and looks. `order` gives what the second one does then.
+/// Checks that the second device gets no wait before the first device has the record.
+///
+/// A `Gate` blocks the first stream before its record, so the second stream's worker reaches the
+/// wait first. `order` submits the wait and returns the tensor that the second stream reads.
 fn check(order: impl Fn(&Machine, &[Stream; 2], &Tensor) -> Tensor) {
     let (config, control) = config_of(DriverKind::Threaded, Completion::ByHand);
-    let (m, hand) = (Machine::new(config).unwrap(), Hand::of(control));
-    let [first, second] = homes(&m);
+    let (m, control) = (Machine::new(config).unwrap(), Hand::of(control));
+    let [first, second] = streams(&m);
     let x = m.empty(&first, f32_spec(&[1])).unwrap();
     let gate = Gate::on(&x);
     gate.entered();
@@ -99,24 +101,25 @@ fn check(order: impl Fn(&Machine, &[Stream; 2], &Tensor) -> Tensor) {
     let y = order(&m, &[first, second.clone()], &x);
     let z = call(&m, "relu", &[&y], &second);
     let done = m.record(&second).unwrap();
-    // The second device's worker stands before the wait, and still answers for another stream.
+    // The second device's worker is at the wait and still serves another stream.
     let third = m.compute(&DeviceId::sim(1), 1).unwrap();
     let there = m.empty(&third, f32_spec(&[1])).unwrap();
     m.call("fill", &[&there]).attr("value", 1.0).on(&third).unwrap();
-    let answered = m.record(&third).unwrap();
-    hand.run_until(|| answered.query());
-    let stats = hand.stats(1).unwrap();
+    let served = m.record(&third).unwrap();
+    control.run_until(|| served.query());
+    let stats = control.stats(1).unwrap();
     assert_eq!((stats.waits, stats.works), (0, 1), "something was launched before the record");
     gate.open();
-    // Everything is handed over while nothing runs: the fill and its record, the waits, the copy and relu.
+    // The workers submit everything while the device runs nothing: the fill and its record, the
+    // waits, the copy and relu.
     let start = std::time::Instant::now();
-    while hand.stats(1).unwrap().works < 3 {
-        assert!(start.elapsed() < LONG, "the host waits: {:?}", *hand);
+    while control.stats(1).unwrap().works < 3 {
+        assert!(start.elapsed() < LONG, "a worker waits for the device: {:?}", *control);
         std::thread::yield_now();
     }
-    assert!(hand.stats(1).unwrap().waits > 0);
-    hand.run_until(|| done.query());
-    hand.switch(Completion::IssueOrder);
+    assert!(control.stats(1).unwrap().waits > 0);
+    control.run_until(|| done.query());
+    control.switch(Completion::IssueOrder);
     assert_eq!((read(&y), read(&z)), (vec![3.0], vec![3.0]));
 }
 
@@ -133,10 +136,10 @@ fn no_wait_is_launched_before_its_record() {
     });
 }
 
-/// Rule 9: what was handed to the other device before the failure was known runs, and is poisoned
-/// when it completes.
+/// Rule 9: an instruction that the other device got before the failure was known runs. Its result
+/// is poisoned when it completes.
 #[test]
-fn a_failure_reaches_the_other_device() {
+fn a_failure_poisons_results_on_the_other_device() {
     let (mut config, control) = config_of(DriverKind::Threaded, Completion::ByHand);
     add_failing_ops(&mut config);
     let ran = Arc::new(AtomicUsize::new(0));
@@ -145,30 +148,31 @@ fn a_failure_reaches_the_other_device() {
         count.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    let (m, hand) = (Machine::new(config).unwrap(), Hand::of(control));
-    let [zero, one] = homes(&m);
+    let (m, control) = (Machine::new(config).unwrap(), Hand::of(control));
+    let [zero, one] = streams(&m);
     let x = m.empty(&zero, f32_spec(&[1])).unwrap();
     let y = call(&m, "fail", &[&x], &zero);
     let there = y.copy_to(&one).unwrap();
     let z = call(&m, "count", &[&there], &one);
     let late = m.record(&one).unwrap();
     // fail and its record; a wait, the copy and its record; a wait, count and the record.
-    hand.wait_for_commands(8, LONG).unwrap();
-    hand.run_until(|| late.query());
-    assert_eq!(ran.load(Ordering::SeqCst), 1, "it was with the device already");
-    hand.switch(Completion::IssueOrder);
+    control.wait_for_commands(8, LONG).unwrap();
+    control.run_until(|| late.query());
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "the device had the call already");
+    control.switch(Completion::IssueOrder);
     for tensor in [&y, &there, &z] {
         assert_eq!(failure(tensor.read().unwrap_err()).op.as_deref(), Some("fail"));
     }
     assert_eq!(m.failures().1, 1);
 }
 
-/// A device is lost while another waits for it: what came from there has failed, all else goes on.
+/// A device is lost while another device waits for it. Data from the lost device fail; all other
+/// work continues.
 #[test]
-fn what_is_waited_for_is_lost() {
+fn the_awaited_device_is_lost() {
     let (config, control) = config_of(DriverKind::Threaded, Completion::ByHand);
-    let (m, hand) = (Machine::new(config).unwrap(), Hand::of(control));
-    let [zero, one] = homes(&m);
+    let (m, control) = (Machine::new(config).unwrap(), Hand::of(control));
+    let [zero, one] = streams(&m);
     let x = m.empty(&zero, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 3.0).on(&zero).unwrap();
     let there = x.copy_to(&one).unwrap();
@@ -176,9 +180,9 @@ fn what_is_waited_for_is_lost() {
     let own = m.empty(&one, f32_spec(&[1])).unwrap();
     m.call("fill", &[&own]).attr("value", 5.0).on(&one).unwrap();
     // fill and its record; a wait, the copy and its record; a wait, relu, fill.
-    hand.wait_for_commands(8, LONG).unwrap();
-    hand.lose(0).unwrap();
-    hand.switch(Completion::IssueOrder);
+    control.wait_for_commands(8, LONG).unwrap();
+    control.lose(0).unwrap();
+    control.switch(Completion::IssueOrder);
     for tensor in [&x, &there, &z] {
         let failed = failure(tensor.read().unwrap_err());
         assert_eq!((failed.cause, failed.op.as_deref()), (types::Cause::Device, Some("fill")));
