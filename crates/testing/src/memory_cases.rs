@@ -329,8 +329,11 @@ pub fn what_a_host_function_holds_comes_back(on: &Fixture) {
     assert_eq!(m.memory().unwrap()[0].steps.refused, 1);
 }
 
-/// The cases: a name, and the function that panics where the case does not hold.
-pub const CASES: &[(&str, fn(&Fixture))] = &[
+/// A case: its name, and the function that panics where the case does not hold.
+pub type NamedCase = (&'static str, fn(&Fixture));
+
+/// The cases.
+pub const CASES: &[NamedCase] = &[
     ("T1: used on another stream, a block is pending", used_elsewhere_it_is_pending),
     ("T2: after a wait, it is free", waited_for_it_is_free),
     ("T3: an earlier record does not free it", an_earlier_record_does_not_free_it),
