@@ -179,14 +179,17 @@ fn lines_have_at_most_100_columns() {
         if !source.is_rust() && !is_page {
             continue;
         }
-        let mut in_code = false;
+        let (mut in_code, mut in_text) = (false, false);
         for (at, line) in source.lines() {
+            let was_in_text = in_text;
+            in_text ^= source.is_rust() && ends_within_text(line);
             let is_fence = is_page && line.trim_start().starts_with("```");
             in_code ^= is_fence;
             // Tables, output of programs and addresses cannot be broken into lines.
             let is_free = is_page && (in_code || is_fence || line.starts_with('|'));
             let is_address = line.contains("http://") || line.contains("https://");
-            if line.chars().count() > MOST && !is_free && !is_address && !is_text(line) {
+            let is_text = source.is_rust() && (was_in_text || is_text(line));
+            if line.chars().count() > MOST && !is_free && !is_address && !is_text {
                 broken.push(format!("{}:{at}", source.path));
             }
         }
@@ -194,7 +197,15 @@ fn lines_have_at_most_100_columns() {
     none(&broken, "a line of code, comment or prose has at most 100 columns");
 }
 
-/// Returns whether a line of Rust is a text in quotation marks, or within one.
+/// Returns whether a line that begins outside of a text in quotation marks ends within one, and the
+/// other way round.
+fn ends_within_text(line: &str) -> bool {
+    let code = if line.trim_start().starts_with("//") { "" } else { line };
+    let marks = code.replace("\\\\", "").replace("\\\"", "").replace("'\"'", "");
+    marks.matches('"').count() % 2 == 1
+}
+
+/// Returns whether a line of Rust is a text in quotation marks, or the start of one.
 fn is_text(line: &str) -> bool {
     let code = line.trim_start();
     !code.starts_with("//") && (code.contains('"') || !code.contains([';', '{', '(']))
@@ -456,6 +467,7 @@ fn the_rules_detect_violations() {
     assert_eq!(declared_module("    pub mod a; // why"), Some("a"));
     assert_eq!(declared_module("mod tests {"), None);
     assert_eq!(declared_module("// mod gone;"), None);
+    assert!(ends_within_text("let x = \"a") && !ends_within_text("let x = \"a\\\"\";"));
     assert!(is_text("    \"a text\","));
     assert!(!is_text("// a comment") && !is_text("let x = f(y);"));
     assert!(is_crate_root("crates/kernels/tests/ops/main.rs") && is_crate_root("src/lib.rs"));

@@ -6,17 +6,19 @@ use crate::table::Kind;
 
 /// Returns the reference page of all instructions, in Markdown.
 pub fn reference_page() -> String {
-    let mut out = String::from(
-        "# Instructions\n\n\
-         Generated from the master table in `crates/instructions/src/table.rs` by `cargo xtask \
-         docs`; edit the table.\n\n\
-         In the text form an instruction is one line: its kind, then its operands in the order \
+    let mut out = String::from("# Instructions\n");
+    for paragraph in [
+        "Generated from the master table in `crates/instructions/src/table.rs` by `cargo xtask \
+         docs`; edit the table.",
+        "In the text form an instruction is one line: its kind, then its operands in the order \
          below, then `#` and its origin. An instruction with a point of its own (`s0:5`) is the \
-         fifth of stream `s0`; one without takes effect when the list is read.\n\n\
-         The row *streams* names the built-in types of streams that run an instruction. A type \
+         fifth of stream `s0`; one without takes effect when the list is read.",
+        "The row *streams* names the built-in types of streams that run an instruction. A type \
          that is not built in runs the same instructions as the built-in ones that accept the \
-         same kinds of work.\n",
-    );
+         same kinds of work.",
+    ] {
+        let _ = write!(out, "\n{}", wrapped(paragraph));
+    }
     let mut group = "";
     for kind in Kind::ALL {
         let doc = kind.doc();
@@ -24,7 +26,7 @@ pub fn reference_page() -> String {
             group = doc.group;
             let _ = writeln!(out, "\n## {}{}", group[..1].to_uppercase(), &group[1..]);
         }
-        let _ = writeln!(out, "\n### {}\n\n{}\n", kind.name(), doc.meaning.trim());
+        let _ = writeln!(out, "\n### {}\n\n{}", kind.name(), wrapped(doc.meaning.trim()));
         let fields: Vec<String> =
             doc.fields.iter().map(|(n, d)| format!("`{n}` {}", d.trim())).collect();
         let _ = writeln!(out, "| | |\n|---|---|");
@@ -40,4 +42,22 @@ pub fn reference_page() -> String {
         }
     }
     out
+}
+
+/// Breaks a paragraph into lines of at most 100 columns, each with its line end.
+fn wrapped(text: &str) -> String {
+    const COLUMNS: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().map_or(0, |line| line.chars().count());
+        match lines.last_mut() {
+            Some(line) if last == 0 => line.push_str(word),
+            Some(line) if last + 1 + word.chars().count() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
 }

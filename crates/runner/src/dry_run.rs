@@ -1,8 +1,8 @@
 //! The executor without a device: the builder alone, so that a whole program is checked before
 //! anything runs, and so that its lists can be had without a run.
 //!
-//! A tensor whose shape depends on data is unknown here, and so are all results of calls on it: such
-//! calls are checked no further than lowering does.
+//! A tensor whose shape depends on data is unknown here, and so are all results of calls on it:
+//! such calls are checked no further than lowering does.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ use crate::executor::{Executor, OpCall};
 use crate::lower::{Lowered, LoweredBlock};
 use crate::options::RunOptions;
 
-/// Records instructions, if the list is wanted. Nothing runs, so that every point counts as reached.
+/// Records instructions, if the list is wanted. Nothing runs, so that every point counts as
+/// reached.
 #[derive(Default)]
 struct Log(Option<ListRecorder>);
 

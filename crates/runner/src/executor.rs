@@ -1,5 +1,5 @@
-//! The interface between a lowered program and what executes it: a machine, the recorder of a stored
-//! list, or the builder alone (the dry run).
+//! The interface between a lowered program and what executes it: a machine, the recorder of a
+//! stored list, or the builder alone (the dry run).
 
 use std::sync::Arc;
 

@@ -79,7 +79,8 @@ impl Prepared {
     /// Runs it, as often as the options say.
     ///
     /// # Errors
-    /// The program has a mistake that depends on data. Failures of instructions stand in the report.
+    /// The program has a mistake that depends on data. Failures of instructions stand in the
+    /// report.
     pub fn run(&self) -> Result<RunReport, RunError> {
         self.run_as(options::Rank::single(), &self.options)
     }

@@ -2,8 +2,8 @@
 //! sections become a begin and an end. What runs afterwards, with or without a device, executes the
 //! same steps.
 //!
-//! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked by
-//! the executor that comes first, the dry run.
+//! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked
+//! by the executor that comes first, the dry run.
 
 use std::sync::Arc;
 

@@ -23,7 +23,8 @@ impl<'a> MachineExecutor<'a> {
         MachineExecutor { machine, sections: Vec::new(), jobs: Vec::new(), failures: Vec::new() }
     }
 
-    /// Returns the innermost open section: tensors that it or an outer one holds are used from there.
+    /// Returns the innermost open section: tensors that it or an outer one holds are used from
+    /// there.
     fn section(&self) -> Option<&Section> {
         self.sections.last()
     }

@@ -41,8 +41,8 @@ impl StreamCatalog for OfflineCatalog {
 const ALL_MEMORY: u64 = 1 << 56;
 
 impl Builder {
-    /// Provides for a need without a machine: arenas grow at once, up to 2^56 bytes, and points that
-    /// are waited for have passed.
+    /// Provides for a need without a machine: arenas grow at once, up to 2^56 bytes, and points
+    /// that are waited for have passed.
     ///
     /// # Errors
     /// The memory is used up.
@@ -78,7 +78,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes a call without a machine: as [`Builder::call`], with [`Builder::assume`] for its needs.
+    /// Makes a call without a machine: as [`Builder::call`], with [`Builder::assume`] for its
+    /// needs.
     ///
     /// # Errors
     /// As [`Builder::call`], or the memory is used up.

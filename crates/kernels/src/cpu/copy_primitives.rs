@@ -1,4 +1,5 @@
-//! The copies and fills on the host that the ops of [`data_movement`](crate::data_movement) are built from.
+//! The copies and fills on the host that the ops of [`data_movement`](crate::data_movement) are
+//! built from.
 
 use anyhow::Result;
 use millstream_ops::args::Scalar;

@@ -113,8 +113,8 @@ unsafe impl KernelArgs for ElementwiseArgs {
 }
 
 impl ElementwiseArgs {
-    /// Describes an iteration over the elements of the last operand. The others are broadcast to its
-    /// shape.
+    /// Describes an iteration over the elements of the last operand. The others are broadcast to
+    /// its shape.
     ///
     /// # Errors
     /// [`Unsupported`]: too many dimensions or operands.

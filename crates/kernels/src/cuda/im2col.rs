@@ -131,7 +131,8 @@ fn args_source() -> String {
         r#"struct MemoryRange {{ u64 data, bytes; }};
 struct Im2colArgs {{
     ArgsHeader header; u64 count, channels, group_channels, first, positions, row, step, bias;
-    u64 image[{SPATIAL_DIMS}], map[{SPATIAL_DIMS}], kernel[{SPATIAL_DIMS}], stride[{SPATIAL_DIMS}], padding[{SPATIAL_DIMS}];
+    u64 image[{SPATIAL_DIMS}], map[{SPATIAL_DIMS}], kernel[{SPATIAL_DIMS}];
+    u64 stride[{SPATIAL_DIMS}], padding[{SPATIAL_DIMS}];
     u64 dilation[{SPATIAL_DIMS}], strides[3 + {SPATIAL_DIMS}];
     MemoryRange operand[3];
 }};

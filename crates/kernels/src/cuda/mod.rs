@@ -11,7 +11,7 @@
 //! | [`args`] | the argument block of a kernel, and of elementwise ones |
 //! | `source`, `functions` | CUDA C: the prelude, elementwise kernels, functions of elements |
 //! | `launch`, `cache` | compilation and launches; compiled kernels on disk |
-//! | `strided`, `template` | kernels whose operands have strides of their own: argument block, sources |
+//! | `strided`, `template` | kernels whose operands have own strides: argument block, sources |
 //! | `row_reduction` | kernels over the rows of a tensor: argument block, assignment of threads |
 //! | `overlap` | copies of operands that overlap the written tensor |
 //! | `elementwise` | elementwise ops |

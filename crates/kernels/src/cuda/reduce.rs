@@ -197,7 +197,8 @@ impl Reduction {
              __device__ inline Partial combine(Partial a, Partial b) {{ return {combine}; }}\n\
              __device__ inline void accumulate(Partial& p, T v, i64 at, T a) {{\n\
              (void)a; (void)at; {accumulate};\n}}\n\
-             __device__ inline void finish(const RowArgs<4>& args, const u64 (&at)[4], Partial p) {{\n\
+             __device__ inline void finish(\
+             const RowArgs<4>& args, const u64 (&at)[4], Partial p) {{\n\
              T length = (T)args.length, a = (T)args.scalars[0]; (void)length; (void)a;\n\
              store((E1*)args.operand[1].data + at[1], {finish}); {store_index}\n}}\n",
             via = element(via),

@@ -198,8 +198,8 @@ fn blocks_for(native: &NativeStream, count: u64) -> u32 {
     grid(native, count.div_ceil(launch::THREADS))
 }
 
-/// Limits the number of blocks to the number that keeps the device busy. Kernels loop over their work with a
-/// stride of the grid's size, so any number of blocks is correct.
+/// Limits the number of blocks to the number that keeps the device busy. Kernels loop over their
+/// work with a stride of the grid's size, so any number of blocks is correct.
 fn grid(native: &NativeStream, blocks: u64) -> u32 {
     blocks
         .min(launch::BLOCKS_PER_MULTIPROCESSOR * native.properties().multiprocessors.max(1) as u64)

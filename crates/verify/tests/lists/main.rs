@@ -1,5 +1,5 @@
-//! Lists for the checker and the verifier: cases in files, the builder's lists, random lists beside an
-//! oracle.
+//! Lists for the checker and the verifier: cases in files, the builder's lists, random lists beside
+//! an oracle.
 
 mod agreement;
 mod builder;

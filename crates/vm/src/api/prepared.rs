@@ -69,8 +69,8 @@ impl CallBuilder<'_> {
     /// none, outside critical sections.
     ///
     /// # Errors
-    /// The op refuses its operands or arguments, or makes tensors; or the call was to write to given
-    /// tensors or from within a critical section.
+    /// The op refuses its operands or arguments, or makes tensors; or the call was to write to
+    /// given tensors or from within a critical section.
     pub fn prepare(self) -> Result<Prepared> {
         let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);

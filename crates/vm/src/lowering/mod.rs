@@ -1,8 +1,8 @@
 //! Lowers transfers and host reads to calls: which copies move a tensor, through which memory, on
 //! which streams.
 //!
-//! The functions compose the calls of a [`Submitter`]: a machine, or a builder without one. A dry run
-//! and a run therefore make the same calls.
+//! The functions compose the calls of a [`Submitter`]: a machine, or a builder without one. A dry
+//! run and a run therefore make the same calls.
 //!
 //! # Transfers
 //! Copies between memories are dense, as copy engines move bytes. A tensor with gaps is first made
@@ -217,8 +217,8 @@ fn copy<S: Submitter>(
 
 /// Returns the tensor that the host reads in place of `tensor`, and the stream that reads it, if
 /// `tensor` has to be copied first: a small tensor of a device goes to pinned memory, where
-/// available, as a read of other memory would have to. A tensor that the host cannot read in place is
-/// copied in any case.
+/// available, as a read of other memory would have to. A tensor that the host cannot read in place
+/// is copied in any case.
 ///
 /// # Errors
 /// The tensor was released, or the memory is used up.

@@ -28,8 +28,8 @@ impl Machine {
         Ok(stream)
     }
 
-    /// Returns a compute stream of `device` that no earlier call returned. As every stream, it costs
-    /// nothing before its first instruction.
+    /// Returns a compute stream of `device` that no earlier call returned. As every stream, it
+    /// costs nothing before its first instruction.
     ///
     /// # Errors
     /// There is no such device, or the machine has no more streams.

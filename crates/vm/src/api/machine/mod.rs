@@ -274,8 +274,8 @@ impl Machine {
         self.critical_section_within(tensors, None)
     }
 
-    /// Begins a section as [`Machine::critical_section`] does, perhaps from within another one: then
-    /// calls from within the new section may use the tensors of both.
+    /// Begins a section as [`Machine::critical_section`] does, perhaps from within another one:
+    /// then calls from within the new section may use the tensors of both.
     ///
     /// # Errors
     /// As [`Machine::critical_section`].

@@ -63,8 +63,8 @@ impl StoredRun<'_> {
         let Ok(()) = instruction.body.remap(&mut &self.job.scope);
         match &instruction.body {
             Body::HostObserved { points } => {
-                // The maker of the list observed these points. Here every later instruction waits for
-                // them.
+                // The maker of the list observed these points. Here every later instruction waits
+                // for them.
                 for stream in &mut self.job.scope.streams {
                     // On a pool, an earlier point may complete after a later instruction runs.
                     let unknown = |p: &Point| p.stream != stream.id || stream.is_pool;
