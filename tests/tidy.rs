@@ -69,7 +69,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("crates/cli/src/simulate/planted.rs", "leaves protection out, to see the simulator find it"),
     ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),
-    ("crates/bench/src/bed.rs", "kernels that are checked read and write their variables"),
+    ("crates/bench/src/fixture.rs", "kernels that are checked read and write their variables"),
 ];
 
 /// A text file of the repository.

@@ -1,7 +1,7 @@
-//! `bench verify`: what proving a list costs, every wait judged, on two lists that the builder makes.
+//! `bench verify`: the cost of proving a list and judging every wait, on two lists of the builder.
 //!
-//! A row of JSON a list. `ring`: 16 streams pass tensors on and let go of older ones, so memory is
-//! given out again. `blocks`: random ops on 512 blocks of columns of 64 matrices.
+//! Each list prints a row of JSON. `ring`: 16 streams pass tensors on and release older ones, so
+//! memory is placed again. `blocks`: random ops on 512 blocks of columns of 64 matrices.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use millstream::ops::{OpRegistry, standard};
 use millstream::types::StreamId;
 use millstream::{Attrs, DType, DeviceId, Layout, Origin, StreamKey, TensorSpec};
 
-/// How much.
+/// The arguments of `millstream bench verify`.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {
-    /// Instructions of each list, at least.
+    /// Least number of instructions of each list
     #[arg(long, default_value_t = 1_000_000)]
     count: usize,
 }
@@ -47,7 +47,7 @@ impl Making {
         Ok(Making { ops, builder, sink: OfflineSink::default(), streams })
     }
 
-    /// Does it until nothing is wanting.
+    /// Repeats `emit`, with each need satisfied, until it is done.
     fn settled<T>(
         &mut self,
         mut emit: impl FnMut(&mut Builder, &mut OfflineSink) -> millstream::Result<Outcome<T>>,
@@ -134,7 +134,7 @@ fn blocks(count: usize) -> Result<InstructionList> {
     }
     let mut random = 1u64;
     let mut next = |below: usize| {
-        // Knuth's MMIX: TAOCP 2, 3.3.4, table 1.
+        // The generator of Knuth's MMIX: TAOCP 2, 3.3.4, table 1.
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 33) as usize % below
     };
@@ -145,7 +145,7 @@ fn blocks(count: usize) -> Result<InstructionList> {
     Ok(making.finish())
 }
 
-/// The most memory that this process has had, in MiB, where the system tells.
+/// Returns the peak memory of this process in MiB, where the system reports it.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
@@ -155,7 +155,7 @@ fn peak() -> Option<u64> {
 /// Runs the command.
 ///
 /// # Errors
-/// A list cannot be made, or is not proven.
+/// Fails if a list cannot be made, or is not proven.
 pub(crate) fn verify_lists(args: &VerifyArgs) -> Result<()> {
     type Make = fn(usize) -> Result<InstructionList>;
     for (name, make) in [("ring", ring as Make), ("blocks", blocks)] {

@@ -1,4 +1,4 @@
-//! `simulate` and certificates as users meet them.
+//! `simulate` and certificates as users see them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

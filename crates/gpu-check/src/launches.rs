@@ -15,7 +15,7 @@ use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 use millstream::{Access, Attrs};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{Section, Time, median};
 
 const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
@@ -83,7 +83,7 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     let (small, real) = (usize::from(!setting.real || setting.quick), setting.real);
     for completion in [CompletionMode::Polled, CompletionMode::Callback] {
         let name = format!("{completion:?}").to_lowercase();
-        let bed = Bed::new(setting.device, completion, |config| {
+        let fixture = Fixture::new(setting.device, completion, |config| {
             config.ops.register(Arc::new(Nothing));
             let kernel = |ctx: &KernelCtx<'_>| launch(millstream::kernels::cuda::native(ctx)?, 1);
             config.kernels.register("cuda", "nothing", Arc::new(kernel));
@@ -95,20 +95,21 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
                 section.cut = Some(format!("{round} of {} rounds, completion {name}", ROUNDS + 1));
                 break;
             }
-            let (bare, through) = (bare(&bed, LAUNCHES[small])?, through(&bed, LAUNCHES[small])?);
+            let (bare, through) =
+                (bare(&fixture, LAUNCHES[small])?, through(&fixture, LAUNCHES[small])?);
             if round > 0 {
                 shares.push(bare / through);
                 rates.push(LAUNCHES[small] as f64 / through);
             }
         }
-        let (stream, x) = (bed.compute(0)?, bed.tensor(&[0.0])?);
+        let (stream, x) = (fixture.compute(0)?, fixture.tensor(&[0.0])?);
         for _ in 0..TRIPS[small] {
             let start = Instant::now();
-            bed.machine.call("nothing", &[&x]).on(&stream)?;
+            fixture.machine.call("nothing", &[&x]).on(&stream)?;
             stream.synchronize()?;
             trips.push(start.elapsed().as_secs_f64() * 1e6);
         }
-        bed.machine.synchronize()?;
+        fixture.machine.synchronize()?;
         section.passed += 1;
         let (share, rate) = (median(&mut shares), median(&mut rates));
         let how = format!("rate against a bare loop's; medians of {ROUNDS} rounds");
@@ -122,8 +123,8 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
 }
 
 /// Seconds of the bare loop, to the end of its last kernel.
-fn bare(bed: &Bed, times: usize) -> Result<f64> {
-    let mut stream = bed.device.create_stream(Arc::new(|| ()))?;
+fn bare(fixture: &Fixture, times: usize) -> Result<f64> {
+    let mut stream = fixture.device.create_stream(Arc::new(|| ()))?;
     let start = Instant::now();
     stream.submit(&mut Loop(times))?;
     let mut ended = None;
@@ -136,12 +137,12 @@ fn bare(bed: &Bed, times: usize) -> Result<f64> {
 }
 
 /// Seconds of as many through the machine.
-fn through(bed: &Bed, times: usize) -> Result<f64> {
-    let (stream, x) = (bed.compute(0)?, bed.tensor(&[0.0])?);
-    let call = bed.machine.prepare("nothing", &[&x], Attrs::new())?;
+fn through(fixture: &Fixture, times: usize) -> Result<f64> {
+    let (stream, x) = (fixture.compute(0)?, fixture.tensor(&[0.0])?);
+    let call = fixture.machine.prepare("nothing", &[&x], Attrs::new())?;
     stream.synchronize()?;
     let start = Instant::now();
-    let mut batch = bed.machine.batch();
+    let mut batch = fixture.machine.batch();
     for _ in 0..times {
         batch.call(&call, &stream)?;
     }

@@ -7,14 +7,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `section`, `report` | what was found, and how it is written |
-//! | `bed` | a machine on the device |
+//! | `fixture` | a machine on the device |
 //! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks beside the conformance suite |
 //! | `launches`, `pipeline`, `bandwidth`, `pytorch` | the measurements |
 
 #![deny(missing_docs)]
 
 mod bandwidth;
-mod bed;
+mod fixture;
 mod launches;
 mod memory;
 pub mod ops;

@@ -9,7 +9,7 @@ use millstream::ep::cuda::CompletionMode;
 use millstream::{DType, Stream, StreamType, Tensor, TensorSpec};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{Section, Time, median};
 
 /// The least share of the ideal.
@@ -27,7 +27,7 @@ const ROUNDS: usize = 3;
 type Stages = [bool; 3];
 
 struct Pipeline {
-    bed: Bed,
+    fixture: Fixture,
     streams: [Stream; 3],
     /// For each buffer: on the host, on the device, its result there, and back on the host.
     buffers: Vec<[Tensor; 4]>,
@@ -36,18 +36,18 @@ struct Pipeline {
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let (elements, chunks) = SIZES[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
+    let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = [
-        bed.stream(StreamType::Host2Device)?,
-        bed.compute(0)?,
-        bed.stream(StreamType::Device2Host)?,
+        fixture.stream(StreamType::Host2Device)?,
+        fixture.compute(0)?,
+        fixture.stream(StreamType::Device2Host)?,
     ];
-    let pinned = bed.stream(StreamType::PinnedCompute)?;
+    let pinned = fixture.stream(StreamType::PinnedCompute)?;
     let spec = TensorSpec::contiguous(DType::F32, &[elements])?;
-    let on = |stream: &Stream| bed.machine.empty(stream, spec.clone());
+    let on = |stream: &Stream| fixture.machine.empty(stream, spec.clone());
     let buffer = |_| Ok([on(&pinned)?, on(&streams[1])?, on(&streams[1])?, on(&pinned)?]);
     let buffers = (0..BUFFERS).map(buffer).collect::<Result<_>>()?;
-    let pipeline = Pipeline { bed, streams, buffers, chunks };
+    let pipeline = Pipeline { fixture, streams, buffers, chunks };
     let mut shares = Vec::new();
     for round in 0..=ROUNDS {
         if time.is_up() {
@@ -74,18 +74,18 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
 impl Pipeline {
     /// Seconds for all chunks, of those stages that are to run.
     fn run(&self, stages: Stages) -> Result<f64> {
-        self.bed.machine.synchronize()?;
+        self.fixture.machine.synchronize()?;
         let start = Instant::now();
         for chunk in 0..self.chunks {
             let buffer = &self.buffers[chunk % BUFFERS];
             for (stage, op) in ["copy", "relu", "copy"].into_iter().enumerate() {
                 if stages[stage] {
-                    let call = self.bed.machine.call(op, &[&buffer[stage]]);
+                    let call = self.fixture.machine.call(op, &[&buffer[stage]]);
                     call.out(&[&buffer[stage + 1]]).on(&self.streams[stage])?;
                 }
             }
         }
-        self.bed.machine.synchronize()?;
+        self.fixture.machine.synchronize()?;
         Ok(start.elapsed().as_secs_f64())
     }
 }

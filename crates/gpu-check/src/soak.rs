@@ -8,7 +8,7 @@ use millstream::instructions::Kind;
 use millstream::{Attrs, Stream, Tensor};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{Section, Time};
 
 /// Instructions, on a GPU and where the check only tries itself out.
@@ -28,7 +28,7 @@ struct State {
 }
 
 struct Soak {
-    bed: Bed,
+    fixture: Fixture,
     streams: Vec<Stream>,
     tensors: Vec<Tensor>,
     one: Tensor,
@@ -38,11 +38,11 @@ struct Soak {
 
 pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let all = INSTRUCTIONS[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
-    let streams = (0..STREAMS as u32).map(|k| bed.compute(k)).collect::<Result<_>>()?;
-    let tensors = (0..TENSORS).map(|_| bed.tensor(&[0.0; 256])).collect::<Result<_>>()?;
-    let one = bed.tensor(&[1.0; 256])?;
-    let mut soak = Soak { bed, streams, tensors, one, sums: [0; TENSORS] };
+    let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
+    let streams = (0..STREAMS as u32).map(|k| fixture.compute(k)).collect::<Result<_>>()?;
+    let tensors = (0..TENSORS).map(|_| fixture.tensor(&[0.0; 256])).collect::<Result<_>>()?;
+    let one = fixture.tensor(&[1.0; 256])?;
+    let mut soak = Soak { fixture, streams, tensors, one, sums: [0; TENSORS] };
     soak.until(all / 10, time)?;
     let before = soak.state()?;
     let ended = soak.until(all, time)?;
@@ -67,7 +67,7 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
 impl Soak {
     /// Goes on until there are so many instructions; returns whether the time sufficed.
     fn until(&mut self, instructions: u64, time: &Time) -> Result<bool> {
-        let machine = self.bed.machine.clone();
+        let machine = self.fixture.machine.clone();
         let calls: Vec<_> = self
             .tensors
             .iter()
@@ -91,16 +91,17 @@ impl Soak {
     }
 
     fn instructions(&self) -> Result<u64> {
-        let stats = self.bed.machine.stats()?;
+        let stats = self.fixture.machine.stats()?;
         Ok(Kind::ALL.iter().map(|&kind| stats.of(kind)).sum())
     }
 
     /// When nothing is on its way.
     fn state(&self) -> Result<State> {
-        self.bed.machine.synchronize()?;
-        let memory = self.bed.machine.memory()?;
+        self.fixture.machine.synchronize()?;
+        let memory = self.fixture.machine.memory()?;
         let memory = memory.into_iter().map(|m| (m.device.to_string(), m.reserved, m.in_use));
-        let (counts, slots) = (self.bed.counts()?, self.bed.machine.stats()?.events_created);
+        let (counts, slots) =
+            (self.fixture.counts()?, self.fixture.machine.stats()?.events_created);
         Ok(State { counts, slots, memory: memory.collect() })
     }
 }

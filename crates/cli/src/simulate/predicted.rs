@@ -1,4 +1,4 @@
-//! What a cost model predicts for a program: how long it takes, what holds it up, a timeline.
+//! Shows the predictions of a cost model: the time of a program, its critical path, a timeline.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use millstream_terminal::table::{align_right, new_table};
 
-/// The most parts of the critical path that are shown.
+/// The most spans of the critical path that are shown.
 const SHOWN: usize = 20;
 
-/// Reads a model.
+/// Reads a cost model from a file.
 pub(super) fn read(path: &Path) -> Result<Model, String> {
     let at = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| format!("{at}: {e}"))?;
     Model::parse(&text).map_err(|e| format!("{at}: {e}"))
 }
 
-/// Predicts a list.
+/// Predicts the time of a list.
 pub(super) fn of(list: &InstructionList, model: &Model) -> Result<Prediction, String> {
     predict(list, model)
 }
@@ -38,7 +38,7 @@ fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-/// Shows how long the program takes, how busy each stream is, and the critical path.
+/// Prints the time of the program, the load of each stream, and the critical path.
 pub(super) fn print(
     list: &InstructionList,
     model: &Model,
@@ -48,7 +48,7 @@ pub(super) fn print(
 ) -> io::Result<()> {
     writeln!(out, "predicted for {}: {}", model.name, time(made.total))?;
     if made.unknown > 0 {
-        let what = "functions of the host's and stored lists, whose time is not known, count as 0";
+        let what = "host functions and stored lists, whose time is unknown, count as 0";
         writeln!(out, "{} {what}", made.unknown)?;
     }
     let mut streams = new_table(terminal, &["stream", "busy", "share"]);
@@ -76,7 +76,7 @@ pub(super) fn print(
     }
 }
 
-/// The timeline in the Trace Event Format of chrome://tracing and Perfetto.
+/// Returns the timeline in the Trace Event Format of chrome://tracing and Perfetto.
 pub(super) fn timeline(list: &InstructionList, made: &Prediction) -> String {
     let us = |picoseconds: u64| picoseconds as f64 / 1e6;
     let names = list.streams.iter().enumerate().map(|(k, decl)| {

@@ -11,19 +11,19 @@ use millstream::{
     DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamType, Tensor, TensorSpec,
 };
 
-pub(super) struct Bed {
+pub(super) struct Fixture {
     pub(super) machine: Machine,
     pub(super) device: Arc<dyn Device>,
     id: DeviceId,
 }
 
-impl Bed {
+impl Fixture {
     /// A machine whose configuration `change` has had its hands on.
     pub(super) fn new(
         index: u32,
         completion: CompletionMode,
         change: impl FnOnce(&mut MachineConfig),
-    ) -> Result<Bed> {
+    ) -> Result<Fixture> {
         let devices = Arc::new(Registry::new());
         devices.register(Arc::new(CpuBackend::new()));
         CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }).register(&devices);
@@ -31,7 +31,7 @@ impl Bed {
         let device = devices.device(&id)?;
         let mut config = MachineConfig::default().devices(devices);
         change(&mut config);
-        Ok(Bed { machine: Machine::new(config)?, device, id })
+        Ok(Fixture { machine: Machine::new(config)?, device, id })
     }
 
     pub(super) fn compute(&self, index: u32) -> Result<Stream> {
