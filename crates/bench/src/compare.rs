@@ -46,7 +46,7 @@ pub(super) fn run(args: &EngineArgs, folder: &Path) -> Result<Vec<Row>> {
     let others = others(folder);
     ensure!(
         others.iter().any(|p| p.label == REFERENCE),
-        "{}: expected the others' programs there, {REFERENCE} among them",
+        "{}: expected the other schedulers' programs there, {REFERENCE} among them",
         folder.display()
     );
     let tests: Vec<&str> = match args.test.as_str() {
@@ -99,7 +99,8 @@ fn count(args: &EngineArgs, test: &str) -> u32 {
 
 /// Runs one round of this program, in a process of its own as the others'.
 fn own(args: &EngineArgs, peer: Peer, test: &str) -> Result<Vec<Row>> {
-    let mut command = Command::new(std::env::current_exe().context("where this program lies")?);
+    let mut command =
+        Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     let peer = if peer == Peer::Inorder { "inorder" } else { "pool" };
     command.args(["bench", "engine", "--rounds", "3", "--test", test, "--peer", peer]);
     for (name, value) in [
@@ -136,8 +137,8 @@ fn other(args: &EngineArgs, program: &Program, test: &str) -> Result<Option<Row>
 fn rows(mut command: Command) -> Result<Vec<Row>> {
     let done = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        bail!("{}: {}", done.status, said.lines().last().unwrap_or("nothing said"));
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        bail!("{}: {}", done.status, stderr.lines().last().unwrap_or("no message"));
     }
     let text = String::from_utf8_lossy(&done.stdout);
     let lines = text.lines().filter(|line| line.starts_with('{'));

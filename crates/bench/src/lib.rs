@@ -164,7 +164,7 @@ fn engine(args: &EngineArgs) -> Result<()> {
         millstream_terminal::file::write(path, &(text + "\n")).map_err(anyhow::Error::msg)?;
     }
     match rows.iter().find(|row| row.test == "verify" && row.extra > 0.0) {
-        Some(row) => bail!("{}: {} variables are not what they should be", row.peer, row.extra),
+        Some(row) => bail!("{}: {} variables are wrong", row.peer, row.extra),
         None => Ok(()),
     }
 }

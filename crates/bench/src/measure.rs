@@ -47,7 +47,7 @@ fn row(args: &EngineArgs, test: &str, ns_per_op: f64, push_ns: f64, extra: f64, 
 fn switches() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
-    line.map_or(Ok(0), |n| n.trim().parse().context("an unreadable count of context switches"))
+    line.map_or(Ok(0), |n| n.trim().parse().context("the count of context switches is no number"))
 }
 
 /// Returns the process's resident memory in bytes.
@@ -229,7 +229,7 @@ fn processor_time() -> Result<f64> {
     let mut total = 0.0;
     for task in std::fs::read_dir("/proc/self/task").context("no list of threads")? {
         let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        let ran = text.split_whitespace().next().context("no count of time")?;
+        let ran = text.split_whitespace().next().context("no processor time")?;
         total += ran.parse::<f64>()? / 1e9;
     }
     Ok(total)

@@ -191,7 +191,7 @@ fn place(planner: &mut Planner, arena: ArenaId, bytes: u64, known: &Known) -> Re
         match planner.place(arena, bytes, A, known) {
             Answer::Placed(placed) => return Ok(placed.block),
             Answer::NeedGrow { bytes, .. } => planner.grown(arena, bytes, A),
-            other => bail!("a planner without a limit answers {other:?}"),
+            other => bail!("a planner without a limit returns {other:?}"),
         }
     }
 }
@@ -216,8 +216,8 @@ fn one_stream(live: usize, size: fn(u64) -> u64) -> Result<Box<dyn FnMut(u64) ->
         for _ in 0..count {
             k += 1;
             let at = k as usize % blocks.len();
-            let death = [Point::new(A, k)].into_iter().collect();
-            planner.release(blocks[at], death, &known);
+            let last_uses = [Point::new(A, k)].into_iter().collect();
+            planner.release(blocks[at], last_uses, &known);
             blocks[at] = place(&mut planner, arena, size(k), &known)?;
         }
         Ok(())
@@ -232,8 +232,8 @@ fn cross_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
         for _ in 0..count {
             k += 1;
             let at = k as usize % blocks.len();
-            let death: Frontier = [Point::new(A, k), Point::new(B, k)].into_iter().collect();
-            planner.release(blocks[at], death, &known);
+            let last_uses: Frontier = [Point::new(A, k), Point::new(B, k)].into_iter().collect();
+            planner.release(blocks[at], last_uses, &known);
             blocks[at] = place(&mut planner, arena, size(k), &known)?;
             if k % 64 == 0 {
                 known.of_b = k;
@@ -244,9 +244,9 @@ fn cross_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
 }
 
 /// A sink that discards a builder's instructions.
-struct Nowhere;
+struct Discard;
 
-impl Sink for Nowhere {
+impl Sink for Discard {
     fn emit(&mut self, _: Instruction) {}
 
     fn reached(&self, _: Point) -> bool {
@@ -269,9 +269,9 @@ fn in_builder() -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
     let place = move |builder: &mut Builder, k: u64| -> Result<TensorRef> {
         loop {
             let origin = Origin::Unknown;
-            match builder.allocate(&mut Nowhere, stream, spec(k)?, size(k), &origin)? {
+            match builder.allocate(&mut Discard, stream, spec(k)?, size(k), &origin)? {
                 Outcome::Done(tensor) => return Ok(tensor),
-                Outcome::Need(need) => builder.assume(&mut Nowhere, need, &origin)?,
+                Outcome::Need(need) => builder.assume(&mut Discard, need, &origin)?,
             }
         }
     };
@@ -282,7 +282,7 @@ fn in_builder() -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
         for _ in 0..count {
             k += 1;
             let at = k as usize % TOUCHED;
-            builder.release(&mut Nowhere, tensors[at], None, &Origin::Unknown)?;
+            builder.release(&mut Discard, tensors[at], None, &Origin::Unknown)?;
             tensors[at] = place(&mut builder, k)?;
         }
         Ok(())
@@ -321,7 +321,7 @@ struct Blocks<T: GlobalAlloc>(T, Vec<(*mut u8, Layout)>);
 impl<T: GlobalAlloc> Blocks<T> {
     fn allocate(&self, k: u64) -> (*mut u8, Layout) {
         let Ok(layout) = Layout::from_size_align(size(k) as usize, 16) else {
-            unreachable!("a few kilobytes are a layout")
+            unreachable!("a layout of a few kilobytes is valid")
         };
         // SAFETY: the layout's size is not zero.
         let block = unsafe { self.0.alloc(layout) };

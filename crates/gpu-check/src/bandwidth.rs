@@ -1,4 +1,4 @@
-//! Elementwise ops, a reduction and softmax on a GiB, against the device's own copy.
+//! Measures elementwise ops, a reduction and softmax on a GiB, against the device's own copy.
 
 use std::time::Instant;
 
@@ -14,17 +14,18 @@ use super::section::{LACKS, Section, Time, median};
 /// The least share of the copy's bandwidth.
 const TARGET: f64 = 0.85;
 
-/// Rows of 1024 floats, on a GPU and where the check only tries itself out.
+/// Rows of 1024 floats, on a GPU and on the stand-in.
 const ROWS: [usize; 2] = [1 << 18, 4];
 
 const COLUMNS: usize = 1024;
 
-/// Calls in a round.
+/// The number of calls in a round.
 const CALLS: usize = 10;
 
 const ROUNDS: usize = 3;
 
-/// An op, how many of its tensors it reads, and how often it moves a tensor's bytes in all.
+/// An op, the number of its tensors that it reads, and how often it moves the bytes of a tensor in
+/// total.
 const OPS: &[(&str, usize, f64)] =
     &[("relu", 1, 2.0), ("add", 2, 3.0), ("sum", 1, 1.0), ("_softmax", 1, 2.0)];
 
@@ -75,7 +76,7 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     Ok(())
 }
 
-/// Seconds of a call.
+/// Returns the seconds of a call.
 fn seconds(
     fixture: &Fixture,
     op: &str,

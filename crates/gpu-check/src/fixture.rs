@@ -1,4 +1,4 @@
-//! A machine on the device.
+//! A machine on the device, which the measurements share.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// A machine whose configuration `change` has had its hands on.
+    /// Returns a machine whose configuration `change` has adapted.
     pub(super) fn new(
         index: u32,
         completion: CompletionMode,
@@ -42,14 +42,14 @@ impl Fixture {
         Ok(self.machine.stream(&StreamKey::new(self.id.clone(), ty, 0))?)
     }
 
-    /// A tensor of these floats in the device's memory.
+    /// Makes a tensor of these floats in the device's memory.
     pub(super) fn tensor(&self, values: &[f32]) -> Result<Tensor> {
         let spec = TensorSpec::contiguous(DType::F32, &[values.len()])?;
         let bytes = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
         Ok(self.machine.upload(&self.compute(0)?, spec, bytes)?)
     }
 
-    /// What was made and destroyed on the device.
+    /// Returns the numbers of resources that were created and destroyed on the device.
     pub(super) fn counts(&self) -> Result<ResourceCounts> {
         let device = self.device.as_any().downcast_ref::<CudaDevice>();
         Ok(device.context("another device")?.counts())

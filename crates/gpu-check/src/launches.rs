@@ -1,5 +1,6 @@
-//! Launches of an empty kernel through the machine, against a bare loop of the driver's launches in the
-//! same process, and how soon the host hears of an end; both for either way to learn of completion.
+//! Measures launches of an empty kernel through the machine, against a bare loop of driver launches
+//! in the same process, and the time until the host learns of a completion. Both are measured for
+//! either way to observe completions.
 
 use std::any::Any;
 use std::ffi::CString;
@@ -23,7 +24,7 @@ const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
 /// The least share of the bare loop's rate.
 const TARGET: f64 = 0.95;
 
-/// Launches in a round, and round trips, on a GPU and where the check only tries itself out.
+/// The numbers of launches in a round, and of round trips, on a GPU and on the stand-in.
 const LAUNCHES: [usize; 2] = [200_000, 500];
 const TRIPS: [usize; 2] = [2000, 20];
 
@@ -51,7 +52,7 @@ impl Op for Nothing {
     }
 }
 
-/// Launches the empty kernel so often.
+/// Launches the empty kernel `times` times.
 fn launch(native: &Native, times: usize) -> Result<()> {
     let properties = native.properties();
     let compile = || {
@@ -66,7 +67,7 @@ fn launch(native: &Native, times: usize) -> Result<()> {
     Ok(())
 }
 
-/// The bare loop: one piece of work that launches again and again.
+/// The bare loop: one command that launches repeatedly.
 struct Loop(usize);
 
 impl Work for Loop {
@@ -95,8 +96,10 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
                 section.cut = Some(format!("{round} of {} rounds, completion {name}", ROUNDS + 1));
                 break;
             }
-            let (bare, through) =
-                (bare(&fixture, LAUNCHES[small])?, through(&fixture, LAUNCHES[small])?);
+            let (bare, through) = (
+                time_bare_loop(&fixture, LAUNCHES[small])?,
+                time_machine(&fixture, LAUNCHES[small])?,
+            );
             if round > 0 {
                 shares.push(bare / through);
                 rates.push(LAUNCHES[small] as f64 / through);
@@ -122,8 +125,8 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     Ok(())
 }
 
-/// Seconds of the bare loop, to the end of its last kernel.
-fn bare(fixture: &Fixture, times: usize) -> Result<f64> {
+/// Returns the seconds of the bare loop, until its last kernel has ended.
+fn time_bare_loop(fixture: &Fixture, times: usize) -> Result<f64> {
     let mut stream = fixture.device.create_stream(Arc::new(|| ()))?;
     let start = Instant::now();
     stream.submit(&mut Loop(times))?;
@@ -132,12 +135,12 @@ fn bare(fixture: &Fixture, times: usize) -> Result<f64> {
         stream.poll(&mut |_, result| ended = Some(result))?;
         std::thread::yield_now();
     }
-    ended.context("it has ended")??;
+    ended.context("the loop has not run")??;
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Seconds of as many through the machine.
-fn through(fixture: &Fixture, times: usize) -> Result<f64> {
+/// Returns the seconds of `times` launches through the machine.
+fn time_machine(fixture: &Fixture, times: usize) -> Result<f64> {
     let (stream, x) = (fixture.compute(0)?, fixture.tensor(&[0.0])?);
     let call = fixture.machine.prepare("nothing", &[&x], Attrs::new())?;
     stream.synchronize()?;

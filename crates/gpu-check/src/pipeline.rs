@@ -1,5 +1,5 @@
-//! Host to device, kernel, device to host, in chunks over three streams, against the slowest of the three
-//! by itself: that is what a pipeline without gaps would take.
+//! Measures a pipeline: host to device, kernel, device to host, in chunks over three streams. The
+//! ideal is the slowest of the three stages by itself: the time of a pipeline without gaps.
 
 use std::time::Instant;
 
@@ -15,21 +15,22 @@ use super::section::{Section, Time, median};
 /// The least share of the ideal.
 const TARGET: f64 = 0.95;
 
-/// Elements of a chunk, and chunks, on a GPU and where the check only tries itself out.
+/// The elements of a chunk, and the number of chunks, on a GPU and on the stand-in.
 const SIZES: [(usize, usize); 2] = [(4 << 20, 64), (1 << 10, 4)];
 
-/// How many chunks are on their way at once.
+/// The number of chunks in flight at once.
 const BUFFERS: usize = 4;
 
 const ROUNDS: usize = 3;
 
-/// Which of the three run.
+/// For each of the three stages, whether it runs.
 type Stages = [bool; 3];
 
 struct Pipeline {
     fixture: Fixture,
     streams: [Stream; 3],
-    /// For each buffer: on the host, on the device, its result there, and back on the host.
+    /// For each buffer, the tensors of its four positions: on the host, on the device, the result
+    /// there, and the result on the host.
     buffers: Vec<[Tensor; 4]>,
     chunks: usize,
 }
@@ -72,7 +73,7 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
 }
 
 impl Pipeline {
-    /// Seconds for all chunks, of those stages that are to run.
+    /// Returns the seconds for all chunks in the selected stages.
     fn run(&self, stages: Stages) -> Result<f64> {
         self.fixture.machine.synchronize()?;
         let start = Instant::now();

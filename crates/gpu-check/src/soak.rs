@@ -1,5 +1,5 @@
-//! A million instructions over four streams: events and memory at the end are what they were after the
-//! first tenth, and the sums are right.
+//! Runs a million instructions over four streams. Events and memory at the end equal those after
+//! the first tenth, and the sums are right.
 
 use anyhow::Result;
 
@@ -11,19 +11,19 @@ use super::Setting;
 use super::fixture::Fixture;
 use super::section::{Section, Time};
 
-/// Instructions, on a GPU and where the check only tries itself out.
+/// The number of instructions, on a GPU and on the stand-in.
 const INSTRUCTIONS: [u64; 2] = [1_000_000, 20_000];
 
-/// How many tensors are counted up, and on how many streams.
+/// The number of tensors that are incremented, and of streams.
 const TENSORS: usize = 8;
 const STREAMS: usize = 4;
 
-/// What is counted.
+/// The numbers that are compared.
 #[derive(Debug, PartialEq)]
 struct State {
     counts: ResourceCounts,
     slots: u64,
-    /// Taken from each device, and held, in bytes.
+    /// For each device, the bytes taken from it and the bytes held.
     memory: Vec<(String, u64, u64)>,
 }
 
@@ -32,7 +32,7 @@ struct Soak {
     streams: Vec<Stream>,
     tensors: Vec<Tensor>,
     one: Tensor,
-    /// How often each was counted up.
+    /// The number of increments of each tensor.
     sums: [u32; TENSORS],
 }
 
@@ -65,7 +65,7 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
 }
 
 impl Soak {
-    /// Goes on until there are so many instructions; returns whether the time sufficed.
+    /// Submits until there are `instructions` instructions. Returns whether the time sufficed.
     fn until(&mut self, instructions: u64, time: &Time) -> Result<bool> {
         let machine = self.fixture.machine.clone();
         let calls: Vec<_> = self
@@ -78,12 +78,12 @@ impl Soak {
                 return Ok(false);
             }
             for k in 0..64 {
-                // Each tensor goes from stream to stream.
+                // Each tensor moves from stream to stream.
                 let (at, on) = (k % TENSORS, (k / TENSORS + k) % STREAMS);
                 calls[at].on(&self.streams[on])?;
                 self.sums[at] += 1;
             }
-            // Something that comes and goes, used elsewhere than it was made.
+            // A tensor that is made on one stream, used on another and dropped.
             let x = machine.call("relu", &[&self.tensors[0]]).on(&self.streams[1])?.remove(0);
             machine.call("add_", &[&x, &self.one]).on(&self.streams[2])?;
         }
@@ -95,7 +95,7 @@ impl Soak {
         Ok(Kind::ALL.iter().map(|&kind| stats.of(kind)).sum())
     }
 
-    /// When nothing is on its way.
+    /// Returns the state when nothing is in flight.
     fn state(&self) -> Result<State> {
         self.fixture.machine.synchronize()?;
         let memory = self.fixture.machine.memory()?;
