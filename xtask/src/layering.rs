@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_allows_passes() {
+    fn allowed_dependencies_pass() {
         let text = "[dependencies]\nlow.workspace = true\nserde = \"1\"\n";
         let high = member("high", text, json!([on("low", None), on("serde", None)]));
         expect(&[low(), high], &[]);

@@ -164,7 +164,7 @@ mod tests {
 
     /// The sums over all variables that the programs of other schedulers print.
     #[test]
-    fn workloads_are_those_of_the_others() {
+    fn workloads_equal_the_other_schedulers() {
         let random = workload("random", 3, 8).unwrap();
         assert_eq!(random.variables, 100);
         assert!(random.nodes.iter().all(|n| !n.reads().contains(&n.write.unwrap())));

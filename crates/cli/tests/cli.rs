@@ -84,7 +84,7 @@ fn raw(lines: &[&str]) -> String {
 }
 
 #[test]
-fn bad_input_is_refused_with_its_place() {
+fn bad_input_is_refused_with_its_span() {
     let op = |program: &str| with_tensors(X, program);
     let tensor = |tensor: &str| with_tensors(tensor, "");
     let cases: Vec<(&str, String)> = vec![
@@ -177,7 +177,7 @@ fn bad_input_is_refused_with_its_place() {
 }
 
 #[test]
-fn sequence_numbers_and_places_at_the_end_of_64_bits() {
+fn sequence_numbers_and_offsets_at_the_end_of_64_bits() {
     let last = raw(&["OpCall s0:18446744073709551615 add_ (%0 readwrite, %0 read)"]);
     let far = raw(&[
         "AllocateTensor s0 %1 f32[2] as 8 bytes at a0+18446744073709551104 generation 1",
@@ -217,7 +217,7 @@ fn bad_arguments() {
 }
 
 #[test]
-fn what_differs_or_fails_while_running_is_status_1() {
+fn wrong_results_and_runtime_failures_are_status_1() {
     let compute = r#"{"op": "add", "in": ["x", "x"], "out": "y"}"#;
     let differs = with_tensors(X, compute)
         .replace("\"outputs\": {}", "\"outputs\": {\"y\": {\"values\": [2, 3]}}");

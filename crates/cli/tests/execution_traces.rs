@@ -105,7 +105,7 @@ fn broken_files_are_refused_with_the_node() {
 }
 
 #[test]
-fn numbers_that_were_lost_are_taken_as_said() {
+fn lost_numbers_take_the_given_value() {
     let folder = copy(&with_numbers());
     fs::remove_file(folder.path().join("consts.json")).unwrap();
     let output = millstream(folder.path(), &["run", "et.json.gz", "--missing-scalar", "-0.25"]);

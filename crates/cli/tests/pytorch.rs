@@ -117,7 +117,7 @@ fn both_run_in_turns() {
 
 /// A program that cannot be compared is skipped, and the report gives the reason.
 #[test]
-fn what_cannot_be_compared() {
+fn incomparable_programs_are_skipped() {
     let here = r#"{"torch": "2", "device": "a fake"}"#;
     for (answers, why) in [
         (vec![r#"{"absent": "No module named 'torch'"}"#], "No module named 'torch'"),

@@ -64,7 +64,7 @@ impl Time {
 }
 
 impl Section {
-    /// Adds the result of a check. A failure for want of a kernel counts as skipped.
+    /// Adds the result of a check. A failure because a kernel is missing counts as skipped.
     pub fn check(&mut self, what: &str, failure: Option<String>) {
         match failure {
             None => self.passed += 1,

@@ -53,7 +53,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
 
 /// Runs one program under many seeds.
 fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<bool, RunError> {
-    let program = Arc::new(load(one_trace(path)?, &LoadOptions::default())?);
+    let program = Arc::new(load(single_trace(path)?, &LoadOptions::default())?);
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;
     let inline = simulator.inline();
     inline.failures.iter().for_each(snippet::print);
@@ -67,7 +67,7 @@ fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<boo
     }
     if let Some(path) = &arguments.model {
         let list = inline.list.as_ref().ok_or_else(|| problem("the program has no list"))?;
-        prediction(arguments, path, list)?;
+        predict(arguments, path, list)?;
     }
     if !arguments.runs_seeds() {
         return Ok(inline.ok());
@@ -80,14 +80,14 @@ fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<boo
     let name = path.display().to_string();
     report(arguments, &name, &tried, seconds);
     if let Some((seed, finding)) = tried.found {
-        failing(arguments, simulator.program().clone(), options, seed, finding)?;
+        shrink_and_report(arguments, simulator.program().clone(), options, seed, finding)?;
         return Ok(false);
     }
     Ok(inline.ok())
 }
 
 /// Returns the one trace that a path stands for.
-fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
+fn single_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
     let mut traces = Vec::new();
     for entry in expand(&[path.to_owned()])? {
         match entry {
@@ -120,7 +120,7 @@ fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError>
     })?;
     report(arguments, "random programs", &tried, seconds);
     if let Some((seed, finding)) = tried.found {
-        failing(arguments, random_program(seed)?, options, seed, finding)?;
+        shrink_and_report(arguments, random_program(seed)?, options, seed, finding)?;
         return Ok(false);
     }
     Ok(true)
@@ -145,10 +145,10 @@ fn seeds(
 fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
     let log = trial.schedule.as_ref().and_then(|s| s.log.as_ref());
     let (Some(path), Some(log)) = (&arguments.log, log) else { return Ok(()) };
-    put(path, log)
+    write_file(path, log)
 }
 
-fn put(path: &Path, text: &str) -> Result<(), RunError> {
+fn write_file(path: &Path, text: &str) -> Result<(), RunError> {
     file::write(path, text).map_err(problem)
 }
 
@@ -183,18 +183,18 @@ fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::R
 }
 
 /// Predicts the time of a list, and prints it.
-fn prediction(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
+fn predict(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
     let model = predicted::read(path).map_err(problem)?;
-    let made = predicted::of(list, &model).map_err(problem)?;
-    show(arguments, |out, terminal| predicted::print(list, &model, &made, out, terminal));
+    let prediction = predicted::of(list, &model).map_err(problem)?;
+    show(arguments, |out, terminal| predicted::print(list, &model, &prediction, out, terminal));
     match &arguments.timeline {
-        Some(path) => put(path, &predicted::timeline(list, &made)),
+        Some(path) => write_file(path, &predicted::timeline(list, &prediction)),
         None => Ok(()),
     }
 }
 
 /// Shrinks a failing program, writes it to a file and prints the command that repeats the failure.
-fn failing(
+fn shrink_and_report(
     arguments: &Arguments,
     program: Arc<Program>,
     options: &RunOptions,
@@ -207,7 +207,7 @@ fn failing(
         return Ok(());
     }
     let small = shrink(program, options, arguments.without.is_none(), seed, finding);
-    put(&arguments.save, &write(&small.program)?)?;
+    write_file(&arguments.save, &write(&small.program)?)?;
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
     let mut command = format!("millstream simulate {}", arguments.save.display());
     if !arguments.random {

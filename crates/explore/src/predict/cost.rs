@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn products_count_what_they_multiply_and_add() {
+    fn products_count_multiplications_and_additions() {
         let (a, b, c) = (spec(&[8, 16]), spec(&[16, 32]), spec(&[8, 32]));
         assert_eq!(flops("matmul", &[&a, &b], &[&c]), 2 * 8 * 16 * 32);
         assert_eq!(flops("addmm", &[&c, &a, &b], &[&c]), 2 * 8 * 16 * 32 + 8 * 32);

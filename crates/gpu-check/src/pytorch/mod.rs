@@ -181,8 +181,7 @@ fn same(imported: &Imported, plan: &Plan) -> Result<()> {
             .map(|calls| calls.get(name).copied().unwrap_or_default());
         ensure!(theirs == ours, "PyTorch calls {name} {theirs} times, the machine {ours} times");
     }
-    // PyTorch did not make the views that no node makes when it recorded, so there may be few of
-    // them.
+    // PyTorch did not make these views when it recorded, so the comparison allows only few of them.
     ensure!(plan.views * 10 <= all, "{} views that no node makes, {all} calls", plan.views);
     Ok(())
 }
