@@ -28,16 +28,16 @@ const HEAD: &str = "<!-- Made by `cargo xtask docs` from the schemas in crates/o
 
 # Ops
 
-An op is called by name with tensors in order and named arguments:
+A call names an op and gives its tensors in order and its arguments by name:
 `machine.call(\"add\", &[&x, &y]).attr(\"alpha\", 2.0).on(&stream)`, or as a statement of a
-[trace](trace-format.md). Names and arguments are those of PyTorch's operators where there is one;
-a name that ends in `_` changes its first tensor in place.
+[trace](trace-format.md). Names and arguments are those of PyTorch's operators where PyTorch has the
+op. An op whose name ends in `_` changes its first tensor in place.
 
-*R* is a tensor that is read, *W* one that is overwritten, *RW* one that is read and written.
-*new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number may
-stand for a tensor where an argument of that tensor's name is listed. Tensors marked with a question
-mark may be left out; the argument `absent` lists, by number from 0, those that are left out before
-others that are given.
+*R* marks a tensor that is read, *W* one that is overwritten, *RW* one that is read and written.
+*new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number
+may replace a tensor if an argument has that tensor's name. Tensors with a question mark may be left
+out; the argument `absent` lists, by number from 0, those that are left out before others that are
+given.
 ";
 
 /// Returns the whole page.
