@@ -1,5 +1,5 @@
-//! `ci`: every check of the project, in one list. The quick part tests a change, the full part is
-//! what `.ci/run` runs, and the long part explores for an hour before a landing.
+//! `ci`: every check of the project, in one list. The quick part tests a change, `.ci/run` runs the full
+//! part, and the long part explores for an hour before a landing.
 
 use std::path::Path;
 use std::process::Command;

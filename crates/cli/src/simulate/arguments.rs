@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(super) timeline: Option<PathBuf>,
     /// Plant a mistake: leave out waits, or the order of memory
-    #[arg(long, value_name = "WHAT", value_enum)]
+    #[arg(long, value_name = "MISTAKE", value_enum)]
     pub(super) without: Option<Planted>,
     /// Inject a fault into a device in each run, or cancel the program; the seed chooses kind and
     /// position
