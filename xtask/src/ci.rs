@@ -1,5 +1,5 @@
-//! `ci`: every check of the project, in one list. The quick part tests a change, `.ci/run` runs the full
-//! part, and the long part explores for an hour before a landing.
+//! `ci`: every check of the project, in one list. The quick part tests a change. The full part
+//! is for `.ci/run`. The long part explores for an hour before a landing.
 
 use std::path::Path;
 use std::process::Command;

@@ -44,7 +44,7 @@ pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
 fn reductions(op: &str, dtype: DType) -> Vec<Case> {
     let one = ["max", "min", "argmax", "argmin"].contains(&op);
     let case = |shape: &[usize], arrangement: Arrangement| {
-        Case::new(op, vec![Given::new(dtype, shape).arrangement(arrangement)]).slack(SUMS)
+        Case::new(op, vec![Given::new(dtype, shape).arranged(arrangement)]).slack(SUMS)
     };
     let mut all = Vec::new();
     // Over all elements: fewer than a block has, more, and several parts.
@@ -109,7 +109,7 @@ fn softmax(dtype: DType) -> Vec<Case> {
             (&[2, 20_480], 1),
         ] {
             for arrangement in [Arrangement::Dense, Arrangement::Transposed] {
-                let given = || Given::new(dtype, shape).arrangement(arrangement);
+                let given = || Given::new(dtype, shape).arranged(arrangement);
                 let of = |op: &str, given| Case::new(op, given).attr("dim", dim).slack(SUMS);
                 all.push(of(op, vec![given()]).attr("half_to_float", false));
                 // The values that a result of softmax can have: shares, or their logarithms.
@@ -137,7 +137,7 @@ fn layers(dtype: DType) -> Vec<Case> {
         // So many rows that the gradients of the parameters are sums of parts.
         (&[1500, 24], &[24], Arrangement::Dense),
     ] {
-        let x = || Given::new(dtype, shape).arrangement(arrangement);
+        let x = || Given::new(dtype, shape).arranged(arrangement);
         let parameter = || Given::new(dtype, own);
         let shape_attr: Vec<i64> = own.iter().map(|&d| d as i64).collect();
         let of = |op: &str, given| {
