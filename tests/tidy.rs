@@ -62,7 +62,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("tests/programs/needless_waits.rs", "runs lists without a needed wait, on one thread"),
     ("crates/cli/src/simulate/planted.rs", "gives up protection, to test the simulator"),
     ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),
-    ("crates/bench/src/bed.rs", "kernels that are checked read and write their variables"),
+    ("crates/bench/src/fixture.rs", "kernels that are checked read and write their variables"),
 ];
 
 /// A text file of the repository.

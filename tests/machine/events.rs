@@ -5,7 +5,7 @@ use millstream::*;
 use millstream_testing::machine::*;
 
 /// Returns a machine of each driver, with a device that the test steps.
-fn machines() -> Vec<(Machine, Hand)> {
+fn machines() -> Vec<(Machine, StepControl)> {
     let made = DRIVERS.map(|driver| {
         let (config, control) = by_hand_config();
         (Machine::new(config.driver(driver)).unwrap(), control)

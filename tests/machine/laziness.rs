@@ -12,7 +12,7 @@ struct Counts {
     events: u64,
 }
 
-fn counts(m: &Machine, control: &Hand) -> Counts {
+fn counts(m: &Machine, control: &StepControl) -> Counts {
     let sim = control.stats(0).unwrap();
     Counts {
         opened: m.policies().devices().opened().len(),

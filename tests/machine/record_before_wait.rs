@@ -20,7 +20,7 @@ impl StreamPolicy for Spread {
     }
 }
 
-fn spread() -> (Machine, Hand) {
+fn spread() -> (Machine, StepControl) {
     let (mut config, control) = by_hand_config();
     config.policies.push(Arc::new(Spread));
     config.host_workers = 4;
@@ -29,7 +29,7 @@ fn spread() -> (Machine, Hand) {
 }
 
 /// Returns the number of waits that the device was given.
-fn waits(control: &Hand) -> u64 {
+fn waits(control: &StepControl) -> u64 {
     control.stats(0).unwrap().waits
 }
 

@@ -92,7 +92,7 @@ fn a_copy_to_the_other_device_and_back() {
 /// wait first. `order` submits the wait and returns the tensor that the second stream reads.
 fn check(order: impl Fn(&Machine, &[Stream; 2], &Tensor) -> Tensor) {
     let (config, control) = config_of(DriverKind::Threaded, Completion::ByHand);
-    let (m, control) = (Machine::new(config).unwrap(), Hand::of(control));
+    let (m, control) = (Machine::new(config).unwrap(), StepControl::of(control));
     let [first, second] = streams(&m);
     let x = m.empty(&first, f32_spec(&[1])).unwrap();
     let gate = Gate::on(&x);
@@ -148,7 +148,7 @@ fn a_failure_poisons_results_on_the_other_device() {
         count.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    let (m, control) = (Machine::new(config).unwrap(), Hand::of(control));
+    let (m, control) = (Machine::new(config).unwrap(), StepControl::of(control));
     let [zero, one] = streams(&m);
     let x = m.empty(&zero, f32_spec(&[1])).unwrap();
     let y = call(&m, "fail", &[&x], &zero);
@@ -171,7 +171,7 @@ fn a_failure_poisons_results_on_the_other_device() {
 #[test]
 fn the_awaited_device_is_lost() {
     let (config, control) = config_of(DriverKind::Threaded, Completion::ByHand);
-    let (m, control) = (Machine::new(config).unwrap(), Hand::of(control));
+    let (m, control) = (Machine::new(config).unwrap(), StepControl::of(control));
     let [zero, one] = streams(&m);
     let x = m.empty(&zero, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 3.0).on(&zero).unwrap();

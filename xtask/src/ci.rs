@@ -1,5 +1,5 @@
-//! `ci`: every check of the project, in one list. The quick part tries a change, the full part is
-//! what `.ci/run` runs, and the long part explores for an hour before a landing.
+//! `ci`: every check of the project, in one list. The quick part tests a change. The full part
+//! is for `.ci/run`. The long part explores for an hour before a landing.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,16 +11,16 @@ use clap::Args;
 /// The arguments of `cargo xtask ci`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Run all checks, not only the quick ones.
+    /// Run all checks, not only the quick ones
     #[arg(long)]
     full: bool,
-    /// Run the long explorations instead: more seeds, schedules and programs, and the traps.
+    /// Run the long explorations instead: more seeds, schedules and programs, and the traps
     #[arg(long, conflicts_with = "full")]
     long: bool,
-    /// Leave out `cargo test --workspace`, which has run.
+    /// Leave out `cargo test --workspace`, which has run already
     #[arg(long)]
     tested: bool,
-    /// Print the commands and run none.
+    /// Print the commands without running them
     #[arg(long)]
     list: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 enum Part {
     /// In the quick and in the full part.
     Both,
-    /// In the quick part alone: the full one has more of the same.
+    /// In the quick part alone; the full part has a larger form of the check.
     Quick,
     /// In the full part alone.
     Full,
@@ -38,12 +38,12 @@ enum Part {
 }
 use Part::{Both, Full, Long, Quick};
 
-/// The tests, as the README says.
+/// The tests, as in the README.
 const TESTS: &str = "cargo test --workspace";
 
-/// The checks, in order. The first that fails ends the run. A command that begins with `xtask` is one
-/// of this program's, one that begins with `millstream` is the binary's. `NAME=VALUE` before a
-/// command sets a variable.
+/// The checks in order. The first failure ends the run. A command that begins with `xtask` is one
+/// of this program, a command that begins with `millstream` one of the binary. `NAME=VALUE` before
+/// a command sets an environment variable.
 const STEPS: &[(Part, &str, &str)] = &[
     (Both, "formatting", "cargo fmt --all --check"),
     (Both, "lints", "cargo clippy --workspace --all-targets -- -D warnings"),
@@ -85,7 +85,7 @@ const STEPS: &[(Part, &str, &str)] = &[
 /// Runs the checks.
 ///
 /// # Errors
-/// One of them fails; those after it are not run.
+/// Fails with the first check that fails; later ones are not run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let wanted = |part: Part| match part {

@@ -1,6 +1,6 @@
 //! Forwards the product's commands to the binary `millstream`, which cargo builds first.
 //!
-//! A command is built with the features that it needs and no others, so that the first
+//! A command is built with the features that it needs and no others, so the first
 //! `cargo xtask run-trace` after a clone does not wait for the benchmarks and the GPU's checks.
 
 use std::ffi::{OsStr, OsString};
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         })
         .map(|status| status.code());
     match status {
-        // A command that a signal ended has no status of its own.
+        // A command that a signal ended has no exit status.
         Ok(code) => ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
         Err(error) => {
             eprintln!("error: {error:#}");

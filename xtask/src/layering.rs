@@ -1,7 +1,7 @@
-//! `layering`: checks that the crates depend on one another as [`LAYERS`] says, and no further.
+//! `layering`: checks that the crates depend on one another only as [`LAYERS`] allows.
 //!
-//! Tests obey the same table as the crate that they test, and may use what [`TESTED_WITH`] adds. A
-//! crate may name itself in its dev-dependencies, to switch its own features on.
+//! Tests obey the same table as the crate that they test, and may also use the crates in
+//! [`TESTED_WITH`]. A crate may name itself in its dev-dependencies, to enable its own features.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::layers::{LAYERS, TESTED_WITH};
 /// Checks the workspace that this command belongs to.
 ///
 /// # Errors
-/// Something breaks the table: all of it has been listed on standard error.
+/// Fails if a dependency violates the table. All violations are printed to standard error.
 pub(crate) fn run() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let crates = read_workspace(root)?;
@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The part of `cargo metadata` that is read here.
+/// The part of the output of `cargo metadata` that is read.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -48,9 +48,9 @@ struct Package {
 #[derive(Clone, Debug, Deserialize)]
 struct Dependency {
     name: String,
-    /// The name that the manifest gives it, where that is another.
+    /// The name in the manifest, if it differs from the package's.
     rename: Option<String>,
-    /// None for a normal one.
+    /// None for a normal dependency.
     kind: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Dependency {
     }
 }
 
-/// A crate of the workspace and its manifest.
+/// A crate of the workspace with its manifest.
 #[derive(Clone, Debug)]
 struct Crate {
     name: String,
@@ -80,12 +80,12 @@ fn read_workspace(root: &Path) -> Result<Vec<Crate>> {
         .args(["metadata", "--format-version", "1", "--no-deps"])
         .current_dir(root)
         .output()
-        .context("cargo metadata cannot be run")?;
+        .context("cannot run cargo metadata")?;
     if !output.status.success() {
         bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).context("the answer of cargo metadata")?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .context("cannot parse the output of cargo metadata")?;
     let read = |package: Package| {
         let text = std::fs::read_to_string(&package.manifest_path)
             .with_context(|| package.manifest_path.display().to_string())?;
@@ -96,14 +96,14 @@ fn read_workspace(root: &Path) -> Result<Vec<Crate>> {
     metadata.packages.into_iter().map(read).collect()
 }
 
-/// Something that the table does not allow.
+/// A violation of the table.
 #[derive(Debug, PartialEq, Eq)]
 enum Violation {
-    /// A dependency that leads where the table does not.
+    /// A dependency that the table does not allow.
     Dependency { manifest: String, line: usize, text: String, from: String, to: String },
-    /// A crate that the table does not know.
+    /// A crate that is missing from the table.
     Unlisted { manifest: String, name: String },
-    /// A crate of the table that there is not.
+    /// A crate of the table that does not exist.
     Missing { name: String },
 }
 
@@ -117,13 +117,13 @@ impl fmt::Display for Violation {
                 write!(f, "{manifest}: {name} is not in the table of layers")
             }
             Violation::Missing { name } => {
-                write!(f, "the table of layers has {name}, the workspace does not")
+                write!(f, "the table of layers has {name}, which is not in the workspace")
             }
         }
     }
 }
 
-/// A table of crates: a name, and the names that go with it.
+/// A table of crates: a name, with the names that belong to it.
 type Table<'a> = &'a [(&'a str, &'a [&'a str])];
 
 /// Returns the dependencies that the tables do not allow, in the order of the crates and their
@@ -164,8 +164,8 @@ fn check(layers: Table<'_>, tested_with: Table<'_>, crates: &[Crate]) -> Vec<Vio
     violations
 }
 
-/// The line of a manifest that declares a dependency, counted from 1, and its text. Cargo has
-/// read the manifest, so a declaration written in an unusual way is named by its first line.
+/// Returns the line of a manifest that declares a dependency, counted from 1, and its text. Cargo
+/// has accepted the manifest, so a declaration in an unusual form is reported as the first line.
 fn declaration(manifest: &str, dependency: &Dependency) -> (usize, String) {
     let key = dependency.rename.as_deref().unwrap_or(&dependency.name);
     let table = dependency.table();
@@ -195,7 +195,7 @@ mod tests {
 
     const TABLE: &[(&str, &[&str])] = &[("low", &[]), ("high", &["low"])];
 
-    /// A crate with these dependencies, as (table, name, kind).
+    /// Returns a crate with these dependencies, as (table, name, kind).
     fn member(name: &str, text: &str, dependencies: serde_json::Value) -> Crate {
         Crate {
             name: name.to_owned(),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_allows_passes() {
+    fn allowed_dependencies_pass() {
         let text = "[dependencies]\nlow.workspace = true\nserde = \"1\"\n";
         let high = member("high", text, json!([on("low", None), on("serde", None)]));
         expect(&[low(), high], &[]);
@@ -275,7 +275,7 @@ mod tests {
             &[low(), member("new", "", json!([]))],
             &[
                 "crates/new/Cargo.toml: new is not in the table of layers",
-                "the table of layers has high, the workspace does not",
+                "the table of layers has high, which is not in the workspace",
             ],
         );
     }

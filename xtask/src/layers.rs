@@ -1,6 +1,6 @@
-//! Which crate of the workspace may depend on which: the whole of it, and the only place.
+//! The table of layers: which crate of the workspace may depend on which.
 //!
-//! `cargo xtask layering` reads it.
+//! `cargo xtask layering` checks it. No other place states these rules.
 
 /// Each crate, lowest layer first, with the crates of the workspace that it may depend on.
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
@@ -68,7 +68,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "millstream-testing",
         &["millstream-types", "millstream-instructions", "millstream-verify", "millstream"],
     ),
-    // Its tests run machines on it.
+    // Its tests run machines on the stand-in.
     (
         "millstream-cuda-standin",
         &[
@@ -122,7 +122,8 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &["millstream-types", "millstream-ops", "millstream-instructions"]),
 ];
 
-/// Crates that the tests of a crate may use beyond its layer. Tests of the public API run traces.
+/// The crates that the tests of a crate may use beyond its layer. Tests of the public API run
+/// traces.
 pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     (
         "millstream",

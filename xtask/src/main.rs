@@ -1,16 +1,16 @@
 //! The chores of the repository: `cargo xtask COMMAND`.
 //!
-//! The commands of the product are those of the binary `millstream` (crates/cli). Their names here
+//! The commands of the product belong to the binary `millstream` (crates/cli). Their names here
 //! build that binary and forward to it.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `ci` | every check of the project |
 //! | `docs` | writes the pages that are generated from the code |
 //! | `forward` | builds and runs the binary `millstream` |
 //! | `layering`, `layers` | checks which crate depends on which |
-//! | `traps` | puts known mistakes back in and requires that tests find them |
+//! | `traps` | reintroduces known mistakes and requires that tests find them |
 
 #![deny(missing_docs)]
 
@@ -40,7 +40,7 @@ enum Command {
     Layering,
     /// Runs the quick checks of the project, or all.
     Ci(ci::Arguments),
-    /// Puts known mistakes back in, one at a time, and requires that a test finds each.
+    /// Reintroduces known mistakes, one at a time, and requires that a test finds each.
     Traps(traps::Arguments),
     /// Writes docs/instructions.md and docs/ops.md from the code.
     Docs(docs::Arguments),

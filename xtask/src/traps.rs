@@ -1,9 +1,9 @@
-//! `traps`: puts known mistakes back in, one at a time, and sees a test find each.
+//! `traps`: reintroduces known mistakes, one at a time, and requires that a test finds each.
 //!
-//! A trap is a file of `tests/traps`: what it is, a test, and a patch that puts it in. For each, the
-//! tree is copied to `target/traps`, the patch is applied there, and the test is built and run. The
-//! test has to fail, or not to come to an end within [`LIMIT`]. A patch that does not apply, a test
-//! that does not build and a test that passes are errors.
+//! A trap is a file of `tests/traps`: a description, a test, and a patch that introduces the
+//! mistake. For each trap the tree is copied to `target/traps`, the patch is applied to the copy,
+//! and the test is built and run. The test must fail, or not end within [`LIMIT`]. A patch that
+//! does not apply, a test that does not build and a test that passes are errors.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,42 +14,46 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
-/// Which traps.
+/// The arguments of `cargo xtask traps`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Names of files of `tests/traps`, or how they begin; all, if there are none.
+    /// Names of files of `tests/traps`, or prefixes of names [default: all]
     names: Vec<String>,
 }
 
-/// How long a test may take that a trap makes hang. Each takes a few seconds without.
+/// The time after which a test counts as hung. Without a trap each test takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Trap {
     name: String,
     patch: PathBuf,
-    what: String,
-    /// Arguments of `cargo test`, the last of which chooses the tests.
+    description: String,
+    /// The arguments of `cargo test`; the last one selects the tests.
     test: Vec<String>,
 }
 
-/// How a test ended.
-enum Ended {
+/// The end of a test.
+enum Outcome {
     Passed,
     Failed,
     Hung,
 }
 
-/// Puts the traps back in that the arguments name.
+/// Tries the traps that the arguments name.
 ///
 /// # Errors
-/// A trap is not found by its test, or cannot be tried. All of them have been tried.
+/// Fails if a trap is not found by its test, or cannot be tried. All traps are tried first.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let chosen = |t: &Trap| {
         arguments.names.is_empty() || arguments.names.iter().any(|n| t.name.starts_with(n))
     };
-    let traps: Vec<Trap> = all(root)?.into_iter().filter(chosen).collect();
-    ensure!(!traps.is_empty(), "no file of tests/traps begins so: {}", arguments.names.join(", "));
+    let traps: Vec<Trap> = read_traps(root)?.into_iter().filter(chosen).collect();
+    ensure!(
+        !traps.is_empty(),
+        "no file in tests/traps has a name that begins with {}",
+        arguments.names.join(", ")
+    );
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let copy = target.join("traps");
     let mut bad = 0;
@@ -58,15 +62,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let tried = trap.try_in(root, &copy, &target);
         let took = start.elapsed().as_secs();
         match tried {
-            Ok(Ended::Failed) => println!("{}: found ({took} s)", trap.name),
-            Ok(Ended::Hung) => println!("{}: found, the test hangs ({took} s)", trap.name),
-            Ok(Ended::Passed) => {
+            Ok(Outcome::Failed) => println!("{}: found ({took} s)", trap.name),
+            Ok(Outcome::Hung) => println!("{}: found, the test did not end ({took} s)", trap.name),
+            Ok(Outcome::Passed) => {
                 bad += 1;
-                println!("{}: NOT FOUND: {}", trap.name, trap.what);
+                println!("{}: NOT FOUND: {}", trap.name, trap.description);
             }
             Err(error) => {
                 bad += 1;
-                println!("{}: cannot be tried: {error:#}", trap.name);
+                println!("{}: error: {error:#}", trap.name);
             }
         }
     }
@@ -75,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn all(root: &Path) -> Result<Vec<Trap>> {
+fn read_traps(root: &Path) -> Result<Vec<Trap>> {
     let folder = root.join("tests/traps");
     let mut traps = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
@@ -88,7 +92,7 @@ fn all(root: &Path) -> Result<Vec<Trap>> {
         let stem = patch.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
         traps.push(Trap {
             name: stem.to_owned(),
-            what: field("Trap: ")?.to_owned(),
+            description: field("Trap: ")?.to_owned(),
             test: field("Test: ")?.split_whitespace().map(str::to_owned).collect(),
             patch: patch.clone(),
         });
@@ -98,10 +102,11 @@ fn all(root: &Path) -> Result<Vec<Trap>> {
 }
 
 impl Trap {
-    fn try_in(&self, root: &Path, copy: &Path, target: &Path) -> Result<Ended> {
+    fn try_in(&self, root: &Path, copy: &Path, target: &Path) -> Result<Outcome> {
         mirror(root, copy)?;
         let mut apply = Command::new("git");
-        // The copy lies within a repository that ignores it; git is not to look for that.
+        // The copy lies within a repository that ignores it, and git must not search upwards for
+        // it.
         apply.env("GIT_CEILING_DIRECTORIES", target).current_dir(copy);
         let applied = apply.arg("apply").arg(&self.patch).output().context("git cannot be run")?;
         ensure!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr).trim());
@@ -109,19 +114,24 @@ impl Trap {
         let mut build = Command::new(env!("CARGO"));
         build.args(["test", "--workspace", "--no-run", "--message-format=json"]).args(arguments);
         build.env("CARGO_TARGET_DIR", target).current_dir(copy);
-        // Building takes most of the time. And cargo tells a crate of the copy from the tree's own
-        // by this alone: at the same level of optimisation it might take one for the other.
+        // Building takes most of the time. The optimisation level is also the only difference by
+        // which cargo distinguishes a crate of the copy from the tree's own; without it, cargo
+        // might confuse the two.
         build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
         let built = build.output().context("cargo cannot be run")?;
         let messages = String::from_utf8_lossy(&built.stdout);
-        ensure!(built.status.success(), "it does not build:\n{}", why(&messages, &built.stderr));
+        ensure!(
+            built.status.success(),
+            "the test does not build:\n{}",
+            first_error(&messages, &built.stderr)
+        );
         let mut ended = None;
         for message in messages.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok()) {
             let Some(executable) = message["executable"].as_str() else { continue };
             let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
             let home = manifest.parent().unwrap_or(copy);
             match self.test(Path::new(executable), filter, home, copy)? {
-                Some(Ended::Passed) => ended = Some(Ended::Passed),
+                Some(Outcome::Passed) => ended = Some(Outcome::Passed),
                 Some(found) => return Ok(found),
                 None => {}
             }
@@ -136,7 +146,7 @@ impl Trap {
         filter: &str,
         home: &Path,
         copy: &Path,
-    ) -> Result<Option<Ended>> {
+    ) -> Result<Option<Outcome>> {
         let log = copy.join("target").join(format!("{}.log", self.name));
         fs::create_dir_all(copy.join("target"))?;
         let output = File::create(&log)?;
@@ -152,26 +162,26 @@ impl Trap {
             if start.elapsed() > LIMIT {
                 child.kill()?;
                 child.wait()?;
-                return Ok(Some(Ended::Hung));
+                return Ok(Some(Outcome::Hung));
             }
             std::thread::sleep(Duration::from_millis(20));
         };
         let none = fs::read(&log)?.windows(15).any(|w| w == b"running 0 tests");
-        let ended = if status.success() { Ended::Passed } else { Ended::Failed };
+        let ended = if status.success() { Outcome::Passed } else { Outcome::Failed };
         Ok((!none).then_some(ended))
     }
 }
 
-/// The first error of the compiler's, or else what cargo says.
-fn why(messages: &str, said: &[u8]) -> String {
+/// Returns the compiler's first error, or cargo's output if there is none.
+fn first_error(messages: &str, stderr: &[u8]) -> String {
     let messages = messages.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
     let mut errors = messages.filter(|m| m["message"]["level"] == "error");
     let first = errors.find_map(|m| m["message"]["rendered"].as_str().map(str::to_owned));
-    first.unwrap_or_else(|| String::from_utf8_lossy(said).into_owned())
+    first.unwrap_or_else(|| String::from_utf8_lossy(stderr).into_owned())
 }
 
-/// Makes `to` the same as `from`, but for what tools write. Files that are the same are left alone,
-/// so that cargo finds them built.
+/// Makes `to` equal to `from`, except for files that tools write. Equal files are not touched, so
+/// that cargo finds them built.
 fn mirror(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

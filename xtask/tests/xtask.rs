@@ -1,4 +1,4 @@
-//! The chores as a contributor runs them.
+//! The chores as contributors run them.
 
 use std::fs;
 use std::path::Path;

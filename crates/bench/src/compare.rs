@@ -1,4 +1,4 @@
-//! Rounds of several programs, one after the other and again, and their table.
+//! Runs the programs of several schedulers in interleaved rounds, and prints their table.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ struct Program {
     path: PathBuf,
     workers: u32,
     env: Vec<(&'static str, String)>,
-    /// Tests that it cannot run, or not in a reasonable time.
+    /// The tests that it cannot run, or not in a reasonable time.
     not: &'static [&'static str],
 }
 
-/// The others, by the names of their programs: label, workers, settings, and what they leave out.
-/// MXNet reads the number of its workers while it is loaded.
+/// Another scheduler's program: its name, the numbers of workers, its settings, and the tests that
+/// it leaves out. MXNet reads the number of its workers while it is loaded.
 type Other = (
     &'static str,
     &'static [u32],
@@ -38,15 +38,15 @@ const OTHERS: [Other; 8] = [
     ("starpu", &[2], &[("STARPU_SILENT", "1")], &["indep"]),
 ];
 
-/// What all ratios are taken against.
+/// The program that all ratios are taken against.
 const REFERENCE: &str = "ref_spsc";
 
-/// Runs the others' programs and this one in turns, and prints the table.
+/// Runs the other programs and this one in interleaved rounds, and prints the table.
 pub(super) fn run(args: &EngineArgs, folder: &Path) -> Result<Vec<Row>> {
     let others = others(folder);
     ensure!(
         others.iter().any(|p| p.label == REFERENCE),
-        "{}: expected the others' programs there, {REFERENCE} among them",
+        "{}: expected the other schedulers' programs there, {REFERENCE} among them",
         folder.display()
     );
     let tests: Vec<&str> = match args.test.as_str() {
@@ -92,14 +92,15 @@ fn others(folder: &Path) -> Vec<Program> {
     found
 }
 
-/// How many instructions a test gives, as the others' rounds do.
+/// Returns the number of instructions of a test, as in the other programs' rounds.
 fn count(args: &EngineArgs, test: &str) -> u32 {
     if test == "mem" { args.count.min(15_000) } else { args.count }
 }
 
-/// One round of this program, in a process of its own like the others'.
+/// Runs one round of this program, in a process of its own as the others'.
 fn own(args: &EngineArgs, peer: Peer, test: &str) -> Result<Vec<Row>> {
-    let mut command = Command::new(std::env::current_exe().context("where this program lies")?);
+    let mut command =
+        Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     let peer = if peer == Peer::Inorder { "inorder" } else { "pool" };
     command.args(["bench", "engine", "--rounds", "3", "--test", test, "--peer", peer]);
     for (name, value) in [
@@ -114,7 +115,7 @@ fn own(args: &EngineArgs, peer: Peer, test: &str) -> Result<Vec<Row>> {
     rows(command)
 }
 
-/// One round of another program: none if it fails, which is said.
+/// Runs one round of another program. Reports a failure and returns none.
 fn other(args: &EngineArgs, program: &Program, test: &str) -> Result<Option<Row>> {
     let mut command = Command::new(&program.path);
     command.envs(program.env.iter().map(|(k, v)| (*k, v)));
@@ -136,15 +137,15 @@ fn other(args: &EngineArgs, program: &Program, test: &str) -> Result<Option<Row>
 fn rows(mut command: Command) -> Result<Vec<Row>> {
     let done = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
     if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        bail!("{}: {}", done.status, said.lines().last().unwrap_or("nothing said"));
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        bail!("{}: {}", done.status, stderr.lines().last().unwrap_or("no message"));
     }
     let text = String::from_utf8_lossy(&done.stdout);
     let lines = text.lines().filter(|line| line.starts_with('{'));
     lines.map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }
 
-/// What a cell shows of a row: its figure, and the caller's side beside it.
+/// Returns the figure that a cell shows for a row; the time of submitting stands beside it.
 fn figure(row: &Row) -> f64 {
     match row.test.as_str() {
         "mem" | "metg" | "idle" => row.extra,
@@ -153,10 +154,10 @@ fn figure(row: &Row) -> f64 {
     }
 }
 
-/// The figures of one program in one test, and those of its callers' sides.
+/// The figures of one program in one test, and its times of submitting.
 type Figures = (Vec<f64>, Vec<f64>);
 
-/// Medians, with the lowest and the highest, and the ratio to the reference.
+/// Returns a table of medians, with the least and the greatest, and the ratio to the reference.
 fn table(rows: &[(String, Row)]) -> Table {
     let mut tests: Vec<&str> = Vec::new();
     let mut labels: Vec<&str> = Vec::new();

@@ -3,28 +3,29 @@
 //! # `bench engine`
 //! The cost of an instruction, on workloads that other schedulers run as well.
 //!
-//! A row of JSON a test, with the keys of the peers' programs: `ns_per_op` is the median over the
-//! rounds of the time from the first submission until all has completed, `push_ns` of the time
-//! that submitting took; `extra` and `x` hold one more figure and what it is. With `--peers`, the
-//! others' programs run in turns with this one, and a table shows them side by side.
+//! Each test prints a row of JSON, with the same keys as the other schedulers' programs (the
+//! peers): `ns_per_op` is the median over the rounds of the time from the first submission until
+//! all has completed, `push_ns` the median of the time of submitting; `extra` holds one more figure
+//! and `x` its name. With `--peers`, the peers' programs run in interleaved rounds with this one,
+//! and a table shows them side by side.
 //!
 //! Inside the clock: building each instruction, hazards, routing, running an empty kernel,
 //! completion, retirement. Outside: looking up the ops and the operands.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `bed` | the machine that is measured, its ops, what is looked up |
+//! | `fixture` | the measured machine, its ops, the handles that are looked up |
 //! | `measure` | the tests |
-//! | `workload` | the instructions of each, from the seeds that all share |
+//! | `workload` | the instructions of each test, from seeds that all programs share |
 //! | `compare` | rounds of several programs, and their table |
 //! | `memory` | `bench memory` |
 //! | `verify` | `bench verify` |
 
 #![deny(missing_docs)]
 
-mod bed;
 mod compare;
+mod fixture;
 mod measure;
 mod memory;
 mod verify;
@@ -46,14 +47,14 @@ pub enum Command {
     Engine(EngineArgs),
     /// Measures memory and events, beside allocators of the host.
     Memory(MemoryArgs),
-    /// Measures proving a list.
+    /// Measures the verification of a list.
     Verify(VerifyArgs),
 }
 
 /// Runs a command. Writes its rows to standard output.
 ///
 /// # Errors
-/// There is no workload of that name, a program fails, or a result is wrong.
+/// Fails if no workload has the given name, if a program fails, or if a result is wrong.
 pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Engine(arguments) => engine(arguments),
@@ -65,47 +66,48 @@ pub fn run(command: &Command) -> Result<()> {
 /// The arguments of `millstream bench engine`.
 #[derive(Args, Clone, Debug)]
 pub struct EngineArgs {
-    /// The workload: chain, indep, nodep, random, fan, stencil, metg, lat, latidle, mem, flat, idle,
-    /// endless, verify, or all.
+    /// Workload: chain, indep, nodep, random, fan, stencil, metg, lat, latidle, mem, flat, idle,
+    /// endless, verify, or all
     #[arg(long, default_value = "chain")]
     test: String,
-    /// On in-order streams, on a pool, or first the one and then the other.
+    /// Streams that run the instructions: in-order streams, a pool, or first the one and then the
+    /// other
     #[arg(long, value_enum, default_value_t = Peer::Inorder)]
     peer: Peer,
-    /// Worker threads.
+    /// Number of worker threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
-    /// Rounds; one more runs before them to warm up.
+    /// Number of rounds, after one more that warms up
     #[arg(long, visible_alias = "reps", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Instructions in each round; of a stencil, steps.
+    /// Number of instructions in each round; of a stencil, of steps
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
-    /// Streams that share the instructions: a stencil's points by halves, others in turns.
+    /// Number of streams that share the instructions: a stencil's points by halves, others in turns
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     streams: u32,
-    /// Points of the stencil.
+    /// Number of points of the stencil
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     width: u32,
-    /// Microseconds that each of the stencil's instructions computes.
+    /// Microseconds that each instruction of the stencil computes
     #[arg(long, default_value_t = 10.0)]
     grain: f64,
-    /// Also write the rows to this file, as one JSON array; `-` for standard output.
+    /// Also write the rows to FILE, as one JSON array; `-` is standard output
     #[arg(long)]
     json: Option<PathBuf>,
-    /// A folder with the others' programs, built: they run in turns with this one.
+    /// Folder with the peers' built programs, to run in interleaved rounds with this one
     #[arg(long)]
     peers: Option<PathBuf>,
 }
 
-/// How the instructions are ordered.
+/// The order of the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// In-order streams.
+    /// In-order streams
     Inorder,
-    /// A pool.
+    /// A pool
     Pool,
-    /// One after the other.
+    /// In-order streams, then a pool
     All,
 }
 
@@ -126,14 +128,14 @@ impl Peer {
     }
 }
 
-/// One line of the result, with the keys that all programs use.
+/// A row of the result, with the keys that all programs use.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Row {
     peer: String,
     test: String,
-    /// Workers.
+    /// The number of workers.
     w: u32,
-    /// Instructions.
+    /// The number of instructions.
     #[serde(default)]
     n: u32,
     #[serde(default)]
@@ -142,12 +144,13 @@ struct Row {
     push_ns: f64,
     #[serde(default)]
     extra: f64,
-    /// What `extra` is.
+    /// The name of the figure in `extra`.
     #[serde(default)]
     x: String,
 }
 
-/// Tests that `all` runs. Memory first, while nothing that an earlier test gave back is resident.
+/// The tests that `all` runs. `mem` is first, while no memory that an earlier test released is
+/// resident.
 const ALL: [&str; 10] =
     ["mem", "chain", "indep", "nodep", "random", "fan", "stencil", "lat", "latidle", "verify"];
 
@@ -161,7 +164,7 @@ fn engine(args: &EngineArgs) -> Result<()> {
         millstream_terminal::file::write(path, &(text + "\n")).map_err(anyhow::Error::msg)?;
     }
     match rows.iter().find(|row| row.test == "verify" && row.extra > 0.0) {
-        Some(row) => bail!("{}: {} variables are not what they should be", row.peer, row.extra),
+        Some(row) => bail!("{}: {} variables are wrong", row.peer, row.extra),
         None => Ok(()),
     }
 }

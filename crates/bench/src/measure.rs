@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use millstream::{Attrs, DType, DeviceId, Machine, MachineConfig, Tensor, TensorSpec};
 
-use super::bed::{Bed, CHECKED, GATE, GRAIN, READS};
+use super::fixture::{CHECKED, Fixture, GATE, GRAIN, READS};
 use super::workload::{Workload, workload};
 use super::{EngineArgs, Row, quantile};
 
@@ -47,10 +47,10 @@ fn row(args: &EngineArgs, test: &str, ns_per_op: f64, push_ns: f64, extra: f64, 
 fn switches() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
-    line.map_or(Ok(0), |n| n.trim().parse().context("an unreadable count of context switches"))
+    line.map_or(Ok(0), |n| n.trim().parse().context("the count of context switches is no number"))
 }
 
-/// The bytes that the process has in memory.
+/// Returns the process's resident memory in bytes.
 fn resident() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").context("no count of resident pages")?;
     let pages = text.split_whitespace().nth(1).context("no count of resident pages")?;
@@ -58,14 +58,14 @@ fn resident() -> Result<f64> {
     Ok(pages.parse::<f64>()? * 4096.0)
 }
 
-/// The medians of the times per instruction, and context switches per instruction.
+/// Returns the medians of the times per instruction, and the context switches per instruction.
 fn stream(args: &EngineArgs, load: &Workload, names: &[&str; 4]) -> Result<(f64, f64, f64)> {
-    let bed = Bed::new(args, names)?;
-    let on = bed.look_up(load, names)?;
+    let fixture = Fixture::new(args, names)?;
+    let on = fixture.look_up(load, names)?;
     let (mut totals, mut pushes, mut extra) = (Vec::new(), Vec::new(), 0.0);
     for round in 0..=args.rounds {
         let before = switches()?;
-        let (total, push) = bed.round(load, &on)?;
+        let (total, push) = fixture.round(load, &on)?;
         extra = (switches()? - before) as f64 / load.nodes.len() as f64;
         if round > 0 {
             totals.push(total);
@@ -75,18 +75,18 @@ fn stream(args: &EngineArgs, load: &Workload, names: &[&str; 4]) -> Result<(f64,
     Ok((quantile(&mut totals, 0.5), quantile(&mut pushes, 0.5), extra))
 }
 
-/// One instruction is given and waited for, again and again, after a pause.
+/// Measures one instruction from its submission to its completion, repeatedly, after a pause.
 fn latency(args: &EngineArgs, test: &str, pause: Duration, count: usize) -> Result<Vec<Row>> {
-    let bed = Bed::new(args, &READS)?;
+    let fixture = Fixture::new(args, &READS)?;
     let load = workload("chain", 1, 1)?;
-    let on = bed.look_up(&load, &READS)?;
+    let on = fixture.look_up(&load, &READS)?;
     let warm_up = if pause.is_zero() { 500 } else { 0 };
     let mut times = Vec::with_capacity(count);
     for k in 0..count + warm_up {
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }
-        let (total, _) = bed.round(&load, &on)?;
+        let (total, _) = fixture.round(&load, &on)?;
         if k >= warm_up {
             times.push(total);
         }
@@ -96,28 +96,29 @@ fn latency(args: &EngineArgs, test: &str, pause: Duration, count: usize) -> Resu
     Ok(vec![row(args, test, ns_per_op, 0.0, extra, "p99")])
 }
 
-/// The first instruction holds its stream while all others are given.
+/// Measures memory per queued instruction: the first one blocks its stream while all others are
+/// submitted.
 fn pending_memory(args: &EngineArgs) -> Result<Vec<Row>> {
-    let bed = Bed::new(args, &READS)?;
+    let fixture = Fixture::new(args, &READS)?;
     let load = workload("chain", args.count as usize, 1)?;
-    let x = bed.variables(&load)?.remove(0);
-    let call = bed.machine.prepare(READS[0], &[&x], Attrs::new())?;
-    let gate = bed.machine.prepare(GATE, &[&x], Attrs::new())?;
-    let stream = &bed.streams[0];
+    let x = fixture.variables(&load)?.remove(0);
+    let call = fixture.machine.prepare(READS[0], &[&x], Attrs::new())?;
+    let gate = fixture.machine.prepare(GATE, &[&x], Attrs::new())?;
+    let stream = &fixture.streams[0];
     call.on(stream)?;
-    bed.machine.synchronize()?;
-    bed.gate.store(false, Ordering::Release);
+    fixture.machine.synchronize()?;
+    fixture.gate.store(false, Ordering::Release);
     gate.on(stream)?;
     let before = resident()?;
     let start = Instant::now();
-    let mut batch = bed.machine.batch();
+    let mut batch = fixture.machine.batch();
     let given = load.nodes.iter().try_for_each(|_| batch.call(&call, stream));
     drop(batch);
     let push_ns = start.elapsed().as_nanos() as f64 / f64::from(args.count);
     let after = resident()?;
-    bed.gate.store(true, Ordering::Release);
+    fixture.gate.store(true, Ordering::Release);
     given?;
-    bed.machine.synchronize()?;
+    fixture.machine.synchronize()?;
     let extra = (after - before) / f64::from(args.count);
     Ok(vec![row(args, "mem", 0.0, push_ns, extra, "bytes/op")])
 }
@@ -129,14 +130,15 @@ fn verify(args: &EngineArgs) -> Result<Row> {
         let load = workload(name, if name == "stencil" { 500 } else { 9_000 }, args.width)?;
         let expected = load.expected();
         for _ in 0..3 {
-            let bed = Bed::new(args, &CHECKED)?;
-            let variables = bed.variables(&load)?;
+            let fixture = Fixture::new(args, &CHECKED)?;
+            let variables = fixture.variables(&load)?;
             for (id, node) in load.nodes.iter().enumerate() {
                 let operands: Vec<&Tensor> =
                     node.operands().map(|v| &variables[v as usize]).collect();
                 let attrs = Attrs::new().with("id", id as i64);
-                let call = bed.machine.prepare(CHECKED[node.reads().len()], &operands, attrs)?;
-                call.on(&bed.streams[id % bed.streams.len()])?;
+                let call =
+                    fixture.machine.prepare(CHECKED[node.reads().len()], &operands, attrs)?;
+                call.on(&fixture.streams[id % fixture.streams.len()])?;
             }
             for (variable, expected) in variables.iter().zip(&expected) {
                 let bytes = variable.read()?;
@@ -148,7 +150,7 @@ fn verify(args: &EngineArgs) -> Result<Row> {
     Ok(row(args, "verify", 0.0, 0.0, f64::from(bad), "wrong variables"))
 }
 
-/// Each of the stencil's instructions computes for a while.
+/// Measures a stencil whose instructions compute for a given time.
 fn stencil(args: &EngineArgs) -> Result<Vec<Row>> {
     let load = workload("stencil", args.count.min(1_000) as usize, args.width)?;
     let (total, push, _) = stream(args, &load, &GRAIN)?;
@@ -157,10 +159,10 @@ fn stencil(args: &EngineArgs) -> Result<Vec<Row>> {
     Ok(vec![row(args, &name, total, push, extra, "work_ns/wall_ns per task")])
 }
 
-/// The task that is long enough for half of the workers' time to be work: the minimum effective task
-/// granularity. Source: E. Slaughter et al., "Task Bench: A Parameterized Benchmark for Evaluating
-/// Parallel Runtime Performance", SC 2020. Between two grains it is interpolated, on scales of
-/// logarithms, as the peers' table does.
+/// Measures the minimum effective task granularity: the length of a task at which the workers spend
+/// half of their time on work. Source: E. Slaughter et al., "Task Bench: A Parameterized Benchmark
+/// for Evaluating Parallel Runtime Performance", SC 2020. Between two measured lengths it is
+/// interpolated on logarithmic scales, as in the peers' table.
 fn metg(args: &EngineArgs) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut last: Option<(f64, f64)> = None;
@@ -185,7 +187,7 @@ fn metg(args: &EngineArgs) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What does not grow: with more instructions, more streams, and more live tensors.
+/// Measures costs that must not grow with more instructions, more streams, or more live tensors.
 fn flat(args: &EngineArgs) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut add = |name: String, load: &Workload, args: &EngineArgs| -> Result<()> {
@@ -208,33 +210,34 @@ fn flat(args: &EngineArgs) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The processor time of a machine that has nothing to do for five seconds, on eight streams that
+/// Measures the processor time of a machine that is idle for five seconds, on eight streams that
 /// were used before.
 fn idle(args: &EngineArgs) -> Result<Vec<Row>> {
     let args = EngineArgs { streams: 8, ..args.clone() };
-    let bed = Bed::new(&args, &READS)?;
+    let fixture = Fixture::new(&args, &READS)?;
     let load = workload("indep", 1_000, 1)?;
-    let on = bed.look_up(&load, &READS)?;
-    bed.round(&load, &on)?;
+    let on = fixture.look_up(&load, &READS)?;
+    fixture.round(&load, &on)?;
     let (start, before) = (Instant::now(), processor_time()?);
     std::thread::sleep(Duration::from_secs(5));
     let share = (processor_time()? - before) / start.elapsed().as_secs_f64();
     Ok(vec![row(&args, "idle", 0.0, 0.0, share * 100.0, "% of one core")])
 }
 
-/// The seconds of processor time that the process has taken.
+/// Returns the processor time of the process in seconds.
 fn processor_time() -> Result<f64> {
     let mut total = 0.0;
     for task in std::fs::read_dir("/proc/self/task").context("no list of threads")? {
         let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        let ran = text.split_whitespace().next().context("no count of time")?;
+        let ran = text.split_whitespace().next().context("no processor time")?;
         total += ran.parse::<f64>()? / 1e9;
     }
     Ok(total)
 }
 
-/// Tensors are made, computed and let go of, ten million times unless more is asked for, on a machine as
-/// it comes: the time, and by how much the process has grown since the first hundred thousand.
+/// Makes, computes and releases tensors, ten million times unless `--count` asks for more, on a
+/// machine with the default configuration. Gives the time, and the growth of the process since the
+/// first hundred thousand.
 fn endless(args: &EngineArgs) -> Result<Vec<Row>> {
     const FIRST: u32 = 100_000;
     let count = args.count.max(10_000_000);

@@ -1,12 +1,12 @@
-//! `bench memory`: what memory costs, beside allocators of the host's.
+//! `bench memory`: the cost of memory, beside allocators of the host.
 //!
-//! A row of JSON a test: `ns_per_op` is the median over the rounds, `least` and `most` the spread.
-//! The rounds of all tests are interleaved. An operation of `one_stream` releases a block and
-//! places another, of one of many sizes between 512 bytes and 8 KiB, among `live` blocks of which
-//! the same thousand are touched; in `one_size` all have 4 KiB. In `cross_stream` the block was used
-//! on a second stream, of which the first one hears after every 64 operations. `machine_*` and
-//! `builder_*` do the same as `one_stream` with tensors. `peak` is no time: what recorded programs
-//! reserve, beside what they hold.
+//! Each test prints a row of JSON: `ns_per_op` is the median over the rounds, `least` and `most`
+//! the spread. The rounds of all tests are interleaved. An operation of `one_stream` releases a
+//! block and places another, of one of many sizes between 512 bytes and 8 KiB, among `live` blocks
+//! of which the same thousand are touched; in `one_size` all have 4 KiB. In `cross_stream` the
+//! block was used on a second stream, whose progress the first stream learns after every 64
+//! operations. `machine_*` and `builder_*` do the same as `one_stream` with tensors. `peak` is no
+//! time: it is the memory that recorded programs reserve, beside the memory that they use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::PathBuf;
@@ -29,34 +29,34 @@ use millstream_trace::{Entry, LoadOptions, expand, load};
 
 use super::quantile;
 
-/// What to measure.
+/// The arguments of `millstream bench memory`.
 #[derive(Args, Clone, Debug)]
 pub struct MemoryArgs {
-    /// Only the test of this name: one_stream, one_size, cross_stream, builder_one_stream,
-    /// machine_one_stream, event or peak.
+    /// Run only this test: one_stream, one_size, cross_stream, builder_one_stream,
+    /// machine_one_stream, event or peak
     #[arg(long)]
     test: Option<String>,
-    /// The programs of `peak`.
+    /// Programs for `peak`
     #[arg(long, default_values = ["examples/pytorch", "tests/traces"])]
     programs: Vec<PathBuf>,
-    /// Rounds; one more runs before them to warm up.
+    /// Number of rounds, after one more that warms up
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Operations in each round.
+    /// Number of operations in each round
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
 }
 
-/// How many blocks are touched.
+/// The number of blocks that are touched.
 const TOUCHED: usize = 1000;
 
-/// A size for the `k`-th block, spread by the multiplication of Fibonacci hashing (Knuth, TAOCP 3,
-/// 6.4).
+/// Returns the size of the `k`-th block, spread by the multiplication of Fibonacci hashing (Knuth,
+/// TAOCP 3, 6.4).
 const fn size(k: u64) -> u64 {
     512 + (k.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) % (8192 - 512)
 }
 
-/// One test: runs so many operations.
+/// One test, as a function that runs a given number of operations.
 struct Test {
     peer: &'static str,
     name: &'static str,
@@ -119,8 +119,8 @@ pub(crate) fn memory(args: &MemoryArgs) -> Result<()> {
     if peak { peaks(&args.programs) } else { Ok(()) }
 }
 
-/// What programs reserve on one compute stream, beside the least that their lives take: the most
-/// that was held at once, in program order, in multiples of 512 bytes.
+/// Prints the memory that programs reserve on one compute stream, beside the least that their
+/// tensors need: the most that was live at once, in program order, in multiples of 512 bytes.
 fn peaks(programs: &[PathBuf]) -> Result<()> {
     let mut ratios = Vec::new();
     let (mut all_reserved, mut all_held) = (0, 0);
@@ -162,7 +162,7 @@ fn peaks(programs: &[PathBuf]) -> Result<()> {
 const A: StreamId = StreamId(0);
 const B: StreamId = StreamId(1);
 
-/// The first stream hears of the second.
+/// The knowledge of the first stream about the second.
 #[derive(Default)]
 struct Known {
     of_b: u64,
@@ -191,12 +191,12 @@ fn place(planner: &mut Planner, arena: ArenaId, bytes: u64, known: &Known) -> Re
         match planner.place(arena, bytes, A, known) {
             Answer::Placed(placed) => return Ok(placed.block),
             Answer::NeedGrow { bytes, .. } => planner.grown(arena, bytes, A),
-            other => bail!("a planner without a limit answers {other:?}"),
+            other => bail!("a planner without a limit returns {other:?}"),
         }
     }
 }
 
-/// A planner with so many blocks, the first thousand of which are touched.
+/// Returns a planner with `live` blocks; the operations touch the first thousand.
 fn planner(live: usize, size: fn(u64) -> u64) -> Result<(Planner, ArenaId, Vec<BlockId>)> {
     let mut planner = Planner::new();
     let arena = planner.arena(&DeviceId::cpu(0));
@@ -216,8 +216,8 @@ fn one_stream(live: usize, size: fn(u64) -> u64) -> Result<Box<dyn FnMut(u64) ->
         for _ in 0..count {
             k += 1;
             let at = k as usize % blocks.len();
-            let death = [Point::new(A, k)].into_iter().collect();
-            planner.release(blocks[at], death, &known);
+            let last_uses = [Point::new(A, k)].into_iter().collect();
+            planner.release(blocks[at], last_uses, &known);
             blocks[at] = place(&mut planner, arena, size(k), &known)?;
         }
         Ok(())
@@ -232,8 +232,8 @@ fn cross_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
         for _ in 0..count {
             k += 1;
             let at = k as usize % blocks.len();
-            let death: Frontier = [Point::new(A, k), Point::new(B, k)].into_iter().collect();
-            planner.release(blocks[at], death, &known);
+            let last_uses: Frontier = [Point::new(A, k), Point::new(B, k)].into_iter().collect();
+            planner.release(blocks[at], last_uses, &known);
             blocks[at] = place(&mut planner, arena, size(k), &known)?;
             if k % 64 == 0 {
                 known.of_b = k;
@@ -243,10 +243,10 @@ fn cross_stream(live: usize) -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
     }))
 }
 
-/// Where a builder's instructions go that nobody wants.
-struct Nowhere;
+/// A sink that discards a builder's instructions.
+struct Discard;
 
-impl Sink for Nowhere {
+impl Sink for Discard {
     fn emit(&mut self, _: Instruction) {}
 
     fn reached(&self, _: Point) -> bool {
@@ -269,9 +269,9 @@ fn in_builder() -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
     let place = move |builder: &mut Builder, k: u64| -> Result<TensorRef> {
         loop {
             let origin = Origin::Unknown;
-            match builder.allocate(&mut Nowhere, stream, spec(k)?, size(k), &origin)? {
+            match builder.allocate(&mut Discard, stream, spec(k)?, size(k), &origin)? {
                 Outcome::Done(tensor) => return Ok(tensor),
-                Outcome::Need(need) => builder.assume(&mut Nowhere, need, &origin)?,
+                Outcome::Need(need) => builder.assume(&mut Discard, need, &origin)?,
             }
         }
     };
@@ -282,7 +282,7 @@ fn in_builder() -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
         for _ in 0..count {
             k += 1;
             let at = k as usize % TOUCHED;
-            builder.release(&mut Nowhere, tensors[at], None, &Origin::Unknown)?;
+            builder.release(&mut Discard, tensors[at], None, &Origin::Unknown)?;
             tensors[at] = place(&mut builder, k)?;
         }
         Ok(())
@@ -304,7 +304,7 @@ fn in_machine() -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
     }))
 }
 
-/// An event is taken from a pool and put back.
+/// Measures taking an event from a pool and putting it back.
 fn events() -> Result<Box<dyn FnMut(u64) -> Result<()>>> {
     let pool = EventPool::new(SimBackend::new(Default::default()).open(0)?);
     Ok(Box::new(move |count| {
@@ -321,7 +321,7 @@ struct Blocks<T: GlobalAlloc>(T, Vec<(*mut u8, Layout)>);
 impl<T: GlobalAlloc> Blocks<T> {
     fn allocate(&self, k: u64) -> (*mut u8, Layout) {
         let Ok(layout) = Layout::from_size_align(size(k) as usize, 16) else {
-            unreachable!("a few kilobytes are a layout")
+            unreachable!("a layout of a few kilobytes is valid")
         };
         // SAFETY: the layout's size is not zero.
         let block = unsafe { self.0.alloc(layout) };
@@ -354,8 +354,8 @@ fn allocator<T: GlobalAlloc + 'static>(
             k += 1;
             let at = k as usize % TOUCHED.min(blocks.1.len());
             let (block, layout) = blocks.1[at];
-            // SAFETY: the block came from this allocator with this layout; its place in the list is
-            // taken by another at once.
+            // SAFETY: the block came from this allocator with this layout; another block replaces
+            // it in the list at once.
             unsafe { blocks.0.dealloc(block, layout) };
             blocks.1[at] = blocks.allocate(k);
         }

@@ -1,7 +1,7 @@
-//! `bench verify`: what proving a list costs, every wait judged, on two lists that the builder makes.
+//! `bench verify`: the cost of proving a list and judging every wait, on two lists of the builder.
 //!
-//! A row of JSON a list. `ring`: 16 streams pass tensors on and let go of older ones, so memory is
-//! given out again. `blocks`: random ops on 512 blocks of columns of 64 matrices.
+//! Each list prints a row of JSON. `ring`: 16 streams pass tensors on and release older ones, so
+//! memory is placed again. `blocks`: random ops on 512 blocks of columns of 64 matrices.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use millstream::ops::{OpRegistry, standard};
 use millstream::types::StreamId;
 use millstream::{Attrs, DType, DeviceId, Layout, Origin, StreamKey, TensorSpec};
 
-/// How much.
+/// The arguments of `millstream bench verify`.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {
-    /// Instructions of each list, at least.
+    /// Least number of instructions of each list
     #[arg(long, default_value_t = 1_000_000)]
     count: usize,
 }
@@ -27,15 +27,15 @@ pub struct VerifyArgs {
 const STREAMS: usize = 16;
 const HERE: Origin = Origin::Unknown;
 
-struct Making {
+struct ListBuilder {
     ops: Arc<OpRegistry>,
     builder: Builder,
     sink: OfflineSink,
     streams: Vec<StreamId>,
 }
 
-impl Making {
-    fn new() -> Result<Making> {
+impl ListBuilder {
+    fn new() -> Result<ListBuilder> {
         let ops = Arc::new(standard());
         let config = BuilderConfig::default();
         let mut builder = Builder::new(&config, ops.clone(), Box::new(OfflineCatalog));
@@ -44,11 +44,11 @@ impl Making {
         let key = |k| StreamKey::compute(cpu.clone(), k);
         let streams = (0..STREAMS as u32).map(|k| builder.stream(&key(k)));
         let streams = streams.collect::<millstream::Result<_>>()?;
-        Ok(Making { ops, builder, sink: OfflineSink::default(), streams })
+        Ok(ListBuilder { ops, builder, sink: OfflineSink::default(), streams })
     }
 
-    /// Does it until nothing is wanting.
-    fn settled<T>(
+    /// Repeats `emit`, with each need satisfied, until it is done.
+    fn until_done<T>(
         &mut self,
         mut emit: impl FnMut(&mut Builder, &mut OfflineSink) -> millstream::Result<Outcome<T>>,
     ) -> Result<T> {
@@ -63,7 +63,7 @@ impl Making {
     fn tensor(&mut self, stream: usize, shape: &[usize]) -> Result<TensorRef> {
         let spec = TensorSpec::contiguous(DType::F32, shape)?;
         let (bytes, stream) = (spec.span_bytes() as u64, self.streams[stream]);
-        self.settled(|b, sink| b.allocate(sink, stream, spec.clone(), bytes, &HERE))
+        self.until_done(|b, sink| b.allocate(sink, stream, spec.clone(), bytes, &HERE))
     }
 
     fn call(&mut self, op: &str, inputs: &[TensorRef], stream: usize) -> Result<Option<TensorRef>> {
@@ -80,7 +80,7 @@ impl Making {
             section: None,
             origin: &HERE,
         };
-        let outputs = self.settled(|b, sink| b.call(sink, &call))?;
+        let outputs = self.until_done(|b, sink| b.call(sink, &call))?;
         Ok(outputs.into_iter().find_map(|output| match output {
             Output::Tensor(made) => Some(made),
             _ => None,
@@ -104,48 +104,48 @@ impl Making {
 }
 
 fn ring(count: usize) -> Result<InstructionList> {
-    let mut making = Making::new()?;
-    let mut newest = making.tensor(0, &[4])?;
+    let mut list = ListBuilder::new()?;
+    let mut newest = list.tensor(0, &[4])?;
     let mut live = std::collections::VecDeque::from([newest]);
     let mut k = 0;
-    while making.len() < count {
-        newest = making.call("relu", &[newest], k % STREAMS)?.context("relu makes a tensor")?;
+    while list.len() < count {
+        newest = list.call("relu", &[newest], k % STREAMS)?.context("relu makes a tensor")?;
         live.push_back(newest);
         if live.len() > 3 * STREAMS
             && let Some(old) = live.pop_front()
         {
-            making.builder.release(&mut making.sink, old, None, &HERE)?;
+            list.builder.release(&mut list.sink, old, None, &HERE)?;
         }
         k += 1;
     }
-    Ok(making.finish())
+    Ok(list.finish())
 }
 
 fn blocks(count: usize) -> Result<InstructionList> {
-    let mut making = Making::new()?;
+    let mut list = ListBuilder::new()?;
     let mut blocks = Vec::new();
     for k in 0..64 {
-        let whole = making.tensor(k % STREAMS, &[64, 64])?;
+        let whole = list.tensor(k % STREAMS, &[64, 64])?;
         for block in 0..8 {
             let layout = Layout::strided(&[64, 8], &[64, 1], 8 * block)?;
             let spec = TensorSpec::new(DType::F32, layout)?;
-            blocks.push(making.builder.view(&mut making.sink, whole, spec, &HERE)?);
+            blocks.push(list.builder.view(&mut list.sink, whole, spec, &HERE)?);
         }
     }
     let mut random = 1u64;
     let mut next = |below: usize| {
-        // Knuth's MMIX: TAOCP 2, 3.3.4, table 1.
+        // The generator of Knuth's MMIX: TAOCP 2, 3.3.4, table 1.
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 33) as usize % below
     };
-    while making.len() < count {
+    while list.len() < count {
         let (changed, read, stream) = (blocks[next(512)], blocks[next(512)], next(STREAMS));
-        making.call("add_", &[changed, read], stream)?;
+        list.call("add_", &[changed, read], stream)?;
     }
-    Ok(making.finish())
+    Ok(list.finish())
 }
 
-/// The most memory that this process has had, in MiB, where the system tells.
+/// Returns the peak memory of this process in MiB, where the system reports it.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
@@ -155,7 +155,7 @@ fn peak() -> Option<u64> {
 /// Runs the command.
 ///
 /// # Errors
-/// A list cannot be made, or is not proven.
+/// Fails if a list cannot be made, or is not proven.
 pub(crate) fn verify_lists(args: &VerifyArgs) -> Result<()> {
     type Make = fn(usize) -> Result<InstructionList>;
     for (name, make) in [("ring", ring as Make), ("blocks", blocks)] {

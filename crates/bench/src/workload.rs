@@ -1,4 +1,4 @@
-//! The workloads that other schedulers run as well: the same instructions on the same variables,
+//! The workloads that all compared schedulers run: the same instructions on the same variables,
 //! from the same seeds.
 
 use anyhow::{Result, bail};
@@ -22,26 +22,26 @@ impl Node {
         &self.reads[..self.count]
     }
 
-    /// What is read, and then what is written.
+    /// Returns the variables that are read, then the one that is written.
     pub(super) fn operands(&self) -> impl Iterator<Item = u32> + '_ {
         self.reads().iter().copied().chain(self.write)
     }
 }
 
-/// A workload: how many variables there are, and what is done with them.
+/// A workload: the number of its variables, and its instructions.
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     pub(super) variables: usize,
     pub(super) nodes: Vec<Node>,
-    /// Of a stencil, its points; else 0.
+    /// The number of points of a stencil; otherwise 0.
     pub(super) width: usize,
 }
 
-/// The names of those that are timed as a stream of instructions.
+/// The names of the workloads that are timed as a stream of instructions.
 pub(super) const STREAMS: &[&str] = &["chain", "indep", "nodep", "random", "fan"];
 
-/// Random numbers. Source: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014; every program that runs these workloads draws from it.
+/// A random number generator. Source: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable
+/// pseudorandom number generators", OOPSLA 2014; every program that runs these workloads uses it.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -58,11 +58,12 @@ impl SplitMix {
     }
 }
 
-/// The workload of this name with about `n` instructions; of a stencil, `n` steps of `width`.
+/// Returns the workload of this name with about `n` instructions; a stencil has `n` steps of
+/// `width`.
 pub(super) fn workload(name: &str, n: usize, width: u32) -> Result<Workload> {
     let mut nodes = Vec::new();
     let variables = match name {
-        // Each writes the one variable.
+        // Each writes the same variable.
         "chain" => {
             nodes = vec![Node::new(&[], Some(0)); n];
             1
@@ -77,7 +78,7 @@ pub(super) fn workload(name: &str, n: usize, width: u32) -> Result<Workload> {
             nodes.extend((0..n as u32).map(|k| Node::new(&[], Some(k))));
             n
         }
-        // One or two reads and a write among a hundred.
+        // One or two reads and a write, drawn from a hundred variables.
         "random" => {
             let mut draw = SplitMix(42);
             for _ in 0..n {
@@ -96,7 +97,7 @@ pub(super) fn workload(name: &str, n: usize, width: u32) -> Result<Workload> {
             }
             100
         }
-        // One writes what eight then read.
+        // One instruction writes a variable, and eight read it.
         "fan" => {
             for _ in 0..n / 9 {
                 nodes.push(Node::new(&[], Some(0)));
@@ -104,7 +105,7 @@ pub(super) fn workload(name: &str, n: usize, width: u32) -> Result<Workload> {
             }
             9
         }
-        // Three neighbours of one step make a point of the next; two buffers take turns.
+        // Three neighbours of one step make a point of the next; two buffers alternate.
         "stencil" => {
             for step in 0..n as u32 {
                 let (from, to) = ((step & 1) * width, (1 - (step & 1)) * width);
@@ -124,7 +125,8 @@ pub(super) fn workload(name: &str, n: usize, width: u32) -> Result<Workload> {
 }
 
 impl Workload {
-    /// Each writes one of the first `touched` of `live` variables, drawn at random.
+    /// Returns a workload whose instructions each write one of the first `touched` of `live`
+    /// variables, drawn at random.
     pub(super) fn touching(n: usize, live: usize, touched: u32) -> Workload {
         let mut draw = SplitMix(42);
         let nodes = (0..n).map(|_| Node::new(&[], Some(draw.below(touched)))).collect();
@@ -132,8 +134,8 @@ impl Workload {
     }
 }
 
-/// What the instructions compute when they are checked: every read and the order of every write
-/// shows in the variables.
+/// Returns the value that a checked instruction computes: it depends on every read and on the order
+/// of every write.
 pub(super) fn step(id: u64, reads: impl IntoIterator<Item = u64>, written: u64) -> u64 {
     let mut hash = 0x1234u64.wrapping_add(id);
     for value in reads {
@@ -143,7 +145,7 @@ pub(super) fn step(id: u64, reads: impl IntoIterator<Item = u64>, written: u64) 
 }
 
 impl Workload {
-    /// The variables after all instructions in order, each starting from 1.
+    /// Returns the variables after all instructions in order; each begins as 1.
     pub(super) fn expected(&self) -> Vec<u64> {
         let mut values = vec![1u64; self.variables];
         for (id, node) in self.nodes.iter().enumerate() {
@@ -162,7 +164,7 @@ mod tests {
 
     /// The sums over all variables that the programs of other schedulers print.
     #[test]
-    fn workloads_are_those_of_the_others() {
+    fn workloads_equal_the_other_schedulers() {
         let random = workload("random", 3, 8).unwrap();
         assert_eq!(random.variables, 100);
         assert!(random.nodes.iter().all(|n| !n.reads().contains(&n.write.unwrap())));

@@ -1,7 +1,8 @@
-//! `coverage`: which nodes of execution traces can be executed, and why others cannot.
+//! `coverage`: counts the nodes of execution traces that can be executed, with the reasons of the
+//! others.
 //!
-//! Each trace is imported for its structure and built without a device: every op that is executed
-//! has been inferred, and its results are of the dtypes and shapes that the trace recorded.
+//! Each trace is imported for its structure and built without a device: the schema of every op that
+//! is executed has been evaluated, and gives the dtypes and shapes that the trace recorded.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -18,36 +19,37 @@ use serde_json::json;
 use crate::BAD_INPUT;
 use crate::show::{snippet, tables};
 
-/// What is asked for.
+/// The arguments of `millstream coverage`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Execution traces, or directories that hold them.
+    /// Execution traces, or directories with execution traces
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also write what was found in JSON here, one line for each trace; - is standard output.
+    /// Also write the results as JSON to FILE, one line for each trace; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What one trace is made of.
+/// The nodes of one trace.
 pub(crate) struct Covered {
     pub(crate) trace: String,
     pub(crate) imported: Imported,
 }
 
 impl Covered {
-    /// The share of nodes that compute and are executed.
+    /// Returns the share of executed nodes among the nodes that compute.
     pub(crate) fn nodes(&self) -> f64 {
         share(self.imported.executed() as f64, self.imported.ops as f64)
     }
 
-    /// The share of bytes that those nodes take and give.
+    /// Returns the share of the executed nodes in the bytes that all computing nodes read and
+    /// write.
     pub(crate) fn bytes(&self) -> f64 {
         let Imported { bytes, bytes_skipped, .. } = self.imported;
         share((bytes - bytes_skipped) as f64, bytes as f64)
     }
 
-    /// The nodes that are not executed: how many for each op and reason.
+    /// Returns the numbers of nodes that are not executed, by op and reason.
     pub(crate) fn reasons(&self) -> BTreeMap<(&str, &str), Vec<u64>> {
         let mut reasons: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for skipped in &self.imported.skipped {
@@ -62,7 +64,7 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 1.0 } else { part / whole }
 }
 
-/// Looks at what the arguments name.
+/// Counts the nodes of all traces that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match all(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -82,7 +84,7 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
             Entry::Trace(path) => vec![path],
             Entry::Ranks { ranks, .. } => ranks,
             Entry::Skipped { path, reason } => {
-                eprintln!("passing over {}: {reason}", path.display());
+                eprintln!("skipping {}: {reason}", path.display());
                 continue;
             }
         };
@@ -93,16 +95,16 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
                     prepare(program, &RunOptions::default())?;
                     covered.push(Covered { trace: path.display().to_string(), imported });
                 }
-                None => eprintln!("passing over {}: no execution trace", path.display()),
+                None => eprintln!("skipping {}: not an execution trace", path.display()),
             }
         }
     }
     let problem = |message: String| TraceError::of_file("coverage", message);
     if covered.is_empty() {
-        return Err(problem("there is no execution trace to look at".to_owned()).into());
+        return Err(problem("there is no execution trace to count".to_owned()).into());
     }
     let to_data = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    // A reader that has gone away has seen what it wanted.
+    // A closed pipe is no error.
     drop(match to_data {
         true => tables::print_coverage(&covered, &mut io::stderr().lock(), false),
         false => {

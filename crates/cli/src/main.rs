@@ -1,12 +1,11 @@
 //! The binary `millstream`: runs, proves, explores and describes programs.
 //!
 //! # Contract
-//! Exit status 0: all is as it should be. 1: a program failed, or its results differ. 2: bad
-//! input, or a device that is absent. Results go to standard output, errors to standard error; a
-//! closed pipe is no error.
+//! Exit status 0: success. 1: a program failed, or its results differ. 2: bad input, or an absent
+//! device. Results go to standard output, errors to standard error; a closed pipe is no error.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `run` | runs traces and compares their outputs |
 //! | `simulate` | runs programs under many schedules |

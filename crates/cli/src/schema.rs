@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// Prints it to standard output.
+/// Prints the schema to standard output.
 pub(crate) fn run() -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&millstream_trace::schema())?;
     writeln!(std::io::stdout().lock(), "{text}")?;

@@ -1,6 +1,6 @@
-"""Attention and its gradient as tools/replay.py calls them on CUDA, on tensors that are fake: their shapes
-are PyTorch's own, and no device is needed. Prints a line for each op that CUDA has, with and without a
-mask: {"ops": [NAME...], "calls": {...}, "shapes": [...]}, or {"refused": WHY}."""
+"""Calls attention and its gradient on fake tensors, as tools/replay.py calls them on CUDA. Fake tensors
+have PyTorch's own shapes and need no device. Prints a line for each op of CUDA, with and without a mask:
+{"ops": [NAME...], "calls": {...}, "shapes": [...]}, or {"refused": WHY}."""
 
 import importlib.util
 import json
@@ -17,12 +17,12 @@ spec = importlib.util.spec_from_file_location("replay", SCRIPT)
 replay = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(replay)
 replay.torch = torch
-# Fake tensors have no elements to be compared.
+# Fake tensors have no elements to compare.
 replay.stored = lambda folder: {}
 
 
 def trace(folder, masked, without=None):
-    """The trace, with a mask whose rows are not aligned, and without nodes of a name."""
+    """Writes the trace with a mask whose rows are not aligned, and without the nodes of one name."""
     with replay.gzip.open(TRACE, "rt") as file:
         trace = json.load(file)
     trace["nodes"] = [node for node in trace["nodes"] if node["name"] != f"aten::{without}"]

@@ -1,4 +1,6 @@
-//! The command line as its users meet it: exit statuses, messages, reports.
+//! The command line as its users see it: exit statuses, messages, reports.
+//!
+//! Long because every command's messages and statuses are compared in one place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces")
 }
 
-/// Runs the command within a folder, so that messages name no other place.
+/// Runs the command in a folder, so that messages contain no other path.
 fn millstream(folder: &Path, arguments: &[&str]) -> Output {
     let start = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_millstream"))
@@ -33,14 +35,14 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// A folder with one trace in it.
+/// Returns a folder with one trace in it.
 fn folder_with(name: &str, trace: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(name), trace).unwrap();
     folder
 }
 
-/// The message with which a trace is refused: status 2, nothing run, nothing written.
+/// Returns the message with which a trace is refused: status 2, nothing run, nothing written.
 fn refused(trace: &str, arguments: &[&str]) -> String {
     let folder = folder_with("t.json", trace);
     let mut all = vec!["run", "t.json", "--report", "report.json"];
@@ -82,7 +84,7 @@ fn raw(lines: &[&str]) -> String {
 }
 
 #[test]
-fn bad_input_is_refused_with_its_place() {
+fn bad_input_is_refused_with_its_span() {
     let op = |program: &str| with_tensors(X, program);
     let tensor = |tensor: &str| with_tensors(tensor, "");
     let cases: Vec<(&str, String)> = vec![
@@ -175,7 +177,7 @@ fn bad_input_is_refused_with_its_place() {
 }
 
 #[test]
-fn sequence_numbers_and_places_at_the_end_of_64_bits() {
+fn sequence_numbers_and_offsets_at_the_end_of_64_bits() {
     let last = raw(&["OpCall s0:18446744073709551615 add_ (%0 readwrite, %0 read)"]);
     let far = raw(&[
         "AllocateTensor s0 %1 f32[2] as 8 bytes at a0+18446744073709551104 generation 1",
@@ -215,7 +217,7 @@ fn bad_arguments() {
 }
 
 #[test]
-fn what_differs_or_fails_while_running_is_status_1() {
+fn wrong_results_and_runtime_failures_are_status_1() {
     let compute = r#"{"op": "add", "in": ["x", "x"], "out": "y"}"#;
     let differs = with_tensors(X, compute)
         .replace("\"outputs\": {}", "\"outputs\": {\"y\": {\"values\": [2, 3]}}");
@@ -255,7 +257,7 @@ fn what_differs_or_fails_while_running_is_status_1() {
     insta::assert_snapshot!("status_1", messages);
 }
 
-/// What varies from run to run is taken out.
+/// Removes everything that varies from run to run.
 fn steady(shown: &str) -> String {
     let line = |line: &str| match line.rsplit_once("; ") {
         Some((head, time)) if time.ends_with(" ms") => format!("{head}; … ms\n"),
@@ -392,7 +394,7 @@ fn ranks_are_one_program() {
     assert_eq!(names, ["rank0/x", "rank1/x", "rank2/x"]);
     assert_eq!(report["instructions"]["GlobalSync"], 3);
 
-    // One that never comes does not let the others hang.
+    // A rank that never starts must not block the others.
     write(1, "");
     let output = millstream(folder.path(), &arguments);
     assert_eq!(status(&output), 1, "{}", text(&output.stderr));

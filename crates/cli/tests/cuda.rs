@@ -1,4 +1,4 @@
-//! Devices of kind `cuda` by the command line: where there is no driver, and on the stand-in.
+//! Devices of kind `cuda` on the command line: without a driver, and on the stand-in.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Whether the loader finds the stand-in, as it does in tests of the whole workspace.
+/// Returns whether the loader finds the stand-in, as in tests of the whole workspace.
 fn stand_in_is_found() -> bool {
     let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let stand_in = |folder: &str| {
@@ -42,12 +42,12 @@ fn stand_in_is_found() -> bool {
     found
 }
 
-/// Where there is no driver, a device of its kind is bad input, and the error says what was looked
-/// for and where.
+/// Without a driver a device of kind `cuda` is bad input. The error names the library and the paths
+/// that were searched.
 #[test]
 fn without_a_driver() {
     let folder = examples();
-    // The tests' search path has the stand-in.
+    // The search path of the tests contains the stand-in.
     let mut command = command(&folder, &["run", "add.json", "--device", "cuda:0"]);
     let output = command.env_remove("LD_LIBRARY_PATH").output().unwrap();
     let errors = text(&output.stderr);
@@ -62,8 +62,8 @@ fn without_a_driver() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// Where there is a device, the trace runs on it. Tests of the workspace have the stand-in in their
-/// search path.
+/// A trace runs on a device that exists. Tests of the workspace have the stand-in in their search
+/// path.
 #[test]
 fn with_a_device() {
     if !stand_in_is_found() {
@@ -79,8 +79,8 @@ fn with_a_device() {
     assert!(errors.contains("cuda:7: there are 4 devices of this kind"), "{errors}");
 }
 
-/// The check of a GPU does not take the stand-in for one. Told to, it finds nothing wrong, and says
-/// what it ran on.
+/// The check of a GPU does not accept the stand-in by default. With `--on-stand-in` it passes, and
+/// reports that the device was the stand-in.
 #[test]
 fn the_check_of_a_gpu() {
     if !stand_in_is_found() {
@@ -97,7 +97,7 @@ fn the_check_of_a_gpu() {
     let errors = text(&output.stderr);
     assert_eq!(status(&output), 2, "{errors}");
     assert!(errors.contains("there is no part 'sums'"), "{errors}");
-    // A sanitizer that finds nothing, in place of NVIDIA's: it runs what it is given.
+    // Stands in for NVIDIA's sanitizer: runs its arguments and finds nothing.
     let sanitizer = folder.path().join("compute-sanitizer");
     fs::write(&sanitizer, "#!/bin/sh\nshift 6\nexec \"$@\"\n").unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
@@ -139,7 +139,7 @@ fn the_check_of_a_gpu() {
     let why = parts[8]["skipped"][0].as_str().unwrap();
     assert!(why.starts_with("no python with torch and CUDA: no-python: "), "{why}");
     assert_eq!(parts[9]["passed"], json!(1), "{}", parts[9]);
-    // Narrow, each line of its tables fits.
+    // On a narrow terminal each line of its tables fits.
     let arguments = ["gpu-check", "--on-stand-in", "--only", "launches", "--quick", program];
     let output = command(folder.path(), &arguments).env("COLUMNS", "60").output().unwrap();
     let lines: Vec<&str> = text(&output.stdout).lines().filter(|l| l.starts_with('│')).collect();

@@ -1,20 +1,20 @@
-//! Execution traces on the command line: what runs, what is refused and how.
+//! Execution traces on the command line: which run, and which are refused, with the messages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The transformer's training step that the README begins with.
+/// Returns the folder of the transformer's training step that the README begins with.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pytorch/transformer_encoder_train")
 }
 
-/// A program with numbers of Python's, which the format loses.
+/// Returns the folder of a program with Python numbers, which the format loses.
 fn with_numbers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/pytorch/kv_cache_decode")
 }
 
-/// A copy of a program, to be changed.
+/// Returns a copy of a program, to be changed.
 fn copy(of: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(of).unwrap() {
@@ -37,7 +37,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The message with which a changed copy is refused, with status 2.
+/// Returns the message with which a changed copy is refused, with status 2.
 fn refused(arguments: &[&str], change: impl FnOnce(&Path)) -> String {
     let folder = copy(&with_numbers());
     change(folder.path());
@@ -105,12 +105,12 @@ fn broken_files_are_refused_with_the_node() {
 }
 
 #[test]
-fn numbers_that_were_lost_are_taken_as_said() {
+fn lost_numbers_take_the_given_value() {
     let folder = copy(&with_numbers());
     fs::remove_file(folder.path().join("consts.json")).unwrap();
     let output = millstream(folder.path(), &["run", "et.json.gz", "--missing-scalar", "-0.25"]);
     let shown = text(&output.stdout);
-    // It runs, and does not give what PyTorch computed with the right numbers.
+    // The program runs, and differs from the results that PyTorch computed with the right numbers.
     assert_eq!(output.status.code(), Some(1), "{shown}{}", text(&output.stderr));
     assert!(shown.contains("that the trace lost: substituted"), "{shown}");
 }

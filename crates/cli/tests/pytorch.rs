@@ -1,5 +1,5 @@
-//! The comparison with PyTorch: its helper on the host, where there is a PyTorch, and what is made of its
-//! answers anywhere.
+//! The comparison with PyTorch: its helper on the host, where PyTorch is installed, and the
+//! handling of its answers anywhere.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The Python that `MILLSTREAM_PYTHON` names, or `python3`, if it has PyTorch.
+/// Returns the Python that `MILLSTREAM_PYTHON` names, or `python3`, if it has PyTorch.
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("MILLSTREAM_PYTHON").unwrap_or_else(|| "python3".into());
     let found = Command::new(&python).args(["-c", "import torch"]).output();
@@ -24,7 +24,8 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-/// The part of the report, from a check on the stand-in with this Python. None without the stand-in.
+/// Returns PyTorch's part of the report of a check on the stand-in with this Python; none without
+/// the stand-in.
 fn part(python: &Path, program: &str) -> Option<Value> {
     let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     if !path.split(':').any(|folder| folder.contains("cuda-standin")) {
@@ -41,7 +42,7 @@ fn part(python: &Path, program: &str) -> Option<Value> {
     Some(serde_json::from_str::<Value>(&report).unwrap()["parts"][0].clone())
 }
 
-/// Replayed, a program gives what was recorded.
+/// A replayed program gives the recorded results.
 #[test]
 fn programs_are_replayed() {
     let Some(python) = python() else { return };
@@ -70,7 +71,7 @@ fn programs_are_replayed() {
     assert!(last["error"].as_str().unwrap().contains("none.json"), "{last}");
 }
 
-/// On CUDA attention and its gradient are the ops that autograd has there, one call each.
+/// On CUDA, attention and its gradient are the ops that autograd calls there, one call each.
 #[test]
 fn attention_on_cuda() {
     let Some(python) = python() else { return };
@@ -104,7 +105,8 @@ fn attention_on_cuda() {
     assert!(refused.contains("was not recorded"), "{refused}");
 }
 
-/// The machine and PyTorch make the same calls; nothing is measured on what is no GPU.
+/// The machine and PyTorch make the same calls. Nothing is measured on the stand-in, which is no
+/// GPU.
 #[test]
 fn both_run_in_turns() {
     let Some(python) = python() else { return };
@@ -113,9 +115,9 @@ fn both_run_in_turns() {
     assert_eq!(part["measured"][0]["value"], json!(null), "{part}");
 }
 
-/// What is no comparison is skipped, and the report says why.
+/// A program that cannot be compared is skipped, and the report gives the reason.
 #[test]
-fn what_cannot_be_compared() {
+fn incomparable_programs_are_skipped() {
     let here = r#"{"torch": "2", "device": "a fake"}"#;
     for (answers, why) in [
         (vec![r#"{"absent": "No module named 'torch'"}"#], "No module named 'torch'"),

@@ -1,4 +1,4 @@
-//! `simulate` and certificates as users meet them.
+//! `simulate` and certificates as users see them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,7 +26,7 @@ fn ends(output: &Output, status: i32) -> (String, String) {
 }
 
 #[test]
-fn a_seed_gives_the_same_log_whoever_runs_it() {
+fn a_seed_gives_the_same_log_on_every_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = examples().join("traces/diamond.json");
     let path = path.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `verify` as its users meet it: exit statuses, counterexamples, repairs, reports.
+//! `verify` as its users see it: exit statuses, counterexamples, repairs, reports.
 
 use std::fs;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn a_counterexample_and_its_repair() {
     let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
     insta::assert_snapshot!("verify_json", serde_json::to_string_pretty(&report).unwrap());
-    // The wait, pasted where the report says, repairs the list.
+    // The wait that the report proposes, inserted at the proposed line, repairs the list.
     let repair = &report["violations"][0]["repair"];
     let bad = fs::read_to_string(folder.path().join("bad.txt")).unwrap();
     let mut lines: Vec<&str> = bad.lines().collect();

@@ -1,10 +1,10 @@
 //! Explores programs without a real device: many schedules, faults, predicted times.
 //!
 //! # Contract
-//! Everything here is a function of the program, the options and a seed. Nothing reads a clock.
+//! Every result is a function of the program, the options and a seed. Nothing reads a clock.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`simulate`] | runs under many schedules, random programs, faults, shrinking |
 //! | [`predict`] | the time of a list on devices of given costs |

@@ -1,4 +1,4 @@
-//! Elementwise ops, a reduction and softmax on a GiB, against the device's own copy.
+//! Measures elementwise ops, a reduction and softmax on a GiB, against the device's own copy.
 
 use std::time::Instant;
 
@@ -8,35 +8,36 @@ use millstream::ep::cuda::CompletionMode;
 use millstream::{Attrs, DType, Stream, Tensor, TensorSpec};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{LACKS, Section, Time, median};
 
 /// The least share of the copy's bandwidth.
 const TARGET: f64 = 0.85;
 
-/// Rows of 1024 floats, on a GPU and where the check only tries itself out.
+/// Rows of 1024 floats, on a GPU and on the stand-in.
 const ROWS: [usize; 2] = [1 << 18, 4];
 
 const COLUMNS: usize = 1024;
 
-/// Calls in a round.
+/// The number of calls in a round.
 const CALLS: usize = 10;
 
 const ROUNDS: usize = 3;
 
-/// An op, how many of its tensors it reads, and how often it moves a tensor's bytes in all.
+/// An op, the number of its tensors that it reads, and how often it moves the bytes of a tensor in
+/// total.
 const OPS: &[(&str, usize, f64)] =
     &[("relu", 1, 2.0), ("add", 2, 3.0), ("sum", 1, 1.0), ("_softmax", 1, 2.0)];
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let rows = ROWS[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
-    let stream = bed.compute(0)?;
+    let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
+    let stream = fixture.compute(0)?;
     let spec = TensorSpec::contiguous(DType::F32, &[rows, COLUMNS])?;
     let bytes = spec.span_bytes() as f64;
-    let tensor = || bed.machine.empty(&stream, spec.clone());
+    let tensor = || fixture.machine.empty(&stream, spec.clone());
     let (x, y) = (tensor()?, tensor()?);
-    let copied = 2.0 * bytes / seconds(&bed, "copy", &[&x], Some(&y), &stream)?;
+    let copied = 2.0 * bytes / seconds(&fixture, "copy", &[&x], Some(&y), &stream)?;
     section.measure(
         setting.real,
         "the device's own copy",
@@ -50,7 +51,7 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
             section.cut = Some(format!("{op} and what follows it"));
             break;
         }
-        match seconds(&bed, op, &[&x, &y][..inputs], None, &stream) {
+        match seconds(&fixture, op, &[&x, &y][..inputs], None, &stream) {
             Ok(took) => {
                 let share = moves * bytes / took / copied;
                 section.passed += 1;
@@ -68,16 +69,16 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
                     section.failed.push(format!("{what}: {why}"));
                 }
                 section.unmeasured(what, why);
-                bed.machine.clear_failures();
+                fixture.machine.clear_failures();
             }
         }
     }
     Ok(())
 }
 
-/// Seconds of a call.
+/// Returns the seconds of a call.
 fn seconds(
-    bed: &Bed,
+    fixture: &Fixture,
     op: &str,
     inputs: &[&Tensor],
     into: Option<&Tensor>,
@@ -92,13 +93,13 @@ fn seconds(
     for _ in 0..=ROUNDS {
         let start = Instant::now();
         for _ in 0..CALLS {
-            let call = bed.machine.call(op, inputs).attrs(attrs.clone());
+            let call = fixture.machine.call(op, inputs).attrs(attrs.clone());
             match into {
                 Some(to) => call.out(&[to]).on(stream)?,
                 None => call.on(stream)?,
             };
         }
-        bed.machine.synchronize()?;
+        fixture.machine.synchronize()?;
         times.push(start.elapsed().as_secs_f64() / CALLS as f64);
     }
     // The first round warms up.

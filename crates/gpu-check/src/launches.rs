@@ -1,5 +1,6 @@
-//! Launches of an empty kernel through the machine, against a bare loop of the driver's launches in the
-//! same process, and how soon the host hears of an end; both for either way to learn of completion.
+//! Measures launches of an empty kernel through the machine, against a bare loop of driver launches
+//! in the same process, and the time until the host learns of a completion. Both are measured for
+//! either way to observe completions.
 
 use std::any::Any;
 use std::ffi::CString;
@@ -15,7 +16,7 @@ use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
 use millstream::{Access, Attrs};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{Section, Time, median};
 
 const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
@@ -23,7 +24,7 @@ const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
 /// The least share of the bare loop's rate.
 const TARGET: f64 = 0.95;
 
-/// Launches in a round, and round trips, on a GPU and where the check only tries itself out.
+/// The numbers of launches in a round, and of round trips, on a GPU and on the stand-in.
 const LAUNCHES: [usize; 2] = [200_000, 500];
 const TRIPS: [usize; 2] = [2000, 20];
 
@@ -51,7 +52,7 @@ impl Op for Nothing {
     }
 }
 
-/// Launches the empty kernel so often.
+/// Launches the empty kernel `times` times.
 fn launch(native: &NativeStream, times: usize) -> Result<()> {
     let properties = native.properties();
     let compile = || {
@@ -66,7 +67,7 @@ fn launch(native: &NativeStream, times: usize) -> Result<()> {
     Ok(())
 }
 
-/// The bare loop: one piece of work that launches again and again.
+/// The bare loop: one command that launches repeatedly.
 struct Loop(usize);
 
 impl Work for Loop {
@@ -83,7 +84,7 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     let (small, real) = (usize::from(!setting.real || setting.quick), setting.real);
     for completion in [CompletionMode::Polled, CompletionMode::Callback] {
         let name = format!("{completion:?}").to_lowercase();
-        let bed = Bed::new(setting.device, completion, |config| {
+        let fixture = Fixture::new(setting.device, completion, |config| {
             config.ops.register(Arc::new(Nothing));
             let kernel = |ctx: &KernelCtx<'_>| launch(millstream::kernels::cuda::native(ctx)?, 1);
             config.kernels.register("cuda", "nothing", Arc::new(kernel));
@@ -95,20 +96,23 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
                 section.cut = Some(format!("{round} of {} rounds, completion {name}", ROUNDS + 1));
                 break;
             }
-            let (bare, through) = (bare(&bed, LAUNCHES[small])?, through(&bed, LAUNCHES[small])?);
+            let (bare, through) = (
+                time_bare_loop(&fixture, LAUNCHES[small])?,
+                time_machine(&fixture, LAUNCHES[small])?,
+            );
             if round > 0 {
                 shares.push(bare / through);
                 rates.push(LAUNCHES[small] as f64 / through);
             }
         }
-        let (stream, x) = (bed.compute(0)?, bed.tensor(&[0.0])?);
+        let (stream, x) = (fixture.compute(0)?, fixture.tensor(&[0.0])?);
         for _ in 0..TRIPS[small] {
             let start = Instant::now();
-            bed.machine.call("nothing", &[&x]).on(&stream)?;
+            fixture.machine.call("nothing", &[&x]).on(&stream)?;
             stream.synchronize()?;
             trips.push(start.elapsed().as_secs_f64() * 1e6);
         }
-        bed.machine.synchronize()?;
+        fixture.machine.synchronize()?;
         section.passed += 1;
         let (share, rate) = (median(&mut shares), median(&mut rates));
         let how = format!("rate against a bare loop's; medians of {ROUNDS} rounds");
@@ -121,9 +125,9 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     Ok(())
 }
 
-/// Seconds of the bare loop, to the end of its last kernel.
-fn bare(bed: &Bed, times: usize) -> Result<f64> {
-    let mut stream = bed.device.create_stream(Arc::new(|| ()))?;
+/// Returns the seconds of the bare loop, until its last kernel has ended.
+fn time_bare_loop(fixture: &Fixture, times: usize) -> Result<f64> {
+    let mut stream = fixture.device.create_stream(Arc::new(|| ()))?;
     let start = Instant::now();
     stream.submit(&mut Loop(times))?;
     let mut ended = None;
@@ -131,17 +135,17 @@ fn bare(bed: &Bed, times: usize) -> Result<f64> {
         stream.poll(&mut |_, result| ended = Some(result))?;
         std::thread::yield_now();
     }
-    ended.context("it has ended")??;
+    ended.context("the loop has not run")??;
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Seconds of as many through the machine.
-fn through(bed: &Bed, times: usize) -> Result<f64> {
-    let (stream, x) = (bed.compute(0)?, bed.tensor(&[0.0])?);
-    let call = bed.machine.prepare("nothing", &[&x], Attrs::new())?;
+/// Returns the seconds of `times` launches through the machine.
+fn time_machine(fixture: &Fixture, times: usize) -> Result<f64> {
+    let (stream, x) = (fixture.compute(0)?, fixture.tensor(&[0.0])?);
+    let call = fixture.machine.prepare("nothing", &[&x], Attrs::new())?;
     stream.synchronize()?;
     let start = Instant::now();
-    let mut batch = bed.machine.batch();
+    let mut batch = fixture.machine.batch();
     for _ in 0..times {
         batch.call(&call, &stream)?;
     }

@@ -1,20 +1,20 @@
-//! `gpu-check`: what a real GPU is needed for, in one go. Needs no toolchain, once built.
+//! `gpu-check`: runs every check that needs a real GPU. Once built, it needs no toolchain.
 //!
-//! It refuses the tests' stand-in, unless asked to try itself out on it; the report then says so, and
-//! nothing is measured.
+//! It refuses the tests' stand-in, except with `--on-stand-in`, which tries the command itself out.
+//! The report then says so, and nothing is measured.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `section`, `report` | what was found, and how it is written |
-//! | `bed` | a machine on the device |
-//! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks beside the conformance suite |
+//! | `section`, `report` | the results of a part, and of the whole |
+//! | `fixture` | a machine on the device |
+//! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks besides the conformance suite |
 //! | `launches`, `pipeline`, `bandwidth`, `pytorch` | the measurements |
 
 #![deny(missing_docs)]
 
 mod bandwidth;
-mod bed;
+mod fixture;
 mod launches;
 mod memory;
 pub mod ops;
@@ -45,14 +45,14 @@ use section::{Section, Time};
 /// The exit status for bad input and absent devices.
 const BAD_INPUT: u8 = 2;
 
-/// What the stand-in's device is called, as it says itself.
+/// The name that the stand-in's device reports.
 const STAND_IN: &str = "Millstream stand-in (no GPU)";
 
-/// A part of the check: takes note of what it finds. What it cannot go on after is its error.
+/// A part of the check. It adds its results to the section; an error ends the part.
 type Part = fn(&Setting, &Time, &mut Section) -> Result<()>;
 
-/// The parts with the seconds that each may take. What a part leaves is no other's; together they keep
-/// within eight minutes.
+/// The parts with the most seconds of each. A part cannot use the time that another leaves;
+/// together they take at most eight minutes.
 const PARTS: &[(&str, u64, Part)] = &[
     ("conformance", 30, conformance),
     ("ops", 100, ops),
@@ -69,43 +69,43 @@ const PARTS: &[(&str, u64, Part)] = &[
 /// The arguments of `millstream gpu-check`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The number of the device.
+    /// Number of the device
     #[arg(long, default_value_t = 0)]
     device: u32,
-    /// The folder that report.json and report.txt are written to.
+    /// Folder for report.json and report.txt
     #[arg(long, default_value = "gpu-check")]
     out: PathBuf,
-    /// The seed of the ops' inputs; the time unless given.
+    /// Seed of the ops' inputs [default: the current time]
     #[arg(long)]
     seed: Option<u64>,
-    /// The most seconds that all of it may take. What is cut is said in the report.
+    /// Most seconds for all parts together; the report lists everything that was cut
     #[arg(long, default_value_t = 470)]
     seconds: u64,
-    /// Only these parts: conformance, ops, programs, memory, soak, launches, pipeline, bandwidth,
-    /// pytorch, sanitizer.
+    /// Run only these parts: conformance, ops, programs, memory, soak, launches, pipeline,
+    /// bandwidth, pytorch, sanitizer
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// The Python whose PyTorch the machine is compared with.
+    /// Python whose PyTorch the machine is compared with
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// A small part of each check, as under a sanitizer.
+    /// Run a small part of each check, as under a sanitizer
     #[arg(long)]
     quick: bool,
-    /// Recorded programs, and folders of them.
+    /// Recorded programs, and folders of recorded programs
     #[arg(default_values = ["examples/pytorch", "tests/traces"])]
     programs: Vec<PathBuf>,
-    /// Tries this command out on the tests' stand-in. Its report is no evidence of anything.
+    /// Try this command out on the tests' stand-in; the report is no evidence
     #[arg(long)]
     on_stand_in: bool,
 }
 
-/// What the parts are told.
+/// The settings of all parts.
 struct Setting {
     device: u32,
     seed: u64,
     programs: Vec<PathBuf>,
     python: PathBuf,
-    /// Whether this is a GPU.
+    /// Whether the device is a GPU, and not the stand-in.
     real: bool,
     quick: bool,
     out: PathBuf,
@@ -141,7 +141,7 @@ fn known(only: &[String]) -> Result<()> {
     }
 }
 
-/// Opens the device, to see what it is.
+/// Opens the device and returns its properties.
 fn device(arguments: &Arguments) -> Result<Properties> {
     let device = CudaBackend::new(CudaConfig::default()).open(arguments.device)?;
     let device = device.as_any().downcast_ref::<CudaDevice>().context("another device")?;
@@ -200,7 +200,8 @@ fn check(arguments: &Arguments, properties: Properties) -> Result<bool> {
     Ok(report.ok())
 }
 
-/// A few ops of each family, one for each text of ours and each way to cuBLAS, for where all take too long.
+/// A few ops of each family, one for each kernel source and each path to cuBLAS, for runs in which
+/// all ops take too long.
 const FEW_OPS: &[&str] = &[
     "add",
     "remainder",
@@ -225,8 +226,8 @@ const FEW_OPS: &[&str] = &[
     "mse_loss",
 ];
 
-/// Every op that has a kernel, or a few of them. It is not cut short: what is late goes off what comes
-/// after it.
+/// Checks every op that has a kernel, or a few of them. The part is never cut short: if it is late,
+/// the parts after it have less time.
 fn ops(setting: &Setting, _: &Time, section: &mut Section) -> Result<()> {
     let only = if setting.quick { FEW_OPS } else { &[] };
     let which = ops::Which { thorough: !setting.quick, only };
@@ -235,7 +236,7 @@ fn ops(setting: &Setting, _: &Time, section: &mut Section) -> Result<()> {
     Ok(())
 }
 
-/// The conformance suite, whose checks are of the first device.
+/// Runs the conformance suite, which checks the first device.
 fn conformance(_: &Setting, _: &Time, section: &mut Section) -> Result<()> {
     let report = conformance::run(Arc::new(CudaBackend::new(CudaConfig::default())), &HostHarness);
     section.skipped = report.skipped().into_iter().map(str::to_owned).collect();

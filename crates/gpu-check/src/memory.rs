@@ -1,4 +1,4 @@
-//! The memory cases T1 to T11 of the tests, on the first device and the host.
+//! Runs the memory cases T1 to T11 of the tests, on the first device and the host.
 
 use std::any::Any;
 use std::panic::catch_unwind;
@@ -14,7 +14,7 @@ use millstream::ep::cuda::{CudaBackend, CudaConfig};
 use millstream::{DeviceId, DriverKind, MachineConfig, SyncPolicy};
 use millstream_testing::memory_cases::{CASES, Fixture};
 
-/// Two workers for the host, and the first device.
+/// Returns a configuration with two workers for the host, and the first device.
 fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
@@ -27,8 +27,8 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
     if setting.device != 0 {
         section.notes.push("the cases are of the first device".to_owned());
     }
-    // A case says by a panic what does not hold; the report has it, and nobody else need hear.
-    let told = std::panic::take_hook();
+    // A case that fails panics. The report has the message, so the panic prints nothing.
+    let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let fixture = Fixture { device: DeviceId::cuda(0), config };
     for (done, (name, case)) in CASES.iter().enumerate() {
@@ -36,14 +36,17 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
             section.cut = Some(format!("{} of {} cases", CASES.len() - done, CASES.len()));
             break;
         }
-        section.check(name, catch_unwind(|| case(&fixture)).err().map(|payload| said(&*payload)));
+        section.check(
+            name,
+            catch_unwind(|| case(&fixture)).err().map(|payload| panic_message(&*payload)),
+        );
     }
-    std::panic::set_hook(told);
+    std::panic::set_hook(hook);
     Ok(())
 }
 
-fn said(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-    text.unwrap_or("a panic without words").to_owned()
+    text.unwrap_or("a panic without a message").to_owned()
 }

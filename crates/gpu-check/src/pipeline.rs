@@ -1,5 +1,5 @@
-//! Host to device, kernel, device to host, in chunks over three streams, against the slowest of the three
-//! by itself: that is what a pipeline without gaps would take.
+//! Measures a pipeline: host to device, kernel, device to host, in chunks over three streams. The
+//! ideal is the slowest of the three stages by itself: the time of a pipeline without gaps.
 
 use std::time::Instant;
 
@@ -9,45 +9,46 @@ use millstream::ep::cuda::CompletionMode;
 use millstream::{DType, Stream, StreamType, Tensor, TensorSpec};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{Section, Time, median};
 
 /// The least share of the ideal.
 const TARGET: f64 = 0.95;
 
-/// Elements of a chunk, and chunks, on a GPU and where the check only tries itself out.
+/// The elements of a chunk, and the number of chunks, on a GPU and on the stand-in.
 const SIZES: [(usize, usize); 2] = [(4 << 20, 64), (1 << 10, 4)];
 
-/// How many chunks are on their way at once.
+/// The number of chunks in flight at once.
 const BUFFERS: usize = 4;
 
 const ROUNDS: usize = 3;
 
-/// Which of the three run.
+/// For each of the three stages, whether it runs.
 type Stages = [bool; 3];
 
 struct Pipeline {
-    bed: Bed,
+    fixture: Fixture,
     streams: [Stream; 3],
-    /// For each buffer: on the host, on the device, its result there, and back on the host.
+    /// For each buffer, the tensors of its four positions: on the host, on the device, the result
+    /// there, and the result on the host.
     buffers: Vec<[Tensor; 4]>,
     chunks: usize,
 }
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let (elements, chunks) = SIZES[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
+    let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = [
-        bed.stream(StreamType::HOST2DEVICE)?,
-        bed.compute(0)?,
-        bed.stream(StreamType::DEVICE2HOST)?,
+        fixture.stream(StreamType::HOST2DEVICE)?,
+        fixture.compute(0)?,
+        fixture.stream(StreamType::DEVICE2HOST)?,
     ];
-    let pinned = bed.stream(StreamType::PINNED_COMPUTE)?;
+    let pinned = fixture.stream(StreamType::PINNED_COMPUTE)?;
     let spec = TensorSpec::contiguous(DType::F32, &[elements])?;
-    let on = |stream: &Stream| bed.machine.empty(stream, spec.clone());
+    let on = |stream: &Stream| fixture.machine.empty(stream, spec.clone());
     let buffer = |_| Ok([on(&pinned)?, on(&streams[1])?, on(&streams[1])?, on(&pinned)?]);
     let buffers = (0..BUFFERS).map(buffer).collect::<Result<_>>()?;
-    let pipeline = Pipeline { bed, streams, buffers, chunks };
+    let pipeline = Pipeline { fixture, streams, buffers, chunks };
     let mut shares = Vec::new();
     for round in 0..=ROUNDS {
         if time.is_up() {
@@ -72,20 +73,20 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
 }
 
 impl Pipeline {
-    /// Seconds for all chunks, of those stages that are to run.
+    /// Returns the seconds for all chunks in the selected stages.
     fn run(&self, stages: Stages) -> Result<f64> {
-        self.bed.machine.synchronize()?;
+        self.fixture.machine.synchronize()?;
         let start = Instant::now();
         for chunk in 0..self.chunks {
             let buffer = &self.buffers[chunk % BUFFERS];
             for (stage, op) in ["copy", "relu", "copy"].into_iter().enumerate() {
                 if stages[stage] {
-                    let call = self.bed.machine.call(op, &[&buffer[stage]]);
+                    let call = self.fixture.machine.call(op, &[&buffer[stage]]);
                     call.out(&[&buffer[stage + 1]]).on(&self.streams[stage])?;
                 }
             }
         }
-        self.bed.machine.synchronize()?;
+        self.fixture.machine.synchronize()?;
         Ok(start.elapsed().as_secs_f64())
     }
 }

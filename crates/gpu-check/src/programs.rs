@@ -1,4 +1,4 @@
-//! Recorded programs on the device, with one compute stream and with four.
+//! Runs recorded programs on the device, with one compute stream and with four.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
     Ok(())
 }
 
-/// Reads a program. Where its tensors' elements do not lie beside it, they are made up.
+/// Reads a program. Elements of tensors that no file beside it holds are made up.
 pub(super) fn read(path: &Path) -> Result<Program> {
     let whole = LoadOptions::default();
     let elements = path.with_file_name("tensors.safetensors");
@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path) -> Result<Program> {
     Ok(load(path, &LoadOptions { et, ..whole })?)
 }
 
-/// What is wrong with a run.
+/// Returns a message about a run that failed or gave other results.
 fn failure(reports: Result<Vec<RunReport>, RunError>) -> Option<String> {
     let reports = match reports {
         Ok(reports) => reports,

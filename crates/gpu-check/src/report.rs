@@ -1,4 +1,4 @@
-//! The report: one JSON, whose form is that of the types here and in `section`, and one text.
+//! The report as JSON and as text. The types here and in `section` define the JSON.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,15 +9,15 @@ use serde::Serialize;
 use super::section::{Measurement, Section};
 use millstream_terminal::table::{new_table, width};
 
-/// The least width for all columns side by side.
+/// The least width in which all columns fit side by side.
 const WIDE: u16 = 90;
 
-/// All that was found.
+/// The results of all parts.
 #[derive(Serialize)]
 pub(super) struct Report {
-    /// Whether this is the tests' stand-in, of which nothing can be learned about GPUs.
+    /// Whether the device was the tests' stand-in, whose results say nothing about GPUs.
     pub(super) stand_in: bool,
-    /// Seconds since 1970.
+    /// The time of the report in seconds since 1970.
     pub(super) time: u64,
     /// Millstream's version.
     pub(super) version: &'static str,
@@ -31,16 +31,16 @@ pub(super) struct Report {
     pub(super) memory: u64,
     /// The version of the driver's interface: 13000 for CUDA 13.0.
     pub(super) driver: i32,
-    /// How long all of it took.
+    /// The time of all parts together, in seconds.
     pub(super) seconds: f64,
-    /// What may be missing of this: the parts that were not asked for.
+    /// The parts that were not requested, and are missing here.
     pub(super) not_asked_for: Vec<&'static str>,
     /// The parts, in the order in which they ran.
     pub(super) parts: Vec<Section>,
 }
 
 impl Report {
-    /// Whether nothing failed.
+    /// Returns whether nothing failed.
     pub(super) fn ok(&self) -> bool {
         self.parts.iter().all(|part| part.failed.is_empty())
     }
@@ -56,7 +56,7 @@ impl Report {
         Ok(())
     }
 
-    /// As text, as wide as the terminal if it is for one.
+    /// Returns the report as text, as wide as the terminal if it is for one.
     pub(super) fn text(&self, terminal: bool) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -103,7 +103,7 @@ impl Report {
         table.to_string()
     }
 
-    /// Narrow, how a number was measured stands below what it is of.
+    /// Returns the table of measurements. In a narrow table the method stands below the quantity.
     fn measurements(&self, terminal: bool) -> String {
         let narrow = width(terminal) < WIDE;
         let header: &[&str] = match narrow {

@@ -1,4 +1,5 @@
-//! A small part of the check once more, under NVIDIA's compute-sanitizer, where there is one.
+//! Runs a small part of the check once more under NVIDIA's compute-sanitizer, where it is
+//! installed.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -11,13 +12,13 @@ use super::section::{Section, Time};
 
 const NAME: &str = "compute-sanitizer";
 
-/// What it ends with if it has found something.
+/// The sanitizer's exit status if it has found an error.
 const FOUND: i32 = 99;
 
-/// The parts that run under it: it makes all of them many times slower.
+/// The parts that run under the sanitizer, which makes them many times slower.
 const PARTS: &str = "conformance,ops,memory,soak,bandwidth";
 
-/// Where it may be: the search path, and the toolkit's folders.
+/// Returns the paths where the sanitizer may be: the search path, and the toolkit's folders.
 fn places() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
@@ -56,7 +57,7 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
     Ok(())
 }
 
-/// How it ended; none if it had to be ended.
+/// Waits for the process and returns its exit status; none if it ran out of time and was killed.
 fn wait(child: &mut Child, time: &Time) -> Result<Option<i32>> {
     loop {
         if let Some(status) = child.try_wait()? {

@@ -1,45 +1,45 @@
-//! What a part of the check found.
+//! The results of a part of the check.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// What a failure says for want of a kernel; that is no failure of the device's.
+/// The errors for a missing kernel, which is no failure of the device.
 pub const LACKS: [&str; 2] = ["has no kernel on", "not yet supported by the kernels"];
 
 /// One part of the check.
 #[derive(Default, Serialize)]
 pub struct Section {
-    /// Its name, by which `--only` asks for it.
+    /// Its name, as in `--only`.
     pub name: &'static str,
-    /// How many checks passed.
+    /// The number of checks that passed.
     pub passed: usize,
-    /// What was not checked, and why.
+    /// The checks that were skipped, with the reasons.
     pub skipped: Vec<String>,
-    /// What failed, and how.
+    /// The checks that failed, with the errors.
     pub failed: Vec<String>,
-    /// What the time did not suffice for; none if it did.
+    /// The checks for which the time did not suffice; none if it did.
     pub cut: Option<String>,
-    /// What else there is to say.
+    /// Additional remarks.
     pub notes: Vec<String>,
-    /// What was measured.
+    /// The measurements.
     pub measured: Vec<Measurement>,
-    /// How long it took.
+    /// The time of the part in seconds.
     pub seconds: f64,
 }
 
-/// A number, and what it should be.
+/// A number with its target.
 #[derive(Serialize)]
 pub struct Measurement {
-    /// Of what.
+    /// The measured quantity.
     pub what: String,
-    /// The number; none where nothing is measured, and `why` says why.
+    /// The number; none if it was not measured, and `why` gives the reason.
     pub value: Option<f64>,
     /// Its unit; empty for a share.
     pub unit: &'static str,
-    /// The least that it should be, where there is such a target.
+    /// The least acceptable number, if there is one.
     pub target: Option<f64>,
-    /// How it was measured, or why not.
+    /// The method of the measurement, or the reason why there is none.
     pub why: String,
 }
 
@@ -47,7 +47,7 @@ pub struct Measurement {
 pub struct Time(Instant);
 
 impl Time {
-    /// So long from now on, and no longer than until `end`.
+    /// Returns a time that ends after `share`, or at `end` if that is earlier.
     pub fn new(share: Duration, end: Instant) -> Time {
         Time((Instant::now() + share).min(end))
     }
@@ -57,14 +57,14 @@ impl Time {
         Instant::now() >= self.0
     }
 
-    /// What is left of it.
+    /// Returns the remaining time.
     pub fn left(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 }
 
 impl Section {
-    /// Takes note of what a check came to. What fails for want of a kernel is skipped.
+    /// Adds the result of a check. A failure because a kernel is missing counts as skipped.
     pub fn check(&mut self, what: &str, failure: Option<String>) {
         match failure {
             None => self.passed += 1,
@@ -75,7 +75,7 @@ impl Section {
         }
     }
 
-    /// Takes note of a number. On what is no GPU nothing is measured.
+    /// Adds a measurement. Without a GPU the number is dropped.
     pub fn measure(
         &mut self,
         real: bool,
@@ -92,7 +92,7 @@ impl Section {
         self.measured.push(Measurement { what, value, unit, target, why });
     }
 
-    /// Takes note of a number that cannot be had.
+    /// Adds a measurement that could not be made, with the reason.
     pub fn unmeasured(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let (what, why) = (what.into(), format!("not measured: {}", why.into()));
         self.measured.push(Measurement { what, value: None, unit: "", target: None, why });
@@ -100,13 +100,13 @@ impl Section {
 }
 
 impl Measurement {
-    /// Whether the target was missed.
+    /// Returns whether the number misses its target.
     pub fn is_missed(&self) -> bool {
         self.value.zip(self.target).is_some_and(|(value, target)| value < target)
     }
 }
 
-/// The median.
+/// Returns the median.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,5 +1,5 @@
-//! A million instructions over four streams: events and memory at the end are what they were after the
-//! first tenth, and the sums are right.
+//! Runs a million instructions over four streams. Events and memory at the end equal those after
+//! the first tenth, and the sums are right.
 
 use anyhow::Result;
 
@@ -8,41 +8,41 @@ use millstream::instructions::Kind;
 use millstream::{Attrs, Stream, Tensor};
 
 use super::Setting;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use super::section::{Section, Time};
 
-/// Instructions, on a GPU and where the check only tries itself out.
+/// The number of instructions, on a GPU and on the stand-in.
 const INSTRUCTIONS: [u64; 2] = [1_000_000, 20_000];
 
-/// How many tensors are counted up, and on how many streams.
+/// The number of tensors that are incremented, and of streams.
 const TENSORS: usize = 8;
 const STREAMS: usize = 4;
 
-/// What is counted.
+/// The numbers that are compared.
 #[derive(Debug, PartialEq)]
 struct State {
     counts: ResourceCounts,
     slots: u64,
-    /// Taken from each device, and held, in bytes.
+    /// For each device, the bytes taken from it and the bytes held.
     memory: Vec<(String, u64, u64)>,
 }
 
 struct Soak {
-    bed: Bed,
+    fixture: Fixture,
     streams: Vec<Stream>,
     tensors: Vec<Tensor>,
     one: Tensor,
-    /// How often each was counted up.
+    /// The number of increments of each tensor.
     sums: [u32; TENSORS],
 }
 
 pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
     let all = INSTRUCTIONS[usize::from(!setting.real || setting.quick)];
-    let bed = Bed::new(setting.device, CompletionMode::default(), |_| ())?;
-    let streams = (0..STREAMS as u32).map(|k| bed.compute(k)).collect::<Result<_>>()?;
-    let tensors = (0..TENSORS).map(|_| bed.tensor(&[0.0; 256])).collect::<Result<_>>()?;
-    let one = bed.tensor(&[1.0; 256])?;
-    let mut soak = Soak { bed, streams, tensors, one, sums: [0; TENSORS] };
+    let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
+    let streams = (0..STREAMS as u32).map(|k| fixture.compute(k)).collect::<Result<_>>()?;
+    let tensors = (0..TENSORS).map(|_| fixture.tensor(&[0.0; 256])).collect::<Result<_>>()?;
+    let one = fixture.tensor(&[1.0; 256])?;
+    let mut soak = Soak { fixture, streams, tensors, one, sums: [0; TENSORS] };
     soak.until(all / 10, time)?;
     let before = soak.state()?;
     let ended = soak.until(all, time)?;
@@ -65,9 +65,9 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
 }
 
 impl Soak {
-    /// Goes on until there are so many instructions; returns whether the time sufficed.
+    /// Submits until there are `instructions` instructions. Returns whether the time sufficed.
     fn until(&mut self, instructions: u64, time: &Time) -> Result<bool> {
-        let machine = self.bed.machine.clone();
+        let machine = self.fixture.machine.clone();
         let calls: Vec<_> = self
             .tensors
             .iter()
@@ -78,12 +78,12 @@ impl Soak {
                 return Ok(false);
             }
             for k in 0..64 {
-                // Each tensor goes from stream to stream.
+                // Each tensor moves from stream to stream.
                 let (at, on) = (k % TENSORS, (k / TENSORS + k) % STREAMS);
                 calls[at].on(&self.streams[on])?;
                 self.sums[at] += 1;
             }
-            // Something that comes and goes, used elsewhere than it was made.
+            // A tensor that is made on one stream, used on another and dropped.
             let x = machine.call("relu", &[&self.tensors[0]]).on(&self.streams[1])?.remove(0);
             machine.call("add_", &[&x, &self.one]).on(&self.streams[2])?;
         }
@@ -91,16 +91,17 @@ impl Soak {
     }
 
     fn instructions(&self) -> Result<u64> {
-        let stats = self.bed.machine.stats()?;
+        let stats = self.fixture.machine.stats()?;
         Ok(Kind::ALL.iter().map(|&kind| stats.of(kind)).sum())
     }
 
-    /// When nothing is on its way.
+    /// Returns the state when nothing is in flight.
     fn state(&self) -> Result<State> {
-        self.bed.machine.synchronize()?;
-        let memory = self.bed.machine.memory()?;
+        self.fixture.machine.synchronize()?;
+        let memory = self.fixture.machine.memory()?;
         let memory = memory.into_iter().map(|m| (m.device.to_string(), m.reserved, m.in_use));
-        let (counts, slots) = (self.bed.counts()?, self.bed.machine.stats()?.events_created);
+        let (counts, slots) =
+            (self.fixture.counts()?, self.fixture.machine.stats()?.events_created);
         Ok(State { counts, slots, memory: memory.collect() })
     }
 }

@@ -1,7 +1,7 @@
 //! Fixtures that several test programs share.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`machine`] | machines with simulated devices, tensors of f32, lists as text |
 //! | [`memory_cases`] | when released memory may be placed again: cases for any device |

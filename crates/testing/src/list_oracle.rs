@@ -1,5 +1,6 @@
 //! Decides by brute force whether a list is sound: every constraint is an edge, reachability is
-//! computed for all pairs, every pair of uses is compared. Slow, and simple enough to be believed.
+//! computed for all pairs, every pair of uses is compared. Slow, and simple enough to be obviously
+//! correct.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -82,7 +83,7 @@ struct Storage {
     uses: Vec<Use>,
 }
 
-/// An owner of memory: its placement and its uses.
+/// An owner of memory, with its uses.
 enum Owner {
     Storage(usize),
     Workspace(Use),
@@ -91,8 +92,8 @@ enum Owner {
 #[derive(Default)]
 struct Stream {
     pool: bool,
-    /// Points, each with the instruction's node and the point's node. On a pool the latter happens
-    /// after all earlier instructions.
+    /// The points, each with the instruction's node and the point's node. On a pool the latter
+    /// happens after all earlier instructions.
     places: Vec<(u64, Node, Node)>,
     /// The waits that bind to the next instruction that is not a wait.
     pending: Vec<Node>,
@@ -152,7 +153,7 @@ impl Oracle<'_> {
         if self.by_bytes { Bytes::of(spec) } else { Bytes::ALL }
     }
 
-    /// Returns the node that a point passes with; none for the start.
+    /// Returns the node after which a point has passed; none before the first instruction.
     fn point(&self, point: Point) -> Option<Node> {
         let places = &self.streams[point.stream.index()].places;
         places.iter().rev().find(|(seq, ..)| *seq <= point.seq).map(|&(.., node)| node)
@@ -208,7 +209,7 @@ impl Oracle<'_> {
                 let conflict =
                     (access.writes() || earlier.access.writes()) && bytes.meet(&earlier.bytes);
                 let inside = pool && earlier.stream == at.stream;
-                // An allocation is known by its point, every other use by its instruction's end.
+                // An allocation is ordered by its point, every other use by its instruction's end.
                 let from = if earlier.allocation { earlier.point } else { earlier.node };
                 if conflict && !inside && !self.graph.ordered(from, node) {
                     self.sound = false;
@@ -241,8 +242,8 @@ impl Oracle<'_> {
         }
     }
 
-    /// Returns whether every use by every earlier owner of these bytes happens before `new`. For
-    /// uses of a pool the point must: memory is not an operand, so the pool does not order it.
+    /// Checks that every use by every earlier owner of these bytes happens before `new`. For a use
+    /// on a pool its point must: memory is not an operand, so the pool does not order it.
     fn claim(&mut self, placement: &Placement, new: Node) {
         for (place, owner) in &self.memory {
             let apart = place.arena != placement.arena

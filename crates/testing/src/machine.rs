@@ -7,14 +7,14 @@ use std::time::Duration;
 use millstream::ep::Registry;
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::faults::{FaultPlan, FaultyBackend};
-use millstream::ep::sim::{Completion as When, SimBackend, SimConfig, SimControl, SimStreamId};
+use millstream::ep::sim::{Completion, SimBackend, SimConfig, SimControl, SimStreamId};
 use millstream::instructions::{CheckedList, InstructionList, text};
 use millstream::kernels::KernelCtx;
 use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
 use millstream::*;
 use millstream_verify::{CheckOptions, check_with};
 
-/// Longer than anything here takes; a test that waits this long has failed.
+/// Longer than any step here takes: a test that waits this long has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// The host.
@@ -22,8 +22,8 @@ pub const CPU: DeviceId = DeviceId::cpu(0);
 /// The first simulated device.
 pub const SIM: DeviceId = DeviceId::sim(0);
 
-/// `cpu:0`, and `sim:0` that completes when told to.
-fn devices(when: When) -> (Arc<Registry>, SimControl) {
+/// Returns `cpu:0`, and a `sim:0` that completes its commands as `when` says.
+fn devices(when: Completion) -> (Arc<Registry>, SimControl) {
     let devices = Registry::new();
     let sim = SimBackend::new(SimConfig { completion: when, ..SimConfig::default() });
     let control = sim.control();
@@ -32,9 +32,10 @@ fn devices(when: When) -> (Arc<Registry>, SimControl) {
     (Arc::new(devices), control)
 }
 
-/// Two workers for the host, and a simulated device that completes in issue order.
+/// Returns a configuration with two workers for the host, and a simulated device that completes in
+/// issue order.
 pub fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
-    let (devices, _) = devices(When::IssueOrder);
+    let (devices, _) = devices(Completion::IssueOrder);
     MachineConfig::default().driver(driver).sync(sync).devices(devices).host_workers(2).threads(2)
 }
 
@@ -49,66 +50,66 @@ pub fn inline() -> Machine {
 }
 
 /// The control of a simulated device that a test steps. Dropping it lets the device complete its
-/// commands in issue order, so that the machine can drain however the test ends.
+/// commands in issue order, so the machine drains however the test ends.
 #[derive(Debug)]
-pub struct Hand(SimControl);
+pub struct StepControl(SimControl);
 
-impl Hand {
+impl StepControl {
     /// Returns the control of devices that a test has made itself.
-    pub fn of(control: SimControl) -> Hand {
-        Hand(control)
+    pub fn of(control: SimControl) -> StepControl {
+        StepControl(control)
     }
 
-    /// Runs commands, and those that workers hand over meanwhile, until `done`.
+    /// Runs commands, including commands that workers submit meanwhile, until `done`.
     pub fn run_until(&self, done: impl Fn() -> bool) {
         let start = std::time::Instant::now();
         while !done() {
             self.0.run_all();
-            assert!(start.elapsed() < LONG, "the device has nothing left to run: {:?}", self.0);
+            assert!(start.elapsed() < LONG, "the device has no commands left: {:?}", self.0);
             std::thread::yield_now();
         }
     }
 }
 
-impl Deref for Hand {
+impl Deref for StepControl {
     type Target = SimControl;
     fn deref(&self) -> &SimControl {
         &self.0
     }
 }
 
-impl Drop for Hand {
+impl Drop for StepControl {
     fn drop(&mut self) {
-        self.0.switch(When::IssueOrder);
+        self.0.switch(Completion::IssueOrder);
     }
 }
 
-/// A configuration whose `sim:0` is stepped by hand. Keep the hand below the machine, so that it is
-/// dropped first.
-pub fn by_hand_config() -> (MachineConfig, Hand) {
-    let (devices, control) = devices(When::ByHand);
-    (MachineConfig::default().devices(devices).host_workers(2).threads(1), Hand(control))
+/// Returns a configuration whose `sim:0` is stepped by hand. Declare the control after the machine,
+/// so that it is dropped first.
+pub fn by_hand_config() -> (MachineConfig, StepControl) {
+    let (devices, control) = devices(Completion::ByHand);
+    (MachineConfig::default().devices(devices).host_workers(2).threads(1), StepControl(control))
 }
 
-/// As [`by_hand_config`], run inline, with a `sim:0` that fails as planned.
-pub fn faulty_config(plan: FaultPlan) -> (MachineConfig, Hand) {
-    let sim = SimBackend::new(SimConfig { completion: When::ByHand, ..SimConfig::default() });
-    let hand = Hand(sim.control());
+/// As [`by_hand_config`], with the inline driver and a `sim:0` that fails as planned.
+pub fn faulty_config(plan: FaultPlan) -> (MachineConfig, StepControl) {
+    let sim = SimBackend::new(SimConfig { completion: Completion::ByHand, ..SimConfig::default() });
+    let control = StepControl(sim.control());
     let registry = Registry::new();
     registry.register(Arc::new(CpuBackend::new()));
     registry.register(Arc::new(FaultyBackend::new(Arc::new(sim), plan)));
     let (config, _) = by_hand_config();
     let (driver, devices) = (DriverKind::Inline, Arc::new(registry));
-    (config.driver(driver).devices(devices), hand)
+    (config.driver(driver).devices(devices), control)
 }
 
 /// Returns a machine whose `sim:0` is stepped by hand.
-pub fn by_hand() -> (Machine, Hand) {
-    let (config, hand) = by_hand_config();
-    (Machine::new(config).unwrap(), hand)
+pub fn by_hand() -> (Machine, StepControl) {
+    let (config, control) = by_hand_config();
+    (Machine::new(config).unwrap(), control)
 }
 
-/// Stream `k` of `sim:0`, in the order of their first commands.
+/// Returns the id of the stream of `sim:0` that was the `k`-th to get a command.
 pub const fn on_sim(k: u32) -> SimStreamId {
     SimStreamId { device: 0, stream: k }
 }
@@ -152,20 +153,20 @@ pub fn read(tensor: &Tensor) -> Vec<f32> {
     floats(&tensor.read().unwrap())
 }
 
-/// A call with one result.
+/// Makes a call with one result.
 #[track_caller]
 pub fn call(machine: &Machine, op: &str, inputs: &[&Tensor], on: &Stream) -> Tensor {
     machine.call(op, inputs).on(on).unwrap().remove(0)
 }
 
-/// A view of elements `from..to` of a tensor of one dimension.
+/// Makes a view of elements `from..to` of a tensor of one dimension.
 #[track_caller]
 pub fn slice(machine: &Machine, x: &Tensor, from: i64, to: i64, on: &Stream) -> Tensor {
     let call = machine.call("slice", &[x]).attr("dim", 0).attr("start", from).attr("end", to);
     call.on(on).unwrap().remove(0)
 }
 
-/// Has the checker take a list.
+/// Passes a list to the checker, and returns it as checked.
 #[track_caller]
 pub fn checked(list: &InstructionList) -> CheckedList {
     match check_with(list.clone(), CheckOptions { callbacks: true }) {
@@ -174,7 +175,8 @@ pub fn checked(list: &InstructionList) -> CheckedList {
     }
 }
 
-/// A list as text, without the places that its lines come from: those move with every edit.
+/// Returns a list as text, without the origins of its lines, which change with every edit of a
+/// test.
 pub fn listing(list: &InstructionList) -> String {
     let mut bare = list.clone();
     for instruction in &mut bare.instructions {
@@ -183,8 +185,8 @@ pub fn listing(list: &InstructionList) -> String {
     text::print_list(&bare)
 }
 
-/// The list that `program` records. It is the same under all drivers and every time, and the
-/// checker takes it.
+/// Returns the list that `program` records. Asserts that it is the same under all drivers and on
+/// every run, and that the checker accepts it.
 #[track_caller]
 pub fn emitted(sync: SyncPolicy, program: impl Fn(&Machine) -> InstructionList) -> String {
     let mut all = Vec::new();
@@ -200,7 +202,7 @@ pub fn emitted(sync: SyncPolicy, program: impl Fn(&Machine) -> InstructionList) 
     all.remove(0)
 }
 
-/// Holds a tensor's stream from within a host function, until it is opened or dropped.
+/// Blocks a tensor's stream by a host function, until it is opened or dropped.
 #[derive(Debug)]
 pub struct Gate {
     open: mpsc::Sender<()>,
@@ -208,15 +210,15 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate on the stream that made `tensor`. Needs the threaded driver.
+    /// Places a gate on the stream that made `tensor`. Needs the threaded driver.
     #[track_caller]
     pub fn on(tensor: &Tensor) -> Gate {
         let (open, opened) = mpsc::channel::<()>();
         let (enter, entered) = mpsc::channel();
         let hold = move |_: &mut Blob<'_>| {
-            // Nobody has to wait for it to be entered.
+            // A test need not wait for the entry, so the receiver may be gone.
             let _ = enter.send(());
-            // An error means that the gate was dropped: it is as good as open.
+            // An error means that the gate was dropped, which opens it.
             let _ = opened.recv();
             Ok(())
         };
@@ -224,18 +226,18 @@ impl Gate {
         Gate { open, entered }
     }
 
-    /// Waits until the stream is held.
+    /// Waits until the stream is blocked.
     pub fn entered(&self) {
         self.entered.recv_timeout(LONG).unwrap();
     }
 
-    /// Ends the hold.
+    /// Opens the gate.
     pub fn open(self) {
         self.open.send(()).unwrap();
     }
 }
 
-/// An op of one operand whose result is like it. What it does is its kernel's matter.
+/// An op of one operand whose result has the same metadata. Its kernel decides what it does.
 #[derive(Debug)]
 pub struct Unary(
     /// Its name.
@@ -247,7 +249,7 @@ impl Op for Unary {
         self.0
     }
     fn summary(&self) -> &str {
-        "a test's own"
+        "an op of a test"
     }
     fn inputs(&self) -> &[ArgDoc] {
         &[ArgDoc { name: "x", doc: "any shape" }]
@@ -274,25 +276,25 @@ pub fn add_failing_ops(config: &mut MachineConfig) {
     add_op(config, "panic", |_| panic!("no way out"));
 }
 
-/// A machine of any driver with ops that fail.
+/// Returns a machine with any driver and with ops that fail.
 pub fn failing(driver: DriverKind) -> Machine {
     let mut config = config(driver, SyncPolicy::Frontier);
     add_failing_ops(&mut config);
     Machine::new(config).unwrap()
 }
 
-/// The drivers under which a device that another hand steps, or a callback that holds its thread,
-/// can be waited for.
+/// The drivers under which a test can wait while another thread steps a device, or while a callback
+/// blocks its thread.
 pub const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
 
 /// All drivers.
 pub const ALL_DRIVERS: [DriverKind; 3] =
     [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated];
 
-/// The most events that nobody holds and that are on their way.
+/// The most events that nobody holds and that are in flight.
 pub const MOST_EVENTS: u64 = 256;
 
-/// The failure that an error carries.
+/// Returns the failure in an error.
 #[track_caller]
 pub fn failure(error: Error) -> Arc<types::Failure> {
     match error {

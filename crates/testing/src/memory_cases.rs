@@ -1,7 +1,7 @@
-//! Rules 3, 5 and 6 for memory: when a released block is free, for which streams, and what a full
-//! memory costs. Each case runs under both drivers, on the host and on a device; where it says so,
-//! with a pool in the place of a stream. [`memory_tests!`](crate::memory_tests) makes tests of them,
-//! `millstream gpu-check` runs them on a real device.
+//! Rules 3, 5 and 6 for memory: when a released block is free, for which streams, and the cost of a
+//! full memory. Each case runs under both drivers, on the host and on a device; some also run with
+//! a pool in the place of a stream. [`memory_tests!`](crate::memory_tests) turns them into tests,
+//! and `millstream gpu-check` runs them on a real device.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use millstream::*;
 
 use StreamMode::{InOrder, Pool};
 
-/// One block: as many bytes as the planner's grain.
+/// The size of a block: the planner's granularity.
 const BLOCK: u64 = 512;
 
-/// The device that the cases run on beside the host, and machines that have it.
+/// The device on which the cases run besides the host, and a configuration that has it.
 #[derive(Clone, Debug)]
 pub struct Fixture {
     /// The device.
     pub device: DeviceId,
-    /// The configuration of a machine with two workers for the host, and the device.
+    /// Returns the configuration of a machine with two workers for the host, and the device.
     pub config: fn(DriverKind, SyncPolicy) -> MachineConfig,
 }
 
@@ -33,10 +33,10 @@ impl Fixture {
         let mut config = (self.config)(driver, SyncPolicy::Frontier);
         add_failing_ops(&mut config);
         for op in ["fail", "panic"] {
-            let kernel = config.kernels.get("cpu", op).cloned().expect("it was added");
+            let kernel = config.kernels.get("cpu", op).cloned().expect("add_failing_ops adds it");
             config.kernels.register(self.device.kind(), op, kernel);
         }
-        Machine::new(config).expect("a machine opens nothing")
+        Machine::new(config).expect("making a machine opens no device")
     }
 }
 
@@ -48,9 +48,15 @@ struct Case {
     c: Stream,
 }
 
-/// Runs `check` for each driver and device. `limit` is in blocks; none is the device's own.
+/// Runs `check` for each driver and device. `limit` is in blocks; without it the device's own
+/// holds.
 #[track_caller]
-fn each(on: &Fixture, modes: [StreamMode; 2], limit: Option<u64>, check: impl Fn(&Case)) {
+fn for_each_machine(
+    on: &Fixture,
+    modes: [StreamMode; 2],
+    limit: Option<u64>,
+    check: impl Fn(&Case),
+) {
     for driver in DRIVERS {
         for device in [CPU, on.device.clone()] {
             let limits = limit.map(|blocks| (device.clone(), blocks * BLOCK));
@@ -73,7 +79,7 @@ fn each(on: &Fixture, modes: [StreamMode; 2], limit: Option<u64>, check: impl Fn
 }
 
 impl Case {
-    /// A tensor of one block, written on the stream that it is made on.
+    /// Makes a tensor of one block, and writes it on the stream that made it.
     fn new_on(&self, stream: &Stream) -> Tensor {
         let x = self.m.empty(stream, f32_spec(&[128])).unwrap();
         self.m.call("fill", &[&x]).attr("value", 1.0).on(stream).unwrap();
@@ -89,7 +95,7 @@ impl Case {
         self.memory().pending
     }
 
-    /// Where each tensor lies, in program order. Asked once, at the end.
+    /// Returns the offset of each tensor in program order. Ends the recording.
     fn offsets(&self) -> Vec<u64> {
         let list = self.m.finish_recording().unwrap();
         checked(&list);
@@ -100,19 +106,19 @@ impl Case {
         begun.collect()
     }
 
-    /// Waits in the list so far.
+    /// Returns the number of waits in the list so far.
     fn waits(&self) -> u64 {
         self.m.stats().unwrap().waits.emitted()
     }
 }
 
-/// The kinds of A and B: both in order, then a pool in either's place.
+/// The modes of A and B: both in order, then each of them a pool.
 const KINDS: [[StreamMode; 2]; 3] = [[InOrder, InOrder], [InOrder, Pool], [Pool, InOrder]];
 
-/// T1. A block that another stream used last is not for the stream that it came from.
+/// T1. A block that another stream used last is not free for the stream that made it.
 pub fn used_elsewhere_it_is_pending(on: &Fixture) {
     for kinds in KINDS {
-        each(on, kinds, None, |t| {
+        for_each_machine(on, kinds, None, |t| {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
             drop(x);
@@ -125,11 +131,11 @@ pub fn used_elsewhere_it_is_pending(on: &Fixture) {
     }
 }
 
-/// T2. Once the stream has waited for that use, it is. A pool learns nothing by a wait, and all by
-/// a fence.
+/// T2. Once the stream has waited for that use, the block is free. A pool learns nothing by a wait,
+/// and everything by a fence.
 pub fn waited_for_it_is_free(on: &Fixture) {
     for kinds in KINDS {
-        each(on, kinds, None, |t| {
+        for_each_machine(on, kinds, None, |t| {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
             drop(x);
@@ -148,10 +154,10 @@ pub fn waited_for_it_is_free(on: &Fixture) {
     }
 }
 
-/// T3. A record from before the last use says nothing of it.
+/// T3. A record before the last use does not cover the use.
 pub fn an_earlier_record_does_not_free_it(on: &Fixture) {
     for kinds in KINDS {
-        each(on, kinds, None, |t| {
+        for_each_machine(on, kinds, None, |t| {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
             let early = t.m.record(&t.b).unwrap();
@@ -166,11 +172,11 @@ pub fn an_earlier_record_does_not_free_it(on: &Fixture) {
     }
 }
 
-/// T4. A memory of two blocks, both pending: the third allocation waits once. A stream waits by
-/// itself, for a pool the host does.
+/// T4. With a memory of two blocks, both pending, the third allocation waits once. A stream waits
+/// by itself; for a pool the host waits.
 pub fn a_full_memory_costs_one_wait(on: &Fixture) {
     for kinds in KINDS {
-        each(on, kinds, Some(2), |t| {
+        for_each_machine(on, kinds, Some(2), |t| {
             let [x, y] = [(); 2].map(|()| t.new_on(&t.a));
             t.b.touch(&[&x]).unwrap();
             t.b.touch(&[&y]).unwrap();
@@ -185,7 +191,7 @@ pub fn a_full_memory_costs_one_wait(on: &Fixture) {
                 assert_eq!((waits, steps.stream_waits, steps.host_waits), ((0, 1), 0, 1));
             } else {
                 assert_eq!((waits, steps.stream_waits, steps.host_waits), ((1, 0), 1, 0));
-                // The oldest of the two.
+                // The older of the two.
                 let offsets = t.offsets();
                 assert_eq!(offsets[0], offsets[2]);
             }
@@ -193,10 +199,10 @@ pub fn a_full_memory_costs_one_wait(on: &Fixture) {
     }
 }
 
-/// T5. Every stream that used it has to come back.
+/// T5. The uses of every stream must be covered.
 pub fn one_of_two_users_is_not_enough(on: &Fixture) {
     for kinds in KINDS {
-        each(on, kinds, None, |t| {
+        for_each_machine(on, kinds, None, |t| {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
             t.c.touch(&[&x]).unwrap();
@@ -210,10 +216,10 @@ pub fn one_of_two_users_is_not_enough(on: &Fixture) {
     }
 }
 
-/// T6. What one stream knows of another, it may know through a third.
+/// T6. A stream may learn of another's progress through a third.
 pub fn knowledge_comes_through_others(on: &Fixture) {
     for kinds in KINDS {
-        each(on, kinds, None, |t| {
+        for_each_machine(on, kinds, None, |t| {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
             drop(x);
@@ -221,7 +227,7 @@ pub fn knowledge_comes_through_others(on: &Fixture) {
             t.a.wait_stream(&t.c).unwrap();
             if kinds[0] == Pool {
                 assert_eq!(t.pending(), BLOCK);
-                // The host has seen C pass, and so B, and so A's own use.
+                // The host has observed C, and through it B and A's own use.
                 t.c.synchronize().unwrap();
             }
             assert_eq!(t.pending(), 0);
@@ -234,7 +240,7 @@ pub fn knowledge_comes_through_others(on: &Fixture) {
 
 /// T7. Uses across streams need no event of their own.
 pub fn ten_thousand_uses_elsewhere_make_a_few_events(on: &Fixture) {
-    each(on, [InOrder, InOrder], None, |t| {
+    for_each_machine(on, [InOrder, InOrder], None, |t| {
         t.m.finish_recording().unwrap();
         for k in 0..10_000 {
             let x = t.new_on(&t.a);
@@ -243,16 +249,17 @@ pub fn ten_thousand_uses_elsewhere_make_a_few_events(on: &Fixture) {
                 t.a.wait_stream(&t.b).unwrap();
             }
         }
-        // At most so many on their way, the last eight of each stream, and one that is being asked for.
+        // At most this many events in flight, the last eight of each stream, and one being
+        // requested.
         let (created, most) = (t.m.stats().unwrap().events_created, MOST_EVENTS + 2 * 8 + 1);
         assert!(created <= most, "{created} events");
         assert!(t.memory().reserved <= 1 << 20, "{}", t.memory());
     });
 }
 
-/// A stream whose own blocks are used up takes those of others whose last use it knows.
+/// T8. A stream without free blocks takes those of other streams whose last use it covers.
 pub fn blocks_of_other_streams_are_taken(on: &Fixture) {
-    each(on, [InOrder, InOrder], Some(1), |t| {
+    for_each_machine(on, [InOrder, InOrder], Some(1), |t| {
         drop(t.new_on(&t.a));
         t.b.wait_stream(&t.a).unwrap();
         let _y = t.new_on(&t.b);
@@ -261,10 +268,10 @@ pub fn blocks_of_other_streams_are_taken(on: &Fixture) {
     });
 }
 
-/// Free memory in pieces goes back to the device for one large piece.
+/// T9. Free memory in pieces returns to the device to make room for one large piece.
 pub fn pieces_are_given_back_for_a_large_one(on: &Fixture) {
     let large = |n: usize| f32_spec(&[n << 18]);
-    each(on, [InOrder, InOrder], Some(3 << 11), |t| {
+    for_each_machine(on, [InOrder, InOrder], Some(3 << 11), |t| {
         for stream in [&t.a, &t.b] {
             let x = t.m.empty(stream, large(1)).unwrap();
             t.m.call("fill", &[&x]).attr("value", 1.0).on(stream).unwrap();
@@ -280,7 +287,7 @@ pub fn pieces_are_given_back_for_a_large_one(on: &Fixture) {
     });
 }
 
-/// Failing and panicking kernels, and waits that are given up, keep no memory.
+/// T10. Failing and panicking kernels, and waits that were abandoned, keep no memory.
 pub fn failures_and_waits_given_up_keep_nothing(on: &Fixture) {
     for driver in DRIVERS {
         let m = on.failing(driver);
@@ -303,8 +310,8 @@ pub fn failures_and_waits_given_up_keep_nothing(on: &Fixture) {
     }
 }
 
-/// What a host function holds comes back when it has run: a request that fits nowhere waits for
-/// that before it is refused.
+/// T11. The memory that a host function holds comes back when it has run. A request that does not
+/// fit waits for it before it is refused.
 pub fn what_a_host_function_holds_comes_back(on: &Fixture) {
     let config = (on.config)(DriverKind::Threaded, SyncPolicy::Frontier);
     let config = config.memory_limits(HashMap::from([(CPU, 2 * BLOCK)]));

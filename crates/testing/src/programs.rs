@@ -1,23 +1,23 @@
-//! Programs of random steps: any numbers are a program.
+//! Programs of random steps: any sequence of numbers is a program.
 
 use millstream::instructions::text::print_list;
 use millstream::{
     DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamMode, Tensor, TensorSpec,
 };
 
-/// What is done, two operands, and a stream.
+/// The kind of a step, two operands, and a stream.
 pub type Step = (u8, u8, u8, u8);
 
-/// What a program gives.
+/// The results of a program.
 pub struct Outcome {
-    /// The elements of what lives at its end.
+    /// The elements of the tensors that are live at its end.
     pub values: Vec<Vec<u8>>,
     /// The list of its instructions.
     pub list: String,
 }
 
-/// Runs the program of these steps on a machine with so many streams, of which those are pools whose
-/// bits are set, and has the checker take its list.
+/// Runs the program of these steps on a machine with `streams` streams, of which the bits in
+/// `pools` select the pools, and passes its list to the checker.
 pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Outcome {
     let machine = Machine::new(config).unwrap();
     let stream = |k: u8| {
@@ -38,7 +38,7 @@ pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Out
     for &(kind, a, b, s) in steps {
         let stream = &streams[usize::from(s) % streams.len()];
         let x = live[usize::from(a) % live.len()].clone();
-        // The operands of one call are of one shape.
+        // The operands of one call have one shape.
         let y = live[usize::from(b) % live.len()].clone();
         let y = if y.spec().shape() == x.spec().shape() { y } else { x.clone() };
         let made = match kind % 16 {

@@ -1,4 +1,4 @@
-//! `docs`: writes the pages that are made from the code.
+//! `docs`: writes the pages that are generated from the code.
 
 mod ops;
 
@@ -8,13 +8,13 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use millstream_instructions::reference::reference_page;
 
-/// What is asked for.
+/// The arguments of `cargo xtask docs`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Write nothing; fail if a page is not what it would be.
+    /// Write nothing; fail if a page is out of date
     #[arg(long)]
     check: bool,
-    /// The folder of the pages.
+    /// Folder of the pages
     #[arg(long, value_name = "FOLDER", default_value = default_folder())]
     folder: std::path::PathBuf,
 }

@@ -1,8 +1,8 @@
-//! The page of all ops, made from their schemas.
+//! The page of all ops, generated from their schemas.
 //!
-//! What an op takes and says of itself stands in its schema. How it uses each tensor, only a call
-//! can tell: the schema is asked for every call of the reference values
-//! (`crates/kernels/tests/reference`), and the page says all that it answers.
+//! An op's schema lists its operands and arguments. The accesses of its operands depend on the
+//! call, so each schema is evaluated for every call of the reference cases
+//! (`crates/kernels/tests/reference`), and the page lists all accesses that occur.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,12 +15,12 @@ use millstream_types::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-/// How an op's calls use their tensors.
+/// The use of tensors by an op's calls.
 #[derive(Default)]
 struct Use {
-    /// For each tensor the accesses that occur.
+    /// For each operand, the accesses that occur.
     accesses: Vec<BTreeSet<&'static str>>,
-    /// What the results are.
+    /// The kinds of results.
     results: BTreeSet<String>,
 }
 
@@ -28,19 +28,19 @@ const HEAD: &str = "<!-- Made by `cargo xtask docs` from the schemas in crates/o
 
 # Ops
 
-An op is called by name with tensors in order and named arguments:
+A call names an op and gives its tensors in order and its arguments by name:
 `machine.call(\"add\", &[&x, &y]).attr(\"alpha\", 2.0).on(&stream)`, or as a statement of a
-[trace](trace-format.md). Names and arguments are those of PyTorch's operators where there is one;
-a name that ends in `_` changes its first tensor in place.
+[trace](trace-format.md). Names and arguments are those of PyTorch's operators where PyTorch has the
+op. An op whose name ends in `_` changes its first tensor in place.
 
-*R* is a tensor that is read, *W* one that is overwritten, *RW* one that is read and written.
-*new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number may
-stand for a tensor where an argument of that tensor's name is listed. Tensors marked with a question
-mark may be left out; the argument `absent` lists, by number from 0, those that are left out before
-others that are given.
+*R* marks a tensor that is read, *W* one that is overwritten, *RW* one that is read and written.
+*new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number
+may replace a tensor if an argument has that tensor's name. Tensors with a question mark may be left
+out; the argument `absent` lists, by number from 0, those that are left out before others that are
+given.
 ";
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page() -> Result<String> {
     let uses = uses()?;
     let mut page = HEAD.to_owned();
@@ -65,7 +65,7 @@ pub(super) fn page() -> Result<String> {
     Ok(page)
 }
 
-/// Ops among ranks have no reference values; they are asked for one call.
+/// Collectives have no reference cases; each schema is evaluated for one call.
 fn collective(op: &dyn Op) -> Result<Use> {
     let inputs = vec![TensorSpec::contiguous(DType::F32, &[2])?; op.inputs().len()];
     let mut attrs = Attrs::new();
@@ -75,11 +75,11 @@ fn collective(op: &dyn Op) -> Result<Use> {
         }
     }
     let mut used = Use::default();
-    answer(op, &inputs, &attrs, &mut used)?;
+    add_call(op, &inputs, &attrs, &mut used)?;
     Ok(used)
 }
 
-/// The op with its tensors and arguments.
+/// Returns the op with its operands and arguments.
 fn call(op: &dyn Op) -> String {
     let least = op.optional().unwrap_or(usize::MAX);
     let many = op.takes(op.inputs().len() + 7);
@@ -105,7 +105,7 @@ fn describe(op: &dyn Op) -> String {
     text.replace('|', "\\|")
 }
 
-/// How the calls of the reference values use their tensors, by op.
+/// Returns the use of tensors by the calls of the reference cases, for each op.
 fn uses() -> Result<BTreeMap<String, Use>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kernels/tests/reference");
     let ops = millstream_ops::standard();
@@ -122,13 +122,13 @@ fn uses() -> Result<BTreeMap<String, Use>> {
             let name = case["op"].as_str().context("no op")?;
             let op = ops.id(name).ok().and_then(|id| ops.get(id)).context("an unknown op")?;
             let used = uses.entry(name.to_owned()).or_default();
-            ask(&**op, case, used).with_context(|| format!("{name} in {}", path.display()))?;
+            add_case(&**op, case, used).with_context(|| format!("{name} in {}", path.display()))?;
         }
     }
     Ok(uses)
 }
 
-fn ask(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
+fn add_case(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
     let lengths = |value: &Value| -> Vec<usize> {
         value.as_array().into_iter().flatten().map(|v| v.as_u64().unwrap_or(0) as usize).collect()
     };
@@ -140,11 +140,11 @@ fn ask(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
             Layout::strided(&lengths(&input["shape"]), &lengths(&input["strides"]), offset)?;
         inputs.push(TensorSpec::new(dtype, layout)?);
     }
-    answer(op, &inputs, &attrs(&case["attrs"])?, used)
+    add_call(op, &inputs, &attrs(&case["attrs"])?, used)
 }
 
-/// Adds what the schema says of a call.
-fn answer(op: &dyn Op, inputs: &[TensorSpec], attrs: &Attrs, used: &mut Use) -> Result<()> {
+/// Adds the schema's result for a call.
+fn add_call(op: &dyn Op, inputs: &[TensorSpec], attrs: &Attrs, used: &mut Use) -> Result<()> {
     let signature = op.check(CallSpec { inputs, attrs })?;
     let places = match op.optional() {
         Some(_) => millstream_ops::args::input_positions(attrs, op.inputs().len(), inputs.len())?,

@@ -1,4 +1,4 @@
-//! The arguments of `run-trace`.
+//! The arguments of `millstream run`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,84 +10,84 @@ use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
 use millstream_vm::DriverKind;
 
-/// What is asked for.
+/// The arguments of `millstream run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Traces, or directories that hold them; one that holds rank0, rank1, ... is one program.
+    /// Traces, or directories with traces; a directory with rank0, rank1, … is one program
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
-    /// The device of tensors and streams that name none: cpu or sim.
+    /// Device of tensors and streams that name none: cpu or sim
     #[arg(long, default_value = "cpu")]
     pub(super) device: String,
-    /// Who runs the instructions: worker threads, or the calling thread in program order.
+    /// Threads that run the instructions: workers, or the caller in program order
     #[arg(long, value_enum, default_value_t = Driver::Threaded)]
     driver: Driver,
-    /// Which earlier uses of a tensor an instruction waits for.
+    /// Earlier uses of a tensor that an instruction waits for
     #[arg(long, value_enum, default_value_t = Sync::Frontier)]
     sync: Sync,
-    /// Spread the ops of a program that names no streams over N compute streams.
+    /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
-    /// Worker threads, and threads that kernels share; as many as there are cores unless given.
+    /// Number of worker threads, and of threads that kernels share [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// Run each program N times; every run has to give the first one's bytes.
+    /// Run each program N times and compare every result with the first, byte by byte
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// The most memory of each device, as in 512MiB; each device's own default unless given.
+    /// Most memory of each device, as in 512MiB [default: the device's own]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
-    /// Show the memory of each device and stream, and how it was found.
+    /// Show the memory of each device and stream, and how requests for it were satisfied
     #[arg(long)]
     pub(super) memory: bool,
-    /// Fill memory that nobody has with a pattern, in which every float is NaN.
+    /// Fill unused memory with a pattern in which every float is NaN
     #[arg(long)]
     check_memory: bool,
-    /// End a run in which an instruction takes longer than this, as in 10s or 500ms, with a report of
-    /// what waits for what.
+    /// End a run in which an instruction takes longer than TIME, as in 10s or 500ms, with a report
+    /// of all waits
     #[arg(long, value_name = "TIME", value_parser = time)]
     watchdog: Option<Duration>,
-    /// Let a CUDA device compute matrix products of f32 in TF32.
+    /// Let CUDA devices compute matrix products of f32 in TF32
     #[arg(long)]
     tf32: bool,
-    /// Take VALUE for every number that an execution trace lost and consts.json does not have.
+    /// Use VALUE for every number that an execution trace lost and consts.json lacks
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
-    /// Run execution traces for their structure: what cannot be executed is left out, and elements
-    /// that are not there are made up.
+    /// Run execution traces for their structure: leave out nodes that cannot be executed, and make
+    /// up missing elements
     #[arg(long)]
     structural: bool,
-    /// Write the list of instructions here; - is standard output.
+    /// Write the list of instructions to FILE; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
-    /// Print the hash of each program's list of instructions: the same however it is run.
+    /// Print the hash of each program's list of instructions, which does not depend on the driver
     #[arg(long)]
     pub(super) certificate: bool,
-    /// Write a report in JSON here, one line for each program; - is standard output.
+    /// Write a report as JSON to FILE, one line for each program; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
 }
 
-/// Who runs the instructions.
+/// The threads that run the instructions.
 #[derive(Clone, Copy, ValueEnum)]
 enum Driver {
-    /// Worker threads.
+    /// Worker threads
     Threaded,
-    /// The calling thread, in program order.
+    /// The calling thread, in program order
     Inline,
 }
 
-/// Which earlier uses of a tensor an instruction waits for.
+/// The earlier uses of a tensor that an instruction waits for.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sync {
-    /// Those that conflict with it.
+    /// The conflicting uses
     Frontier,
-    /// The last one, of any kind.
+    /// The last use, of any kind
     LastUsed,
 }
 
 impl Arguments {
-    /// How traces are loaded.
+    /// Returns the options for loading traces.
     pub(super) fn loading(&self) -> LoadOptions {
         let et = EtOptions {
             missing_scalar: self.missing_scalar,
@@ -97,7 +97,7 @@ impl Arguments {
         LoadOptions { et, ..LoadOptions::default() }
     }
 
-    /// The options of each run.
+    /// Returns the options of each run.
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let device: DeviceId =
             self.device.parse().map_err(|e| format!("--device {}: {e}", self.device))?;
@@ -124,7 +124,7 @@ impl Arguments {
     }
 }
 
-/// A number as a trace would have it: whole, floating-point, true or false.
+/// Parses a number as in a trace: an integer, a floating-point number, `true` or `false`.
 pub(crate) fn number(text: &str) -> Result<Number, String> {
     let wrong = || format!("expected a number, true or false, got '{text}'");
     match text {
@@ -137,7 +137,7 @@ pub(crate) fn number(text: &str) -> Result<Number, String> {
     }
 }
 
-/// A time with its unit: `10s`, `500ms`, `2m`.
+/// Parses a time with its unit: `10s`, `500ms`, `2m`.
 fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time of at least 1ms, as in 10s or 500ms, got '{text}'");
     let units = [("ms", 1), ("s", 1000), ("m", 60_000)];
@@ -148,7 +148,7 @@ fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(ms))
 }
 
-/// A number of bytes, perhaps with a unit: `512MiB`, `2GB`, `4096`.
+/// Parses a number of bytes with an optional unit: `512MiB`, `2GB`, `4096`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 10] = [
         ("KiB", 1 << 10),

@@ -1,7 +1,7 @@
-//! `run-trace`: runs traces and compares what they give with what they expect.
+//! `run`: runs traces and compares their outputs with the expected ones.
 //!
-//! Exit status 0: all ran and matched. 1: something differs, or failed while running. 2: bad
-//! input, or a device that is not there. Of several traces the worst counts.
+//! Exit status 0: all ran and matched. 1: an output differs, or a run failed. 2: bad input, or an
+//! absent device. The status of several traces is the worst of theirs.
 
 mod arguments;
 mod one;
@@ -19,7 +19,7 @@ use crate::BAD_INPUT;
 use crate::show::{memory, report, snippet, tables};
 use millstream_terminal::file::write;
 
-/// How a trace ended; the worse the greater.
+/// The result of a trace, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Status {
     Matched,
@@ -27,7 +27,7 @@ enum Status {
     BadInput,
 }
 
-/// Runs what the arguments name.
+/// Runs all traces that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let status = match all(arguments) {
         Ok(status) => status,
@@ -49,13 +49,15 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
     let outputs = [&arguments.emit, &arguments.report];
     if outputs.iter().all(|path| path.as_deref() == Some(Path::new("-"))) {
-        return Err(problem("--emit - and --report - cannot both have standard output".to_owned()));
+        return Err(problem(
+            "--emit - and --report - cannot both write to standard output".to_owned(),
+        ));
     }
     let mut programs = Vec::new();
     for entry in expand(&arguments.paths)? {
         match entry {
             Entry::Skipped { path, reason } => {
-                eprintln!("passing over {}: {reason}", path.display());
+                eprintln!("skipping {}: {reason}", path.display());
             }
             program => programs.push(program),
         }
@@ -66,7 +68,7 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     if arguments.emit.is_some() {
         let lists: usize = programs.iter().map(count).sum();
         if lists > 1 {
-            let message = format!("--emit writes one list; {lists} were to be run");
+            let message = format!("--emit writes one list, and {lists} programs are given");
             return Err(problem(message));
         }
     }
@@ -91,7 +93,7 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
         show(arguments, |out, terminal| tables::print_summary(&all, out, terminal));
         let failed = programs.len() - all.iter().filter(|ran| ran.ok()).count();
         if failed > 0 {
-            eprintln!("{failed} of {} programs did not run and match", programs.len());
+            eprintln!("{failed} of {} programs failed or gave other results", programs.len());
         }
     }
     if let Some(path) = &arguments.report {
@@ -109,7 +111,7 @@ fn count(entry: &Entry) -> usize {
     }
 }
 
-/// Shows what a program gave, and writes its list.
+/// Shows the results of a program, and writes its list.
 fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
@@ -137,7 +139,7 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
     if ran.ok() { Status::Matched } else { Status::Differs }
 }
 
-/// Shows something on standard output, or on standard error if the other is to hold data alone.
+/// Prints to standard output, or to standard error if standard output is reserved for data.
 fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
     let piped = [&arguments.emit, &arguments.report]
         .iter()
@@ -146,6 +148,6 @@ fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::R
         true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
         false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
     };
-    // A reader that has gone away has seen what it wanted.
+    // A closed pipe is no error.
     drop(shown);
 }

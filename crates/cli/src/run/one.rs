@@ -1,4 +1,4 @@
-//! One program: a trace, or the traces of several ranks.
+//! Runs one program: a trace, or the traces of several ranks.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use millstream_instructions::text::print_list;
 use millstream_runner::{RunError, RunOptions, RunReport, run_ranks};
 use millstream_trace::{Action, Body, Entry, LoadOptions, Program, Statement, load};
 
-/// What a program gave, for each of its ranks.
+/// The results of a program.
 pub(crate) struct Ran {
     /// The file, or the folder of the ranks.
     pub(crate) trace: String,
-    /// One report, or one for each rank.
+    /// One report for each rank.
     pub(crate) ranks: Vec<RunReport>,
 }
 
 impl Ran {
-    /// Whether everything ran and matched.
+    /// Returns whether every rank ran and matched.
     pub(crate) fn ok(&self) -> bool {
         self.ranks.iter().all(RunReport::ok)
     }
 
-    /// The name of an output or stream of a rank.
+    /// Returns the name of an output or stream, with its rank if there are several.
     pub(crate) fn name(&self, rank: usize, name: &str) -> String {
         match self.ranks.len() {
             1 => name.to_owned(),
@@ -49,7 +49,7 @@ pub(crate) fn run(
     Ok(Ran { trace: name.display().to_string(), ranks: ranks? })
 }
 
-/// A bar on the terminal, if standard error is one, that shows only for work that takes long.
+/// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.
 fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions, ProgressBar) {
     let steps: u64 = programs.iter().map(|p| steps(p)).sum();
     let bar = ProgressBar::new(steps * u64::from(options.repeat));
@@ -62,7 +62,7 @@ fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions
     (RunOptions { progress: Some(progress), ..options.clone() }, bar)
 }
 
-/// How often a run of the program calls its progress function.
+/// Returns the number of times that a run of the program calls its progress function.
 fn steps(program: &Program) -> u64 {
     fn count(statements: &[Statement]) -> u64 {
         let one = |s: &Statement| match &s.action {
@@ -77,7 +77,7 @@ fn steps(program: &Program) -> u64 {
     }
 }
 
-/// The list of a run, and which tensors its outputs are.
+/// Returns the list of a run as text, with the tensors of the outputs.
 pub(super) fn list_text(report: &RunReport) -> Option<String> {
     let list = report.list.as_ref()?;
     let mut text = print_list(list);

@@ -1,11 +1,11 @@
-//! A run's memory.
+//! Shows the memory of a run.
 
 use std::io::{self, Write};
 
 use crate::run::Ran;
 use millstream_terminal::table::{align_right, bytes, new_table};
 
-/// Prints the memory of each device and stream, and how requests for it were met.
+/// Prints the memory of each device and stream, and how requests for it were satisfied.
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let header = ["memory", "in use", "peak", "cached", "pending"];
     for (rank, report) in ran.ranks.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the command line shows.
+//! Tables, reports and messages of the command line.
 
 pub(crate) mod memory;
 pub(crate) mod report;

@@ -1,4 +1,4 @@
-//! The report in JSON.
+//! The report of a run as JSON.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::run::Ran;
 struct Report<'a> {
     trace: &'a str,
     ok: bool,
-    /// What did not come from the trace and the files beside it.
+    /// The data that came neither from the trace nor from the files beside it.
     remarks: Vec<String>,
     outputs: Vec<Output>,
     instructions: BTreeMap<&'static str, u64>,
@@ -38,7 +38,7 @@ struct Memory {
     streams: BTreeMap<String, Share>,
 }
 
-/// What a device, or one of its streams, has of its memory.
+/// The memory that a device, or one of its streams, has reserved.
 #[derive(Serialize)]
 struct Share {
     in_use: u64,
@@ -50,7 +50,7 @@ struct Share {
 #[derive(Serialize)]
 struct Output {
     name: String,
-    /// Null where nothing is expected, and where the error is no finite number.
+    /// Null if nothing is expected, or if the error is not finite.
     max_abs: Option<f64>,
     max_rel: Option<f64>,
     ok: bool,
@@ -63,8 +63,8 @@ struct Waits {
     elided: u64,
 }
 
-/// A program's report, on one line. Counts and bytes of several ranks are added up, the time is
-/// that of the slowest.
+/// Returns a program's report on one line. Counts and bytes are summed over ranks; the time is the
+/// slowest rank's.
 pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
     let wall = ran.ranks.iter().map(|report| report.wall).max().unwrap_or_default();
     let mut all = Report {

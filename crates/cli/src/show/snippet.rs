@@ -1,4 +1,4 @@
-//! Errors with the line of the trace that they are about.
+//! Prints errors with the line of the trace that they concern.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,13 +10,13 @@ use millstream_terminal::table::width;
 /// Prints an error to standard error.
 pub(crate) fn print(error: &TraceError) {
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // Nobody is left to be told if this fails.
+    // Standard error is the last channel: a failure to write to it cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{}", render(error, colour));
 }
 
 fn render(error: &TraceError, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    // Narrower, the marks of a long line would be cut off.
+    // In a narrower window the renderer would cut off the markers of a long line.
     let renderer = renderer.term_width(usize::from(width(colour)).max(60));
     let (Some(place), Some(excerpt)) = (error.span(), error.excerpt()) else {
         let title = format!("{}: {}", error.file(), error.message());
@@ -28,7 +28,7 @@ fn render(error: &TraceError, colour: bool) -> String {
         }
         return renderer.render(&[group]).to_string();
     };
-    // The excerpt may be the middle of a long line: the place is said in words as well.
+    // The excerpt may begin in the middle of a long line, so the title gives the position too.
     let title = format!("{}:{place}: {}", error.file(), error.message());
     let end = excerpt.span.end.max(excerpt.span.start);
     let annotation = AnnotationKind::Primary.span(excerpt.span.start..end);

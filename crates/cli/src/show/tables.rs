@@ -1,4 +1,4 @@
-//! A run's tables.
+//! Prints the results of a run as tables.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use crate::run::Ran;
 use crate::show::values::preview;
 use crate::verify::Found;
 
-/// The least width for all columns side by side.
+/// The least width in which all columns fit side by side.
 const WIDE: u16 = 90;
 
-/// Prints one line for each of several programs.
+/// Prints a table with one row for each program.
 pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let header: &[&str] = match width(terminal) < WIDE {
         true => &["trace", "waits", "ms", "verdict"],
@@ -44,7 +44,7 @@ pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) ->
     writeln!(out, "{table}")
 }
 
-/// Only columns before this one are broken into lines.
+/// Lets only the columns before `first` wrap.
 fn whole(table: &mut Table, first: usize) {
     for column in table.column_iter_mut().skip(first) {
         column.set_constraint(ColumnConstraint::ContentWidth);
@@ -55,7 +55,7 @@ fn verdict(ran: &Ran) -> &'static str {
     if ran.ok() { "ok" } else { "NOT OK" }
 }
 
-/// Prints what a program gave and what it cost. On a terminal the tables are as wide as that.
+/// Prints the outputs of a program and its costs. On a terminal the tables are as wide as it.
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     writeln!(out, "{}: {}", ran.trace, verdict(ran))?;
     for (rank, report) in ran.ranks.iter().enumerate() {
@@ -96,7 +96,7 @@ pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Resul
     costs(ran, out, terminal)
 }
 
-/// An output's row. Narrow, what is absolute and what is relative stand below each other.
+/// Returns the row of an output. In a narrow table relative errors stand below absolute ones.
 fn row(name: &str, output: &OutputReport, narrow: bool) -> Vec<String> {
     let kind = output.spec.as_ref().map_or_else(String::new, |s| brief(s.dtype, s.shape()));
     let (mut abs, mut rel, mut tolerance) = (String::new(), String::new(), String::new());
@@ -184,7 +184,7 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     )
 }
 
-/// Prints which nodes of execution traces are executed.
+/// Prints the numbers of executed nodes of execution traces.
 pub(crate) fn print_coverage(
     all: &[Covered],
     out: &mut dyn Write,
@@ -227,7 +227,7 @@ pub(crate) fn print_coverage(
     Ok(())
 }
 
-/// Prints the waits of a list, and which of them are needed.
+/// Prints the waits of a list, and whether each is needed.
 pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let Found { subject, verdict } = found;
     let mut table = new_table(terminal, &["line", "wait", "needed", "why"]);

@@ -1,8 +1,8 @@
-//! Elements of tensors, as text.
+//! Elements of tensors as text.
 
 use millstream_types::DType;
 
-/// The first elements of a tensor, at most so many.
+/// Returns the first elements of a tensor as text, at most `most` of them.
 pub(crate) fn preview(bytes: &[u8], dtype: DType, most: usize) -> String {
     let size = dtype.size();
     let mut shown: Vec<String> =
@@ -36,7 +36,8 @@ fn element(bytes: &[u8], dtype: DType) -> String {
     }
 }
 
-/// A 16-bit number of one sign bit, so many exponent bits and the rest, as IEEE 754 reads them.
+/// Returns a 16-bit IEEE 754 number as text: a sign bit, `exponent_bits` of exponent, and the
+/// fraction.
 fn half(bytes: &[u8], exponent_bits: u32) -> String {
     let Ok(bits) = bytes.try_into().map(u16::from_ne_bytes) else { return "?".to_owned() };
     let fraction_bits = 15 - exponent_bits;

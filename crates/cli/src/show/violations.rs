@@ -1,4 +1,4 @@
-//! Violations, with the lines of the instructions that they are about.
+//! Prints violations with the lines of the instructions that they concern.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,25 +9,25 @@ use millstream_verify::{Violation, repair};
 use crate::verify::Subject;
 use millstream_terminal::table::width;
 
-/// How many bytes of a line are shown.
+/// The most bytes of a line that are shown.
 const LONGEST: usize = 240;
 
 /// Prints a violation to standard error.
 pub(crate) fn print(subject: &Subject, violation: &Violation) {
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // Nobody is left to be told if this fails.
+    // Standard error is the last channel: a failure to write to it cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{}", render(subject, violation, colour));
 }
 
 fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    // Narrower, the marks of a long line would be cut off.
+    // In a narrower window the renderer would cut off the markers of a long line.
     let renderer = renderer.term_width(usize::from(width(colour)).max(60));
     let sites = violation.sites();
     let title = match sites.first() {
         Some((site, _)) => {
             let line = subject.line(site.index);
-            // The line is shown below.
+            // The snippet below shows the line.
             let message = violation.brief().replace(&format!("{site}: "), "");
             format!("{}:{line}: {message}", subject.name)
         }

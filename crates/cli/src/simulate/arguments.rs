@@ -1,4 +1,4 @@
-//! The arguments of `simulate`.
+//! The arguments of `millstream simulate`.
 
 use std::path::PathBuf;
 
@@ -9,57 +9,57 @@ use millstream_types::DeviceId;
 use super::planted::Planted;
 use crate::run::size;
 
-/// What is asked for.
+/// The arguments of `millstream simulate`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A trace.
+    /// A trace
     #[arg(required_unless_present = "random", value_name = "PATH")]
     pub(super) path: Option<PathBuf>,
-    /// Small random programs instead of a trace, another one for each seed.
+    /// Run small random programs instead of a trace, a new one for each seed
     #[arg(long, conflicts_with_all = ["path", "device"])]
     pub(super) random: bool,
-    /// Run the schedule of this seed.
+    /// Run only the schedule of seed N
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     pub(super) seed: Option<u64>,
-    /// Run the schedules of so many seeds, 0, 1, 2, …; 100 unless given.
+    /// Run the schedules of seeds 0 to N-1 [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seeds: Option<u64>,
-    /// The device of tensors and streams that name none: sim or cpu.
+    /// Device of tensors and streams that name none: sim or cpu
     #[arg(long, default_value = "sim")]
     pub(super) device: String,
-    /// Spread the ops of a program that names no streams over N compute streams.
+    /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) compute_streams: u32,
-    /// The most memory of each device, as in 512MiB; 1GiB unless given.
+    /// Most memory of each device, as in 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "random")]
     pub(super) memory_limit: Option<u64>,
-    /// How many seeds run side by side; as many as there are cores unless given.
+    /// Number of seeds that run side by side [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) threads: Option<u32>,
-    /// Write the log of the one seed here; - is standard output.
+    /// Write the log of the one seed to FILE; `-` is standard output
     #[arg(long, value_name = "FILE", requires = "seed")]
     pub(super) log: Option<PathBuf>,
-    /// Predict how long the program takes on the devices of this cost model, instead of running
-    /// seeds that are not asked for.
+    /// Predict the time of the program on the devices of this cost model; seeds run only if given
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub(super) model: Option<PathBuf>,
-    /// Write the predicted timeline here, for chrome://tracing or Perfetto; - is standard output.
+    /// Write the predicted timeline to FILE, for chrome://tracing or Perfetto; `-` is standard
+    /// output
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(super) timeline: Option<PathBuf>,
-    /// Plant a mistake: the builder leaves out waits, or the order of memory.
-    #[arg(long, value_name = "WHAT", value_enum)]
+    /// Plant a mistake: leave out waits, or the order of memory
+    #[arg(long, value_name = "MISTAKE", value_enum)]
     pub(super) without: Option<Planted>,
-    /// Let something of the devices fail in each run, or cancel the program: what and where, the seed
-    /// chooses.
+    /// Inject a fault into a device in each run, or cancel the program; the seed chooses kind and
+    /// position
     #[arg(long, conflicts_with_all = ["without", "model"])]
     pub(super) faults: bool,
-    /// Where the smallest program that fails is written.
+    /// File for the smallest failing program
     #[arg(long, value_name = "FILE", default_value = "failing.json")]
     pub(super) save: PathBuf,
 }
 
 impl Arguments {
-    /// The seeds asked for.
+    /// Returns the seeds to run.
     pub(super) fn range(&self) -> std::ops::Range<u64> {
         match self.seed {
             Some(seed) => seed..seed.saturating_add(1),
@@ -67,18 +67,18 @@ impl Arguments {
         }
     }
 
-    /// How many trials run side by side.
+    /// Returns the number of trials that run side by side.
     pub(super) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.threads.map_or_else(cores, |n| n as usize)
     }
 
-    /// Whether any schedule is to be run.
+    /// Returns whether any schedule is to be run.
     pub(super) fn runs_seeds(&self) -> bool {
         self.model.is_none() || self.seed.is_some() || self.seeds.is_some()
     }
 
-    /// Runs a seed as asked for.
+    /// Runs one seed, with a fault if the arguments say so.
     pub(super) fn trial(&self, simulator: &Simulator, seed: u64) -> Result<Trial, RunError> {
         let keep = self.log.is_some();
         match self.faults {
@@ -96,7 +96,7 @@ impl Arguments {
         }
     }
 
-    /// The options of each run.
+    /// Returns the options of each run.
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let wrong = |e: millstream_types::Error| format!("--device {}: {e}", self.device);
         let device: DeviceId = self.device.parse().map_err(wrong)?;

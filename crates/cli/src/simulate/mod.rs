@@ -1,7 +1,7 @@
 //! `simulate`: runs programs under many schedules, each chosen by a seed.
 //!
-//! Exit status 0: every seed gave what the inline driver gives. 1: some seed did not, or the
-//! program does not give what its trace expects. 2: bad input.
+//! Exit status 0: every seed gave the inline driver's results. 1: some seed did not, or the program
+//! does not give the results that its trace expects. 2: bad input.
 
 mod arguments;
 mod planted;
@@ -27,7 +27,7 @@ use crate::BAD_INPUT;
 use crate::show::snippet;
 use millstream_terminal::file;
 
-/// Runs what the arguments name.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match all(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -51,20 +51,23 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     }
 }
 
-/// One program under many seeds.
+/// Runs one program under many seeds.
 fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<bool, RunError> {
-    let program = Arc::new(load(one_trace(path)?, &LoadOptions::default())?);
+    let program = Arc::new(load(single_trace(path)?, &LoadOptions::default())?);
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;
     let inline = simulator.inline();
     inline.failures.iter().for_each(snippet::print);
     let wrong = inline.outputs.iter().filter(|o| !o.ok()).map(|o| o.name.as_str());
     let wrong: Vec<&str> = wrong.collect();
     if !wrong.is_empty() {
-        eprintln!("not what the trace expects, under any driver: {}", wrong.join(", "));
+        eprintln!(
+            "differs from the trace's expected values under every driver: {}",
+            wrong.join(", ")
+        );
     }
     if let Some(path) = &arguments.model {
         let list = inline.list.as_ref().ok_or_else(|| problem("the program has no list"))?;
-        prediction(arguments, path, list)?;
+        predict(arguments, path, list)?;
     }
     if !arguments.runs_seeds() {
         return Ok(inline.ok());
@@ -77,21 +80,23 @@ fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<boo
     let name = path.display().to_string();
     report(arguments, &name, &tried, seconds);
     if let Some((seed, finding)) = tried.found {
-        failing(arguments, simulator.program().clone(), options, seed, finding)?;
+        shrink_and_report(arguments, simulator.program().clone(), options, seed, finding)?;
         return Ok(false);
     }
     Ok(inline.ok())
 }
 
-/// The trace that a path stands for.
-fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
+/// Returns the one trace that a path stands for.
+fn single_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
     let mut traces = Vec::new();
     for entry in expand(&[path.to_owned()])? {
         match entry {
             Entry::Trace(path) => traces.push(path),
             Entry::Ranks { folder, .. } => {
                 let message = format!("{} has several ranks", folder.display());
-                return Err(problem(format!("{message}; one program of one rank is simulated")));
+                return Err(problem(format!(
+                    "{message}; only programs of one rank can be simulated"
+                )));
             }
             Entry::Skipped { .. } => {}
         }
@@ -105,7 +110,7 @@ fn one_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
     }
 }
 
-/// A random program for each seed.
+/// Runs a random program for each seed.
 fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
     let (tried, seconds) = seeds(arguments, |seed| {
         let simulator = Simulator::random(seed, options, arguments.without.is_none())?;
@@ -115,7 +120,7 @@ fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError>
     })?;
     report(arguments, "random programs", &tried, seconds);
     if let Some((seed, finding)) = tried.found {
-        failing(arguments, random_program(seed)?, options, seed, finding)?;
+        shrink_and_report(arguments, random_program(seed)?, options, seed, finding)?;
         return Ok(false);
     }
     Ok(true)
@@ -140,14 +145,14 @@ fn seeds(
 fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
     let log = trial.schedule.as_ref().and_then(|s| s.log.as_ref());
     let (Some(path), Some(log)) = (&arguments.log, log) else { return Ok(()) };
-    put(path, log)
+    write_file(path, log)
 }
 
-fn put(path: &Path, text: &str) -> Result<(), RunError> {
+fn write_file(path: &Path, text: &str) -> Result<(), RunError> {
     file::write(path, text).map_err(problem)
 }
 
-/// Says how the seeds went.
+/// Prints the summary of all seeds.
 fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
     let Sweep { seeds, steps, hash, found } = tried;
     let seeds = match arguments.seed {
@@ -158,14 +163,14 @@ fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
     let mut text = format!("{name}: {seeds}, {steps} steps{time}\nlog hash {hash}\n");
     if found.is_none() {
         text.push_str(match arguments.faults {
-            true => "every fault stays where the data takes it; all else is the inline driver's\n",
+            true => "faults reached only the data that depends on them; all else is the inline driver's\n",
             false => "all results are the inline driver's; the checker accepts every list\n",
         });
     }
     show(arguments, |out, _| out.write_all(text.as_bytes()));
 }
 
-/// Shows something on standard output, or on standard error if the other is to hold data alone.
+/// Prints to standard output, or to standard error if standard output is reserved for data.
 fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
     let outputs = [&arguments.log, &arguments.timeline];
     let piped = outputs.iter().any(|path| path.as_deref() == Some(Path::new("-")));
@@ -173,23 +178,23 @@ fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::R
         true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
         false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
     };
-    // A reader that has gone away has seen what it wanted.
+    // A closed pipe is no error.
     drop(shown);
 }
 
-/// Predicts what the list takes, and shows it.
-fn prediction(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
+/// Predicts the time of a list, and prints it.
+fn predict(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
     let model = predicted::read(path).map_err(problem)?;
-    let made = predicted::of(list, &model).map_err(problem)?;
-    show(arguments, |out, terminal| predicted::print(list, &model, &made, out, terminal));
+    let prediction = predicted::of(list, &model).map_err(problem)?;
+    show(arguments, |out, terminal| predicted::print(list, &model, &prediction, out, terminal));
     match &arguments.timeline {
-        Some(path) => put(path, &predicted::timeline(list, &made)),
+        Some(path) => write_file(path, &predicted::timeline(list, &prediction)),
         None => Ok(()),
     }
 }
 
-/// Shrinks a program that fails, writes it and says how to repeat it.
-fn failing(
+/// Shrinks a failing program, writes it to a file and prints the command that repeats the failure.
+fn shrink_and_report(
     arguments: &Arguments,
     program: Arc<Program>,
     options: &RunOptions,
@@ -198,11 +203,11 @@ fn failing(
 ) -> Result<(), RunError> {
     eprintln!("seed {seed}: {finding}");
     if arguments.faults {
-        // A smaller program would have other places for the fault.
+        // A fault is named by its position, and a smaller program has other positions.
         return Ok(());
     }
     let small = shrink(program, options, arguments.without.is_none(), seed, finding);
-    put(&arguments.save, &write(&small.program)?)?;
+    write_file(&arguments.save, &write(&small.program)?)?;
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
     let mut command = format!("millstream simulate {}", arguments.save.display());
     if !arguments.random {

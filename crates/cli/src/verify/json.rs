@@ -1,4 +1,4 @@
-//! What was found, in JSON.
+//! The result of a verification as JSON.
 
 use millstream_instructions::text::print_instruction;
 use millstream_types::Point;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::verify::{Found, Subject};
 
-/// What was found out about a list, on one line.
+/// Returns the result for a list on one line.
 pub(super) fn line(found: &Found) -> String {
     let Found { subject, verdict } = found;
     let list = &subject.list;

@@ -1,5 +1,5 @@
-//! `verify`: proves of lists and traces that they keep the rules of order and memory, or shows where
-//! they do not.
+//! `verify`: proves that lists and traces keep the rules of order and memory, or prints a
+//! counterexample.
 //!
 //! Exit status 0: all are proven. 1: one is not. 2: bad input.
 
@@ -24,52 +24,52 @@ use crate::run::number;
 use crate::show::{snippet, tables, violations};
 use millstream_terminal::file::write;
 
-/// What is asked for.
+/// The arguments of `millstream verify`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Lists as `run-trace --emit` writes them, traces, or directories that hold traces and lists.
+    /// Lists as `run --emit` writes them, traces, or directories with traces and lists
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Write what was found in JSON here, one line for each list; - is standard output.
+    /// Write the results as JSON to FILE, one line for each list; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Show every wait, and whether it is needed.
+    /// Show every wait, and whether it is needed
     #[arg(long)]
     waits: bool,
-    /// The device of a trace's tensors and streams that name none: cpu or sim.
+    /// Device of a trace's tensors and streams that name none: cpu or sim
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// Which earlier uses of a tensor an instruction waits for, in the list of a trace.
+    /// Earlier uses of a tensor that an instruction waits for, in the list of a trace
     #[arg(long, value_enum, default_value_t = Sync::Frontier)]
     sync: Sync,
-    /// Spread the ops of a trace that names no streams over N compute streams.
+    /// Spread the ops of a trace that names no streams over N compute streams
     #[arg(long, visible_alias = "compute-streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
-    /// Take VALUE for every number that an execution trace lost and consts.json does not have.
+    /// Use VALUE for every number that an execution trace lost and consts.json lacks
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
-    /// Leave out what of an execution trace cannot be executed.
+    /// Leave out the nodes of an execution trace that cannot be executed
     #[arg(long)]
     structural: bool,
 }
 
-/// Which earlier uses of a tensor an instruction waits for.
+/// The earlier uses of a tensor that an instruction waits for.
 #[derive(Clone, Copy, ValueEnum)]
 enum Sync {
-    /// Those that conflict with it.
+    /// The conflicting uses
     Frontier,
-    /// The last one, of any kind.
+    /// The last use, of any kind
     LastUsed,
 }
 
-/// What was found out about a list.
+/// The result of verifying a list.
 pub(crate) struct Found {
     pub(crate) subject: Subject,
     pub(crate) verdict: Verdict,
 }
 
 impl Found {
-    /// The verdict in one line.
+    /// Returns the result in one line.
     fn line(&self) -> String {
         let Verdict { violations, pairs, waits } = &self.verdict;
         let list = &self.subject.list;
@@ -96,7 +96,7 @@ fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Verifies what the arguments name.
+/// Verifies everything that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match all(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Whether all lists are proven.
+/// Verifies all lists, and returns whether all are proven.
 fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let problem = |message: String| TraceError::of_file("verify", message);
     let device: DeviceId = arguments
@@ -166,7 +166,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
                     io::stdout().is_terminal(),
                 ),
             };
-            // A reader that has gone away has seen what it wanted.
+            // A closed pipe is no error.
             drop(shown);
             if arguments.json.is_some() {
                 lines.push_str(&json::line(&found));

@@ -1,4 +1,4 @@
-//! What is verified: a list, from a file of lists or from a trace.
+//! The subjects of a verification: lists, from a file of lists or from a trace.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -10,19 +10,19 @@ use millstream_instructions::text::{is_list, parse_list_with_lines, print_list};
 use millstream_runner::{Listing, RunError, RunOptions, lists};
 use millstream_trace::{Entry, LoadOptions, TraceError};
 
-/// How deep directories may lie within each other.
+/// The most levels of directories that are searched.
 const MAX_DEPTH: usize = 64;
 
 /// A list with its text.
 pub(crate) struct Subject {
-    /// The file, and the job in it.
+    /// The name of the file, and of the job in it.
     pub(crate) name: String,
     pub(crate) list: InstructionList,
-    /// The text that lines are counted in: the file, or the list that a trace makes.
+    /// The text whose lines are counted: the file, or the list of a trace.
     text: String,
     /// The line of each instruction, from 1.
     lines: Vec<usize>,
-    /// The first byte of each line.
+    /// The position of each line's first byte.
     starts: Vec<usize>,
 }
 
@@ -33,25 +33,25 @@ impl Subject {
         Subject { name, list, text, lines, starts }
     }
 
-    /// The line that an instruction stands on.
+    /// Returns the line of an instruction.
     pub(crate) fn line(&self, index: usize) -> usize {
         self.lines.get(index).copied().unwrap_or(0)
     }
 
-    /// The text of a line.
+    /// Returns the text of a line.
     pub(crate) fn text(&self, line: usize) -> &str {
         let at = |line: usize| self.starts.get(line).copied().unwrap_or(self.text.len());
         self.text[at(line.saturating_sub(1))..at(line)].trim_end()
     }
 
-    /// Where an instruction came from, if its line does not say it.
+    /// Returns the origin of an instruction, if its line does not contain it.
     pub(crate) fn origin(&self, index: usize) -> Option<String> {
         let origin = &self.list.instructions.get(index)?.origin;
         (!origin.is_unknown()).then(|| origin.to_string())
     }
 }
 
-/// The files that the paths stand for.
+/// Returns the files that the paths stand for.
 pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
     let mut files = Vec::new();
     for path in paths {
@@ -66,7 +66,7 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
                 Entry::Trace(path) => files.push(path),
                 Entry::Ranks { ranks, .. } => files.extend(ranks),
                 Entry::Skipped { path, reason } => {
-                    eprintln!("passing over {}: {reason}", path.display());
+                    eprintln!("skipping {}: {reason}", path.display());
                 }
             }
         }
@@ -74,8 +74,8 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
     Ok(files)
 }
 
-/// The lists below a directory, sorted by name: files that end in `.txt` or `.list` and begin as
-/// lists do.
+/// Adds the lists below a directory, sorted by name: files that end in `.txt` or `.list` and begin
+/// as lists do.
 fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
     if depth == MAX_DEPTH {
         return Ok(());
@@ -101,7 +101,7 @@ fn begins_as_a_list(path: &Path) -> bool {
     says.next().is_some_and(|line| is_list(&line))
 }
 
-/// Loads the lists of a file: itself, or those of the trace that it is.
+/// Loads the lists of a file: the file's own, or those of the trace in it.
 pub(super) fn load(
     path: &Path,
     options: &RunOptions,

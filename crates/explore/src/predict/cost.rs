@@ -1,10 +1,10 @@
-//! How many operations a call takes.
+//! The number of operations of a call.
 
 use millstream_types::TensorSpec;
 
-/// The operations of a call of `op`, from the shapes of its inputs and outputs. A multiplication
-/// and an addition are two. What the table does not have takes one operation for each element of
-/// its largest operand.
+/// Returns the number of operations of a call of `op`, from the shapes of its inputs and outputs. A
+/// multiplication and an addition count as two. An op that the table lacks counts one operation for
+/// each element of its largest operand.
 pub(super) fn flops(op: &str, inputs: &[&TensorSpec], outputs: &[&TensorSpec]) -> u64 {
     let largest = inputs.iter().chain(outputs).map(|s| s.numel() as u64).max().unwrap_or(0);
     let made = outputs.first().map_or(0, |s| s.numel() as u64);
@@ -22,7 +22,7 @@ pub(super) fn flops(op: &str, inputs: &[&TensorSpec], outputs: &[&TensorSpec]) -
             });
             Some(2 * made * filter)
         }
-        // The gradients of input and weight, each a convolution of the forward one's size.
+        // The gradients of input and weight: each is a convolution as large as the forward one.
         "convolution_backward" => {
             let gradient = inputs.first().map_or(0, |g| g.numel() as u64);
             let filter = inputs.get(2).map_or(1, |w| {
@@ -31,7 +31,7 @@ pub(super) fn flops(op: &str, inputs: &[&TensorSpec], outputs: &[&TensorSpec]) -
             });
             Some(4 * gradient * filter)
         }
-        // Queries by keys, then by values: two products.
+        // Two products: queries by keys, then the result by values.
         name if name.contains("scaled_dot_product") && !name.contains("backward") => {
             let length = inputs.get(1).map_or(1, |k| {
                 let shape = k.shape();
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn products_count_what_they_multiply_and_add() {
+    fn products_count_multiplications_and_additions() {
         let (a, b, c) = (spec(&[8, 16]), spec(&[16, 32]), spec(&[8, 32]));
         assert_eq!(flops("matmul", &[&a, &b], &[&c]), 2 * 8 * 16 * 32);
         assert_eq!(flops("addmm", &[&c, &a, &b], &[&c]), 2 * 8 * 16 * 32 + 8 * 32);

@@ -1,18 +1,18 @@
-//! How long a list would take on a device that is not here: a timeline and its critical path, from
-//! a cost model.
+//! Predicts the time that a list takes on a device that is absent: a timeline and its critical
+//! path, from a cost model.
 //!
 //! # Rules
-//! 1. A stream runs its instructions one after the other, and other streams beside them at full
-//!    speed: nothing is shared. So a prediction is a lower bound where streams compete.
-//! 2. An op takes its launch and then the longer of two times: that of its operations, and that of
-//!    its operands' bytes through the device's memory. A copy to or from the device takes its
-//!    launch and its bytes over the link, and so does a read by the host.
+//! 1. A stream runs its instructions one after another. Streams run side by side at full speed and
+//!    share nothing, so a prediction is a lower bound where streams compete.
+//! 2. An op takes its launch and the longer of two times: the time of its operations, and the time
+//!    of its operands' bytes through the device's memory. A copy to or from the device, and a read
+//!    by the host, take a launch and the time of their bytes over the link.
 //! 3. Records, waits and barriers take no time. A wait ends when its point has completed.
-//! 4. The host submits in no time, but goes on after a wait of its own only when that has ended.
+//! 4. The host submits in no time. After a host wait it continues when the wait has ended.
 //! 5. Time is counted in whole picoseconds.
 //!
-//! What a stored list takes and what a function of the host's takes is not in the list: both count
-//! as nothing, and [`Prediction::unknown`] says how many there were.
+//! A list contains neither the time of a stored list nor the time of a host function. Both count as
+//! zero, and [`Prediction::unknown`] counts the instructions of both kinds.
 
 mod cost;
 pub mod model;
@@ -29,90 +29,90 @@ use model::picoseconds;
 /// An instruction on the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Which instruction of the list it is.
+    /// The index of the instruction in the list.
     pub index: usize,
-    /// Its op or kind.
+    /// The name of its op or kind.
     pub name: String,
     /// The number of its stream in the list.
     pub stream: usize,
-    /// When it begins, in picoseconds.
+    /// The time at which it begins, in picoseconds.
     pub start: u64,
-    /// When it has completed.
+    /// The time at which it has completed, in picoseconds.
     pub end: u64,
-    /// The span that it begins after, by its place in the timeline.
+    /// The span that ends last before this one may begin, as an index into the timeline.
     after: Option<usize>,
 }
 
-/// What a list would take.
+/// The predicted time of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prediction {
-    /// Every instruction with a place on a stream, in the order of the list.
+    /// Every instruction with a point, in the order of the list.
     pub timeline: Vec<Span>,
-    /// The spans that nothing but one another hold up, from the start to the end, by their places
-    /// in the timeline. Those that take no time are left out.
+    /// The critical path, from the start to the end, as indices into the timeline: each span waits
+    /// only for the one before it. Spans that take no time are left out.
     pub critical: Vec<usize>,
-    /// How long it takes in all, in picoseconds.
+    /// The time of the whole list, in picoseconds.
     pub total: u64,
-    /// How many instructions take a time that the list does not tell.
+    /// The number of instructions whose time the list does not contain.
     pub unknown: usize,
 }
 
-/// What has been predicted of one stream.
+/// The predicted spans of one stream.
 #[derive(Default)]
 struct Track {
-    /// Its spans by sequence number, the first at 0. A record that another stream's
-    /// `StreamWait` brings along is the span before it.
+    /// The spans by sequence number, the first at 0. The record that another stream's `StreamWait`
+    /// adds to this stream has no span.
     spans: Vec<Option<usize>>,
-    /// What its next instruction begins after, beside its last one.
+    /// The span that the next instruction begins after, besides the stream's last one.
     gate: Option<usize>,
 }
 
-struct Predicting<'a> {
+struct Predictor<'a> {
     list: &'a InstructionList,
     model: &'a Model,
     specs: HashMap<TensorId, TensorSpec>,
     tracks: Vec<Track>,
-    made: Prediction,
-    /// The span that the host has waited for.
+    prediction: Prediction,
+    /// The last span that the host has waited for.
     host: Option<usize>,
 }
 
-/// Predicts what a list takes.
+/// Predicts the time that a list takes.
 ///
 /// # Errors
-/// The model lacks a kind of device that the list uses.
+/// Fails if the model lacks a kind of device that the list uses.
 pub fn predict(list: &InstructionList, model: &Model) -> Result<Prediction, String> {
-    let mut predicting = Predicting {
+    let mut predictor = Predictor {
         list,
         model,
         specs: list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect(),
         tracks: list.streams.iter().map(|_| Track::default()).collect(),
-        made: Prediction::default(),
+        prediction: Prediction::default(),
         host: None,
     };
     for index in 0..list.instructions.len() {
-        predicting.instruction(index)?;
+        predictor.instruction(index)?;
     }
-    let mut made = predicting.made;
-    made.total = made.timeline.iter().map(|s| s.end).max().unwrap_or(0);
-    let mut at = made.timeline.iter().rposition(|s| s.end == made.total);
+    let mut prediction = predictor.prediction;
+    prediction.total = prediction.timeline.iter().map(|s| s.end).max().unwrap_or(0);
+    let mut at = prediction.timeline.iter().rposition(|s| s.end == prediction.total);
     while let Some(k) = at {
-        let span = &made.timeline[k];
+        let span = &prediction.timeline[k];
         if span.end > span.start {
-            made.critical.push(k);
+            prediction.critical.push(k);
         }
         at = span.after;
     }
-    made.critical.reverse();
-    Ok(made)
+    prediction.critical.reverse();
+    Ok(prediction)
 }
 
-impl Predicting<'_> {
+impl Predictor<'_> {
     fn end(&self, span: Option<usize>) -> u64 {
-        span.map_or(0, |k| self.made.timeline[k].end)
+        span.map_or(0, |k| self.prediction.timeline[k].end)
     }
 
-    /// The later of two spans; the first if they end together.
+    /// Returns the span that ends later; the first if both end together.
     fn later(&self, a: Option<usize>, b: Option<usize>) -> Option<usize> {
         match (a, b) {
             (Some(_), Some(_)) => {
@@ -126,8 +126,8 @@ impl Predicting<'_> {
         }
     }
 
-    /// The span that has completed when a point has.
-    fn at(&self, point: Point) -> Option<usize> {
+    /// Returns the span that has completed when `point` has.
+    fn span_of(&self, point: Point) -> Option<usize> {
         let spans = &self.tracks.get(point.stream.index())?.spans;
         let upto = spans.len().min(point.seq as usize);
         spans[..upto].iter().rev().find_map(|s| *s)
@@ -144,7 +144,7 @@ impl Predicting<'_> {
         }
         if let Body::HostObserved { points } = body {
             for &point in points {
-                self.host = self.later(self.host, self.at(point));
+                self.host = self.later(self.host, self.span_of(point));
             }
         }
         let Some(at) = body.at() else { return Ok(()) };
@@ -152,12 +152,12 @@ impl Predicting<'_> {
         if stream >= self.tracks.len() {
             return Err(format!("instruction {index} runs on s{stream}, which is not declared"));
         }
-        let (name, takes) = self.takes(body, stream)?;
+        let (name, takes) = self.name_and_time(body, stream)?;
         let gate = self.tracks[stream].gate.take();
         let mut after = self.later(self.last(stream), gate);
         after = self.later(after, self.host);
         if let Some(until) = body.until() {
-            after = self.later(after, self.at(until));
+            after = self.later(after, self.span_of(until));
         }
         let fences = body.effect() == Effect::Fences;
         if fences {
@@ -166,21 +166,28 @@ impl Predicting<'_> {
             }
         }
         let start = self.end(after);
-        let place = self.made.timeline.len();
-        self.made.timeline.push(Span { index, name, stream, start, end: start + takes, after });
+        let span = self.prediction.timeline.len();
+        self.prediction.timeline.push(Span {
+            index,
+            name,
+            stream,
+            start,
+            end: start + takes,
+            after,
+        });
         let spans = &mut self.tracks[stream].spans;
         spans.resize(spans.len().max(at.seq as usize), None);
-        spans[at.seq as usize - 1] = Some(place);
+        spans[at.seq as usize - 1] = Some(span);
         if fences {
             for track in &mut self.tracks {
-                track.gate = Some(place);
+                track.gate = Some(span);
             }
         }
         Ok(())
     }
 
-    /// What an instruction is called, and how long it takes.
-    fn takes(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
+    /// Returns the name of an instruction and the time that it takes.
+    fn name_and_time(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
         let StreamDecl { key, work, .. } = &self.list.streams[stream];
         let kind = key.device.kind();
         let costs = |kind: &str| {
@@ -225,7 +232,7 @@ impl Predicting<'_> {
                 (name.to_owned(), costs.launch() + picoseconds(bytes, rate))
             }
             Body::AccessBlobByCallback { .. } | Body::LazyJobLauncher { .. } => {
-                self.made.unknown += 1;
+                self.prediction.unknown += 1;
                 (name.to_owned(), 0)
             }
             Body::AllocateTensor { .. }

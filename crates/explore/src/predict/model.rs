@@ -1,44 +1,45 @@
-//! Cost models: what devices of each kind cost, from a small file.
+//! Cost models: the costs of each kind of device, read from a small file.
 
 use std::collections::BTreeMap;
 
 use millstream_types::DType;
 use serde::Deserialize;
 
-/// What devices cost, by kind.
+/// The costs of devices, by kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Which machine it is.
+    /// The name of the modelled machine.
     pub name: String,
-    /// Where the figures come from.
+    /// The sources of the figures.
     pub sources: Vec<String>,
     /// The costs by kind of device: `cpu`, `sim`.
     pub devices: BTreeMap<String, DeviceCosts>,
 }
 
-/// What one device costs. A gigabyte is 10⁹ bytes, so one GB/s is a byte in each nanosecond.
+/// The costs of one device. A gigabyte is 10⁹ bytes, so one GB/s is one byte in a nanosecond.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCosts {
-    /// What each op, copy and read costs beside its work.
+    /// The time of each op, copy and read besides its work.
     pub launch_ns: f64,
-    /// How fast the device reads and writes its own memory.
+    /// The bandwidth of the device's own memory, for reads and writes.
     pub memory_gb_s: f64,
-    /// How fast it takes data from the host.
+    /// The bandwidth of copies from the host.
     pub from_host_gb_s: f64,
-    /// How fast it gives data to the host.
+    /// The bandwidth of copies to the host.
     pub to_host_gb_s: f64,
-    /// How fast it computes, in 10⁹ operations a second, by dtype. `other` is for those that are
-    /// not named.
+    /// The speed of computing by dtype, in 10⁹ operations a second. `other` holds for all dtypes
+    /// that are not named.
     pub gflop_s: BTreeMap<String, f64>,
 }
 
 impl Model {
-    /// Reads a model.
+    /// Parses a model.
     ///
     /// # Errors
-    /// What is wrong with the text, with line and column, or which figure is not one.
+    /// Fails if the text is no model, with line and column, or if a figure is out of range, with
+    /// its name.
     pub fn parse(text: &str) -> Result<Model, String> {
         let model: Model = serde_json::from_str(text).map_err(|e| e.to_string())?;
         for (kind, costs) in &model.devices {
@@ -74,19 +75,20 @@ impl Model {
 }
 
 impl DeviceCosts {
-    /// The picoseconds that each launch costs.
+    /// Returns the time of a launch in picoseconds.
     pub(super) fn launch(&self) -> u64 {
         (self.launch_ns * 1e3).round() as u64
     }
 
-    /// The picoseconds that so many operations on a dtype take.
+    /// Returns the time of `flops` operations on a dtype, in picoseconds.
     pub(super) fn computing(&self, flops: u64, dtype: DType) -> u64 {
         let rate = self.gflop_s.get(&dtype.to_string()).or_else(|| self.gflop_s.get("other"));
         rate.map_or(0, |rate| picoseconds(flops, *rate))
     }
 }
 
-/// The picoseconds for so many units at so many 10⁹ of them a second, rounded up.
+/// Returns the time of `units` at `giga_per_second` · 10⁹ of them a second, in picoseconds, rounded
+/// up.
 pub(super) fn picoseconds(units: u64, giga_per_second: f64) -> u64 {
     (units as f64 * 1e3 / giga_per_second).ceil() as u64
 }

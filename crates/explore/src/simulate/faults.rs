@@ -1,7 +1,8 @@
-//! A fault of the devices in a simulated run, or a cancellation, kind and place chosen by the seed.
+//! Simulated runs with a fault of a device or a cancellation. The seed chooses kind and position.
 //!
-//! Which outputs a failure may reach follows from the list of instructions alone: from what each
-//! instruction reads and writes. The engine's own account of poison is not asked.
+//! The list of instructions alone decides which outputs a failure may reach: the accesses of each
+//! instruction are followed. The machine's own record of poison is not consulted, so that each
+//! finds the other's mistakes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,16 +20,16 @@ use millstream_runner::{OutputReport, RunError, RunOptions, RunReport, Steps};
 use millstream_vm::{Cancellation, DriverKind};
 
 impl Simulator {
-    /// Runs the program as the seed chooses, with a fault that it chooses, too. What no failure
-    /// reaches has to be what the inline driver gives; what one does reach must not be there.
+    /// Runs the program with the schedule and the fault that the seed chooses. Outputs that no
+    /// failure reaches must equal the inline driver's; outputs that one reaches must be missing.
     ///
     /// # Errors
     /// As [`Simulator::seed`].
     pub fn seed_with_fault(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        // Neither the schedule's stream nor the random program's.
+        // Differs from the generator streams of the schedule and of the random program.
         rng.set_stream(2);
-        // One more than there are kinds of faults: nothing fails, and the program is cancelled.
+        // One more than there are kinds of faults: the last number cancels the program instead.
         let kind = rng.next_u32() as usize % (Fault::ALL.len() + 1);
         let Some(&fault) = Fault::ALL.get(kind) else {
             return self.seed_cancelled(seed, rng.next_u32(), keep_log);
@@ -42,35 +43,36 @@ impl Simulator {
             })
         };
         let hangs = fault == Fault::NeverCompletes;
-        // One thread runs all: a kernel of the host's that never ends would end everything.
-        let asleep = |plan: FaultPlan| {
+        // One thread runs everything, so a host kernel that never ends would block the whole run.
+        let paused = |plan: FaultPlan| {
             if hangs { plan.paused().for_asynchronous_devices() } else { plan.paused() }
         };
-        let healthy = asleep(FaultPlan::new());
+        let healthy = paused(FaultPlan::new());
         run(healthy.clone(), false)?;
         let positions = healthy.count(fault.site());
         if positions == 0 {
             return self.seed(seed, keep_log);
         }
         let at = 1 + u64::from(rng.next_u32()) % positions;
-        let plan = asleep(FaultPlan::once(fault, at));
+        let plan = paused(FaultPlan::once(fault, at));
         let ran = match run(plan.clone(), keep_log) {
-            // A call that needs memory of a device that is lost is refused, and ends the program.
+            // A call that needs memory of a lost device is refused, and the refusal ends the
+            // program.
             Err(_) if fault == Fault::DeviceLost => {
                 return Ok(Trial { schedule: None, finding: None });
             }
             ran => ran?,
         };
         let found = match hangs && plan.triggered() > 0 {
-            true => self.judge_stuck(&ran),
-            false => self.judge(&ran),
+            true => self.check_stuck_run(&ran),
+            false => self.check_run(&ran),
         };
         let finding =
             found.map(|found| Finding::Fault(format!("{fault:?} at {at} of {positions}: {found}")));
         Ok(Trial { schedule: ran.schedule, finding })
     }
 
-    /// As [`Simulator::seed_with_fault`], with the statements cancelled before some step.
+    /// As [`Simulator::seed_with_fault`], with all statements cancelled before a chosen step.
     fn seed_cancelled(&self, seed: u64, chosen: u32, keep_log: bool) -> Result<Trial, RunError> {
         let run = |cancel_at: Option<u64>, keep_log| {
             self.prepared.run_with(&RunOptions {
@@ -83,48 +85,51 @@ impl Simulator {
         let steps = run(None, false)?.schedule.map_or(0, |schedule| schedule.steps);
         let at = 1 + u64::from(chosen) % (steps + 1);
         let ran = run(Some(at), keep_log)?;
-        let found = self.judge(&ran).or_else(|| {
+        let found = self.check_run(&ran).or_else(|| {
             let (list, inline) = (ran.list.as_ref()?, self.inline.list.as_ref()?);
             (!same(list, inline)).then(|| "the list depends on the cancellation".to_owned())
         });
-        let place =
+        let describe =
             |found| Finding::Fault(format!("cancelled before step {at} of {steps}: {found}"));
-        Ok(Trial { schedule: ran.schedule, finding: found.map(place) })
+        Ok(Trial { schedule: ran.schedule, finding: found.map(describe) })
     }
 
-    /// An output that is there and is not the inline driver's.
-    fn wrong(&self, ran: &RunReport) -> Option<String> {
+    /// Returns a message about the first output that exists and differs from the inline driver's.
+    fn wrong_output(&self, ran: &RunReport) -> Option<String> {
         let both = ran.outputs.iter().zip(&self.inline.outputs);
-        let mut there = both.filter(|(output, _)| output.spec.is_some());
+        let mut existing = both.filter(|(output, _)| output.spec.is_some());
         let differs =
             |(a, b): &(&OutputReport, &OutputReport)| (&a.spec, &a.bytes) != (&b.spec, &b.bytes);
-        let (output, _) = there.find(differs)?;
+        let (output, _) = existing.find(differs)?;
         Some(format!("the output '{}' is wrong and passes as right", output.name))
     }
 
-    /// A stream never completes: what does not come after that is right, and what does is not there,
-    /// with an error that says that nothing can move.
-    fn judge_stuck(&self, ran: &RunReport) -> Option<String> {
-        let moves = |e: &&TraceError| !e.to_string().contains("nothing can move");
-        let wrong =
-            self.wrong(ran).or_else(|| ran.failures.iter().find(moves).map(|e| e.to_string()));
+    /// Checks a run in which one stream never completes. Outputs that do not depend on the stream
+    /// must be right; the others must be missing, with an error that says that nothing can move.
+    fn check_stuck_run(&self, ran: &RunReport) -> Option<String> {
+        let proceeds = |e: &&TraceError| !e.to_string().contains("nothing can move");
+        let wrong = self
+            .wrong_output(ran)
+            .or_else(|| ran.failures.iter().find(proceeds).map(|e| e.to_string()));
         if wrong.is_some() {
             return wrong;
         }
         let unread = ran.outputs.iter().any(|output| output.spec.is_none());
         if unread && ran.failures.is_empty() {
-            return Some("an output is missing, and nothing hangs".to_owned());
+            return Some("an output is missing, and no stream is stuck".to_owned());
         }
-        // A run that was given up has no list.
+        // A run that was abandoned has no list.
         let first = first_causes(ran.list.as_ref()?, ran.stuck.as_ref()?);
         match first.as_slice() {
             [_] => None,
-            several => Some(format!("one stream never completes, and these hang: {several:?}")),
+            several => {
+                Some(format!("one stream never completes, but several are stuck: {several:?}"))
+            }
         }
     }
 
-    fn judge(&self, ran: &RunReport) -> Option<String> {
-        let wrong = self.wrong(ran);
+    fn check_run(&self, ran: &RunReport) -> Option<String> {
+        let wrong = self.wrong_output(ran);
         if wrong.is_some() {
             return wrong;
         }
@@ -132,7 +137,8 @@ impl Simulator {
         if unread && ran.failures.is_empty() {
             return Some("an output is missing, and nothing failed".to_owned());
         }
-        // A run that was given up has no list; nor is a stored list's failure in the program's.
+        // A run that was abandoned has no list, and the program's list does not contain the
+        // failures within stored lists.
         let list = ran.list.as_ref()?;
         if list.instructions.iter().any(|i| i.body.effect() == Effect::Launches) {
             return None;
@@ -154,11 +160,11 @@ impl Simulator {
     }
 }
 
-/// The streams that hang and wait for no other one.
+/// Returns the stuck streams that do not wait for another stuck stream.
 fn first_causes(list: &InstructionList, progress: &[StreamProgress]) -> Vec<String> {
     let keys: Vec<String> = list.streams.iter().map(|s| s.key.to_string()).collect();
     let of = |stream: usize| progress.iter().find(|p| p.stream == keys[stream]);
-    let hangs = |stream: usize, seq: u64| of(stream).is_some_and(|p| p.completed < seq);
+    let is_stuck = |stream: usize, seq: u64| of(stream).is_some_and(|p| p.completed < seq);
     let mut barrier = None;
     let mut first = Vec::new();
     let mut seen = vec![false; keys.len()];
@@ -166,44 +172,44 @@ fn first_causes(list: &InstructionList, progress: &[StreamProgress]) -> Vec<Stri
         let body = &instruction.body;
         let Some(at) = body.at() else { continue };
         let stream = at.stream.index();
-        // The record of a StreamWait takes a place of its own on the stream that is waited for.
+        // The record of a `StreamWait` takes a point on the awaited stream.
         if let Body::StreamWait { until, .. } = body
-            && hangs(until.stream.index(), until.seq)
+            && is_stuck(until.stream.index(), until.seq)
             && !std::mem::replace(&mut seen[until.stream.index()], true)
             && barrier.is_none()
         {
             first.push(keys[until.stream.index()].clone());
         }
-        if hangs(stream, at.seq) && !std::mem::replace(&mut seen[stream], true) {
+        if is_stuck(stream, at.seq) && !std::mem::replace(&mut seen[stream], true) {
             let waits = match body.until() {
-                Some(until) => hangs(until.stream.index(), until.seq),
+                Some(until) => is_stuck(until.stream.index(), until.seq),
                 None => body.effect() == Effect::Fences && seen.iter().filter(|s| **s).count() > 1,
             };
             if !waits && barrier.is_none() {
                 first.push(keys[stream].clone());
             }
         }
-        if body.effect() == Effect::Fences && hangs(stream, at.seq) {
-            // All that comes later waits for it.
+        if body.effect() == Effect::Fences && is_stuck(stream, at.seq) {
+            // Everything later waits for the barrier.
             barrier = Some(at);
         }
     }
     first
 }
 
-/// The reads of the outputs, which are the last ones.
+/// Returns the reads of the outputs, which come last.
 fn last(reads: &[bool], outputs: usize) -> &[bool] {
     &reads[reads.len().saturating_sub(outputs)..]
 }
 
-/// The tensors that a failure reaches, and of each read whether it failed itself.
+/// Returns the tensors that a failure reaches, and for each read whether it failed itself.
 fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<bool>) {
-    // Records and waits that fail lose nothing: they only order.
-    let loses = |f: &&Arc<Failure>| {
+    // Records and waits only order, so their failures lose no data.
+    let loses_data = |f: &&Arc<Failure>| {
         f.instruction == "SyncRead" || f.operands.iter().any(|o| o.access.writes())
     };
     let failed: HashSet<(&str, u64)> =
-        ran.failed.iter().filter(loses).map(|f| (f.stream.as_str(), f.seq)).collect();
+        ran.failed.iter().filter(loses_data).map(|f| (f.stream.as_str(), f.seq)).collect();
     let keys: Vec<String> = list.streams.iter().map(|s| s.key.to_string()).collect();
     let mut storage: std::collections::HashMap<TensorId, TensorId> = Default::default();
     let mut tainted: HashSet<TensorId> = HashSet::new();
@@ -239,7 +245,7 @@ fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<b
             }
         }
     }
-    // By tensor, views with their base.
+    // Views share the fate of their base.
     let views: Vec<TensorId> =
         storage.iter().filter(|(_, base)| tainted.contains(base)).map(|(t, _)| *t).collect();
     tainted.extend(views);

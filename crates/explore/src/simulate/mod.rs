@@ -1,17 +1,17 @@
-//! A program under many schedules: the real engine, builder and policies on one thread, each step
-//! chosen by a seed.
+//! Runs a program under many schedules: the real machine, builder and policies on one thread, each
+//! step chosen by a seed.
 //!
 //! # Contract
-//! - The same program with the same seed takes the same steps: the log's hash says so.
-//! - Whatever a seed chooses, the results have to be those of the inline driver to the bit, the
-//!   list of instructions has to be the inline driver's, and the checker has to accept it.
-//! - A program that breaks this under some seed is shrunk: statements are left out as long as some
-//!   seed still breaks it.
+//! - The same program with the same seed takes the same steps. The hash of the log proves it.
+//! - Under every seed the results equal the inline driver's to the bit, the list of instructions
+//!   equals the inline driver's, and the checker accepts it.
+//! - A program that violates the contract under some seed is shrunk: statements are removed as long
+//!   as some seed still shows the violation.
 //!
 //! # Map
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `faults` | a run in which a device fails |
+//! | `faults` | runs in which a device fails |
 //! | [`random`] | small random programs |
 //! | [`sweep`](mod@sweep) | many seeds, on several threads |
 //! | [`shrink`](mod@shrink) | the smallest program that still fails |
@@ -37,7 +37,7 @@ use millstream_runner::{
 pub use shrink::{Shrunk, shrink};
 pub use sweep::{Sweep, sweep};
 
-/// A program, and what the inline driver makes of it.
+/// A program with the results of its inline run.
 pub struct Simulator {
     prepared: Prepared,
     options: RunOptions,
@@ -46,30 +46,30 @@ pub struct Simulator {
     refused: Option<Finding>,
 }
 
-/// How a seed went.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// What was done; none if the run had no end.
+    /// The steps taken; none if the run did not end.
     pub schedule: Option<Schedule>,
-    /// What is wrong, if anything is.
+    /// The violation that the run shows, if any.
     pub finding: Option<Finding>,
 }
 
-/// What a schedule has shown to be wrong.
+/// A violation that a schedule shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// An output has other bytes than under the inline driver.
     Differs(String),
-    /// Something failed or could not move that does not fail under the inline driver.
+    /// An instruction failed or could not proceed that succeeds under the inline driver.
     Failed(String),
-    /// A fault of the devices has an effect that it must not have.
+    /// A fault of a device has an effect that it must not have.
     Fault(String),
-    /// The checker refuses the list, or it is another one than the inline driver's.
+    /// The checker refuses the list, or the list differs from the inline driver's.
     List(String),
 }
 
 impl Finding {
-    /// Whether two findings are of one kind.
+    /// Returns whether both findings are of the same kind.
     pub fn is_like(&self, other: &Finding) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -88,11 +88,11 @@ impl fmt::Display for Finding {
 }
 
 impl Simulator {
-    /// Checks the program and runs it inline. Without `checked`, lists are not given to the
-    /// checker: for programs that go without protection, whose lists it refuses.
+    /// Checks the program and runs it inline. Without `checked`, lists skip the checker: it would
+    /// refuse the lists of programs that give up protection.
     ///
     /// # Errors
-    /// The program is wrong, with the place.
+    /// Fails if the program is wrong, with the position of the mistake.
     pub fn new(
         program: Arc<Program>,
         options: &RunOptions,
@@ -102,10 +102,10 @@ impl Simulator {
         Simulator::of(prepare(program, &inline)?, options, checked)
     }
 
-    /// The random program of a seed.
+    /// Returns the simulator of a seed's random program.
     ///
     /// # Errors
-    /// As [`Simulator::new`]; none that a release should show.
+    /// As [`Simulator::new`]. Random programs are valid, so an error is a bug.
     pub fn random(seed: u64, options: &RunOptions, checked: bool) -> Result<Simulator, RunError> {
         let (options, inline) = both(options);
         Simulator::of(take_as_checked(random_program(seed)?, &inline)?, options, checked)
@@ -117,20 +117,20 @@ impl Simulator {
         Ok(Simulator { prepared, options, checked, inline, refused })
     }
 
-    /// The inline run.
+    /// Returns the report of the inline run.
     pub const fn inline(&self) -> &RunReport {
         &self.inline
     }
 
-    /// The program.
+    /// Returns the program.
     pub const fn program(&self) -> &Arc<Program> {
         self.prepared.program()
     }
 
-    /// Runs the program as the seed chooses, and compares.
+    /// Runs the program with the schedule that the seed chooses, and compares the results.
     ///
     /// # Errors
-    /// Something other than the schedule kept the program from running.
+    /// Fails if the run could not be made for a reason other than the schedule.
     pub fn seed(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
         let options = RunOptions {
             driver: DriverKind::Simulated,
@@ -161,7 +161,7 @@ impl Simulator {
             }
         }
         let (list, inline) = (ran.list.as_ref()?, self.inline.list.as_ref()?);
-        // What the checker says of one list it says of the same list again.
+        // The checker is deterministic: it says the same of the same list.
         if same(list, inline) {
             return None;
         }
@@ -170,10 +170,11 @@ impl Simulator {
     }
 }
 
-/// The memory of each device for random programs: enough for all that one ever has at once.
+/// The memory of each device for random programs: enough for all tensors that one has at once.
 const RANDOM_MEMORY: u64 = 64 << 10;
 
-/// The options of random programs: only the ops that they call, so that machines are made quickly.
+/// Returns the options of random programs, with only the ops that they call, so that machines are
+/// made quickly.
 pub fn random_options(options: &RunOptions) -> RunOptions {
     let mut ops = OpRegistry::new();
     let mut kernels = KernelRegistry::new();
@@ -191,19 +192,19 @@ pub fn random_options(options: &RunOptions) -> RunOptions {
     RunOptions { ops, kernels, memory_limit, ..options.clone() }
 }
 
-/// The random program of a seed.
+/// Returns the random program of a seed.
 ///
 /// # Errors
-/// None that a release should show: each such program is a trace.
+/// Every random program is a valid trace, so an error is a bug.
 pub fn random_program(seed: u64) -> Result<Arc<Program>, RunError> {
-    // Made once: they hold a registry of all ops, which imports need.
+    // Made once: the options hold a registry of all ops, which imports need.
     static OPTIONS: LazyLock<LoadOptions> = LazyLock::new(LoadOptions::default);
     let (name, text) = (format!("random-{seed}"), random::program(seed));
     Ok(Arc::new(load_bytes(&name, text.as_bytes(), None, &OPTIONS)?))
 }
 
-/// The options of simulated runs and of the inline one. Memory is limited alike on every computer,
-/// as what is emitted when it is short depends on the limit.
+/// Returns the options of simulated runs and of the inline run. Both get the same memory limit on
+/// every computer, because the list of a program that is short of memory depends on the limit.
 fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
     let memory_limit = options.memory_limit.or(Some(MEMORY));
     let options = RunOptions { emit: true, repeat: 1, memory_limit, ..options.clone() };
@@ -211,17 +212,17 @@ fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
     (options, inline)
 }
 
-/// The memory of each device unless the options say otherwise: all that a simulated one has.
+/// The memory of each device unless the options set one: all memory of a simulated device.
 const MEMORY: u64 = 1 << 30;
 
-/// What the checker has against a list.
+/// Returns the checker's first objection to a list.
 fn refused(list: &InstructionList) -> Option<Finding> {
     let violations = millstream_verify::check(list.clone()).err()?;
     let first = violations.first().map_or_else(String::new, ToString::to_string);
     Some(Finding::List(format!("the list is refused: {first}")))
 }
 
-/// Whether two machines with the same ops were given the same list.
+/// Returns whether two lists of machines with the same ops are equal.
 fn same(a: &InstructionList, b: &InstructionList) -> bool {
     (&a.streams, &a.arenas, &a.externals) == (&b.streams, &b.arenas, &b.externals)
         && a.instructions.len() == b.instructions.len()

@@ -1,8 +1,9 @@
 //! Small random programs, each from a seed, as native traces.
 //!
-//! They use what makes order matter: one to four compute streams of a device, on the host some of
-//! them pools, in place changes, views, releases, events, barriers, critical sections, host reads, and
-//! on a simulated device the copies to it and back. Elements are whole numbers, so results are exact.
+//! They use every feature that makes order matter: one to four compute streams of a device, some of
+//! them pools on the host, in-place changes, views, releases, events, barriers, critical sections,
+//! host reads, and copies to and from a simulated device. Elements are whole numbers, so results
+//! are exact.
 
 use std::fmt::Write;
 
@@ -19,11 +20,11 @@ struct Live {
     on_host: bool,
 }
 
-struct Making {
+struct Generator {
     rng: ChaCha8Rng,
-    /// Whether there is a device beside the host.
+    /// Whether the program uses a device besides the host.
     device: bool,
-    /// How many compute streams.
+    /// The number of compute streams.
     streams: usize,
     live: Vec<Live>,
     events: usize,
@@ -31,12 +32,12 @@ struct Making {
     text: String,
 }
 
-/// The text of the program of this seed.
+/// Returns the text of a seed's program.
 pub fn program(seed: u64) -> String {
-    // Another stream of the same generator than the schedule's of this seed.
+    // Differs from the generator stream of the schedule with the same seed.
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(1);
-    let mut making = Making {
+    let mut generator = Generator {
         device: false,
         streams: 1,
         live: Vec::new(),
@@ -45,33 +46,33 @@ pub fn program(seed: u64) -> String {
         text: String::with_capacity(4096),
         rng,
     };
-    making.all(seed);
-    making.text
+    generator.program(seed);
+    generator.text
 }
 
-impl Making {
+impl Generator {
     fn below(&mut self, bound: usize) -> usize {
         ((u64::from(self.rng.next_u32()) * bound as u64) >> 32) as usize
     }
 
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = self.text.write_fmt(text);
     }
 
-    fn all(&mut self, seed: u64) {
+    fn program(&mut self, seed: u64) {
         self.device = self.below(3) > 0;
         self.streams = 1 + self.below(4);
         let device = if self.device { "sim:0" } else { "cpu:0" };
-        self.put(format_args!("{{\n  \"millstream\": 1,\n  \"name\": \"random {seed}\",\n"));
-        self.put(format_args!(
+        self.write(format_args!("{{\n  \"millstream\": 1,\n  \"name\": \"random {seed}\",\n"));
+        self.write(format_args!(
             "  \"streams\": {{\n    \"host\": {{ \"device\": \"cpu:0\", \"index\": 9 }}"
         ));
         for k in 0..self.streams {
-            // Elsewhere a pool runs in the order of emission.
+            // Off the host a pool runs in the order of emission.
             let is_pool = !self.device && self.below(3) == 0;
             let mode = if is_pool { ", \"mode\": \"pool\"" } else { "" };
-            self.put(format_args!(",\n    \"s{k}\": {{ \"device\": \"{device}\"{mode} }}"));
+            self.write(format_args!(",\n    \"s{k}\": {{ \"device\": \"{device}\"{mode} }}"));
         }
         if self.device {
             for (name, ty) in [("in", "host2device"), ("out", "device2host")] {
@@ -79,52 +80,52 @@ impl Making {
                 self.text.push_str(&format!(",\n    \"{name}\": {{ {fields} }}"));
             }
         }
-        self.put(format_args!("\n  }},\n  \"tensors\": {{"));
+        self.write(format_args!("\n  }},\n  \"tensors\": {{"));
         for k in 0..2 + self.below(3) {
             let on_host = !self.device || k == 1;
             let device = if on_host { "cpu:0" } else { "sim:0" };
             let name = format!("x{k}");
             let comma = if k == 0 { "" } else { "," };
-            self.put(format_args!(
+            self.write(format_args!(
                 "{comma}\n    \"{name}\": {{ \"dtype\": \"i64\", \"device\": \"{device}\", \
                  \"values\": [{k}, {}, -3, 7] }}",
                 k + 1
             ));
             self.live.push(Live { name, len: 4, on_host });
         }
-        self.put(format_args!("\n  }},\n  \"program\": ["));
+        self.write(format_args!("\n  }},\n  \"program\": ["));
         let steps = 4 + self.below(20);
         for k in 0..steps {
             let before = self.text.len();
             let comma = if k == 0 { "" } else { "," };
-            self.put(format_args!("{comma}\n    "));
+            self.write(format_args!("{comma}\n    "));
             let from = self.text.len();
             self.step();
             if self.text.len() == from {
                 self.text.truncate(before);
                 // The next one would begin with a comma.
                 if k == 0 {
-                    self.put(format_args!("\n    {{ \"barrier\": true }}"));
+                    self.write(format_args!("\n    {{ \"barrier\": true }}"));
                 }
             }
         }
-        self.put(format_args!("\n  ],\n  \"outputs\": {{"));
+        self.write(format_args!("\n  ],\n  \"outputs\": {{"));
         for (k, live) in std::mem::take(&mut self.live).iter().enumerate() {
             let comma = if k == 0 { "" } else { "," };
-            self.put(format_args!("{comma} \"{}\": {{}}", live.name));
+            self.write(format_args!("{comma} \"{}\": {{}}", live.name));
         }
-        self.put(format_args!(" }}\n}}\n"));
+        self.write(format_args!(" }}\n}}\n"));
     }
 
-    /// One of the tensors that lie beside the first, of its length.
-    fn beside(&mut self, x: usize) -> usize {
+    /// Picks a tensor on the device of `x` with the length of `x`.
+    fn same_place_and_length(&mut self, x: usize) -> usize {
         let (len, on_host) = (self.live[x].len, self.live[x].on_host);
         let alike = |l: &Live| l.len == len && l.on_host == on_host;
         let alike: Vec<usize> = (0..self.live.len()).filter(|k| alike(&self.live[*k])).collect();
         alike[self.below(alike.len())]
     }
 
-    /// A stream that computes where a tensor lies.
+    /// Picks a stream that computes on the device of `x`.
     fn stream_for(&mut self, x: usize) -> String {
         if self.device && self.live[x].on_host {
             return "host".to_owned();
@@ -136,7 +137,7 @@ impl Making {
         format!("s{}", self.below(self.streams))
     }
 
-    fn made(&mut self, len: usize, on_host: bool) -> String {
+    fn new_tensor(&mut self, len: usize, on_host: bool) -> String {
         let name = format!("t{}", self.named);
         self.named += 1;
         self.live.push(Live { name: name.clone(), len, on_host });
@@ -145,37 +146,37 @@ impl Making {
 
     fn step(&mut self) {
         let x = self.below(self.live.len());
-        let y = self.beside(x);
+        let y = self.same_place_and_length(x);
         let (a, b) = (self.live[x].name.clone(), self.live[y].name.clone());
         let (len, on_host) = (self.live[x].len, self.live[x].on_host);
         let stream = self.stream_for(x);
         let on = format!("\"stream\": \"{stream}\"");
         match self.below(20) {
             0..=2 => {
-                let out = self.made(len, on_host);
-                self.put(format_args!(
+                let out = self.new_tensor(len, on_host);
+                self.write(format_args!(
                     "{{ \"op\": \"add\", \"in\": [\"{a}\", \"{b}\"], \"out\": \"{out}\", {on}, \
                      \"attrs\": {{ \"alpha\": 3 }} }}"
                 ));
             }
             3 => {
-                let out = self.made(len, on_host);
-                self.put(format_args!(
+                let out = self.new_tensor(len, on_host);
+                self.write(format_args!(
                     "{{ \"op\": \"mul\", \"in\": [\"{a}\", \"{b}\"], \"out\": \"{out}\", {on} }}"
                 ));
             }
             4 => {
-                let out = self.made(len, on_host);
-                self.put(format_args!(
+                let out = self.new_tensor(len, on_host);
+                self.write(format_args!(
                     "{{ \"op\": \"relu\", \"in\": \"{a}\", \"out\": \"{out}\", {on} }}"
                 ));
             }
             5..=7 => {
-                self.put(format_args!("{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{b}\"], {on} }}"))
+                self.write(format_args!("{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{b}\"], {on} }}"))
             }
             8 if len == 4 => {
-                let out = self.made(2, on_host);
-                self.put(format_args!(
+                let out = self.new_tensor(2, on_host);
+                self.write(format_args!(
                     "{{ \"op\": \"slice\", \"in\": \"{a}\", \"out\": \"{out}\", {on}, \
                      \"attrs\": {{ \"start\": 1, \"end\": 3 }} }}"
                 ));
@@ -183,38 +184,38 @@ impl Making {
             9 | 10 => self.copy(&a, len, on_host, &stream),
             11 => {
                 let value = self.below(9);
-                self.put(format_args!(
+                self.write(format_args!(
                     "{{ \"op\": \"fill\", \"in\": \"{a}\", {on}, \"attrs\": {{ \"value\": {value} }} }}"
                 ));
             }
             12 | 13 if self.live.len() > 2 => {
                 self.live.swap_remove(x);
-                self.put(format_args!("{{ \"release\": \"{a}\" }}"));
+                self.write(format_args!("{{ \"release\": \"{a}\" }}"));
             }
             14 => {
                 let event = self.events.min(2);
                 self.events = event + 1;
-                self.put(format_args!("{{ \"record\": \"e{event}\", {on} }}"));
+                self.write(format_args!("{{ \"record\": \"e{event}\", {on} }}"));
             }
             15 if self.events > 0 => {
                 let event = self.below(self.events);
-                self.put(format_args!("{{ \"wait\": \"e{event}\", {on} }}"));
+                self.write(format_args!("{{ \"wait\": \"e{event}\", {on} }}"));
             }
             16 => {
                 let from = self.any_stream();
                 if from != stream {
-                    self.put(format_args!(
+                    self.write(format_args!(
                         "{{ \"stream_wait\": {{ \"from\": \"{from}\", \"to\": \"{stream}\" }} }}"
                     ));
                 }
             }
-            17 => self.put(format_args!("{{ \"touch\": [\"{a}\", \"{b}\"], {on} }}")),
+            17 => self.write(format_args!("{{ \"touch\": [\"{a}\", \"{b}\"], {on} }}")),
             18 => match self.below(4) {
-                0 => self.put(format_args!("{{ \"barrier\": true }}")),
-                1 => self.put(format_args!("{{ \"synchronize\": \"{stream}\" }}")),
-                _ => self.put(format_args!("{{ \"read\": \"{a}\" }}")),
+                0 => self.write(format_args!("{{ \"barrier\": true }}")),
+                1 => self.write(format_args!("{{ \"synchronize\": \"{stream}\" }}")),
+                _ => self.write(format_args!("{{ \"read\": \"{a}\" }}")),
             },
-            19 => self.put(format_args!(
+            19 => self.write(format_args!(
                 "{{ \"critical_section\": \"{a}\", \"body\": \
                  [{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{a}\"], {on} }}] }}"
             )),
@@ -222,7 +223,7 @@ impl Making {
         }
     }
 
-    /// A copy: where the tensor lies, or between the host and the device.
+    /// Writes a copy: on the tensor's own device, or between the host and the device.
     fn copy(&mut self, a: &str, len: usize, on_host: bool, stream: &str) {
         let across = self.device && self.below(2) == 0;
         let stream = match (across, on_host) {
@@ -230,8 +231,8 @@ impl Making {
             (true, true) => "in",
             (true, false) => "out",
         };
-        let out = self.made(len, on_host != across);
-        self.put(format_args!(
+        let out = self.new_tensor(len, on_host != across);
+        self.write(format_args!(
             "{{ \"op\": \"copy\", \"in\": \"{a}\", \"out\": \"{out}\", \"stream\": \"{stream}\" }}"
         ));
     }

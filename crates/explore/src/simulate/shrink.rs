@@ -1,9 +1,9 @@
-//! The smallest program that still fails under some seed.
+//! Finds a small program that still fails under some seed.
 //!
 //! Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
 //! 2002, doi:10.1109/32.988498) on the statements of the program, then on its outputs, tensors and
-//! streams. A statement that is left out takes along all that needs what it makes. A smaller
-//! program runs other steps for the same seed, so several seeds are tried for each.
+//! streams. With a statement go all statements that need its results. A smaller program takes other
+//! steps under the same seed, so several seeds are tried for each candidate.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use millstream_trace::{Action, Body, Program, Results, Statement, ValueRef};
 use crate::simulate::{Finding, Simulator};
 use millstream_runner::RunOptions;
 
-/// The smallest program that was found to fail, and how.
+/// The smallest failing program that was found, with its failure.
 pub struct Shrunk {
     /// The program.
     pub program: Arc<Program>,
     /// A seed under which it fails.
     pub seed: u64,
-    /// What is wrong under that seed.
+    /// The violation under that seed.
     pub finding: Finding,
-    /// How many programs were tried.
+    /// The number of programs that were tried.
     pub tried: u64,
 }
 
-/// So many seeds are tried for each candidate, beside the one that failed before.
+/// The number of seeds tried for each candidate, besides the one that failed before.
 const SEEDS: u64 = 48;
 
-struct Shrinking<'a> {
+struct Shrinker<'a> {
     options: &'a RunOptions,
     checked: bool,
     best: Shrunk,
 }
 
-/// Makes a program that fails under `seed` smaller, as long as it fails in the same way. A list of
-/// instructions is left as it is.
+/// Shrinks a program that fails under `seed`, as long as it fails in the same way. A list of
+/// instructions is left unchanged.
 pub fn shrink(
     program: Arc<Program>,
     options: &RunOptions,
@@ -44,14 +44,14 @@ pub fn shrink(
     finding: Finding,
 ) -> Shrunk {
     let best = Shrunk { program, seed, finding, tried: 0 };
-    let mut shrinking = Shrinking { options, checked, best };
+    let mut shrinker = Shrinker { options, checked, best };
     loop {
-        let before = size(&shrinking.best.program);
-        shrinking.statements();
-        shrinking.bodies();
-        shrinking.rest();
-        if size(&shrinking.best.program) >= before {
-            return shrinking.best;
+        let before = size(&shrinker.best.program);
+        shrinker.remove_statements();
+        shrinker.inline_sections();
+        shrinker.remove_unused();
+        if size(&shrinker.best.program) >= before {
+            return shrinker.best;
         }
     }
 }
@@ -74,9 +74,9 @@ fn size(program: &Program) -> usize {
     count(statements(program)) + program.outputs.len()
 }
 
-impl Shrinking<'_> {
-    /// Takes a candidate if it fails as the best one does.
-    fn takes(&mut self, candidate: Program) -> bool {
+impl Shrinker<'_> {
+    /// Accepts a candidate if it fails as the best program does.
+    fn accept(&mut self, candidate: Program) -> bool {
         self.best.tried += 1;
         let candidate = Arc::new(candidate);
         let Ok(simulator) = Simulator::new(candidate.clone(), self.options, self.checked) else {
@@ -93,14 +93,14 @@ impl Shrinking<'_> {
         false
     }
 
-    /// Leaves out ever smaller runs of statements.
-    fn statements(&mut self) {
+    /// Removes ever smaller runs of statements.
+    fn remove_statements(&mut self) {
         let mut chunk = statements(&self.best.program).len().div_ceil(2);
         while chunk > 0 {
             let mut from = 0;
             while from < statements(&self.best.program).len() {
                 let candidate = self.without(|at| (from..from + chunk).contains(&at));
-                if !self.takes(candidate) {
+                if !self.accept(candidate) {
                     from += chunk;
                 }
             }
@@ -108,7 +108,8 @@ impl Shrinking<'_> {
         }
     }
 
-    /// The best program without the statements of these numbers, and without all that needs them.
+    /// Returns the best program without the statements that `leave` selects by number, and without
+    /// all statements that need their results.
     fn without(&self, leave: impl Fn(usize) -> bool) -> Program {
         let mut program = Program::clone(&self.best.program);
         if let Body::Statements(block) = &mut program.body {
@@ -122,8 +123,8 @@ impl Shrinking<'_> {
         program
     }
 
-    /// Puts the statements of critical sections in their place.
-    fn bodies(&mut self) {
+    /// Replaces critical sections by their statements.
+    fn inline_sections(&mut self) {
         for at in (0..statements(&self.best.program).len()).rev() {
             let mut program = Program::clone(&self.best.program);
             let Body::Statements(block) = &mut program.body else { return };
@@ -132,34 +133,34 @@ impl Shrinking<'_> {
             {
                 block.statements.splice(at..=at, body);
                 prune(&mut program);
-                self.takes(program);
+                self.accept(program);
             }
         }
     }
 
-    /// Leaves out outputs, and what nothing uses.
-    fn rest(&mut self) {
+    /// Removes outputs, and everything that is unused.
+    fn remove_unused(&mut self) {
         for at in (0..self.best.program.outputs.len()).rev() {
             let mut program = Program::clone(&self.best.program);
             program.outputs.remove(at);
-            self.takes(program);
+            self.accept(program);
         }
         for at in (0..self.best.program.streams.len()).rev() {
             let candidate = without_stream(&self.best.program, at);
             if let Some(program) = candidate {
-                self.takes(program);
+                self.accept(program);
             }
         }
         for at in (0..self.best.program.tensors.len()).rev() {
             let candidate = without_tensor(&self.best.program, at);
             if let Some(program) = candidate {
-                self.takes(program);
+                self.accept(program);
             }
         }
     }
 }
 
-/// Leaves out what needs something that is not there any more.
+/// Removes everything that needs something that no longer exists.
 fn prune(program: &mut Program) {
     let mut known: HashSet<ValueRef> = (0..program.tensors.len() as u32).map(ValueRef).collect();
     let mut recorded = HashSet::new();
@@ -219,7 +220,7 @@ fn retain(
     });
 }
 
-/// The program without a stream, if nothing names it. Streams behind it may get other numbers.
+/// Returns the program without a stream, if nothing names it. Later streams may get other numbers.
 fn without_stream(program: &Program, at: usize) -> Option<Program> {
     let mut program = program.clone();
     let mut used = false;
@@ -227,7 +228,7 @@ fn without_stream(program: &Program, at: usize) -> Option<Program> {
         used |= k as usize == at;
         if k as usize > at { k - 1 } else { k }
     };
-    each(&mut program, &mut |statement| match &mut statement.action {
+    for_each_statement(&mut program, &mut |statement| match &mut statement.action {
         Action::Call(call) => {
             if let Some(stream) = &mut call.stream {
                 stream.0 = moved(stream.0);
@@ -250,7 +251,7 @@ fn without_stream(program: &Program, at: usize) -> Option<Program> {
     (!used).then_some(program)
 }
 
-/// The program without a tensor that is there from the start, if nothing names it.
+/// Returns the program without an initial tensor, if nothing names it.
 fn without_tensor(program: &Program, at: usize) -> Option<Program> {
     let mut program = program.clone();
     let mut used = false;
@@ -266,7 +267,7 @@ fn without_tensor(program: &Program, at: usize) -> Option<Program> {
     for output in &mut program.outputs {
         output.value.iter_mut().for_each(&mut moved);
     }
-    each(&mut program, &mut |statement| match &mut statement.action {
+    for_each_statement(&mut program, &mut |statement| match &mut statement.action {
         Action::Call(call) => {
             call.inputs.iter_mut().for_each(&mut moved);
             match &mut call.results {
@@ -287,8 +288,8 @@ fn without_tensor(program: &Program, at: usize) -> Option<Program> {
     (!used).then_some(program)
 }
 
-/// Every statement, those of jobs and sections included.
-fn each(program: &mut Program, change: &mut dyn FnMut(&mut Statement)) {
+/// Applies `change` to every statement, also in jobs and sections.
+fn for_each_statement(program: &mut Program, change: &mut dyn FnMut(&mut Statement)) {
     fn all(statements: &mut [Statement], change: &mut dyn FnMut(&mut Statement)) {
         for statement in statements {
             change(statement);

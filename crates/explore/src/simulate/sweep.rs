@@ -1,5 +1,5 @@
-//! Many seeds, on several threads. Each trial has a machine of its own, so the outcome does not
-//! depend on how many threads there are.
+//! Tries many seeds on several threads. Each trial has a machine of its own, so the result does not
+//! depend on the number of threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,32 +8,32 @@ use std::sync::{Mutex, PoisonError};
 use crate::simulate::{Finding, Trial};
 use millstream_runner::RunError;
 
-/// What many seeds gave.
+/// The result of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// How many seeds were tried.
+    /// The number of seeds that were tried.
     pub seeds: u64,
-    /// How many steps were taken by all together.
+    /// The number of steps in all trials together.
     pub steps: u64,
-    /// The hash of the log; of several, that of their hashes in the order of the seeds.
+    /// The hash of the log. For several seeds, the hash of their hashes in the order of the seeds.
     pub hash: String,
-    /// The least seed that has shown something to be wrong, and what.
+    /// The least seed that shows a violation, with the violation.
     pub found: Option<(u64, Finding)>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Of each seed that was tried the steps and the hash of the log, in any order.
+    /// The seeds that were tried, each with its steps and the hash of its log, in any order.
     tried: Vec<(u64, u64, String)>,
     found: Option<(u64, Finding)>,
     error: Option<(u64, RunError)>,
 }
 
-/// Tries all `seeds`, or all up to the least that shows something to be wrong. `progress` is called
-/// after each.
+/// Tries all `seeds`, or all up to the least one that shows a violation. Calls `progress` after
+/// each trial.
 ///
 /// # Errors
-/// The first one of a trial.
+/// Fails with the first error of a trial.
 pub fn sweep(
     seeds: Range<u64>,
     threads: usize,
@@ -42,11 +42,12 @@ pub fn sweep(
 ) -> Result<Sweep, RunError> {
     let state = Mutex::new(State::default());
     let next = AtomicU64::new(seeds.start);
-    // Seeds are taken in order, so when one fails all lesser ones have been taken.
+    // Seeds are taken in order, so when one fails all smaller ones have been taken.
     let end = AtomicU64::new(seeds.end);
     let work = || {
         loop {
-            // Relaxed: only that each seed is taken once matters; results meet under the lock.
+            // Relaxed suffices: the counter only hands out each seed once. The lock publishes
+            // results.
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end.load(Ordering::Relaxed) {
                 return;
@@ -87,7 +88,7 @@ pub fn sweep(
     if let Some((_, error)) = error {
         return Err(error);
     }
-    // How far other threads had come when a seed failed is chance.
+    // Chance decides how far other threads got when a seed failed, so later seeds are not counted.
     let last = found.as_ref().map_or(u64::MAX, |(seed, _)| *seed);
     tried.retain(|(seed, ..)| *seed <= last);
     tried.sort_unstable();

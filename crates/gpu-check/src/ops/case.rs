@@ -2,23 +2,23 @@
 
 use millstream::{AttrValue, DType};
 
-/// How an operand lies.
+/// The arrangement of an operand's elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Lie {
+pub(crate) enum Arrangement {
     Dense,
     /// Every second element of the last dimension.
     Gaps,
-    /// The last two dimensions lie the other way round.
-    Turned,
+    /// The last two dimensions are transposed.
+    Transposed,
 }
 
-/// What its elements are.
+/// The values of an operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Values {
-    /// Numbers between two, cut if the dtype is whole.
+    /// Numbers between two bounds, truncated for an integer dtype.
     Between(f64, f64),
-    /// The same, and among them some that are no numbers, infinite, or beyond most dtypes.
-    Wild,
+    /// The same, and among them NaN, infinities, and numbers beyond the range of most dtypes.
+    Special,
 }
 
 /// An operand.
@@ -26,12 +26,12 @@ pub(crate) enum Values {
 pub(crate) struct Given {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
-    pub(crate) lie: Lie,
+    pub(crate) arrangement: Arrangement,
     pub(crate) values: Values,
 }
 
 impl Given {
-    /// Numbers from -3 to 3, or of integers from -100 to 100, without gaps.
+    /// Returns a contiguous operand with numbers from -3 to 3, or integers from -100 to 100.
     pub(crate) fn new(dtype: DType, shape: &[usize]) -> Given {
         let most = if dtype.is_float() { 3.0 } else { 100.0 };
         let least = if [DType::U8, DType::Bool].contains(&dtype) { 0.0 } else { -most };
@@ -39,11 +39,11 @@ impl Given {
             DType::Bool => Values::Between(0.0, 2.0),
             _ => Values::Between(least, most),
         };
-        Given { dtype, shape: shape.to_vec(), lie: Lie::Dense, values }
+        Given { dtype, shape: shape.to_vec(), arrangement: Arrangement::Dense, values }
     }
 
-    pub(crate) fn lie(self, lie: Lie) -> Given {
-        Given { lie, ..self }
+    pub(crate) fn arranged(self, arrangement: Arrangement) -> Given {
+        Given { arrangement, ..self }
     }
 
     pub(crate) fn values(self, values: Values) -> Given {
@@ -57,9 +57,9 @@ pub(crate) struct Case {
     pub(crate) op: String,
     pub(crate) given: Vec<Given>,
     pub(crate) attrs: Vec<(&'static str, AttrValue)>,
-    /// How many times as far off as an element's dtype allows a result may be.
+    /// The factor by which a result may exceed the error that its dtype allows.
     pub(crate) slack: f64,
-    /// What the data make it fail with, if they do.
+    /// The error that the data cause, if they do.
     pub(crate) fails: Option<&'static str>,
 }
 
@@ -87,7 +87,7 @@ impl std::fmt::Display for Case {
         write!(f, "{}(", self.op)?;
         for (k, given) in self.given.iter().enumerate() {
             let comma = if k == 0 { "" } else { ", " };
-            write!(f, "{comma}{}{:?} {:?}", given.dtype, given.shape, given.lie)?;
+            write!(f, "{comma}{}{:?} {:?}", given.dtype, given.shape, given.arrangement)?;
         }
         for (name, value) in &self.attrs {
             write!(f, "; {name}={value:?}")?;

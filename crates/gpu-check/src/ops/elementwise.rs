@@ -4,10 +4,11 @@ use millstream::DType;
 use millstream::kernels::cuda::elementwise_ops;
 use millstream::ops::OpRegistry;
 
-use super::case::{Case, Given, Lie, Values};
+use super::case::{Arrangement, Case, Given, Values};
 
-/// Shapes of the first operand: one element, none, less and more than a thread moves at once or than a block
-/// has, dimensions that cannot be walked as one.
+/// The shapes of the first operand: a scalar, an empty tensor, sizes below and above the elements
+/// that a thread handles at once and that a block has, and dimensions that cannot be merged into
+/// one.
 const SHAPES: &[&[usize]] = &[&[], &[0], &[17], &[1023], &[3, 5, 7], &[33, 65]];
 
 /// Returns the elementwise ops with so many tensor operands. Ops whose operands have other roles
@@ -20,7 +21,8 @@ fn with_operands(ops: &OpRegistry, count: usize) -> Vec<&'static str> {
     elementwise_ops().filter(operands).collect()
 }
 
-/// The second operand of an op: none where the host would refuse a zero, or powers would be many.
+/// Returns the second operand of an op, without zeros where the host would refuse them, and with
+/// small exponents.
 fn second(op: &str, dtype: DType, shape: &[usize]) -> Given {
     let given = Given::new(dtype, shape);
     match op {
@@ -33,7 +35,7 @@ fn second(op: &str, dtype: DType, shape: &[usize]) -> Given {
     }
 }
 
-/// The cases in these dtypes; what a schema refuses is none.
+/// Returns the cases in these dtypes. Cases that a schema refuses are not counted.
 pub(super) fn cases(ops: &OpRegistry, dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
     let mut all = Vec::new();
     for (turn, op) in with_operands(ops, 1).into_iter().enumerate() {
@@ -41,9 +43,12 @@ pub(super) fn cases(ops: &OpRegistry, dtypes: &dyn Fn(usize) -> Vec<DType>) -> V
             for shape in SHAPES {
                 all.push(Case::new(op, vec![Given::new(dtype, shape)]));
             }
-            all.push(Case::new(op, vec![Given::new(dtype, &[9, 31]).lie(Lie::Gaps)]));
-            all.push(Case::new(op, vec![Given::new(dtype, &[5, 9, 31]).lie(Lie::Turned)]));
-            all.push(Case::new(op, vec![Given::new(dtype, &[70]).values(Values::Wild)]));
+            all.push(Case::new(op, vec![Given::new(dtype, &[9, 31]).arranged(Arrangement::Gaps)]));
+            all.push(Case::new(
+                op,
+                vec![Given::new(dtype, &[5, 9, 31]).arranged(Arrangement::Transposed)],
+            ));
+            all.push(Case::new(op, vec![Given::new(dtype, &[70]).values(Values::Special)]));
         }
     }
     for (turn, op) in with_operands(ops, 2).into_iter().enumerate() {
@@ -56,8 +61,11 @@ pub(super) fn cases(ops: &OpRegistry, dtypes: &dyn Fn(usize) -> Vec<DType>) -> V
             all.push(Case::new(op, pair(&[33, 1], &[1, 65])));
             all.push(Case::new(op, pair(&[1000], &[])));
             let [x, y] = [Given::new(dtype, &[9, 31]), second(op, dtype, &[9, 31])];
-            all.push(Case::new(op, vec![x.clone().lie(Lie::Gaps), y.clone()]));
-            all.push(Case::new(op, vec![x.lie(Lie::Turned), y.lie(Lie::Gaps)]));
+            all.push(Case::new(op, vec![x.clone().arranged(Arrangement::Gaps), y.clone()]));
+            all.push(Case::new(
+                op,
+                vec![x.arranged(Arrangement::Transposed), y.arranged(Arrangement::Gaps)],
+            ));
         }
     }
     for case in all.clone() {
@@ -81,7 +89,7 @@ pub(super) fn cases(ops: &OpRegistry, dtypes: &dyn Fn(usize) -> Vec<DType>) -> V
     all
 }
 
-/// More dimensions that cannot be walked as one than a kernel walks.
+/// Returns cases with more dimensions that cannot be merged than a kernel handles.
 fn many_dimensions() -> Vec<Case> {
     let (rows, columns) = ([2, 1, 2, 1, 2, 1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 2, 1, 2, 1, 3]);
     let x = |shape: &[usize]| Given::new(DType::F32, shape);
@@ -90,23 +98,26 @@ fn many_dimensions() -> Vec<Case> {
     vec![
         Case::new("add", vec![x(&rows), x(&columns)]),
         Case::new("where", vec![Given::new(DType::Bool, &rows), x(&columns), x(&[3])]),
-        Case::new("copy_", vec![x(&[2; 10]).lie(Lie::Turned), x(&[2, 1, 2, 1, 2, 1, 2, 1, 2, 1])]),
+        Case::new(
+            "copy_",
+            vec![x(&[2; 10]).arranged(Arrangement::Transposed), x(&[2, 1, 2, 1, 2, 1, 2, 1, 2, 1])],
+        ),
         Case::new("fmod", whole).fails("divided by zero"),
     ]
 }
 
-/// Integers divided by zero among other numbers.
+/// Returns cases in which some integers are divided by zero.
 fn by_zero(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
     let mut all = Vec::new();
     let ops =
         [("div", Some("floor")), ("fmod", None), ("remainder_", None), ("div_", Some("trunc"))];
     for (turn, (op, mode)) in ops.into_iter().enumerate() {
-        // The fourth turn has no integers.
+        // The fourth rotation of the dtypes has no integers.
         for dtype in dtypes(turn + turn / 3).into_iter().filter(|dtype| dtype.is_int()) {
             let some = |shape: &[usize]| Given::new(dtype, shape).values(Values::Between(0.0, 3.0));
             for given in [
                 vec![Given::new(dtype, &[1023]), some(&[1023])],
-                vec![Given::new(dtype, &[33, 65]).lie(Lie::Turned), some(&[65])],
+                vec![Given::new(dtype, &[33, 65]).arranged(Arrangement::Transposed), some(&[65])],
             ] {
                 let case = Case::new(op, given).fails("divided by zero");
                 all.push(match mode {
@@ -119,7 +130,7 @@ fn by_zero(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
     all
 }
 
-/// Numbers in place of tensors, and arguments that choose.
+/// Returns cases with numbers in place of tensors, and with arguments that select a variant.
 fn choices(dtype: DType) -> Vec<Case> {
     let x = || Given::new(dtype, &[3, 341]);
     let two = |op: &str| Case::new(op, vec![x(), second(op, dtype, &[3, 341])]);
@@ -184,7 +195,7 @@ fn of_three(dtype: DType) -> Vec<Case> {
     ]
 }
 
-/// Operands whose dtypes differ.
+/// Returns cases whose operands have different dtypes.
 fn mixed() -> Vec<Case> {
     use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
     let mut all = Vec::new();
@@ -203,22 +214,30 @@ fn mixed() -> Vec<Case> {
     all
 }
 
-/// Casts between all dtypes, copies, and tensors from numbers.
+/// Returns casts between all dtypes, copies, and tensors from numbers.
 fn moves() -> Vec<Case> {
     let mut all = Vec::new();
     for from in DType::ALL {
         let x = || Given::new(from, &[9, 31]);
         for to in DType::ALL {
-            let wild = Given::new(from, &[77]).values(Values::Wild);
-            all.push(Case::new("cast", vec![wild]).attr("dtype", to));
+            let special = Given::new(from, &[77]).values(Values::Special);
+            all.push(Case::new("cast", vec![special]).attr("dtype", to));
         }
-        all.push(Case::new("cast", vec![x().lie(Lie::Gaps)]).attr("dtype", DType::F32));
-        all.push(Case::new("copy", vec![x().lie(Lie::Turned)]));
-        all.push(Case::new("clone", vec![x().lie(Lie::Gaps)]));
+        all.push(
+            Case::new("cast", vec![x().arranged(Arrangement::Gaps)]).attr("dtype", DType::F32),
+        );
+        all.push(Case::new("copy", vec![x().arranged(Arrangement::Transposed)]));
+        all.push(Case::new("clone", vec![x().arranged(Arrangement::Gaps)]));
         all.push(Case::new("copy_", vec![x(), Given::new(from, &[31])]));
-        all.push(Case::new("copy_", vec![x().lie(Lie::Turned), Given::new(DType::I32, &[9, 31])]));
-        all.push(Case::new("reshape", vec![x().lie(Lie::Turned)]).attr("shape", vec![31, 9]));
-        all.push(Case::new("fill", vec![x().lie(Lie::Gaps)]).attr("value", 1));
+        all.push(Case::new(
+            "copy_",
+            vec![x().arranged(Arrangement::Transposed), Given::new(DType::I32, &[9, 31])],
+        ));
+        all.push(
+            Case::new("reshape", vec![x().arranged(Arrangement::Transposed)])
+                .attr("shape", vec![31, 9]),
+        );
+        all.push(Case::new("fill", vec![x().arranged(Arrangement::Gaps)]).attr("value", 1));
         all.push(Case::new("full", vec![]).attr("shape", vec![0, 3]).attr("value", 1));
         let full = Case::new("full", vec![]).attr("shape", vec![3, 341]).attr("value", 1);
         all.push(full.attr("dtype", from));

@@ -1,11 +1,11 @@
-//! Ops that pick, put, join, move, sort and scan elements, pooling and losses, against the host's
-//! kernels: over dtypes, odd sizes, and operands with gaps.
+//! Compares ops that select, write, join, copy, sort and scan elements, pooling and losses with the
+//! host's kernels: over dtypes, odd sizes, and operands with gaps.
 
 use anyhow::{Context, Result, ensure};
 
 use millstream::{AttrValue, DType, Machine, Stream, Tensor, TensorSpec};
 
-/// What an operand holds.
+/// The content of an operand.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
     /// Numbers of the case's dtype from -3 to 3.
@@ -16,7 +16,7 @@ enum Holds {
     Whole(i64, i64),
     /// Truth values.
     Mask,
-    /// The second result of an op that was called before on the operand of this number.
+    /// The second result of an earlier call of this op on the operand of this number.
     Of(&'static str, usize),
 }
 
@@ -38,7 +38,7 @@ type Operand = (Holds, &'static [usize]);
 type Args = &'static [(&'static str, Arg)];
 type Case = (&'static str, &'static [Operand], Args);
 
-/// Cases of every dtype that has numbers.
+/// Cases of every numeric dtype.
 const NUMBERS: &[Case] = &[
     ("cat", &[(Any, &[3, 5]), (Any, &[3, 70])], &[("dim", Int(1))]),
     ("stack", &[(Any, &[3, 5]), (Any, &[3, 5])], &[("dim", Int(-1))]),
@@ -123,7 +123,7 @@ const NUMBERS: &[Case] = &[
     ("cumprod", &[(Any, &[9, 5])], &[("dim", Int(0))]),
 ];
 
-/// Cases of floats.
+/// Cases of floating-point dtypes.
 const FLOATS: &[Case] = &[
     (
         "embedding_dense_backward",
@@ -193,7 +193,7 @@ const FLOATS: &[Case] = &[
     ),
 ];
 
-/// Dtypes, and how far results may be from the host's: absolutely, and beside that relatively.
+/// Dtypes with the absolute and the additional relative difference from the host that is allowed.
 const DTYPES: &[(DType, f64, f64)] = &[
     (DType::F32, 1e-6, 5e-6),
     (DType::F64, 1e-14, 1e-13),
@@ -206,22 +206,22 @@ const DTYPES: &[(DType, f64, f64)] = &[
     (DType::U8, 0.0, 0.0),
 ];
 
-/// Whether an op is compared here.
+/// Returns whether an op is compared here.
 pub(crate) fn has(op: &str) -> bool {
     NUMBERS.iter().chain(FLOATS).any(|case| case.0 == op)
 }
 
-/// The machine, a stream of the host's, one of the device's, and random numbers.
+/// The machine, a stream of the host, a stream of the device, and random numbers.
 pub(crate) struct Pair<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) host: &'a Stream,
     pub(crate) device: &'a Stream,
-    /// A number from 0 to 1, another one each time.
+    /// Returns a new random number from 0 to 1.
     pub(crate) numbers: &'a mut dyn FnMut() -> f64,
 }
 
-/// Compares every op on both, with each dtype, or, if not `thorough`, with every third by turns. Each
-/// outcome is given with what was compared, and why it is not right.
+/// Compares every op on both, with each dtype, or, if not `thorough`, with every third in turn.
+/// Passes each result to `outcome` with the name of the case.
 pub(crate) fn check(
     mut pair: Pair<'_>,
     thorough: bool,
@@ -269,7 +269,7 @@ impl Pair<'_> {
             if op.ends_with('_') {
                 results = vec![given[0].clone()];
             }
-            // Ties are left otherwise.
+            // `topk` leaves the order of ties open, so only its values are compared.
             results.truncate(if *op == "topk" { 1 } else { results.len() });
             let values = results.iter().map(|result| self.values(result));
             sides.push(values.collect::<Result<Vec<_>>>()?);
@@ -306,7 +306,7 @@ impl Pair<'_> {
         Ok(call.on(on)?)
     }
 
-    /// The elements, read on the host.
+    /// Reads the elements on the host.
     fn values(&self, tensor: &Tensor) -> Result<Vec<f64>> {
         let home = tensor.copy_to(self.host)?;
         let wide = self.machine.call("cast", &[&home]).attr("dtype", DType::F64);
@@ -315,7 +315,8 @@ impl Pair<'_> {
         Ok(bytes.chunks_exact(8).map(number).collect())
     }
 
-    /// A tensor on the host and on the device; with gaps, every second element of longer rows.
+    /// Makes a tensor on the host and on the device; with gaps, it has every second element of
+    /// longer rows.
     fn operand(
         &mut self,
         dtype: DType,

@@ -1,5 +1,5 @@
-//! Every op that has a kernel for the device, against the host's kernel: over dtypes, layouts and odd
-//! sizes, on inputs that are new each time. The stand-in's tests run the same cases.
+//! Compares every op that has a kernel for the device with the host's kernel: over dtypes, layouts
+//! and odd sizes, on inputs that are new each time. The stand-in's tests run the same cases.
 
 mod case;
 mod elementwise;
@@ -19,11 +19,11 @@ use millstream::ep::cuda::{CudaBackend, CudaConfig};
 use millstream::{DType, DeviceId, Machine, MachineConfig, Stream, Tensor, TensorSpec};
 
 use crate::section::Section;
-use case::{Case, Given, Lie, Values};
+use case::{Arrangement, Case, Given, Values};
 
-/// How far a result may be from the host's: absolutely, and beside that relatively. Both compute in
-/// the same type; functions like `exp` may differ by a few units in the last place, and what is
-/// stored in few bits by one. All other dtypes give the same bits.
+/// The allowed absolute difference from the host, and the additional relative one. Both compute in
+/// the same type; functions such as `exp` may differ by a few units in the last place, and results
+/// stored in few bits by one unit. All other dtypes give the same bits.
 const BOUNDS: &[(DType, f64, f64)] = &[
     (DType::F32, 1e-6, 5e-6),
     (DType::F64, 1e-14, 1e-13),
@@ -31,7 +31,7 @@ const BOUNDS: &[(DType, f64, f64)] = &[
     (DType::BF16, 1e-3, 1.6e-2),
 ];
 
-/// Numbers from 0 to 1, by SplitMix64.
+/// Random numbers from 0 to 1, by SplitMix64.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014, figure 17.
@@ -55,23 +55,24 @@ struct Pair {
     numbers: Numbers,
 }
 
-/// What a case came to.
+/// The outcome of a case.
 enum Outcome {
-    /// The schema or the host's kernel refuses it: it is no case.
+    /// The schema or the host's kernel refuses the call, so there is nothing to compare.
     Refused,
-    /// How far off the results are at most, and relatively, of the dtype of the last.
+    /// The results agree: the dtype of the last one, and the greatest absolute and relative
+    /// difference.
     Same(DType, f64, f64),
-    /// Both failed, as the case says.
+    /// Both failed, as the case expects.
     Fails,
-    /// What differs.
+    /// The results differ, with a message.
     Differs(String),
 }
 
-/// Which cases are compared.
+/// The selection of cases.
 pub struct Which<'a> {
-    /// Each op with each dtype, or a few dtypes by turns.
+    /// Whether each op runs with each dtype, and not with a few dtypes in turn.
     pub thorough: bool,
-    /// These ops alone, if any are named.
+    /// The ops to compare; all if empty.
     pub only: &'a [&'a str],
 }
 
@@ -81,11 +82,11 @@ impl Which<'_> {
     }
 }
 
-/// Compares the results of these cases on CUDA device `device` with the host's. `seed` determines the
-/// elements of the inputs.
+/// Compares the results of the selected cases on CUDA device `device` with the host's. `seed`
+/// determines the elements of the inputs.
 ///
 /// # Errors
-/// There is no such device, or the machine cannot be made.
+/// Fails if there is no such device, or if the machine cannot be made.
 pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
@@ -142,7 +143,7 @@ pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     for ((op, dtype), (abs, rel)) in worst.iter().filter(|(_, v)| v.0 > 0.0) {
         section.notes.push(format!("{op} {dtype}: at most {abs:.1e} abs, {rel:.1e} rel"));
     }
-    // It has no result.
+    // `scrub` has no result.
     let alone = |op: &&String| *op != "scrub" && !families::has(op);
     for op in served.difference(&compared).filter(alone).filter(|op| which.has(op)) {
         section.skipped.push(format!("{op}: no case was compared"));
@@ -157,53 +158,54 @@ fn near((got, expected): (f64, f64), abs: f64, rel: f64) -> bool {
 }
 
 impl Pair {
-    /// A tensor of the host's with new numbers, and the same on the device.
+    /// Makes a tensor on the host with new numbers, and the same on the device.
     fn operand(&mut self, given: &Given) -> Result<[Tensor; 2]> {
         let mut whole = given.shape.clone();
         let rank = whole.len();
-        match given.lie {
-            Lie::Gaps => {
+        match given.arrangement {
+            Arrangement::Gaps => {
                 if let Some(last) = whole.last_mut() {
                     *last *= 2;
                 }
             }
-            Lie::Turned if rank >= 2 => whole.swap(rank - 2, rank - 1),
-            Lie::Turned | Lie::Dense => {}
+            Arrangement::Transposed if rank >= 2 => whole.swap(rank - 2, rank - 1),
+            Arrangement::Transposed | Arrangement::Dense => {}
         }
         let spec = TensorSpec::contiguous(DType::F64, &whole)?;
-        let wild = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, -1e30, 300.0, -70000.0, 3e9];
+        let special =
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, -1e30, 300.0, -70000.0, 3e9];
         let number = |k: usize| match given.values {
             Values::Between(least, most) => least + (most - least) * self.numbers.next(),
-            Values::Wild if k.is_multiple_of(3) => wild[k / 3 % wild.len()],
-            Values::Wild => 1000.0 * (self.numbers.next() - 0.5),
+            Values::Special if k.is_multiple_of(3) => special[k / 3 % special.len()],
+            Values::Special => 1000.0 * (self.numbers.next() - 0.5),
         };
         let bytes = (0..spec.numel()).map(number).flat_map(f64::to_ne_bytes).collect();
         let exact = self.machine.upload(&self.host, spec, bytes)?;
         let cast = self.machine.call("cast", &[&exact]).attr("dtype", given.dtype);
         let host = cast.on(&self.host)?.remove(0);
         let device = host.copy_to(&self.device)?;
-        let lies = |x: Tensor, on: &Stream| -> Result<Tensor> {
-            let call = match given.lie {
-                Lie::Gaps if rank > 0 => {
+        let arranged = |x: Tensor, on: &Stream| -> Result<Tensor> {
+            let call = match given.arrangement {
+                Arrangement::Gaps if rank > 0 => {
                     let end = *whole.last().unwrap_or(&0) as i64;
                     let call = self.machine.call("slice", &[&x]).attr("dim", -1).attr("start", 0);
                     call.attr("end", end).attr("step", 2)
                 }
-                Lie::Turned if rank >= 2 => {
+                Arrangement::Transposed if rank >= 2 => {
                     self.machine.call("transpose", &[&x]).attr("dim0", -2).attr("dim1", -1)
                 }
                 _ => return Ok(x),
             };
             Ok(call.on(on)?.remove(0))
         };
-        Ok([lies(host, &self.host)?, lies(device, &self.device)?])
+        Ok([arranged(host, &self.host)?, arranged(device, &self.device)?])
     }
 
-    /// The elements of a tensor as numbers.
+    /// Returns the elements of a tensor as numbers.
     fn read(&self, tensor: &Tensor) -> Result<Vec<f64>> {
         let home = tensor.copy_to(&self.host)?;
         let dtype = tensor.spec().dtype;
-        // Integers of 64 bits do not all fit: their halves do.
+        // An f64 does not represent every 64-bit integer, so each is split into halves.
         if dtype == DType::I64 {
             let halves = |c: &[u8]| {
                 let v = i64::from_ne_bytes(c.try_into().unwrap_or_default());
@@ -217,7 +219,7 @@ impl Pair {
         Ok(bytes.chunks_exact(8).map(number).collect())
     }
 
-    /// Makes a call on both, and compares all that it gives.
+    /// Makes a call on both, and compares all results.
     fn compare(&mut self, case: &Case) -> Result<Outcome> {
         let operands: Vec<[Tensor; 2]> =
             case.given.iter().map(|given| self.operand(given)).collect::<Result<_>>()?;
@@ -231,12 +233,12 @@ impl Pair {
         let device = call(1, &self.device)?;
         ensure!(host.len() == device.len(), "{} results and {}", host.len(), device.len());
         let mut outcome = Outcome::Refused;
-        // What an op writes in place is looked at as well.
+        // Operands that the op writes in place are compared too.
         let given = operands.iter().map(|[host, device]| (host, device));
         for (host, device) in host.iter().zip(&device).chain(given) {
             let dtype = host.spec().dtype;
             ensure!(dtype == device.spec().dtype, "dtypes differ");
-            // What only the data tell, both have to refuse.
+            // Errors that only the data cause must occur on both.
             let expected = match (self.read(host), case.fails) {
                 (Ok(values), _) => values,
                 (Err(_), None) => return Ok(Outcome::Refused),

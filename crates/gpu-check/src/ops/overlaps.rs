@@ -1,5 +1,5 @@
-//! Ops in place with operands that share memory with what they change: as on the host, these count as read
-//! in full before anything is written.
+//! In-place ops whose operands share memory with the operand that they change. As on the host, the
+//! other operands count as read in full before anything is written.
 
 use anyhow::{Result, ensure};
 
@@ -11,29 +11,29 @@ use super::{Pair, Section, Which};
 /// An operand.
 #[derive(Clone, Copy, Debug)]
 enum Operand {
-    /// From the first to before the second of what all share.
+    /// The shared elements from the first number to before the second.
     Part(i64, i64),
-    /// What all share with its two dimensions turned.
-    Turned,
-    /// So many indices of their own, up to 19.
+    /// The shared elements with both dimensions transposed.
+    Transposed,
+    /// Separate indices up to 19, as many as this number.
     Indices(usize),
-    /// A mask of its own.
+    /// A separate mask.
     Mask(usize),
 }
 
-use Operand::{Indices, Mask, Part, Turned};
+use Operand::{Indices, Mask, Part, Transposed};
 
-/// An op, the shape of what its operands share, and these.
+/// An op, the shape of the shared elements, the operands and the arguments.
 type Overlap = (&'static str, &'static [usize], &'static [Operand], &'static [Attr]);
 
 type Attr = (&'static str, i64);
 
 const OVERLAPS: &[Overlap] = &[
     ("add_", &[1500], &[Part(1, 1500), Part(0, 1499)], &[]),
-    ("mul_", &[33, 33], &[Part(0, 33), Turned], &[]),
+    ("mul_", &[33, 33], &[Part(0, 33), Transposed], &[]),
     ("addcmul_", &[1500], &[Part(1, 1400), Part(0, 1399), Part(2, 1401)], &[]),
     ("copy_", &[1500], &[Part(1, 1500), Part(0, 1499)], &[]),
-    ("copy_", &[33, 33], &[Part(0, 33), Turned], &[]),
+    ("copy_", &[33, 33], &[Part(0, 33), Transposed], &[]),
     ("scatter_", &[60], &[Part(0, 40), Indices(20), Part(10, 30)], &[("dim", 0)]),
     ("scatter_", &[60], &[Part(0, 40), Part(20, 40), Part(10, 30)], &[("dim", 0)]),
     ("scatter_add_", &[60], &[Part(0, 40), Indices(20), Part(0, 20)], &[("dim", 0)]),
@@ -45,7 +45,7 @@ const OVERLAPS: &[Overlap] = &[
 ];
 
 impl Pair {
-    /// Compares all of them.
+    /// Compares all cases.
     pub(super) fn overlaps(&mut self, which: &Which<'_>, section: &mut Section) {
         for overlap in OVERLAPS.iter().filter(|overlap| which.has(overlap.0)) {
             for dtype in [DType::F32, DType::I64] {
@@ -57,7 +57,7 @@ impl Pair {
         }
     }
 
-    /// Makes the call on both in this dtype, and compares all that the operands share.
+    /// Makes the call on both in this dtype, and compares all shared elements.
     fn overlap(&mut self, overlap: &Overlap, dtype: DType) -> Result<()> {
         let (op, shape, operands, attrs) = *overlap;
         let few = Values::Between(0.0, 19.9);
@@ -83,7 +83,7 @@ impl Pair {
             let call = attrs.iter().fold(call, |call, &(name, v)| call.attr(name, attr(name, v)));
             call.on(stream)
         };
-        // Floats are no indices.
+        // Floating-point numbers cannot be indices.
         if call(0, &self.host).is_err() {
             ensure!(dtype.is_float(), "the host refuses it");
             return Ok(());
@@ -97,7 +97,7 @@ impl Pair {
         Ok(())
     }
 
-    /// A part of what operands share.
+    /// Returns an operand, as a view of the shared elements where it shares them.
     fn view(&self, x: &Tensor, operand: Operand, on: &Stream) -> Result<Tensor> {
         let call = match operand {
             Part(from, to) => {

@@ -1,7 +1,9 @@
-//! Matrix products, convolutions and attention against the host's kernels: over dtypes, odd sizes, and
-//! ways in which operands lie that cuBLAS can walk, and that it cannot.
+//! Compares matrix products, convolutions and attention with the host's kernels: over dtypes, odd
+//! sizes, and arrangements of operands that cuBLAS can and cannot address.
 //!
-//! An operand is made on both sides, and laid out by views, so that both compute from the same elements.
+//! Long because the table of cases is kept in one piece.
+//!
+//! An operand is made on both sides and arranged by views, so both compute from the same elements.
 
 use anyhow::{Context, Result};
 
@@ -21,28 +23,28 @@ pub(crate) const OPS: &[&str] = &[
 const ATTENTION: &str = "_scaled_dot_product_flash_attention_for_cpu";
 const ATTENTION_BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";
 
-/// How an operand lies.
+/// The arrangement of an operand's elements in memory.
 #[derive(Clone, Copy, Debug)]
-enum Lie {
+enum Arrangement {
     /// Row after row.
     Rows,
     /// Column after column.
     Columns,
-    /// Row after row of longer rows.
+    /// Row after row, cut from longer rows.
     Within,
     /// Every second element of each row.
     Gaps,
-    /// The batch's last dimension inside of the rows, as heads lie in attention.
+    /// The last batch dimension lies within the rows, as heads in attention.
     Heads,
     /// One matrix for the whole first dimension.
     Expanded,
-    /// The second dimension innermost, as channels lie in images by places.
+    /// The second dimension is innermost, as channels in images with channels last.
     Inside,
 }
 
-use Lie::{Columns, Expanded, Gaps, Heads, Inside, Rows, Within};
+use Arrangement::{Columns, Expanded, Gaps, Heads, Inside, Rows, Within};
 
-type Operand = (&'static [usize], Lie);
+type Operand = (&'static [usize], Arrangement);
 
 #[derive(Clone, Copy, Debug)]
 enum Value {
@@ -57,9 +59,10 @@ struct Case {
     op: &'static str,
     operands: &'static [Operand],
     attrs: &'static [(&'static str, Value)],
-    /// How many products of numbers below 3 are added up for an element of a result.
+    /// The number of products of numbers below 3 that are summed for an element of a result.
     terms: usize,
-    /// How large what is rounded on the way may be: weights of attention, and the scores' gradients.
+    /// The greatest magnitude of intermediate results that are rounded: weights of attention, and
+    /// the gradients of the scores.
     rounded: f64,
 }
 
@@ -91,7 +94,7 @@ const fn attend_back(
     Case { attrs, terms: 3000, rounded: 500.0, ..case(ATTENTION_BACKWARD, operands) }
 }
 
-/// What every gradient of a convolution is asked with.
+/// The argument that requests every gradient of a convolution.
 const ALL: (&str, Value) = ("output_mask", Whole(&[1, 1, 1]));
 
 const CASES: &[Case] = &[
@@ -119,7 +122,7 @@ const CASES: &[Case] = &[
     case("matmul", &[(&[2, 3, 5, 7], Heads), (&[2, 3, 7, 4], Heads)]),
     case("matmul", &[(&[2, 1, 5, 7], Rows), (&[3, 7, 4], Rows)]),
     case("matmul", &[(&[6, 5, 7], Expanded), (&[6, 7, 4], Expanded)]),
-    // More calls than one product is worth: both are copied first.
+    // Needs more calls of cuBLAS than one product is worth: both operands are copied first.
     case("matmul", &[(&[19, 20, 3, 5], Heads), (&[19, 20, 5, 2], Heads)]),
     case("addmm", &[(&[31], Rows), (&[17, 29], Rows), (&[29, 31], Columns)]),
     case("addmm", &[(&[17, 1], Rows), (&[17, 29], Columns), (&[29, 31], Rows)]),
@@ -164,7 +167,7 @@ const CASES: &[Case] = &[
         &[(&[2, 4, 5, 6], Inside), (&[4, 3, 3, 2], Gaps), (&[3], Rows)],
         &[("transposed", Flag(true)), ("dilation", Whole(&[2]))],
     ),
-    // More columns than are made at once: several parts of an image, several times some images.
+    // More columns than are made at once: several parts of an image, and several groups of images.
     conv(&[(&[2, 8, 160, 150], Rows), (&[3, 8, 5, 5], Rows)], &[("padding", Whole(&[2]))]),
     conv(&[(&[30, 4, 100, 90], Rows), (&[3, 4, 3, 3], Rows), (&[3], Rows)], &[]),
     conv_back(&[(&[2, 4, 7], Rows), (&[2, 3, 9], Rows), (&[4, 3, 3], Rows)], &[ALL]),
@@ -240,7 +243,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// A dtype; the unit in the last place of what it is computed in; the same of what is stored.
+/// A dtype, the unit in the last place of its type of computation, and that of its type of storage.
 const DTYPES: &[(DType, f64, f64)] = &[
     (DType::F32, f32::EPSILON as f64, f32::EPSILON as f64),
     (DType::F64, f64::EPSILON, f64::EPSILON),
@@ -253,16 +256,16 @@ const DTYPES: &[(DType, f64, f64)] = &[
     (DType::U8, 0.0, 0.0),
 ];
 
-/// The machine, a stream of the host's, one of the device's, and random numbers.
+/// The machine, a stream of the host, a stream of the device, and random numbers.
 pub(crate) struct Pair<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) host: &'a Stream,
     pub(crate) device: &'a Stream,
-    /// A number from 0 to 1, another one each time.
+    /// Returns a new random number from 0 to 1.
     pub(crate) numbers: &'a mut dyn FnMut() -> f64,
 }
 
-/// Compares every op on both. Each outcome is given with what was compared, and why it is not right.
+/// Compares every op on both. Passes each result to `outcome` with the name of the case.
 pub(crate) fn check(
     mut pair: Pair<'_>,
     wanted: impl Fn(&str) -> bool,
@@ -276,8 +279,12 @@ pub(crate) fn check(
             if !dtype.is_float() && !integers {
                 continue;
             }
-            let lies = case.operands.iter().map(|(shape, lie)| format!("{shape:?} {lie:?}"));
-            let what = format!("{} {dtype} {}", case.op, lies.collect::<Vec<_>>().join(", "));
+            let arrangements = case
+                .operands
+                .iter()
+                .map(|(shape, arrangement)| format!("{shape:?} {arrangement:?}"));
+            let what =
+                format!("{} {dtype} {}", case.op, arrangements.collect::<Vec<_>>().join(", "));
             let result = pair.compare(case, dtype, unit, stored);
             outcome(format!("{what} {:?}", case.attrs), result);
         }
@@ -309,7 +316,8 @@ impl Pair<'_> {
         }
         let (device, host) = (sides.pop().unwrap_or_default(), sides.pop().unwrap_or_default());
         anyhow::ensure!(device.len() == host.len(), "{} of {} results", device.len(), host.len());
-        // Sums of so many terms, in any order; what is rounded on the way; one rounding of each side.
+        // The error of sums of `terms` products in any order, of rounded intermediate results, and
+        // of one rounding on each side.
         let sums = 81.0 * (case.terms as f64 + 1.0) * unit + case.rounded * stored;
         for (number, (device, host)) in device.iter().zip(&host).enumerate() {
             anyhow::ensure!(
@@ -343,7 +351,7 @@ impl Pair<'_> {
             let value = match *value {
                 Number(v) if dtype.is_float() => AttrValue::Float(v),
                 Number(v) => AttrValue::Int(v as i64),
-                // `groups` is one number, all else may be several.
+                // `groups` is a single number; every other argument may be a list.
                 Whole(&[v]) if *name == "groups" => AttrValue::Int(v),
                 Whole(v) => AttrValue::Ints(v.to_vec()),
                 Flag(v) => AttrValue::Bool(v),
@@ -353,7 +361,7 @@ impl Pair<'_> {
         Ok(call.on(on)?)
     }
 
-    /// The elements, on the host.
+    /// Reads the elements on the host.
     fn values(&self, tensor: &Tensor) -> Result<Vec<f64>> {
         let wide = self.machine.call("cast", &[tensor]).attr("dtype", DType::F64);
         let bytes = wide.on(self.host)?.remove(0).read()?;
@@ -361,11 +369,11 @@ impl Pair<'_> {
         Ok(bytes.chunks_exact(8).map(number).collect())
     }
 
-    /// A tensor with numbers from -3 to 3, on the host and on the device.
-    fn operand(&mut self, dtype: DType, (shape, lie): &Operand) -> Result<[Tensor; 2]> {
+    /// Makes a tensor with numbers from -3 to 3, on the host and on the device.
+    fn operand(&mut self, dtype: DType, (shape, arrangement): &Operand) -> Result<[Tensor; 2]> {
         let (last, rank) = (shape.len() - 1, shape.len());
         let mut whole = shape.to_vec();
-        match lie {
+        match arrangement {
             Rows => {}
             Columns => whole.swap(last - 1, last),
             Within => whole[last] += 3,
@@ -394,7 +402,7 @@ impl Pair<'_> {
                     [("dim", int(last)), ("start", int(0)), ("end", int(end)), ("step", int(step))];
                 view("slice", &attrs)
             };
-            match lie {
+            match arrangement {
                 Rows => Ok(x.clone()),
                 Columns => view("transpose", &[("dim0", int(last - 1)), ("dim1", int(last))]),
                 Within => part(1, shape[last]),

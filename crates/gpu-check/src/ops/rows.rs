@@ -2,9 +2,9 @@
 
 use millstream::DType;
 
-use super::case::{Case, Given, Lie, Values};
+use super::case::{Arrangement, Case, Given, Values};
 
-/// How much farther off than an element's dtype allows sums of many may be.
+/// The factor by which sums of many terms may exceed the error that their dtype allows.
 const SUMS: f64 = 20.0;
 
 const REDUCTIONS: &[&str] = &[
@@ -43,47 +43,53 @@ pub(super) fn cases(dtypes: &dyn Fn(usize) -> Vec<DType>) -> Vec<Case> {
 
 fn reductions(op: &str, dtype: DType) -> Vec<Case> {
     let one = ["max", "min", "argmax", "argmin"].contains(&op);
-    let case = |shape: &[usize], lie: Lie| {
-        Case::new(op, vec![Given::new(dtype, shape).lie(lie)]).slack(SUMS)
+    let case = |shape: &[usize], arrangement: Arrangement| {
+        Case::new(op, vec![Given::new(dtype, shape).arranged(arrangement)]).slack(SUMS)
     };
     let mut all = Vec::new();
-    // All of it: less than a block, more, several parts.
+    // Over all elements: fewer than a block has, more, and several parts.
     for shape in [&[][..], &[1], &[70], &[33, 65], &[3, 5, 7]] {
-        all.push(case(shape, Lie::Dense));
+        all.push(case(shape, Arrangement::Dense));
     }
-    all.push(case(&[40_000], Lie::Dense));
-    all.push(case(&[9, 31], Lie::Gaps));
+    all.push(case(&[40_000], Arrangement::Dense));
+    all.push(case(&[9, 31], Arrangement::Gaps));
     let shapes: &[&[usize]] = &[&[3, 5, 7], &[33, 65], &[2, 300], &[300, 2], &[5, 1, 4]];
     for (k, shape) in shapes.iter().enumerate() {
         for dim in 0..shape.len() as i64 {
-            let lie = [Lie::Dense, Lie::Turned, Lie::Gaps][(k + dim as usize) % 3];
-            all.push(case(shape, lie).attr("dim", dim));
-            all.push(case(shape, lie).attr("dim", dim).attr("keepdim", true));
+            let arrangement = [Arrangement::Dense, Arrangement::Transposed, Arrangement::Gaps]
+                [(k + dim as usize) % 3];
+            all.push(case(shape, arrangement).attr("dim", dim));
+            all.push(case(shape, arrangement).attr("dim", dim).attr("keepdim", true));
         }
     }
-    // Rows that are read 16 bytes at a time: of a few threads, a warp, a block, and several parts.
+    // Rows that are read 16 bytes at a time: by a few threads, a warp, a block, and in several
+    // parts.
     for shape in [[5, 48], [33, 64], [3, 4096], [3, 16_400]] {
-        all.push(case(&shape, Lie::Dense).attr("dim", 1));
+        all.push(case(&shape, Arrangement::Dense).attr("dim", 1));
     }
-    all.push(case(&[20_000, 3], Lie::Dense).attr("dim", 0));
-    all.push(case(&[3, 20_000], Lie::Dense).attr("dim", 1));
+    all.push(case(&[20_000, 3], Arrangement::Dense).attr("dim", 0));
+    all.push(case(&[3, 20_000], Arrangement::Dense).attr("dim", 1));
     if !one {
-        all.push(case(&[3, 5, 7, 2], Lie::Dense).attr("dim", vec![0, 2]));
-        all.push(case(&[3, 5, 7, 2], Lie::Turned).attr("dim", vec![1, 3]).attr("keepdim", true));
-        all.push(case(&[3, 4, 5, 16], Lie::Dense).attr("dim", vec![1, 3]));
-        all.push(case(&[0, 4], Lie::Dense).attr("dim", 0));
+        all.push(case(&[3, 5, 7, 2], Arrangement::Dense).attr("dim", vec![0, 2]));
+        all.push(
+            case(&[3, 5, 7, 2], Arrangement::Transposed)
+                .attr("dim", vec![1, 3])
+                .attr("keepdim", true),
+        );
+        all.push(case(&[3, 4, 5, 16], Arrangement::Dense).attr("dim", vec![1, 3]));
+        all.push(case(&[0, 4], Arrangement::Dense).attr("dim", 0));
     }
     if op == "linalg_vector_norm" {
         for ord in [0.0, 1.0, 3.0, f64::INFINITY, f64::NEG_INFINITY] {
-            all.push(case(&[33, 65], Lie::Dense).attr("ord", ord).attr("dim", 1));
+            all.push(case(&[33, 65], Arrangement::Dense).attr("ord", ord).attr("dim", 1));
         }
     }
     if ["var", "std"].contains(&op) {
-        all.push(case(&[33, 65], Lie::Dense).attr("correction", 0).attr("dim", 1));
+        all.push(case(&[33, 65], Arrangement::Dense).attr("correction", 0).attr("dim", 1));
     }
     if ["sum", "mean", "prod"].contains(&op) {
-        all.push(case(&[33, 5], Lie::Dense).attr("dim", 1).attr("dtype", DType::F64));
-        all.push(case(&[33, 5], Lie::Dense).attr("dim", 0).attr("dtype", DType::F16));
+        all.push(case(&[33, 5], Arrangement::Dense).attr("dim", 1).attr("dtype", DType::F64));
+        all.push(case(&[33, 5], Arrangement::Dense).attr("dim", 0).attr("dtype", DType::F16));
     }
     all
 }
@@ -91,7 +97,8 @@ fn reductions(op: &str, dtype: DType) -> Vec<Case> {
 fn softmax(dtype: DType) -> Vec<Case> {
     let mut all = Vec::new();
     for op in ["_softmax", "_log_softmax"] {
-        // Some are read 16 bytes at a time, the last of them too long for a block's registers.
+        // Some rows are read 16 bytes at a time; the last ones are too long for the registers of a
+        // block.
         for (shape, dim) in [
             (&[33, 65][..], 1),
             (&[33, 65], 0),
@@ -101,11 +108,11 @@ fn softmax(dtype: DType) -> Vec<Case> {
             (&[5, 1024], 1),
             (&[2, 20_480], 1),
         ] {
-            for lie in [Lie::Dense, Lie::Turned] {
-                let given = || Given::new(dtype, shape).lie(lie);
+            for arrangement in [Arrangement::Dense, Arrangement::Transposed] {
+                let given = || Given::new(dtype, shape).arranged(arrangement);
                 let of = |op: &str, given| Case::new(op, given).attr("dim", dim).slack(SUMS);
                 all.push(of(op, vec![given()]).attr("half_to_float", false));
-                // A result is what it can be: shares, or their logarithms.
+                // The values that a result of softmax can have: shares, or their logarithms.
                 let values = match op {
                     "_softmax" => Values::Between(0.0, 0.05),
                     _ => Values::Between(-9.0, -2.0),
@@ -121,16 +128,16 @@ fn softmax(dtype: DType) -> Vec<Case> {
 
 fn layers(dtype: DType) -> Vec<Case> {
     let mut all = Vec::new();
-    for (shape, own, lie) in [
-        (&[33, 65][..], &[65][..], Lie::Dense),
-        (&[4, 3, 300], &[300], Lie::Turned),
-        (&[6, 5, 7], &[5, 7], Lie::Dense),
-        (&[33, 48], &[48], Lie::Dense),
-        (&[3, 20_480], &[20_480], Lie::Dense),
-        // So many rows that the gradients of parameters are sums of parts.
-        (&[1500, 24], &[24], Lie::Dense),
+    for (shape, own, arrangement) in [
+        (&[33, 65][..], &[65][..], Arrangement::Dense),
+        (&[4, 3, 300], &[300], Arrangement::Transposed),
+        (&[6, 5, 7], &[5, 7], Arrangement::Dense),
+        (&[33, 48], &[48], Arrangement::Dense),
+        (&[3, 20_480], &[20_480], Arrangement::Dense),
+        // So many rows that the gradients of the parameters are sums of parts.
+        (&[1500, 24], &[24], Arrangement::Dense),
     ] {
-        let x = || Given::new(dtype, shape).lie(lie);
+        let x = || Given::new(dtype, shape).arranged(arrangement);
         let parameter = || Given::new(dtype, own);
         let shape_attr: Vec<i64> = own.iter().map(|&d| d as i64).collect();
         let of = |op: &str, given| {

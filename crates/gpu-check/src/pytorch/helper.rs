@@ -1,4 +1,4 @@
-//! The other process: PyTorch, which replays a program when it is told to.
+//! The helper process: PyTorch, which replays programs on request.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::section::Time;
 
-/// What runs there. It is written beside the report: this binary needs nothing else.
+/// The helper's script. It is written beside the report, so this binary needs no other file.
 const SCRIPT: &str = include_str!("../../../../tools/replay.py");
 
-/// What it is, or why it is not there.
+/// The helper's first line: its versions, or the reason why it cannot work.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Greeting {
@@ -25,27 +25,27 @@ enum Greeting {
     Absent { absent: String },
 }
 
-/// A program as it is replayed.
+/// A program as the helper replays it.
 #[derive(Deserialize)]
 pub(super) struct Plan {
-    /// How many calls of each op.
+    /// The number of calls of each op.
     pub(super) calls: BTreeMap<String, usize>,
-    /// Its outputs, with what is wrong with each; those without expected elements are not there.
+    /// The outputs that have expected elements, each with a message if it is wrong.
     pub(super) outputs: BTreeMap<String, Option<String>>,
-    /// Calls beside those, for views that no node makes.
+    /// The number of additional calls for views that no node makes.
     pub(super) views: usize,
 }
 
-/// Seconds of each run.
+/// The seconds of each run.
 #[derive(Deserialize)]
 pub(super) struct Taken {
     pub(super) wall: Vec<f64>,
     pub(super) issued: Vec<f64>,
-    /// Between two events on the stream; empty where there is no GPU.
+    /// Between two events on the stream; empty without a GPU.
     pub(super) device: Vec<f64>,
 }
 
-/// A process that answers one line with one.
+/// A process that answers each line with one line.
 pub(super) struct Helper {
     child: Child,
     requests: ChildStdin,
@@ -55,7 +55,7 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// Starts it. The inner error says why there is no PyTorch to compare with.
+    /// Starts the helper. The inner error says why there is no PyTorch to compare with.
     pub(super) fn start(
         python: &Path,
         device: &str,
@@ -76,7 +76,7 @@ impl Helper {
         let requests = child.stdin.take().context("its input")?;
         let lines = BufReader::new(child.stdout.take().context("its output")?);
         let (sender, answers) = channel();
-        // Ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             lines.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
@@ -91,7 +91,7 @@ impl Helper {
         }
     }
 
-    /// Has it plan a program, of which the machine executes these ops.
+    /// Makes the helper plan a program, of which the machine executes these ops.
     pub(super) fn load(
         &mut self,
         path: &Path,
@@ -102,7 +102,7 @@ impl Helper {
         self.ask(&json!({ "load": path, "executed": executed }), time)
     }
 
-    /// Has it run the program so often.
+    /// Makes the helper run the program `times` times.
     pub(super) fn run(&mut self, times: usize, time: &Time) -> Result<Taken> {
         self.ask(&json!({ "run": times }), time)
     }
@@ -117,7 +117,7 @@ impl Helper {
         Ok(serde_json::from_value(answer)?)
     }
 
-    /// Its next line; none if it has ended.
+    /// Returns the helper's next line; none if it has ended.
     fn answer<T: DeserializeOwned>(&mut self, time: &Time) -> Result<Option<T>> {
         match self.answers.recv_timeout(time.left()) {
             Ok(line) => Ok(Some(serde_json::from_str(&line).with_context(|| line.clone())?)),
@@ -128,9 +128,9 @@ impl Helper {
 }
 
 impl Drop for Helper {
-    /// It holds memory of the device.
+    /// The helper holds memory of the device, so it must not outlive this value.
     fn drop(&mut self) {
-        // That it has ended already is no matter.
+        // An error means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Recorded programs on the machine and in PyTorch, eagerly, on the same device and in turns.
+//! Measures recorded programs on the machine and in eager PyTorch, alternately on the same device.
 
 mod helper;
 
@@ -16,19 +16,19 @@ use super::programs::read;
 use super::section::{Section, Time, median};
 use helper::{Helper, Plan};
 
-/// The least share of PyTorch's speed, and that of programs in which PyTorch's device waits for the
-/// host.
+/// The least share of PyTorch's speed; the second holds for programs in which PyTorch's device
+/// waits for the host.
 const TARGETS: [f64; 2] = [1.0, 2.0];
 
-/// Such a program has its last call made after this share of its time.
+/// The share of its time after which a dispatch-bound program has made its last call.
 const DISPATCH_BOUND: f64 = 0.9;
 
 const ROUNDS: usize = 5;
 
-/// What a round is to take of PyTorch, in seconds, and how many runs it has at least and at most.
+/// The seconds of PyTorch that a round is to take, and its least and greatest number of runs.
 const ROUND: (f64, f64, f64) = (0.1, 3.0, 100.0);
 
-/// Medians of the rounds, in seconds.
+/// The medians of the rounds, in seconds.
 struct Found {
     runs: usize,
     theirs: f64,
@@ -38,11 +38,11 @@ struct Found {
     our_calls: f64,
 }
 
-/// Why there are no figures of a program.
+/// The reason why there are no figures of a program.
 enum Unfit {
     /// The machine does not run it.
     Failed(RunError),
-    /// Both do not run the same.
+    /// The machine and PyTorch do not run the same calls.
     Incomparable(anyhow::Error),
 }
 
@@ -59,7 +59,7 @@ impl From<anyhow::Error> for Unfit {
 }
 
 pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
-    // The stand-in is no device of PyTorch's.
+    // PyTorch does not know the stand-in.
     let device = match setting.real {
         true => DeviceId::cuda(setting.device).to_string(),
         false => "cpu".to_owned(),
@@ -120,7 +120,7 @@ fn note(setting: &Setting, path: &Path, found: &Found, section: &mut Section) {
     section.measure(setting.real, what, (found.theirs / found.ours, ""), Some(target), how);
 }
 
-/// Runs both in turns.
+/// Runs both alternately.
 fn compare(
     setting: &Setting,
     path: &Path,
@@ -166,7 +166,7 @@ fn compare(
     Ok(Found { runs, theirs, their_calls, between_events, ours, our_calls })
 }
 
-/// Whether both run the same calls, and PyTorch's give what was recorded.
+/// Checks that both run the same calls, and that PyTorch's replay gives the recorded results.
 fn same(imported: &Imported, plan: &Plan) -> Result<()> {
     if let Some(skipped) = imported.skipped.first() {
         bail!("the machine leaves out node {} ({}): {}", skipped.node, skipped.op, skipped.reason);
@@ -181,7 +181,7 @@ fn same(imported: &Imported, plan: &Plan) -> Result<()> {
             .map(|calls| calls.get(name).copied().unwrap_or_default());
         ensure!(theirs == ours, "PyTorch calls {name} {theirs} times, the machine {ours} times");
     }
-    // Views that no node makes are calls that PyTorch did not make when it recorded.
+    // PyTorch did not make these views when it recorded, so the comparison allows only few of them.
     ensure!(plan.views * 10 <= all, "{} views that no node makes, {all} calls", plan.views);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Small programs as data, so that a machine can run them and the oracle can reason about them.
+//! Small programs as data, which a machine can run and the oracle can analyse.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use millstream::*;
 
 use crate::machine::{bytes, f32_spec, floats};
 
-/// The host's first compute stream. Streams of a case are numbers.
+/// The host's first compute stream. A case names streams by number.
 pub const HOST: usize = 0;
 /// The host's second compute stream.
 pub const HOST1: usize = 1;
@@ -23,14 +23,14 @@ pub const DEVICE2: usize = 5;
 pub const IN: usize = 6;
 /// The device's stream for copies to the host.
 pub const OUT: usize = 7;
-/// A pool of the host's.
+/// A pool of the host.
 pub const POOL: usize = 8;
-/// The compute stream of the device with the next number.
+/// The compute stream of the device with the next index.
 pub const NEIGHBOUR: usize = 9;
-/// That device's stream for copies from the host.
+/// The stream of that device for copies from the host.
 pub const NEIGHBOUR_IN: usize = 10;
 
-/// The elements of every tensor that is no view.
+/// The number of elements of every tensor that is no view.
 const ELEMENTS: usize = 4;
 
 /// One statement. Tensors are numbers; each is made once.
@@ -42,19 +42,19 @@ pub enum Step {
     Empty(usize, usize),
     /// `out = op(a, b)`, in a new tensor.
     Call(&'static str, usize, Option<usize>, usize, usize),
-    /// `to = op(a)`, which overwrites `to` whole.
+    /// `to = op(a)`, which overwrites all of `to`.
     Into(&'static str, usize, usize, usize),
     /// `a += b`.
     AddTo(usize, usize, usize),
-    /// Fills with a value.
+    /// Fills a tensor with a value.
     Fill(usize, f64, usize),
     /// `view = a[from..to]`.
     Slice(usize, usize, i64, i64, usize),
-    /// A function of the host's adds 1 to each element.
+    /// Runs a host function that adds 1 to each element.
     Access(usize),
-    /// A record on one stream, and a wait for it on another.
+    /// Records on one stream, and waits on another.
     Event(usize, usize),
-    /// Lets go of a tensor.
+    /// Releases a tensor.
     Drop(usize),
 }
 
@@ -67,31 +67,32 @@ pub struct Case {
     pub steps: Vec<Step>,
     /// The tensors that are read at the end.
     pub outputs: Vec<usize>,
-    /// The device beside the host.
+    /// The device besides the host.
     pub device: DeviceId,
     /// The memory of each device in bytes.
     pub memory: Option<u64>,
 }
 
-/// What a machine holds of a case.
+/// The state of a case on a machine.
 #[derive(Default)]
 pub struct Held {
-    /// The tensors by number, as long as they live.
+    /// The tensors by number, while they live.
     pub tensors: Vec<Option<Tensor>>,
-    /// Of each step that was begun whether it was emitted, and if not, why.
+    /// For each step that was begun, whether it was emitted. The error is none if the step was
+    /// not tried.
     pub emitted: Vec<Result<(), Option<Error>>>,
 }
 
-/// The place of a step, by which a failure is known again.
-pub fn place(step: usize) -> Origin {
+/// Returns the origin of a step, by which its failure is recognised.
+pub fn origin_of(step: usize) -> Origin {
     Origin::Trace(Arc::new(SourceFile { name: "case".to_owned(), unit: "line" }), step as u32)
 }
 
-/// The step of a place.
+/// Returns the step of an origin.
 pub fn step_of(origin: &Origin) -> usize {
     match origin {
         Origin::Trace(_, step) => *step as usize,
-        other => panic!("a failure comes from {other}, which is no step"),
+        other => panic!("the failure's origin {other} is no step"),
     }
 }
 
@@ -111,7 +112,7 @@ fn stream(machine: &Machine, device: &DeviceId, number: usize) -> Result<Stream>
 }
 
 impl Step {
-    /// The tensors that it needs.
+    /// Returns the tensors that the step needs.
     pub fn needs(&self) -> Vec<usize> {
         match *self {
             Step::Upload(..) | Step::Empty(..) | Step::Event(..) => vec![],
@@ -179,7 +180,8 @@ impl Step {
 }
 
 impl Case {
-    /// Submits the steps that `wanted` admits and whose tensors are there. Calls `before` each.
+    /// Submits the steps that `wanted` admits and whose tensors exist. Calls `before` ahead of each
+    /// step.
     pub fn submit(
         &self,
         machine: &Machine,
@@ -192,9 +194,8 @@ impl Case {
             before(k);
             let able = wanted(k) && step.needs().iter().all(|&t| held.tensors[t].is_some());
             let done = match able {
-                true => {
-                    with_origin(&place(k), || step.run(machine, &self.device, held)).map_err(Some)
-                }
+                true => with_origin(&origin_of(k), || step.run(machine, &self.device, held))
+                    .map_err(Some),
                 false => Err(None),
             };
             held.emitted.push(done);
@@ -204,12 +205,15 @@ impl Case {
     /// Reads an output; none if it was never made.
     pub fn read(&self, held: &Held, output: usize) -> Option<Result<Vec<f32>>> {
         let tensor = held.tensors[output].as_ref()?;
-        Some(with_origin(&place(self.steps.len() + output), || tensor.read()).map(|b| floats(&b)))
+        Some(
+            with_origin(&origin_of(self.steps.len() + output), || tensor.read())
+                .map(|b| floats(&b)),
+        )
     }
 }
 
-/// The cases on a device. If the host cannot follow its addresses, no function of the host's is given
-/// its tensors.
+/// Returns the cases on a device. If the host cannot access its memory, no host function gets its
+/// tensors.
 pub fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
     let x = [1.0, -2.0, 3.0, -4.0];
     let access = |tensor, on| match host_memory {
@@ -267,7 +271,7 @@ pub fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
             &[0, 1, 3, 4],
         ),
         of(
-            "events by hand and a function of the host's",
+            "manual events and a host function",
             &[
                 Step::Upload(0, DEVICE, x),
                 Step::Call("relu", 0, None, 1, DEVICE),
@@ -311,7 +315,7 @@ pub fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
                 Step::Empty(2, NEIGHBOUR),
                 Step::Into("copy", 1, 2, NEIGHBOUR_IN),
                 Step::Call("add", 2, Some(2), 3, NEIGHBOUR),
-                // After the other device has read it.
+                // A write after the other device's read.
                 Step::Fill(1, 7.0, DEVICE),
                 Step::Empty(4, DEVICE),
                 Step::Into("copy", 3, 4, IN),
@@ -322,10 +326,11 @@ pub fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
             &[0, 1, 2, 3, 5],
         ),
         Case {
-            // Five blocks of the planner's grain; upload's staging takes one on the host.
+            // Five blocks of the planner's granularity; the staging of an upload takes one on the
+            // host.
             memory: Some(5 * 512),
             ..of(
-                "memory given out again",
+                "memory placed again",
                 &[
                     Step::Upload(0, DEVICE, x),
                     Step::Call("relu", 0, None, 1, DEVICE),

@@ -1,4 +1,4 @@
-//! One fault at one position of a program, and all that has to hold then.
+//! Runs a case with one fault at one position, and checks everything that must hold.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::case::{Case, DEVICE, DEVICE1, HOST, HOST1, Held, Step, step_of};
 use super::oracle;
 use super::{FaultKind, Fixture};
 
-/// The outputs of an inline run of the steps of `emitted` on devices that are healthy.
+/// Returns the outputs of an inline run of the steps of `emitted` on healthy devices.
 pub fn reference(case: &Case, emitted: &[bool]) -> Vec<Option<Vec<f32>>> {
-    // Devices that the host has wait for one another.
+    // Its devices copy directly from one another, as the faulty devices do.
     let sim = SimBackend::new(SimConfig { devices: 2, direct_copies: true, ..Default::default() });
     let case = Case { device: DeviceId::sim(0), ..case.clone() };
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     devices.register(Arc::new(sim));
     let config = MachineConfig::of(ops::standard(), kernels::standard(), Arc::new(devices));
-    // Memory that nobody wrote holds the same everywhere.
+    // Unwritten memory is filled with a pattern, so it has the same content on every machine.
     let config = config.check_memory(true).threads(1);
     let config = config.driver(DriverKind::Inline);
     let machine = Machine::new(config).unwrap();
@@ -31,17 +31,17 @@ pub fn reference(case: &Case, emitted: &[bool]) -> Vec<Option<Vec<f32>>> {
     case.outputs.iter().map(|&o| case.read(&held, o).map(Result::unwrap)).collect()
 }
 
-/// Whether a failed instruction loses data. Records and waits only order.
+/// Returns whether a failed instruction loses data. Records and waits only order.
 fn loses_data(failure: &Failure) -> bool {
     failure.operands.iter().any(|operand| operand.access.writes())
 }
 
-/// Whether a call may be refused with this error where `kind` strikes.
+/// Returns whether a call may be refused with this error after a fault of `kind`.
 fn may_refuse(kind: impl FaultKind, error: &Error) -> bool {
     match error.without_place() {
         Error::OutOfMemory { .. } => true,
         Error::Device { .. } => kind.refuses(),
-        // A driver that is lost does not say any more that devices copy from one another.
+        // A lost driver no longer reports that devices can copy from one another.
         other => kind.loses_device() && other.to_string().contains(" lies on "),
     }
 }
@@ -65,11 +65,12 @@ pub fn check_outputs<F: Fixture>(case: &Case, fixture: &F, held: &Held, kind: F:
             None => assert_eq!(*expected, None, "{what}"),
             Some(Ok(values)) => {
                 assert!(tainted[output].is_empty(), "{what}: {values:?} passes as right");
-                // Bit by bit: memory that nobody wrote holds no numbers.
+                // By bits: unwritten memory is filled with NaN, which equals nothing.
                 let bits = |v: &Vec<f32>| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
                 assert_eq!(Some(bits(values)), expected.as_ref().map(bits), "{what}");
             }
-            // A read of a device that the host cannot reach needs memory and a copy of its own.
+            // The read of a device that the host cannot access needs memory and a copy, which may
+            // be refused.
             Some(Err(error)) if error.failure().is_none() => {
                 assert!(may_refuse(kind, error), "{what}: {error}");
             }
@@ -85,9 +86,10 @@ pub fn check_outputs<F: Fixture>(case: &Case, fixture: &F, held: &Held, kind: F:
     }
 }
 
-/// A program that meets nothing wrong gives what it should: on the host, and on the device if given.
+/// Checks that a program without a fault gives the right results: on the host, and on `device` if
+/// given.
 pub fn healthy(machine: &Machine, device: Option<&DeviceId>, what: &str) {
-    // What was let go of on a device that is lost may have failed to be filled.
+    // Releases on a lost device may have failed: tensors that were being filled.
     let _ = machine.synchronize();
     machine.clear_failures();
     let on_device = [
@@ -137,14 +139,14 @@ pub fn try_one<F: Fixture>(
     }
     check_outputs(case, &fixture, &held, kind, &what);
     if kind.is_reported_late() && fixture.has_struck() {
-        // Nothing is lost by it, but somebody is told. It may have struck what letting go of the reads'
-        // tensors does, which nobody has waited for yet.
+        // The fault loses no data, but is reported. It may have struck a release of the outputs'
+        // tensors, for which nothing has waited yet.
         let _ = fixture.machine().synchronize();
         assert!(fixture.machine().failures().1 > 0, "{what}");
     }
     fixture.disarm();
     drop(held);
-    // A host that is lost leaves nothing to run on.
+    // Without the host no program can run.
     let lost = kind.loses_device().then_some(device);
     if lost != Some("cpu") {
         healthy(fixture.machine(), lost.is_none().then_some(&case.device), &what);
@@ -152,7 +154,7 @@ pub fn try_one<F: Fixture>(
     fixture.end(&what);
 }
 
-/// How many positions a healthy run of `case` has.
+/// Returns the number of positions in a healthy run of `case`.
 pub fn positions<F: Fixture>(
     case: &Case,
     driver: (DriverKind, u64),

@@ -1,19 +1,21 @@
-//! Which outputs a failure may affect, from the data flow alone.
+//! Derives from the data flow alone which outputs a failure may affect.
 
 use std::collections::BTreeSet;
 
 use super::case::{Case, Step};
 
-/// For each tensor the failed steps from which its content, or lack of it, comes.
+/// For each tensor, the failed steps that its content, or the lack of it, comes from.
 type Tainted = Vec<BTreeSet<usize>>;
 
-/// Where `failed` steps' failures go, if the steps of `emitted` were emitted.
+/// Returns the tensors that the failures of the `failed` steps reach, if the steps of `emitted`
+/// were emitted.
 pub fn tainted(case: &Case, emitted: &[bool], failed: &BTreeSet<usize>) -> Tainted {
-    // Views share their base's storage.
+    // Views share the storage of their base.
     let mut storage: Vec<usize> = (0..=case.steps.len()).collect();
     let mut taint: Tainted = vec![BTreeSet::new(); case.steps.len() + 1];
     for (k, step) in case.steps.iter().enumerate().filter(|(k, _)| emitted[*k]) {
-        // What it reads, what it writes, and whether it writes all of that and keeps nothing.
+        // The tensors that the step reads, the tensor that it writes, and whether it overwrites all
+        // of it.
         let (reads, writes, whole) = match *step {
             Step::Upload(out, ..) => (vec![], out, true),
             Step::Empty(..) | Step::Event(..) | Step::Drop(_) => continue,

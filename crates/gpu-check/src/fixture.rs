@@ -1,4 +1,4 @@
-//! A machine on the device.
+//! A machine on the device, which the measurements share.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use millstream::{
     DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamType, Tensor, TensorSpec,
 };
 
-pub(super) struct Bed {
+pub(super) struct Fixture {
     pub(super) machine: Machine,
     pub(super) device: Arc<dyn Device>,
     id: DeviceId,
 }
 
-impl Bed {
-    /// A machine whose configuration `change` has had its hands on.
+impl Fixture {
+    /// Returns a machine whose configuration `change` has adapted.
     pub(super) fn new(
         index: u32,
         completion: CompletionMode,
         change: impl FnOnce(&mut MachineConfig),
-    ) -> Result<Bed> {
+    ) -> Result<Fixture> {
         let devices = Arc::new(Registry::new());
         devices.register(Arc::new(CpuBackend::new()));
         CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }).register(&devices);
@@ -31,7 +31,7 @@ impl Bed {
         let device = devices.device(&id)?;
         let mut config = MachineConfig::default().devices(devices);
         change(&mut config);
-        Ok(Bed { machine: Machine::new(config)?, device, id })
+        Ok(Fixture { machine: Machine::new(config)?, device, id })
     }
 
     pub(super) fn compute(&self, index: u32) -> Result<Stream> {
@@ -42,14 +42,14 @@ impl Bed {
         Ok(self.machine.stream(&StreamKey::new(self.id.clone(), ty, 0))?)
     }
 
-    /// A tensor of these floats in the device's memory.
+    /// Makes a tensor of these floats in the device's memory.
     pub(super) fn tensor(&self, values: &[f32]) -> Result<Tensor> {
         let spec = TensorSpec::contiguous(DType::F32, &[values.len()])?;
         let bytes = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
         Ok(self.machine.upload(&self.compute(0)?, spec, bytes)?)
     }
 
-    /// What was made and destroyed on the device.
+    /// Returns the numbers of resources that were created and destroyed on the device.
     pub(super) fn counts(&self) -> Result<ResourceCounts> {
         let device = self.device.as_any().downcast_ref::<CudaDevice>();
         Ok(device.context("another device")?.counts())

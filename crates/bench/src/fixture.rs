@@ -1,4 +1,4 @@
-//! The machine that is measured, its ops, and what is looked up before the clock starts.
+//! The measured machine, its ops, and the handles that are looked up before the clock starts.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) const CHECKED: [&str; 4] = ["check.write", "check.read1", "check.read
 pub(super) const GRAIN: [&str; 4] = ["grain.write", "grain.read1", "grain.read2", "grain.read3"];
 pub(super) const GATE: &str = "bench.gate";
 
-/// An op that reads so many operands and changes the last one, if it has any.
+/// An op with `operands` operands that changes the last one if `writes` is true.
 struct Bench {
     name: &'static str,
     operands: usize,
@@ -63,7 +63,7 @@ impl Op for Bench {
     }
 }
 
-/// The variables of the kernels that are checked are host tensors of one word.
+/// Returns the address of a checked kernel's operand, a host tensor of one word.
 fn word(ctx: &KernelCtx<'_>, operand: usize) -> Result<*mut u64> {
     let x = ctx.operand(operand)?;
     ensure!(x.dtype == DType::I64 && x.numel() == 1, "{x:?} is no variable");
@@ -73,7 +73,8 @@ fn word(ctx: &KernelCtx<'_>, operand: usize) -> Result<*mut u64> {
 fn checked(ctx: &KernelCtx<'_>) -> Result<()> {
     let id = ctx.attrs().int("id")?.context("no id")? as u64;
     let last = ctx.operands() - 1;
-    // SAFETY: operands of the call, of one word each; the last is written by nobody else meanwhile.
+    // SAFETY: operands of the call, of one word each; while it runs nobody else writes the last
+    // one.
     let read = |k: usize| word(ctx, k).map(|at| unsafe { *at });
     let reads = (0..last).map(read).collect::<Result<Vec<u64>>>()?;
     let value = step(id, reads, read(last)?);
@@ -83,7 +84,7 @@ fn checked(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Computes for so many steps: multiplications that each wait for the one before.
+/// Computes `steps` multiplications, each of which depends on the one before.
 fn burn(steps: u64) {
     let mut x = steps;
     for _ in 0..steps {
@@ -93,7 +94,7 @@ fn burn(steps: u64) {
     }
 }
 
-/// How many steps take a microsecond, when nothing else wants the processor.
+/// Returns the number of steps of `burn` in a microsecond on an idle processor.
 fn steps_per_us() -> f64 {
     const STEPS: u64 = 1_000_000;
     let times = (0..20).map(|_| {
@@ -104,16 +105,16 @@ fn steps_per_us() -> f64 {
     STEPS as f64 / times.fold(f64::INFINITY, f64::min)
 }
 
-/// A machine and what the benchmark does on it.
-pub(super) struct Bed {
+/// The measured machine with its streams.
+pub(super) struct Fixture {
     pub(super) machine: Machine,
     pub(super) streams: Vec<Stream>,
     pub(super) gate: Arc<AtomicBool>,
 }
 
-impl Bed {
-    /// A machine for calls of `names`.
-    pub(super) fn new(args: &EngineArgs, names: &[&str; 4]) -> Result<Bed> {
+impl Fixture {
+    /// Returns a machine for calls of `names`.
+    pub(super) fn new(args: &EngineArgs, names: &[&str; 4]) -> Result<Fixture> {
         let workers = args.workers as usize;
         let mut config = MachineConfig::default().host_workers(workers);
         let gate = Arc::new(AtomicBool::new(true));
@@ -151,17 +152,17 @@ impl Bed {
         };
         let stream = |k| machine.stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), k), mode);
         let streams = (0..args.streams).map(stream).collect::<Result<_, _>>()?;
-        Ok(Bed { machine, streams, gate })
+        Ok(Fixture { machine, streams, gate })
     }
 
-    /// The workload's variables, each 1.
+    /// Makes the workload's variables, each with the value 1.
     pub(super) fn variables(&self, load: &Workload) -> Result<Vec<Tensor>> {
         let spec = TensorSpec::contiguous(DType::I64, &[1])?;
         let one = || self.machine.upload(&self.streams[0], spec.clone(), 1i64.to_ne_bytes().into());
         Ok((0..load.variables).map(|_| one()).collect::<Result<_, _>>()?)
     }
 
-    /// What the workload needs, looked up: its ops and its variables.
+    /// Looks up everything that the workload needs: its ops and its variables.
     pub(super) fn look_up(&self, load: &Workload, names: &[&str; 4]) -> Result<Handles> {
         let variables = self.variables(load)?;
         let mut calls = Vec::new();
@@ -177,7 +178,7 @@ impl Bed {
         Ok(Handles { calls, nothing, handles, _variables: variables })
     }
 
-    /// Submits all calls, and waits. The times per instruction.
+    /// Submits all calls and waits. Returns the time and the time of submitting, per instruction.
     pub(super) fn round(&self, load: &Workload, on: &Handles) -> Result<(f64, f64)> {
         let start = Instant::now();
         let mut batch = self.machine.batch();
@@ -201,11 +202,11 @@ impl Bed {
     }
 }
 
-/// What is looked up before the clock starts.
+/// The handles that are looked up before the clock starts.
 pub(super) struct Handles {
-    /// The calls that write, by how many variables they read.
+    /// The calls that write, by the number of variables that they read.
     calls: Vec<Option<Prepared>>,
-    /// The one without operands.
+    /// The call without operands.
     nothing: Prepared,
     handles: Vec<TensorHandle>,
     _variables: Vec<Tensor>,
