@@ -102,7 +102,9 @@ fn the_check_of_a_gpu() {
     fs::write(&sanitizer, "#!/bin/sh\nshift 6\nexec \"$@\"\n").unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     fs::set_permissions(&sanitizer, PermissionsExt::from_mode(0o755)).unwrap();
-    let arguments = ["gpu-check", "--on-stand-in", "--seed", "1", "--python", "no-python", program];
+    // A few ops: the stand-in's own tests compare all of them.
+    let arguments =
+        ["gpu-check", "--on-stand-in", "--quick", "--seed", "1", "--python", "no-python", program];
     let output = command(folder.path(), &arguments).env("PATH", &path).output().unwrap();
     let (shown, errors) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(status(&output), 0, "{shown}{errors}");
@@ -135,7 +137,7 @@ fn the_check_of_a_gpu() {
             assert_eq!(measured["value"], json!(null), "something was measured: {part}");
         }
     }
-    assert!(parts[1]["passed"].as_u64().unwrap() > 2500, "{}", parts[1]);
+    assert!(parts[1]["passed"].as_u64().unwrap() > 200, "{}", parts[1]);
     let why = parts[8]["skipped"][0].as_str().unwrap();
     assert!(why.starts_with("no python with torch and CUDA: no-python: "), "{why}");
     assert_eq!(parts[9]["passed"], json!(1), "{}", parts[9]);

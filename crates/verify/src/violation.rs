@@ -1,4 +1,6 @@
 //! The rules that a list can violate.
+//!
+//! Long because each rule has its data, its name and its message here.
 
 use std::fmt;
 use std::ops::Range;
