@@ -18,7 +18,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/instructions/src/list.rs", "calling a list checked without a check is an unsafe call"),
     ("crates/kernels/src/context.rs", "a kernel's operands are addresses, valid by contract"),
     ("crates/kernels/src/cpu/", "kernels pass their operands to the strided loops"),
-    ("crates/kernels/tests/ops/support.rs", "calls kernels on memory of the tests"),
+    ("crates/testing/src/kernels/", "calls kernels on memory of the tests"),
     ("crates/verify/src/lib.rs", "the only place that has proven a checked list's contract"),
     ("crates/cuda-standin/", "functions with C's calling convention, and tests that call them"),
     ("crates/ep/src/cuda/blas/", "the calls of the library of matrix products"),

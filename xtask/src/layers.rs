@@ -66,7 +66,14 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-terminal", &[]),
     (
         "millstream-testing",
-        &["millstream-types", "millstream-instructions", "millstream-verify", "millstream"],
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-instructions",
+            "millstream-verify",
+            "millstream-kernels",
+            "millstream",
+        ],
     ),
     // Its tests run machines on the stand-in.
     (
@@ -136,4 +143,5 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-verify", &["millstream-testing"]),
+    ("millstream-kernels", &["millstream-testing"]),
 ];

@@ -8,10 +8,14 @@
 //! | [`list_oracle`] | whether a list is sound, by brute force |
 //! | [`faults`] | small programs, the fault matrix over them, its oracle |
 //! | [`programs`] | programs of random steps |
+//! | [`kernels`] | calls of kernels without a machine, and PyTorch's values |
 
 #![deny(missing_docs)]
 
 pub mod list_oracle;
+
+#[cfg(feature = "kernels")]
+pub mod kernels;
 
 #[cfg(feature = "machine")]
 pub mod faults;

@@ -9,11 +9,12 @@ use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
 use millstream::ep::{Backend, Device, Memory, Progress, Stream, Work, WorkResult};
 use millstream_cuda_standin::compiles;
 use millstream_kernels::cuda::Unsupported;
-use millstream_kernels::{KernelCtx, KernelRegistry, Operands, RawTensor};
+use millstream_kernels::{KernelCtx, Operands, RawTensor};
 
 /// Runs an op's kernel for the device. If there is none, or it does not support the call, runs the
 /// host's kernel and prints that.
-pub(crate) fn run(kernels: &KernelRegistry, op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
+pub(crate) fn run(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
+    let kernels = millstream_kernels::standard();
     let host = kernels.get("cpu", op).expect("a kernel");
     let Some(kernel) = kernels.get("cuda", op).filter(|_| compiles()) else {
         println!("{op}: by the host");

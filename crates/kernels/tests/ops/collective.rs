@@ -7,7 +7,7 @@ use std::thread;
 use millstream_kernels::{Communicator, KernelRegistry, Message, cpu};
 use millstream_types::{Attrs, DType, Layout};
 
-use crate::support::{Float, Int, Num, Tensor, launch_from};
+use millstream_testing::kernels::{Float, Int, Num, Tensor, launch_from};
 
 /// Messages by sender, receiver and tag.
 type Mail = HashMap<(usize, usize, i64), Vec<Vec<Message>>>;

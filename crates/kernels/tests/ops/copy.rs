@@ -2,7 +2,7 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 #[test]
 fn every_pair_of_dtypes_and_layout() {

@@ -3,7 +3,7 @@
 use millstream_ops::promotion::result_dtype;
 use millstream_types::{Attrs, DType};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 /// Returns x op y in the common dtype, with each step rounded as documented.
 pub(crate) fn reference(op: &str, x: &Tensor, y: &Tensor, alpha: Num, index: &[usize]) -> Num {

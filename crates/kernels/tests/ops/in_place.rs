@@ -2,7 +2,7 @@
 
 use millstream_types::{Attrs, DType};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 fn add_(x: &Tensor, y: &Tensor, attrs: &Attrs) {
     for threads in [0, 3] {

@@ -3,7 +3,7 @@
 
 use millstream_types::{Attrs, DType, Layout};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 fn count_up(shape: &[usize]) -> Tensor {
     let count = shape.iter().product::<usize>() as i64;

@@ -2,7 +2,7 @@
 
 use millstream_types::{Attrs, DType, Layout};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 fn check(x: &Tensor, mask: &Tensor, shape: &[usize]) {
     let expected: Vec<Num> = indices(shape)

@@ -2,7 +2,7 @@
 
 use millstream_types::{Attrs, DType};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 /// Returns one element of the product, and the sum of the magnitudes of its terms.
 fn reference(x: &Tensor, y: &Tensor, index: &[usize]) -> (Num, f64) {

@@ -2,7 +2,7 @@
 
 use millstream_types::{Attrs, DType};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 fn values(seed: i64) -> Vec<Num> {
     (0..101).map(|i| Float(((i * 37 + seed * 11) % 101 - 50) as f64 / 32.0)).collect()

@@ -4,7 +4,7 @@ use millstream_types::{Attrs, DType, Layout};
 use proptest::prelude::*;
 
 use crate::elementwise::reference;
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 /// Returns layouts of `shape` with dimensions in any order, gaps and an offset.
 fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {

@@ -2,7 +2,7 @@
 
 use millstream_types::{Attrs, DType};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 /// Returns the sum over some dimensions, element by element.
 fn reference(x: &Tensor, dims: &[usize], keep: bool, dtype: DType, index: &[usize]) -> Num {

@@ -2,7 +2,7 @@
 
 use millstream_types::{Attrs, DType, Layout};
 
-use crate::support::*;
+use millstream_testing::kernels::*;
 
 fn count_up(shape: &[usize]) -> Tensor {
     let values: Vec<i64> = (0..shape.iter().product::<usize>().max(1) as i64).collect();

@@ -1,0 +1,14 @@
+//! Calls of kernels without a machine, and the values of PyTorch that they are compared with.
+
+mod calls;
+mod num;
+pub mod reference;
+mod tensor;
+
+pub use calls::{
+    call, call_on, call_with, launch, launch_from, one, one_into, signature, thread_pool,
+    try_launch,
+};
+pub use num::Num::{self, Float, Int};
+pub use num::{rounded, samples};
+pub use tensor::{Tensor, broadcast_index, indices, layouts};

@@ -1,0 +1,315 @@
+//! Every op against values made with PyTorch. The scripts in `tools/reference` make the files and
+//! document their content: shapes, dtypes, strides and aliases of results, their elements, and the
+//! content of storages after in-place ops.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Result;
+use millstream_kernels::KernelCtx;
+use millstream_ops::{OutputSpec, families, standard};
+use millstream_types::{AttrValue, Attrs, DType, Layout, TensorSpec};
+use safetensors::SafeTensors;
+use serde::Deserialize;
+
+use super::num::Num::{self, Float};
+use super::{Tensor, call_with, signature};
+
+/// The folder of the files.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/tests/reference");
+
+/// A function that runs the kernel of an op.
+pub type Run = fn(&str, &KernelCtx<'_>) -> Result<()>;
+
+#[derive(Deserialize)]
+struct File {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    op: String,
+    attrs: HashMap<String, Argument>,
+    storages: Vec<(usize, usize)>,
+    inputs: Vec<Input>,
+    #[serde(default)]
+    outputs: Vec<Output>,
+    /// The content of storages after the call, by number.
+    #[serde(default)]
+    changed: HashMap<usize, (usize, usize)>,
+    #[serde(default)]
+    refused: bool,
+    rtol: Option<f64>,
+    atol: Option<f64>,
+    /// Whether to compare the strides of new results.
+    layout: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Argument {
+    Bool(bool),
+    Int(i64),
+    Str(String),
+    Ints(Vec<i64>),
+    DType { dtype: String },
+    Float { float: String },
+    Floats { floats: Vec<String> },
+}
+
+#[derive(Deserialize)]
+struct Input {
+    storage: usize,
+    dtype: String,
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+    offset: usize,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    dtype: String,
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+    /// The input storage that this output is a view of.
+    storage: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    data: Option<(usize, usize)>,
+}
+
+fn attrs(case: &Case) -> Attrs {
+    let mut attrs = Attrs::new();
+    for (name, value) in &case.attrs {
+        let number = |text: &String| text.parse::<f64>().unwrap();
+        let value = match value {
+            Argument::Bool(v) => AttrValue::Bool(*v),
+            Argument::Int(v) => AttrValue::Int(*v),
+            Argument::Str(v) => AttrValue::Str(v.clone()),
+            Argument::Ints(v) => AttrValue::Ints(v.clone()),
+            Argument::DType { dtype } => AttrValue::DType(dtype.parse().unwrap()),
+            Argument::Float { float } => AttrValue::Float(number(float)),
+            Argument::Floats { floats } => AttrValue::Floats(floats.iter().map(number).collect()),
+        };
+        attrs.set(name.clone(), value);
+    }
+    attrs
+}
+
+/// Returns the default relative and absolute tolerance.
+fn tolerance(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::F64 => (1e-12, 1e-13),
+        DType::F32 => (2e-6, 1e-6),
+        DType::F16 => (2e-3, 1e-3),
+        DType::BF16 => (1.6e-2, 1e-2),
+        _ => (0.0, 0.0),
+    }
+}
+
+fn agree(got: &Tensor, expected: &Tensor, case: &Case) -> Result<(), String> {
+    let (rtol, atol) = tolerance(got.spec.dtype);
+    let (rtol, atol) = (case.rtol.unwrap_or(rtol), case.atol.unwrap_or(atol));
+    let close = |g: Num, e: Num| match (g, e) {
+        (Float(g), Float(e)) => g == e || (g - e).abs() <= atol + rtol * e.abs(),
+        _ => false,
+    };
+    let both = got.values().into_iter().zip(expected.values());
+    match both.enumerate().find(|(_, (g, e))| g != e && !close(*g, *e)) {
+        None => Ok(()),
+        Some((at, (g, e))) => Err(format!("element {at}: expected {e:?}, got {g:?}")),
+    }
+}
+
+/// Returns the strides of dimensions longer than 1; other strides are arbitrary.
+fn steps(shape: &[usize], strides: &[usize]) -> Vec<usize> {
+    match shape.contains(&0) {
+        true => Vec::new(),
+        false => shape.iter().zip(strides).filter(|(d, _)| **d != 1).map(|(_, s)| *s).collect(),
+    }
+}
+
+fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
+    let attrs = attrs(case);
+    let bytes = |(at, count): (usize, usize)| &data[at..at + count];
+    let storage = |content: &[u8]| {
+        let layout = Layout::contiguous(&[content.len()]).unwrap();
+        Tensor::of_bytes(TensorSpec::new(DType::U8, layout).unwrap(), content)
+    };
+    let storages: Vec<Tensor> = case.storages.iter().map(|&s| storage(bytes(s))).collect();
+    let view = |storage: &Tensor, dtype: &str, shape: &[usize], strides: &[usize], offset| {
+        let layout = Layout::strided(shape, strides, offset).unwrap();
+        storage.retyped(TensorSpec::new(dtype.parse().unwrap(), layout).unwrap())
+    };
+    let inputs: Vec<Tensor> = case
+        .inputs
+        .iter()
+        .map(|i| view(&storages[i.storage], &i.dtype, &i.shape, &i.strides, i.offset))
+        .collect();
+    let given: Vec<&Tensor> = inputs.iter().collect();
+    let outputs = match call_with(run, &case.op, &given, &attrs, 0) {
+        Err(e) if case.refused && !e.contains("disagree") => return Ok(()),
+        Ok(_) if case.refused => {
+            return Err("the schema accepts the call, but PyTorch refuses it".to_owned());
+        }
+        done => done?,
+    };
+    if outputs.len() < case.outputs.len() {
+        return Err(format!("expected {1} results, got {0}", outputs.len(), case.outputs.len()));
+    }
+    let specs = signature(&case.op, &given, &attrs)?.outputs;
+    for (k, ((got, expected), output)) in outputs.iter().zip(&case.outputs).zip(&specs).enumerate()
+    {
+        let spec = &got.spec;
+        let wanted = (expected.dtype.parse::<DType>().unwrap(), expected.shape.as_slice());
+        if (spec.dtype, spec.shape()) != wanted {
+            return Err(format!("result {k}: expected {wanted:?}, got {spec}"));
+        }
+        let alias = !matches!(output, OutputSpec::Fresh(_) | OutputSpec::Bounded(_));
+        if alias != expected.storage.is_some() && spec.numel() > 0 {
+            return Err(format!("result {k}: expected a view if and only if PyTorch returns one"));
+        }
+        let strides = steps(spec.shape(), spec.layout.strides());
+        let counts = case.layout.unwrap_or(true) || alias;
+        if counts && strides != steps(&expected.shape, &expected.strides) {
+            return Err(format!("result {k}: expected strides {:?}, got {spec}", expected.strides));
+        }
+        match (expected.storage, expected.data) {
+            (Some(_), _) if spec.numel() > 0 && spec.layout.offset() != expected.offset => {
+                return Err(format!("result {k}: expected offset {}, got {spec}", expected.offset));
+            }
+            (None, Some(data)) => {
+                let layout = Layout::contiguous(&expected.shape).unwrap();
+                let wanted = TensorSpec::new(spec.dtype, layout).unwrap();
+                agree(got, &Tensor::of_bytes(wanted, bytes(data)), case)
+                    .map_err(|e| format!("result {k}: {e}"))?;
+            }
+            _ => {}
+        }
+    }
+    for (at, stored) in storages.iter().enumerate() {
+        let after = case.changed.get(&at).copied().unwrap_or(case.storages[at]);
+        // Storages are compared as elements of the dtype of the input that uses them.
+        let seen = case.inputs.iter().find(|i| i.storage == at);
+        let Some(dtype) = seen.map(|i| i.dtype.parse::<DType>().unwrap()) else { continue };
+        let count = after.1 / dtype.size();
+        let spec = TensorSpec::contiguous(dtype, &[count]).unwrap();
+        let expected = Tensor::of_bytes(spec.clone(), bytes(after));
+        agree(&stored.retyped(spec), &expected, case)
+            .map_err(|e| format!("storage {at} after the call: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Checks all cases in a file.
+///
+/// # Panics
+///
+/// If a case fails: the message lists the cases and their differences.
+pub fn check_file(file_name: &str, run: Run) {
+    let path = Path::new(FOLDER).join(file_name).with_extension("safetensors");
+    let content = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file = SafeTensors::deserialize(&content).unwrap();
+    let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
+    let data = file.tensor("data").unwrap();
+    assert!(!cases.cases.is_empty());
+    let mut wrong = Vec::new();
+    for (number, case) in cases.cases.iter().enumerate() {
+        if let Err(why) = check(case, data.data(), run) {
+            let specs: Vec<String> = case
+                .inputs
+                .iter()
+                .map(|i| format!("{}{:?} strides {:?}", i.dtype, i.shape, i.strides))
+                .collect();
+            wrong.push(format!(
+                "{number}: {}({}; {}): {why}",
+                case.op,
+                specs.join(", "),
+                attrs(case)
+            ));
+        }
+    }
+    let shown = wrong.len().min(40);
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases of {file_name} failed:\n{}",
+        wrong.len(),
+        cases.cases.len(),
+        wrong[..shown].join("\n")
+    );
+}
+
+/// Defines a test for each family of ops, with a function that runs a kernel. Some files have other
+/// names than the families that they test.
+#[macro_export]
+macro_rules! reference_tests {
+    ($run:path) => {
+        $crate::reference_tests! { $run;
+            arith: "arith"
+            attention: "attention"
+            compare: "compare"
+            concat: "join"
+            conv: "conv"
+            copy: "copy"
+            create: "create"
+            dropout: "random"
+            embedding: "embed"
+            extremum: "extremum"
+            index: "index"
+            linear: "linear"
+            loss: "loss"
+            masked_select: "select"
+            matmul: "matmul"
+            norm: "norm"
+            pointwise: "pointwise"
+            pooling: "pool"
+            rearrange: "shift"
+            reduce: "reduce"
+            scan: "scan"
+            softmax: "softmax"
+            sort: "order"
+            ternary: "blend"
+            views: "views"
+        }
+    };
+    ($run:path; $($name:ident: $file:literal)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::kernels::reference::check_file($file, $run);
+            }
+        )*
+
+        #[test]
+        fn every_file_has_a_test_and_every_op_a_case() {
+            $crate::kernels::reference::check_coverage(&[$($file),*]);
+        }
+    };
+}
+
+/// Checks that these are all the files, and that they have a case for every op.
+///
+/// # Panics
+///
+/// If a file is not in the list, or an op has no case.
+pub fn check_coverage(files: &[&str]) {
+    let mut ops: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(FOLDER).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        assert!(files.contains(&name.as_str()), "{}: no test reads this file", path.display());
+        let content = std::fs::read(&path).unwrap();
+        let file = SafeTensors::deserialize(&content).unwrap();
+        let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
+        ops.extend(cases.cases.into_iter().filter(|c| !c.refused).map(|c| c.op));
+    }
+    let ops_known = standard();
+    // Collectives have no counterpart among the values of PyTorch.
+    let mut collectives = families().pop().unwrap().1.into_iter().map(|op| op.name());
+    ops.extend(collectives.by_ref().map(str::to_owned));
+    // `scrub` has no values; tests with machines check its effect on memory.
+    ops.push("scrub".to_owned());
+    let missing: Vec<&str> =
+        ops_known.iter().map(|o| o.name()).filter(|n| !ops.iter().any(|o| o == n)).collect();
+    assert!(missing.is_empty(), "no reference values for {missing:?}");
+}
