@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn all(arguments: &Arguments) -> Result<Status, TraceError> {
-    let problem = |message: String| TraceError::of_file("run-trace", message);
+    let problem = |message: String| TraceError::of_file("run", message);
     let options = arguments.options().map_err(problem)?;
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
     let outputs = [&arguments.emit, &arguments.report];
@@ -133,7 +133,7 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
         && let Some(text) = one::list_text(rank)
         && let Err(message) = write(path, &text)
     {
-        snippet::print(&TraceError::of_file("run-trace", message));
+        snippet::print(&TraceError::of_file("run", message));
         return Status::BadInput;
     }
     if ran.ok() { Status::Matched } else { Status::Differs }
