@@ -75,21 +75,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream",
         ],
     ),
-    // Its tests run machines on the stand-in.
-    (
-        "millstream-cuda-standin",
-        &[
-            "millstream-types",
-            "millstream-ops",
-            "millstream-ep",
-            "millstream-kernels",
-            "millstream-trace",
-            "millstream-runner",
-            "millstream",
-            "millstream-testing",
-            "millstream-gpu-check",
-        ],
-    ),
     (
         "millstream-bench",
         &[
@@ -108,6 +93,21 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-runner",
             "millstream-terminal",
             "millstream-testing",
+        ],
+    ),
+    // Its tests run machines on the stand-in.
+    (
+        "millstream-cuda-standin",
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-ep",
+            "millstream-kernels",
+            "millstream-trace",
+            "millstream-runner",
+            "millstream",
+            "millstream-testing",
+            "millstream-gpu-check",
         ],
     ),
     (

@@ -80,7 +80,7 @@ fn the_page_quotes_what_the_commands_print() {
         }
         compared += 1;
     }
-    assert_eq!(compared, 3);
+    assert_eq!(compared, 4);
 }
 
 #[test]
