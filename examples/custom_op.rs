@@ -100,13 +100,12 @@ pub(crate) fn from_trace() -> Result<RunReport> {
     ops.register(Arc::new(ScaledSquare));
     let mut kernels = millstream::kernels::standard();
     kernels.register("cpu", NAME, Arc::new(scaled_square));
-    let (ops, kernels) = (Arc::new(ops), Arc::new(kernels));
 
     // The import depends on the schema of the op, the run on its kernel.
-    let et = EtOptions { ops: ops.clone(), ..EtOptions::default() };
+    let et = EtOptions { ops: Arc::new(ops.clone()), ..EtOptions::default() };
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/custom_op/et.json");
     let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;
-    let options = RunOptions { ops, kernels, ..RunOptions::default() };
+    let options = RunOptions::default().machine(|config| config.ops(ops).kernels(kernels));
     Ok(millstream_runner::run(Arc::new(program), &options)?)
 }
 

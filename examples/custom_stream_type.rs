@@ -77,7 +77,7 @@ pub(crate) fn call() -> Result<(Vec<f32>, usize)> {
 pub(crate) fn run(text: &str) -> Result<RunReport> {
     let program = load_bytes("background.json", text.as_bytes(), None, &LoadOptions::default())?;
     let policies: Vec<Arc<dyn StreamPolicy>> = vec![Arc::new(Background)];
-    let options = RunOptions { policies, emit: true, ..RunOptions::default() };
+    let options = RunOptions::default().machine(|config| config.policies(policies)).emit(true);
     Ok(millstream_runner::run(Arc::new(program), &options)?)
 }
 

@@ -77,7 +77,7 @@ fn the_tutorials_traces_give_its_lists() {
     for block in blocks(TUTORIAL, "json") {
         let loading = LoadOptions::default();
         let program = load_bytes("own.json", block.as_bytes(), None, &loading).unwrap();
-        let options = RunOptions { compute_streams: 2, emit: true, ..RunOptions::default() };
+        let options = RunOptions::default().compute_streams(2).emit(true);
         let report = run(Arc::new(program), &options).unwrap();
         assert!(report.ok(), "{report:?}");
         lists.push(print_list(report.list.as_ref().unwrap()));

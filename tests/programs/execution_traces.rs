@@ -59,7 +59,8 @@ fn ways() -> Vec<RunOptions> {
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         for sync in [SyncPolicy::Frontier, SyncPolicy::LastUsedStream] {
             for compute_streams in [1, 2, 4, 7] {
-                ways.push(RunOptions { driver, sync, compute_streams, ..RunOptions::default() });
+                let options = RunOptions::default().compute_streams(compute_streams);
+                ways.push(options.machine(|config| config.driver(driver).sync(sync)));
             }
         }
     }
@@ -102,12 +103,7 @@ fn two_hundred_repeats_give_the_same_bytes() {
     let mut wrong = Vec::new();
     for entry in programs() {
         let programs = read(&entry);
-        let options = RunOptions {
-            compute_streams: 4,
-            threads: Some(3),
-            repeat: 200,
-            ..RunOptions::default()
-        };
+        let options = RunOptions::default().compute_streams(4).threads(3).repeat(200);
         if let Err(why) = run(&programs, &options) {
             wrong.push(format!("{}: {why}", name(&entry)));
         }

@@ -25,7 +25,7 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
     let devices = Registry::new();
     devices.register(Arc::new(CpuBackend::new()));
     devices.register(Arc::new(sim));
-    let (ops, kernels) = ((*options.ops).clone(), (*options.kernels).clone());
+    let (ops, kernels) = (options.machine.ops.clone(), options.machine.kernels.clone());
     let machine = Machine::new(
         MachineConfig::of(ops, kernels, Arc::new(devices))
             .driver(if seed.is_some() { DriverKind::Simulated } else { DriverKind::Inline })
@@ -68,12 +68,12 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
 
 /// Returns the lists of random programs, each with its options.
 fn programs(seeds: std::ops::Range<u64>) -> impl Iterator<Item = (InstructionList, RunOptions)> {
-    let base = RunOptions { driver: DriverKind::Inline, ..RunOptions::default() };
+    let base = RunOptions::default().machine(|config| config.driver(DriverKind::Inline));
     let options = random_options(&base);
     seeds.map(move |seed| {
         // OneFlow's rule emits needless waits.
         let sync = [SyncPolicy::Frontier, SyncPolicy::LastUsedStream][seed as usize % 2];
-        let options = RunOptions { sync, ..options.clone() };
+        let options = options.clone().machine(|config| config.sync(sync));
         let program = random_program(seed).unwrap();
         let list = lists(&program, &options).unwrap().remove(0).list;
         (list, options)

@@ -58,7 +58,8 @@ fn pipeline(chunks: usize, streams: [&str; 3]) -> InstructionList {
 fn list(text: &str) -> InstructionList {
     let program = load_bytes("t.json", text.as_bytes(), None, &LoadOptions::default());
     let program = Arc::new(program.unwrap_or_else(|e| panic!("{e}\n{text}")));
-    let options = RunOptions { driver: DriverKind::Inline, emit: true, ..RunOptions::default() };
+    let options =
+        RunOptions::default().machine(|config| config.driver(DriverKind::Inline)).emit(true);
     run(program, &options).unwrap().list.unwrap()
 }
 

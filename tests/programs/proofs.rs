@@ -25,13 +25,12 @@ fn traces() -> Vec<PathBuf> {
 
 fn ways() -> impl Iterator<Item = RunOptions> {
     [DeviceId::cpu(0), DeviceId::sim(0)].into_iter().flat_map(|device| {
-        [SyncPolicy::Frontier, SyncPolicy::LastUsedStream].map(|sync| RunOptions {
-            device: device.clone(),
-            sync,
-            driver: DriverKind::Inline,
-            compute_streams: 4,
-            emit: true,
-            ..RunOptions::default()
+        [SyncPolicy::Frontier, SyncPolicy::LastUsedStream].map(|sync| {
+            RunOptions::default()
+                .machine(|config| config.driver(DriverKind::Inline).sync(sync))
+                .device(device.clone())
+                .compute_streams(4)
+                .emit(true)
         })
     })
 }

@@ -54,12 +54,11 @@ fn ways() -> impl Iterator<Item = RunOptions> {
             let device = device.clone();
             [SyncPolicy::Frontier, SyncPolicy::LastUsedStream].into_iter().flat_map(move |sync| {
                 let device = device.clone();
-                [1, 2, 4, 7].into_iter().map(move |compute_streams| RunOptions {
-                    device: device.clone(),
-                    driver,
-                    sync,
-                    compute_streams,
-                    ..RunOptions::default()
+                [1, 2, 4, 7].into_iter().map(move |compute_streams| {
+                    RunOptions::default()
+                        .machine(|config| config.driver(driver).sync(sync))
+                        .device(device.clone())
+                        .compute_streams(compute_streams)
                 })
             })
         })
@@ -87,12 +86,7 @@ fn threads_and_repeats_change_nothing() {
         let program = read(&path);
         let first = run(program.clone(), &RunOptions::default()).unwrap();
         for threads in [1, 2, 5] {
-            let options = RunOptions {
-                threads: Some(threads),
-                repeat: 3,
-                compute_streams: 3,
-                ..RunOptions::default()
-            };
+            let options = RunOptions::default().threads(threads).repeat(3).compute_streams(3);
             let report = run(program.clone(), &options).unwrap();
             assert_ok(&report);
             assert_eq!(bytes(&report), bytes(&first), "{}: {threads} threads", path.display());
@@ -126,7 +120,7 @@ fn emitted_lists_are_accepted_and_run_again() {
     for path in examples() {
         let program = read(&path);
         for way in ways().filter(|w| w.compute_streams != 4) {
-            let emitting = RunOptions { emit: true, ..way.clone() };
+            let emitting = way.clone().emit(true);
             let report = run(program.clone(), &emitting).unwrap();
             let list = report.list.clone().unwrap();
             let text = print_list(&list);
@@ -145,7 +139,7 @@ fn emitted_lists_are_accepted_and_run_again() {
                 jobs += 1;
                 continue;
             }
-            let rerun = run(again, &RunOptions { repeat: 2, ..way.clone() });
+            let rerun = run(again, &way.clone().repeat(2));
             let rerun = rerun.unwrap_or_else(|e| panic!("{}: {way:?}\n{e}", path.display()));
             assert_ok(&rerun);
             for output in &report.outputs {
@@ -160,7 +154,7 @@ fn emitted_lists_are_accepted_and_run_again() {
 
 #[test]
 fn calls_are_spread_over_the_compute_streams() {
-    let options = RunOptions { compute_streams: 4, ..RunOptions::default() };
+    let options = RunOptions::default().compute_streams(4);
     let report = run(read(&folder().join("dtypes.json")), &options).unwrap();
     let compute: Vec<_> = report.streams.iter().filter(|s| s.instructions > 0).collect();
     assert_eq!(compute.len(), 4, "{compute:?}");
@@ -267,7 +261,7 @@ fn pools() {
 {"op": "relu", "in": "d", "out": "e"}],
 "outputs": {"a": {"values": [3, 8]}, "e": {"values": [2, 16]}}}"#;
     for way in ways().filter(|w| w.compute_streams == 2) {
-        let emitting = RunOptions { emit: true, ..way.clone() };
+        let emitting = way.clone().emit(true);
         let report = run(parse(text), &emitting).unwrap_or_else(|e| panic!("{way:?}: {e}"));
         assert_ok(&report);
         let list = report.list.clone().unwrap();
@@ -293,7 +287,7 @@ const STEP: &str = r#"{"global_sync": true}, {"op": "add_", "in": ["x", "x"]}"#;
 #[test]
 fn ranks_synchronize() {
     for way in ways().filter(|w| w.compute_streams == 2) {
-        let reports = run_ranks(ranks(&[STEP; 3]), &RunOptions { repeat: 2, ..way }).unwrap();
+        let reports = run_ranks(ranks(&[STEP; 3]), &way.repeat(2)).unwrap();
         assert_eq!(reports.len(), 3);
         reports.iter().for_each(assert_ok);
     }
@@ -330,7 +324,7 @@ fn failures_are_reported_without_outputs() {
         "program": [{"op": "embedding", "in": ["w", "i"], "out": "y"}]
     }"#;
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
-        let options = RunOptions { driver, ..RunOptions::default() };
+        let options = RunOptions::default().machine(|config| config.driver(driver));
         let report = run(parse(text), &options).unwrap();
         let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
         let failure = failure.to_string();

@@ -21,7 +21,7 @@ fn parse(text: &str) -> Arc<Program> {
 }
 
 fn on_sim() -> RunOptions {
-    RunOptions { device: DeviceId::sim(0), ..RunOptions::default() }
+    RunOptions::default().device(DeviceId::sim(0))
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn examples_give_the_inline_results_under_every_seed() {
     assert!(names.len() >= 15, "{names:?}");
     for name in names {
         for device in [DeviceId::sim(0), DeviceId::cpu(0)] {
-            let options = RunOptions { device, compute_streams: 3, ..RunOptions::default() };
+            let options = RunOptions::default().device(device).compute_streams(3);
             let simulator = Simulator::new(example(&name), &options, true).unwrap();
             for seed in 0..20 {
                 let finding = simulator.seed(seed, false).unwrap().finding;
@@ -119,7 +119,7 @@ fn streams_overtake_each_other() {
 }
 
 fn check_found_and_shrunk(program: Arc<Program>, protection: Protection, options: &RunOptions) {
-    let options = RunOptions { protection, ..options.clone() };
+    let options = options.clone().machine(|config| config.protection(protection));
     let simulator = Simulator::new(program.clone(), &options, false).unwrap();
     let tried = sweep(0..500, 1, |seed| simulator.seed(seed, false), || ()).unwrap();
     let (seed, finding) = tried.found.expect("the mistake shows within 500 seeds");
@@ -134,7 +134,7 @@ fn check_found_and_shrunk(program: Arc<Program>, protection: Protection, options
     let lines = text.lines().filter(|l| l.contains("\"op\"") || l.contains("\"release\"")).count();
     assert!(lines <= 4, "not small:\n{text}");
     // With protection the small program is right under every seed.
-    let right = RunOptions { protection: Protection::default(), ..options };
+    let right = options.machine(|config| config.protection(Protection::default()));
     let right = Simulator::new(parse(&text), &right, true).unwrap();
     for seed in 0..100 {
         assert_eq!(right.seed(seed, false).unwrap().finding, None, "{text}");
@@ -224,15 +224,14 @@ fn a_certificate_does_not_depend_on_the_run() {
     let mut seen = Vec::new();
     for name in ["diamond.json", "views.json", "release.json", "job.json"] {
         let program = example(name);
-        let base = RunOptions { emit: true, ..on_sim() };
+        let base = on_sim().emit(true);
         let mut all = Vec::new();
         for driver in [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated] {
             for (threads, repeat) in [(1, 1), (3, 2)] {
                 for seed in 0..5 {
                     let simulation = Steps { seed, ..Steps::default() };
-                    let threads = Some(threads);
-                    let options =
-                        RunOptions { driver, threads, repeat, simulation, ..base.clone() };
+                    let options = base.clone().threads(threads).repeat(repeat);
+                    let options = options.simulation(simulation).machine(|m| m.driver(driver));
                     all.push(run(program.clone(), &options).unwrap().certificate().unwrap());
                 }
             }
@@ -261,7 +260,7 @@ fn written_traces_behave_like_the_program() {
     ] {
         let program = example(name);
         let text = write(&program).unwrap();
-        let options = RunOptions { emit: true, ..on_sim() };
+        let options = on_sim().emit(true);
         let (first, second) =
             (run(program, &options).unwrap(), run(parse(&text), &options).unwrap());
         let bytes = |r: &millstream_runner::RunReport| -> Vec<Vec<u8>> {

@@ -117,9 +117,9 @@ impl Subject<'_> {
     fn part(self, part: &Part<'_>, wanted: bool) -> Result<Option<InstructionList>, RunError> {
         let Subject { program, lowered, options, policies } = self;
         let catalog = Box::new(Catalog(policies.clone()));
-        let config = BuilderConfig { sync: options.sync };
+        let config = BuilderConfig { sync: options.machine.sync };
         let dry_run = DryRun {
-            builder: Builder::new(&config, options.ops.clone(), catalog),
+            builder: Builder::new(&config, Arc::new(options.machine.ops.clone()), catalog),
             log: Log(wanted.then(ListRecorder::new)),
             is_incomplete: false,
             sections: Vec::new(),

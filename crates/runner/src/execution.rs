@@ -8,6 +8,7 @@ use millstream_types::{Error, Origin, SourceFile};
 use crate::error::RunError;
 use crate::executor::{Executor, OpCall};
 use crate::lower::{Effect, Lowered, LoweredBlock, LoweredCall, StepAction, StreamSlot};
+use crate::options::Progress;
 
 /// A block of a lowered program on its way through an executor.
 pub(crate) struct Execution<'a, E: Executor> {
@@ -19,7 +20,7 @@ pub(crate) struct Execution<'a, E: Executor> {
     events: Vec<Option<E::Event>>,
     /// The streams that a step has used.
     streams: Vec<Option<E::Stream>>,
-    progress: Option<&'a (dyn Fn() + Send + Sync)>,
+    progress: Option<&'a Progress>,
 }
 
 impl<'a, E: Executor> Execution<'a, E> {
@@ -43,7 +44,7 @@ impl<'a, E: Executor> Execution<'a, E> {
     }
 
     /// Calls `progress` after each statement.
-    pub(crate) fn with_progress(mut self, progress: Option<&'a (dyn Fn() + Send + Sync)>) -> Self {
+    pub(crate) fn with_progress(mut self, progress: Option<&'a Progress>) -> Self {
         self.progress = progress;
         self
     }
@@ -94,7 +95,7 @@ impl<'a, E: Executor> Execution<'a, E> {
             if let Some(progress) = self.progress
                 && !matches!(step.action, StepAction::Effect(Effect::EndSection))
             {
-                progress();
+                progress.call();
             }
         }
         Ok(())

@@ -58,7 +58,7 @@ use lower::{Lowered, lower};
 pub use certificate::certificate;
 pub use error::RunError;
 pub use listing::{Listing, lists};
-pub use options::{RunOptions, Steps};
+pub use options::{Progress, RunOptions, Steps};
 pub use ranks::run_ranks;
 pub use report::{MemoryReport, OutputReport, RunReport, StreamReport};
 pub use timed::{Taken, Timed};
@@ -99,7 +99,7 @@ impl Prepared {
     }
 
     fn run_as(&self, rank: options::Rank, options: &RunOptions) -> Result<RunReport, RunError> {
-        let machine = options.machine(rank).map_err(|e| RunError::whole(&self.program, &e))?;
+        let machine = options.open(rank).map_err(|e| RunError::whole(&self.program, &e))?;
         match &self.kind {
             Kind::Statements(lowered) => program::run(&machine, &self.program, lowered, options),
             Kind::List(checked) => list::run(&machine, &self.program, checked, options),
@@ -127,7 +127,7 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
             Kind::Statements(lowered)
         }
         Body::Instructions(lines) => {
-            Kind::List(Box::new(list::check(policies, &options.ops, &program, lines)?))
+            Kind::List(Box::new(list::check(policies, &options.machine.ops, &program, lines)?))
         }
     };
     Ok(Prepared { program, options: options.clone(), kind })

@@ -326,7 +326,7 @@ fn round(
             Err(e) => return Err(at(e)),
         });
         if let Some(progress) = &options.progress {
-            progress();
+            progress.call();
         }
     }
     Ok((reads, start.elapsed(), errors))

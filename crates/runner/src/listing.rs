@@ -38,7 +38,7 @@ pub fn lists(program: &Arc<Program>, options: &RunOptions) -> Result<Vec<Listing
     let lowered = &lower(program, options)?;
     let mut lists = dry_run::lists(Subject { program, lowered, options, policies })?;
     if !lists.iter().any(|(job, _)| job.is_none()) {
-        let options = RunOptions { emit: true, repeat: 1, ..options.clone() };
+        let options = options.clone().emit(true).repeat(1);
         let report = prepare(program.clone(), &options)?.run()?;
         if !report.failures.is_empty() {
             return Err(RunError { errors: report.failures, runtime: true });

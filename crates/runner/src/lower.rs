@@ -116,8 +116,11 @@ pub(crate) fn lower(program: &Program, options: &RunOptions) -> Result<Lowered, 
         let mode = known.map_or(StreamMode::InOrder, |(_, mode)| *mode);
         streams.push((key, mode));
     }
-    let lowering =
-        Lowering { program, ops: &options.ops, unnamed: declared as u32..declared as u32 + spread };
+    let lowering = Lowering {
+        program,
+        ops: &options.machine.ops,
+        unnamed: declared as u32..declared as u32 + spread,
+    };
     Ok(Lowered {
         main: lowering.block(block)?,
         jobs: program

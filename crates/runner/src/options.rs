@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use millstream_ep::cpu::CpuBackend;
 #[cfg(feature = "cuda")]
@@ -11,10 +10,8 @@ use millstream_ep::cuda::{CudaBackend, CudaConfig};
 use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
-use millstream_instructions::{Protection, SyncPolicy};
-use millstream_kernels::{Communicator, KernelRegistry, communicator, cpu};
-use millstream_ops::OpRegistry;
-use millstream_stream_policy::{PolicyTable, StreamPolicy};
+use millstream_kernels::{Communicator, communicator, cpu};
+use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
@@ -50,25 +47,35 @@ pub struct Steps {
 /// The workers of the host's streams under [`DriverKind::Simulated`]: equal on every computer.
 const SIMULATED_WORKERS: usize = 3;
 
-/// The options of a run.
-#[derive(Clone)]
+/// The options of a run. Each field has a method of its name that sets it:
+///
+/// ```
+/// use millstream_runner::RunOptions;
+/// use millstream_types::DeviceId;
+/// use millstream_vm::DriverKind;
+///
+/// let options = RunOptions::default()
+///     .device(DeviceId::sim(0))
+///     .compute_streams(4)
+///     .machine(|config| config.driver(DriverKind::Inline));
+/// assert_eq!(options.compute_streams, 4);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunOptions {
+    /// The configuration of the run's machines: driver, ops, kernels, policies and the rest. The
+    /// run sets what follows from its other options and its ranks: the devices, the simulation, the
+    /// limits of memory, the barrier between ranks, and the kernels of collectives. Execution
+    /// traces are imported with [`EtOptions::ops`](millstream_trace::EtOptions::ops), which must be
+    /// equal to the ops here.
+    pub machine: MachineConfig,
     /// The device of tensors and streams that name none.
     pub device: DeviceId,
-    /// The driver.
-    pub driver: DriverKind,
     /// The options of [`DriverKind::Simulated`].
     pub simulation: Steps,
-    /// What the machine protects by itself. Less than everything is `unsafe` to ask for.
-    pub protection: Protection,
-    /// The earlier uses of a tensor that an instruction waits for.
-    pub sync: SyncPolicy,
     /// The number of compute streams over which the ops of a program without named streams are
     /// spread, in turn.
     pub compute_streams: u32,
-    /// The number of worker threads, and of threads that kernels share; `None` for the number of
-    /// cores.
-    pub threads: Option<usize>,
     /// How often the program runs, on one machine. Each run starts from the same tensors and has to
     /// give the same bytes.
     pub repeat: u32,
@@ -76,11 +83,6 @@ pub struct RunOptions {
     pub emit: bool,
     /// The limit of each device's memory in bytes; `None` for each device's default.
     pub memory_limit: Option<u64>,
-    /// Whether free memory is filled with a pattern.
-    pub check_memory: bool,
-    /// How long an instruction may take before the run ends with a report of the waits; on worker
-    /// threads only.
-    pub watchdog: Option<Duration>,
     /// Whether a CUDA device may compute matrix products of f32 in TF32.
     pub tf32: bool,
     /// The faults to inject into the devices, from the first statement on.
@@ -88,16 +90,29 @@ pub struct RunOptions {
     /// The cancellation of the program's statements, or of the launch of its list. It excludes the
     /// creation of its tensors and the reads of its outputs.
     pub cancellation: Option<Cancellation>,
-    /// The ops that a program may call. Execution traces are imported with
-    /// [`EtOptions::ops`](millstream_trace::EtOptions::ops), which must be equal.
-    pub ops: Arc<OpRegistry>,
-    /// The kernels of the ops. Those of collectives are replaced by the run's own.
-    pub kernels: Arc<KernelRegistry>,
-    /// Policies beside the standard ones: of stream types of a program's own, or in place of
-    /// standard ones on the devices that they serve.
-    pub policies: Vec<Arc<dyn StreamPolicy>>,
     /// Called after each statement of each run.
-    pub progress: Option<Arc<dyn Fn() + Send + Sync>>,
+    pub progress: Option<Progress>,
+}
+
+/// A function that a run calls after each statement.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn() + Send + Sync>);
+
+impl Progress {
+    /// Returns the function as an option of a run.
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Progress {
+        Progress(Arc::new(call))
+    }
+
+    pub(crate) fn call(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
 }
 
 impl Default for RunOptions {
@@ -105,43 +120,104 @@ impl Default for RunOptions {
     /// standard ops.
     fn default() -> RunOptions {
         RunOptions {
+            machine: MachineConfig::default(),
             device: DeviceId::cpu(0),
-            driver: DriverKind::default(),
             simulation: Steps::default(),
-            protection: Protection::default(),
-            sync: SyncPolicy::default(),
             compute_streams: 1,
-            threads: None,
             repeat: 1,
             emit: false,
             memory_limit: None,
-            check_memory: false,
-            watchdog: None,
             tf32: false,
             faults: None,
             cancellation: None,
-            ops: Arc::new(millstream_ops::standard()),
-            kernels: Arc::new(millstream_kernels::standard()),
-            policies: Vec::new(),
             progress: None,
         }
     }
 }
 
-impl fmt::Debug for RunOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunOptions")
-            .field("device", &self.device)
-            .field("driver", &self.driver)
-            .field("simulation", &self.simulation)
-            .field("protection", &self.protection)
-            .field("sync", &self.sync)
-            .field("compute_streams", &self.compute_streams)
-            .field("threads", &self.threads)
-            .field("repeat", &self.repeat)
-            .field("emit", &self.emit)
-            .field("memory_limit", &self.memory_limit)
-            .finish_non_exhaustive()
+impl RunOptions {
+    /// Changes [`RunOptions::machine`].
+    #[must_use]
+    pub fn machine(mut self, set: impl FnOnce(MachineConfig) -> MachineConfig) -> RunOptions {
+        self.machine = set(self.machine);
+        self
+    }
+
+    /// Sets the number of worker threads, and of threads that kernels share; at least one.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> RunOptions {
+        let threads = threads.max(1);
+        self.machine(|config| config.threads(threads).host_workers(threads))
+    }
+
+    /// Sets [`RunOptions::device`].
+    #[must_use]
+    pub fn device(mut self, device: DeviceId) -> RunOptions {
+        self.device = device;
+        self
+    }
+
+    /// Sets [`RunOptions::simulation`].
+    #[must_use]
+    pub fn simulation(mut self, simulation: Steps) -> RunOptions {
+        self.simulation = simulation;
+        self
+    }
+
+    /// Sets [`RunOptions::compute_streams`].
+    #[must_use]
+    pub fn compute_streams(mut self, compute_streams: u32) -> RunOptions {
+        self.compute_streams = compute_streams;
+        self
+    }
+
+    /// Sets [`RunOptions::repeat`].
+    #[must_use]
+    pub fn repeat(mut self, repeat: u32) -> RunOptions {
+        self.repeat = repeat;
+        self
+    }
+
+    /// Sets [`RunOptions::emit`].
+    #[must_use]
+    pub fn emit(mut self, emit: bool) -> RunOptions {
+        self.emit = emit;
+        self
+    }
+
+    /// Sets [`RunOptions::memory_limit`].
+    #[must_use]
+    pub fn memory_limit(mut self, memory_limit: Option<u64>) -> RunOptions {
+        self.memory_limit = memory_limit;
+        self
+    }
+
+    /// Sets [`RunOptions::tf32`].
+    #[must_use]
+    pub fn tf32(mut self, tf32: bool) -> RunOptions {
+        self.tf32 = tf32;
+        self
+    }
+
+    /// Sets [`RunOptions::faults`].
+    #[must_use]
+    pub fn faults(mut self, faults: FaultPlan) -> RunOptions {
+        self.faults = Some(faults);
+        self
+    }
+
+    /// Sets [`RunOptions::cancellation`].
+    #[must_use]
+    pub fn cancellation(mut self, cancellation: Cancellation) -> RunOptions {
+        self.cancellation = Some(cancellation);
+        self
+    }
+
+    /// Sets [`RunOptions::progress`].
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> RunOptions {
+        self.progress = Some(progress);
+        self
     }
 }
 
@@ -169,7 +245,7 @@ impl RunOptions {
 
     /// Returns how simulated devices complete their commands under the driver.
     fn completion(&self) -> Result<Completion> {
-        if self.driver != DriverKind::Simulated {
+        if self.machine.driver != DriverKind::Simulated {
             return Ok(Completion::IssueOrder);
         }
         if self.device.kind() == "cuda" {
@@ -183,36 +259,27 @@ impl RunOptions {
     pub(crate) fn policies(&self) -> Result<Arc<PolicyTable>> {
         let (devices, _) = self.registry(self.completion()?, None);
         let mut policies = PolicyTable::standard(Arc::new(devices));
-        for policy in &self.policies {
+        for policy in &self.machine.policies {
             policies.register(policy.clone());
         }
         Ok(Arc::new(policies))
     }
 
     /// Returns a machine for one rank of a run.
-    pub(crate) fn machine(&self, rank: Rank) -> Result<Machine> {
-        let simulated = self.driver == DriverKind::Simulated;
+    pub(crate) fn open(&self, rank: Rank) -> Result<Machine> {
         let (devices, control) = self.registry(self.completion()?, self.faults.as_ref());
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
-        let (ops, kernels) = (OpRegistry::clone(&self.ops), KernelRegistry::clone(&self.kernels));
-        let mut config = MachineConfig::of(ops, kernels, Arc::new(devices))
-            .driver(self.driver)
+        let mut config = self
+            .machine
+            .clone()
+            .devices(Arc::new(devices))
             .simulation(Simulation { seed, keep_log, devices: Some(control), cancel })
-            .sync(self.sync)
-            .protection(self.protection)
             .memory_limits(self.memory_limits())
-            .check_memory(self.check_memory)
-            .watchdog(self.watchdog)
-            .policies(self.policies.clone())
             .rank_barrier(rank.barrier);
         cpu::register_communicator(&mut config.kernels, &rank.communicator);
-        if simulated {
-            config.threads = 1;
-            config.host_workers = SIMULATED_WORKERS;
-        } else if let Some(threads) = self.threads {
-            config.threads = threads.max(1);
-            config.host_workers = threads.max(1);
+        if config.driver == DriverKind::Simulated {
+            config = config.threads(1).host_workers(SIMULATED_WORKERS);
         }
         Machine::new(config)
     }

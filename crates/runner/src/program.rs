@@ -108,7 +108,7 @@ fn round(
     }
     let before = Before::of(machine).map_err(whole)?;
     let start = Instant::now();
-    let mut execution = execution.with_progress(options.progress.as_deref());
+    let mut execution = execution.with_progress(options.progress.as_ref());
     for (value, tensor) in (0..).zip(tensors) {
         execution.set(millstream_trace::ValueRef(value), tensor);
     }

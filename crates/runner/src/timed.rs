@@ -59,7 +59,7 @@ impl Timed {
         let lowered = lower(&program, options)?;
         let policies = &options.policies().map_err(whole)?;
         dry_run::check(Subject { program: &program, lowered: &lowered, options, policies })?;
-        let machine = options.machine(Rank::single()).map_err(whole)?;
+        let machine = options.open(Rank::single()).map_err(whole)?;
         Execution::new(MachineExecutor::new(&machine), &program, &lowered, 0).declare_streams()?;
         let device =
             |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());

@@ -8,7 +8,7 @@ use millstream_instructions::SyncPolicy;
 use millstream_runner::RunOptions;
 use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
-use millstream_vm::DriverKind;
+use millstream_vm::{DriverKind, MachineConfig};
 
 /// The arguments of `millstream run`.
 #[derive(clap::Args)]
@@ -101,25 +101,28 @@ impl Arguments {
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let device: DeviceId =
             self.device.parse().map_err(|e| format!("--device {}: {e}", self.device))?;
-        Ok(RunOptions {
-            device,
-            driver: match self.driver {
-                Driver::Threaded => DriverKind::Threaded,
-                Driver::Inline => DriverKind::Inline,
-            },
-            sync: match self.sync {
-                Sync::Frontier => SyncPolicy::Frontier,
-                Sync::LastUsed => SyncPolicy::LastUsedStream,
-            },
-            compute_streams: self.compute_streams,
-            threads: self.threads.map(|n| n as usize),
-            repeat: self.repeat,
-            emit: self.emit.is_some() || self.certificate,
-            memory_limit: self.memory_limit,
-            check_memory: self.check_memory,
-            watchdog: self.watchdog,
-            tf32: self.tf32,
-            ..RunOptions::default()
+        let driver = match self.driver {
+            Driver::Threaded => DriverKind::Threaded,
+            Driver::Inline => DriverKind::Inline,
+        };
+        let sync = match self.sync {
+            Sync::Frontier => SyncPolicy::Frontier,
+            Sync::LastUsed => SyncPolicy::LastUsedStream,
+        };
+        let machine = |config: MachineConfig| {
+            config.driver(driver).sync(sync).check_memory(self.check_memory).watchdog(self.watchdog)
+        };
+        let options = RunOptions::default()
+            .machine(machine)
+            .device(device)
+            .compute_streams(self.compute_streams)
+            .repeat(self.repeat)
+            .emit(self.emit.is_some() || self.certificate)
+            .memory_limit(self.memory_limit)
+            .tf32(self.tf32);
+        Ok(match self.threads {
+            Some(threads) => options.threads(threads as usize),
+            None => options,
         })
     }
 }

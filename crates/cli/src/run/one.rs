@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_instructions::text::print_list;
-use millstream_runner::{RunError, RunOptions, RunReport, run_ranks};
+use millstream_runner::{Progress, RunError, RunOptions, RunReport, run_ranks};
 use millstream_trace::{Action, Body, Entry, LoadOptions, Program, Statement, load};
 
 /// The results of a program.
@@ -58,8 +58,7 @@ fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions
         bar.set_style(style);
     }
     let moving = bar.clone();
-    let progress: Arc<dyn Fn() + Send + Sync> = Arc::new(move || moving.inc(1));
-    (RunOptions { progress: Some(progress), ..options.clone() }, bar)
+    (options.clone().progress(Progress::new(move || moving.inc(1))), bar)
 }
 
 /// Returns the number of times that a run of the program calls its progress function.

@@ -88,19 +88,18 @@ impl Arguments {
     }
 
     fn given(&self) -> RunOptions {
-        RunOptions {
-            compute_streams: self.compute_streams,
-            memory_limit: self.memory_limit,
-            protection: self.without.map_or_else(Default::default, Planted::protection),
-            ..RunOptions::default()
-        }
+        let protection = self.without.map_or_else(Default::default, Planted::protection);
+        RunOptions::default()
+            .machine(|config| config.protection(protection))
+            .compute_streams(self.compute_streams)
+            .memory_limit(self.memory_limit)
     }
 
     /// Returns the options of each run.
     pub(super) fn options(&self) -> Result<RunOptions, String> {
         let wrong = |e: millstream_types::Error| format!("--device {}: {e}", self.device);
         let device: DeviceId = self.device.parse().map_err(wrong)?;
-        let options = RunOptions { device, ..self.given() };
+        let options = self.given().device(device);
         options.probe().map_err(wrong)?;
         Ok(options)
     }

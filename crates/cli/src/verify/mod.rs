@@ -115,15 +115,14 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
         .device
         .parse()
         .map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
-    let options = RunOptions {
-        device,
-        sync: match arguments.sync {
-            Sync::Frontier => SyncPolicy::Frontier,
-            Sync::LastUsed => SyncPolicy::LastUsedStream,
-        },
-        compute_streams: arguments.streams,
-        ..RunOptions::default()
+    let sync = match arguments.sync {
+        Sync::Frontier => SyncPolicy::Frontier,
+        Sync::LastUsed => SyncPolicy::LastUsedStream,
     };
+    let options = RunOptions::default()
+        .machine(|config| config.sync(sync))
+        .device(device)
+        .compute_streams(arguments.streams);
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
     let et = EtOptions {
         missing_scalar: arguments.missing_scalar,

@@ -40,21 +40,18 @@ fn run(name: &str, ranks: &[Arc<Program>], options: &RunOptions) -> Vec<RunRepor
 #[test]
 fn every_recorded_program() {
     must_be_there();
-    let kernels = Arc::new(kernels());
+    let kernels = kernels();
     let mut wrong = Vec::new();
     for (name, ranks) in programs() {
         let mut first: Option<Vec<RunReport>> = None;
         for (driver, compute_streams) in
             [(DriverKind::Inline, 1), (DriverKind::Threaded, 1), (DriverKind::Threaded, 4)]
         {
-            let options = RunOptions {
-                device: SIM,
-                driver,
-                compute_streams,
-                kernels: kernels.clone(),
-                repeat: 2,
-                ..RunOptions::default()
-            };
+            let options = RunOptions::default()
+                .machine(|config| config.driver(driver).kernels(kernels.clone()))
+                .device(SIM)
+                .compute_streams(compute_streams)
+                .repeat(2);
             let reports = run(&name, &ranks, &options);
             for (rank, report) in reports.iter().enumerate() {
                 let what = format!("{name}, rank {rank}, {compute_streams} streams, {driver:?}");
@@ -81,7 +78,7 @@ fn the_simulated_driver_refuses_the_device() {
     must_be_there();
     let program = programs().remove(0).1.remove(0);
     let driver = DriverKind::Simulated;
-    let options = RunOptions { device: SIM, driver, ..RunOptions::default() };
+    let options = RunOptions::default().device(SIM).machine(|config| config.driver(driver));
     let error = prepare(program, &options).and_then(|p| p.run()).err().map(|e| e.to_string());
     assert!(error.as_deref().is_some_and(|e| e.contains("no seed can choose")), "{error:?}");
 }

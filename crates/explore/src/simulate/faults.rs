@@ -16,8 +16,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::simulate::{Finding, Simulator, Trial, same};
-use millstream_runner::{OutputReport, RunError, RunOptions, RunReport, Steps};
-use millstream_vm::{Cancellation, DriverKind};
+use millstream_runner::{OutputReport, RunError, RunReport, Steps};
+use millstream_vm::Cancellation;
 
 impl Simulator {
     /// Runs the program with the schedule and the fault that the seed chooses. Outputs that no
@@ -35,12 +35,8 @@ impl Simulator {
             return self.seed_cancelled(seed, rng.next_u32(), keep_log);
         };
         let run = |plan: FaultPlan, keep_log| {
-            self.prepared.run_with(&RunOptions {
-                driver: DriverKind::Simulated,
-                simulation: Steps { seed, keep_log, ..Steps::default() },
-                faults: Some(plan),
-                ..self.options.clone()
-            })
+            let steps = Steps { seed, keep_log, ..Steps::default() };
+            self.prepared.run_with(&self.simulated(steps).faults(plan))
         };
         let hangs = fault == Fault::NeverCompletes;
         // One thread runs everything, so a host kernel that never ends would block the whole run.
@@ -75,12 +71,8 @@ impl Simulator {
     /// As [`Simulator::seed_with_fault`], with all statements cancelled before a chosen step.
     fn seed_cancelled(&self, seed: u64, chosen: u32, keep_log: bool) -> Result<Trial, RunError> {
         let run = |cancel_at: Option<u64>, keep_log| {
-            self.prepared.run_with(&RunOptions {
-                driver: DriverKind::Simulated,
-                simulation: Steps { seed, keep_log, cancel_at },
-                cancellation: Some(Cancellation::new()),
-                ..self.options.clone()
-            })
+            let options = self.simulated(Steps { seed, keep_log, cancel_at });
+            self.prepared.run_with(&options.cancellation(Cancellation::new()))
         };
         let steps = run(None, false)?.schedule.map_or(0, |schedule| schedule.steps);
         let at = 1 + u64::from(chosen) % (steps + 1);

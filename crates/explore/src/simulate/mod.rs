@@ -28,7 +28,7 @@ use millstream_instructions::InstructionList;
 use millstream_kernels::KernelRegistry;
 use millstream_ops::OpRegistry;
 use millstream_trace::{LoadOptions, Program, load_bytes};
-use millstream_vm::{DriverKind, Schedule};
+use millstream_vm::{DriverKind, MachineConfig, Schedule};
 
 use millstream_runner::{
     Prepared, RunError, RunOptions, RunReport, Steps, prepare, take_as_checked,
@@ -132,11 +132,7 @@ impl Simulator {
     /// # Errors
     /// Fails if the run could not be made for a reason other than the schedule.
     pub fn seed(&self, seed: u64, keep_log: bool) -> Result<Trial, RunError> {
-        let options = RunOptions {
-            driver: DriverKind::Simulated,
-            simulation: Steps { seed, keep_log, ..Steps::default() },
-            ..self.options.clone()
-        };
+        let options = self.simulated(Steps { seed, keep_log, ..Steps::default() });
         let ran = match self.prepared.run_with(&options) {
             Ok(ran) => ran,
             Err(error) if error.runtime => {
@@ -147,6 +143,12 @@ impl Simulator {
         };
         let finding = self.refused.clone().or_else(|| self.compare(&ran));
         Ok(Trial { schedule: ran.schedule, finding })
+    }
+
+    /// Returns the options of a simulated run.
+    fn simulated(&self, steps: Steps) -> RunOptions {
+        let simulated = |config: MachineConfig| config.driver(DriverKind::Simulated);
+        self.options.clone().machine(simulated).simulation(steps)
     }
 
     fn compare(&self, ran: &RunReport) -> Option<Finding> {
@@ -179,17 +181,16 @@ pub fn random_options(options: &RunOptions) -> RunOptions {
     let mut ops = OpRegistry::new();
     let mut kernels = KernelRegistry::new();
     for name in random::OPS {
-        let Ok(id) = options.ops.id(name) else { continue };
-        if let Some(op) = options.ops.get(id) {
+        let Ok(id) = options.machine.ops.id(name) else { continue };
+        if let Some(op) = options.machine.ops.get(id) {
             ops.register(op.clone());
         }
-        if let Some(kernel) = options.kernels.get("cpu", name) {
+        if let Some(kernel) = options.machine.kernels.get("cpu", name) {
             kernels.register("cpu", name, kernel.clone());
         }
     }
-    let memory_limit = Some(RANDOM_MEMORY);
-    let (ops, kernels) = (Arc::new(ops), Arc::new(kernels));
-    RunOptions { ops, kernels, memory_limit, ..options.clone() }
+    let few = |config: MachineConfig| config.ops(ops).kernels(kernels);
+    options.clone().machine(few).memory_limit(Some(RANDOM_MEMORY))
 }
 
 /// Returns the random program of a seed.
@@ -207,8 +208,8 @@ pub fn random_program(seed: u64) -> Result<Arc<Program>, RunError> {
 /// every computer, because the list of a program that is short of memory depends on the limit.
 fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
     let memory_limit = options.memory_limit.or(Some(MEMORY));
-    let options = RunOptions { emit: true, repeat: 1, memory_limit, ..options.clone() };
-    let inline = RunOptions { driver: DriverKind::Inline, threads: Some(1), ..options.clone() };
+    let options = options.clone().emit(true).repeat(1).memory_limit(memory_limit);
+    let inline = options.clone().threads(1).machine(|config| config.driver(DriverKind::Inline));
     (options, inline)
 }
 

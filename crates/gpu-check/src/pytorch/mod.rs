@@ -132,7 +132,7 @@ fn compare(
     let plan = helper.load(path, &imported.executed, time)?;
     same(imported, &plan)?;
     let device = DeviceId::cuda(setting.device);
-    let timed = Timed::new(&program, &RunOptions { device, ..RunOptions::default() })?;
+    let timed = Timed::new(&program, &RunOptions::default().device(device))?;
     // The first runs warm up.
     let warm = helper.run(3, time)?;
     for _ in 0..3 {

@@ -36,6 +36,7 @@ pub enum DriverKind {
 /// let config = MachineConfig::default().driver(DriverKind::Inline).watermark(64);
 /// assert_eq!(config.watermark, 64);
 /// ```
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct MachineConfig {
     /// The driver that runs the instructions.
