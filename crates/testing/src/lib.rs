@@ -8,7 +8,7 @@
 //! | [`list_oracle`] | whether a list is sound, by brute force |
 //! | [`faults`] | small programs, the fault matrix over them, its oracle |
 //! | [`programs`] | programs of random steps |
-//! | [`kernels`] | calls of kernels without a machine, and PyTorch's values |
+//! | `kernels` | calls of kernels without a machine, and PyTorch's values |
 
 #![deny(missing_docs)]
 
