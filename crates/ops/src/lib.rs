@@ -24,7 +24,7 @@
 //! | [`create`] | creation: fills and ranges |
 //! | [`copy`] | copies, conversions and fills |
 //! | [`views`] | views: other layouts of the same storage |
-//! | [`concat`] | concatenation, stacking and tiling |
+//! | [`concat`](mod@concat) | concatenation, stacking and tiling |
 //! | [`arith`] | elementwise arithmetic, maximum and minimum |
 //! | [`pointwise`] | elementwise functions of one tensor |
 //! | [`compare`] | comparisons, logic and bitwise ops |

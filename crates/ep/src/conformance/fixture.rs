@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub struct Fixture<'a> {
     /// The backend.
     pub backend: Arc<dyn Backend>,
-    /// The backend's device 0, or 1 for [`Fixture::second_device`].
+    /// The backend's device 0, or 1 for `second_device`.
     pub device: Arc<dyn Device>,
     /// The means to drive the device.
     pub harness: &'a dyn Harness,
