@@ -43,8 +43,8 @@ fn a_new_machine_and_its_stream_handles_create_nothing() {
     assert!(m.streams_used().unwrap().is_empty());
 }
 
-/// The first instruction of a stream creates its parts, for each of the eight types on a machine of
-/// its own.
+/// The first instruction of a stream creates its parts, for each of the built-in types on a machine
+/// of its own.
 #[test]
 fn each_stream_type_is_created_by_its_first_instruction() {
     for ty in StreamType::BUILT_IN {

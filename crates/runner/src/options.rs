@@ -248,7 +248,7 @@ impl RunOptions {
         if self.machine.driver != DriverKind::Simulated {
             return Ok(Completion::IssueOrder);
         }
-        if self.device.kind() == "cuda" {
+        if !["cpu", "sim"].contains(&self.device.kind()) {
             let message = format!("{} completes when it will: no seed can choose", self.device);
             return Err(Error::Invalid { what: "simulation", message });
         }

@@ -1,4 +1,4 @@
-//! The policies of the eight stream types.
+//! The policies of the built-in stream types.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::id::StreamId;
 use crate::work::{WorkKind, WorkSet};
 
 /// A type of stream, which is a name. The policy that serves the type says which kinds of work its
-/// streams accept; eight types have policies of Millstream's own.
+/// streams accept; the built-in types have policies of Millstream's own.
 ///
 /// Values are compared by name: a constant of one crate and a name read from a file are the same
 /// type.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ep::faults::{Fault, FaultPlan};
-use millstream_instructions::{Body, Effect, InstructionList};
+use millstream_instructions::{Body, Effect, InstructionList, Kind};
 use millstream_trace::TraceError;
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, TensorId};
@@ -198,7 +198,7 @@ fn last(reads: &[bool], outputs: usize) -> &[bool] {
 fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<bool>) {
     // Records and waits only order, so their failures lose no data.
     let loses_data = |f: &&Arc<Failure>| {
-        f.instruction == "SyncRead" || f.operands.iter().any(|o| o.access.writes())
+        f.instruction == Kind::SyncRead.name() || f.operands.iter().any(|o| o.access.writes())
     };
     let failed: HashSet<(&str, u64)> =
         ran.failed.iter().filter(loses_data).map(|f| (f.stream.as_str(), f.seq)).collect();

@@ -245,7 +245,11 @@ fn without_stream(program: &Program, at: usize) -> Option<Program> {
             to.0 = moved(to.0);
         }
         Action::Synchronize(stream) => stream.0 = moved(stream.0),
-        _ => {}
+        Action::Release(_)
+        | Action::Read(_)
+        | Action::Barrier
+        | Action::GlobalSync
+        | Action::CriticalSection { .. } => {}
     });
     program.streams.remove(at);
     (!used).then_some(program)
@@ -281,7 +285,13 @@ fn without_tensor(program: &Program, at: usize) -> Option<Program> {
         Action::Touch { tensors, .. } | Action::CriticalSection { tensors, .. } => {
             tensors.iter_mut().for_each(&mut moved);
         }
-        _ => {}
+        Action::Record { .. }
+        | Action::Wait { .. }
+        | Action::StreamWait { .. }
+        | Action::Barrier
+        | Action::GlobalSync
+        | Action::Synchronize(_)
+        | Action::Job { .. } => {}
     });
     program.tensors.remove(at);
     program.values.remove(at);

@@ -105,7 +105,7 @@ impl Watchdog {
             // With a watchdog, the router submits calls as instructions.
             Task::BeginRun(..) | Task::SetCancelScope(..) | Task::Call(_) => {}
             Task::RecordForWait { until, origin, .. } => {
-                stream.submit(until.seq, "StreamWait", None, origin.clone(), None);
+                stream.submit(until.seq, Kind::StreamWait.name(), None, origin.clone(), None);
             }
             Task::Wait { at, until, origin, .. } => {
                 let (kind, until) = (Kind::StreamWaitEvent.name(), (*until, Milestone::Completed));

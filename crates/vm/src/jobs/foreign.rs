@@ -112,7 +112,20 @@ fn check_signatures(list: &InstructionList, ops: &OpRegistry) -> Result<()> {
                 check_call(ops, name, operands, attrs.as_deref(), workspace, &specs)
                     .map_err(|e| e.at(&instruction.origin))?;
             }
-            _ => {}
+            Body::ReleaseTensor { .. }
+            | Body::TouchTensors { .. }
+            | Body::SyncRead { .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::HostObserved { .. }
+            | Body::Barrier { .. }
+            | Body::GlobalSync { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. }
+            | Body::LazyJobLauncher { .. } => {}
         }
     }
     Ok(())
