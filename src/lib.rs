@@ -35,9 +35,10 @@ pub use millstream_types::{
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Job, JobRecorder,
-    JobTensor, Machine, MachineConfig, Prepared, RankBarrier, Schedule, Section, ShutdownReport,
-    Simulation, Stream, Tensor, TensorHandle, with_origin, with_stream,
+    Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Executable,
+    LaunchBuilder, Launched, Machine, MachineConfig, Prepared, RankBarrier, Recorded,
+    RecordedTensor, Recorder, Schedule, Section, ShutdownReport, Simulation, Stream, Tensor,
+    TensorHandle, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

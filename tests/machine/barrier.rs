@@ -61,7 +61,7 @@ fn a_stream_first_used_later_is_ordered_too() {
     // The host functions of another stream show how far the worker is.
     let clock = upload(&cpu(&m, 1), &m, &[0.0]);
     let ticks = [Gate::on(&clock), Gate::on(&clock)];
-    let ticked = m.record(&cpu(&m, 1)).unwrap();
+    let ticked = cpu(&m, 1).record_event().unwrap();
     m.barrier().unwrap();
     let y = call(&m, "check_written", &[&x], &cpu(&m, 2));
     // When the worker handles the return of the first tick, its queue holds the call above. By the
@@ -86,7 +86,7 @@ fn its_completion_includes_all_earlier_work() {
             .map(|k| {
                 let s = cpu(&m, k);
                 upload(&s, &m, &[1.0]);
-                m.record(&s).unwrap()
+                s.record_event().unwrap()
             })
             .collect();
         let barrier = m.barrier().unwrap();

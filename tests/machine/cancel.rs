@@ -71,7 +71,7 @@ fn started_work_ends_and_the_rest_does_not_start() {
     let (gate, y, event, done) = cancellation.scope(|| {
         let gate = Gate::on(&x);
         let y = call(&m, "relu", &[&x], &s);
-        let event = m.record(&s).unwrap();
+        let event = s.record_event().unwrap();
         t.wait_event(&event).unwrap();
         let done = y.access(Access::ReadWrite, |_| panic!("must not run")).unwrap();
         drop(call(&m, "add", &[&y, &y], &t));
@@ -130,30 +130,30 @@ fn an_earlier_write_does_not_heal() {
     drop((x, s, m, control));
 }
 
-/// A cancelled run of a stored list writes nothing, and the next run is complete.
+/// A cancelled launch of an executable writes nothing, and the next launch is complete.
 #[test]
-fn one_run_of_a_stored_list() {
+fn one_launch_of_an_executable() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
         let (x, y) = (upload(&s, &m, &[1.0, -2.0]), upload(&s, &m, &[0.0, 0.0]));
-        let mut list = m.job_recorder();
+        let mut list = m.recorder();
         let own: Vec<_> =
             (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
-        let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
-        let t = list.call("relu", &[a], Attrs::new(), own[0]).unwrap()[0];
-        list.call_out("add", &[t, a], &[b], Attrs::new(), own[1]).unwrap();
+        let (a, b) = (list.bind(&x).unwrap(), list.bind(&y).unwrap());
+        let t = list.call("relu", &[a]).on(own[0]).unwrap()[0];
+        list.call("add", &[t, a]).out(&[b]).on(own[1]).unwrap();
         list.release(t).unwrap();
-        let job = m.store(list).unwrap();
-        job.launch().unwrap().wait().unwrap();
+        let job = list.finish().unwrap().compile().unwrap();
+        job.launch().run().unwrap().wait().unwrap();
         assert_eq!(read(&y), [2.0, -2.0]);
         let cancellation = Cancellation::new();
         cancellation.cancel();
-        let launched = cancellation.scope(|| job.launch().unwrap());
+        let launched = cancellation.scope(|| job.launch().run().unwrap());
         cancelled(launched.wait().unwrap_err());
         cancelled(y.read().unwrap_err());
         m.clear_failures();
-        job.launch().unwrap().wait().unwrap();
+        job.launch().run().unwrap().wait().unwrap();
         assert_eq!(read(&y), [2.0, -2.0]);
         drop((job, x, y));
         m.synchronize().unwrap();

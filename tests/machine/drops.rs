@@ -22,7 +22,7 @@ fn drops_while_another_thread_emits() {
         });
         for _ in 0..500 {
             let x = m.empty(&cpu(m, 1), f32_spec(&[4])).unwrap();
-            drop(m.record(s).unwrap());
+            drop(s.record_event().unwrap());
             drop(x);
         }
         stop.store(true, Ordering::SeqCst);

@@ -119,7 +119,7 @@ impl Backend for NoClock {
 fn an_event_without_a_time_gives_the_reason() {
     let m = inline();
     let s = cpu(&m, 0);
-    let (plain, never, timed) = (m.record(&s).unwrap(), m.timed_event(), m.timed_event());
+    let (plain, never, timed) = (s.record_event().unwrap(), m.timed_event(), m.timed_event());
     timed.record_on(&s).unwrap();
     let (slow, control) = by_hand();
     let in_flight = slow.timed_event();

@@ -31,9 +31,9 @@ fn a_held_event_is_not_reused() {
     let m = Machine::new(config.watermark(64)).unwrap();
     let (a, b) = (sim(&m, 0), sim(&m, 1));
     let x = upload(&a, &m, &[1.0]);
-    let held = m.record(&a).unwrap();
+    let held = a.record_event().unwrap();
     for _ in 0..1000 {
-        drop(m.record(&a).unwrap());
+        drop(a.record_event().unwrap());
     }
     b.wait_event(&held).unwrap();
     let y = call(&m, "copy", &[&x], &b);

@@ -11,15 +11,15 @@ fn after_65_records_the_reader_waits_for_the_right_event() {
     let x = m.empty(&slow, f32_spec(&[1])).unwrap();
     let other = m.empty(&busy, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 3.0).on(&slow).unwrap();
-    let written = m.record(&slow).unwrap();
+    let written = slow.record_event().unwrap();
     control.wait_for_commands_on(on_sim(0), 2, LONG).unwrap();
     m.call("fill", &[&other]).attr("value", 4.0).on(&busy).unwrap();
     for _ in 0..65 {
-        m.record(&busy).unwrap();
+        busy.record_event().unwrap();
     }
     reader.wait_event(&written).unwrap();
     let y = call(&m, "copy", &[&x], &reader);
-    let done = m.record(&reader).unwrap();
+    let done = reader.record_event().unwrap();
     // The device has the reader's wait, copy and record.
     control.wait_for_commands_on(on_sim(2), 3, LONG).unwrap();
     let mut commands = 0;

@@ -12,7 +12,7 @@ fn an_event_does_not_carry_a_later_wait_of_its_stream() {
         let x = upload(&c, m, &[1.0, -2.0]);
         m.start_recording(&[("x", &x)]).unwrap();
         let y = call(m, "relu", &[&x], &c);
-        let e = m.record(&a).unwrap();
+        let e = a.record_event().unwrap();
         a.wait_stream(&c).unwrap();
         b.wait_event(&e).unwrap();
         // B must wait for C: an elided wait would be a race.

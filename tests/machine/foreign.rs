@@ -22,10 +22,10 @@ fn a_list_read_from_text_runs_on_another_machine() {
     let other = threaded();
     let there = upload(&cpu(&other, 0), &other, &[1.0, -2.0]);
     let list = check(parse_list(&text).unwrap()).unwrap();
-    let job = other.store_checked(&list, vec![there.clone()]).unwrap();
-    job.launch().unwrap();
+    let compiled = other.compile(&list).unwrap();
+    compiled.launch().input("x", &there).run().unwrap();
     assert_eq!(read(&there), [2.0, -2.0]);
-    job.launch().unwrap();
+    compiled.launch().input("x", &there).run().unwrap();
     assert_eq!(read(&there), [4.0, -2.0]);
 }
 
@@ -43,28 +43,34 @@ fn a_list_without_its_wait_is_refused() {
 }
 
 #[test]
-fn storing_a_list_checks_its_tensors_and_ops() {
+fn a_list_is_checked_against_ops_and_tensors() {
     let m = threaded();
     let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
     let text = recorded(&m, &x);
     let other = threaded();
     let s = cpu(&other, 0);
     let good = upload(&s, &other, &[1.0, -2.0]);
-    let store = |text: &str, bound: Vec<Tensor>| -> String {
+    let store = |text: &str, given: Option<&Tensor>| -> String {
         let list = check(parse_list(text).unwrap()).unwrap();
-        other.store_checked(&list, bound).unwrap_err().to_string()
+        let compiled = match other.compile(&list) {
+            Ok(compiled) => compiled,
+            Err(refused) => return refused.to_string(),
+        };
+        let launch = compiled.launch();
+        let launch = given.into_iter().fold(launch, |launch, x| launch.input("x", x));
+        launch.run().unwrap_err().to_string()
     };
     let short = upload(&s, &other, &[1.0]);
     let view = slice(&other, &good, 0, 1, &s);
     for (case, error) in [
-        ("no tensor", store(&text, vec![])),
-        ("another shape", store(&text, vec![short])),
-        ("a view", store(&text, vec![view])),
-        ("another machine's", store(&text, vec![x.clone()])),
-        ("an unknown op", store(&text.replace(" relu ", " rely "), vec![good.clone()])),
+        ("no tensor", store(&text, None)),
+        ("another shape", store(&text, Some(&short))),
+        ("a view", store(&text, Some(&view))),
+        ("another machine's", store(&text, Some(&x))),
+        ("an unknown op", store(&text.replace(" relu ", " rely "), Some(&good))),
         (
             "an op with other accesses than in the list",
-            store(&text.replace(" relu ", " add_ "), vec![good.clone()]),
+            store(&text.replace(" relu ", " add_ "), Some(&good)),
         ),
     ] {
         assert!(!error.contains("internal"), "{case}: {error}");

@@ -101,7 +101,7 @@ fn it_returns_the_failure() {
         let m = failing(driver);
         let s = cpu(&m, 0);
         call(&m, "fail", &[&upload(&s, &m, &[1.0])], &s);
-        let record = m.record(&s).unwrap();
+        let record = s.record_event().unwrap();
         assert_eq!(failure(block_on(record.completion()).unwrap_err()).op.as_deref(), Some("fail"));
     }
 }
@@ -112,7 +112,7 @@ fn a_timeout_names_the_awaited_point() {
     let s = sim(&m, 0);
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
-    let done = m.record(&s).unwrap().completion();
+    let done = s.record_event().unwrap().completion();
     let late = done.wait_for(Duration::from_millis(5)).unwrap_err();
     assert!(late.is_runtime());
     assert_eq!(

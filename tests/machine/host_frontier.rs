@@ -9,7 +9,7 @@ fn program(m: &Machine, observe: impl Fn(&Machine, &Tensor, &Completion)) -> Ins
     let x = upload(&s[0], m, &[1.0, -2.0]);
     m.start_recording(&[("x", &x)]).unwrap();
     let y = call(m, "relu", &[&x], &s[0]);
-    let done = m.record(&s[0]).unwrap().completion();
+    let done = s[0].record_event().unwrap().completion();
     observe(m, &y, &done);
     let a = call(m, "add", &[&y, &y], &s[1]);
     let b = call(m, "mul", &[&y, &x], &s[2]);

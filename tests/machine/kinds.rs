@@ -75,7 +75,7 @@ fn global_sync() {
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
     let passed = m.global_sync().unwrap();
     let after = call(&m, "relu", &[&x], &cpu(&m, 1));
-    let done = m.record(&cpu(&m, 1)).unwrap();
+    let done = cpu(&m, 1).record_event().unwrap();
     arrivals.recv_timeout(LONG).unwrap();
     assert!(!passed.query() && !done.query(), "it went on before the other arrived");
     let gate = Gate::on(&upload(&cpu(&other, 0), &other, &[1.0]));
@@ -286,11 +286,10 @@ fn every_kind_of_the_table_is_emitted() {
     let host = cpu(&m, 0);
     let x = upload(&s, &m, &[1.0]);
     let h = upload(&host, &m, &[1.0]);
-    let mut list = m.job_recorder();
-    let own = list.stream(&StreamKey::compute(CPU, 0)).unwrap();
-    let inner = list.import(&h).unwrap();
-    list.call("add_", &[inner, inner], Attrs::new(), own).unwrap();
-    let job = m.store(list).unwrap();
+    let mut list = m.recorder();
+    let inner = list.bind(&h).unwrap();
+    list.call("add_", &[inner, inner]).run().unwrap();
+    let job = list.finish().unwrap().compile().unwrap();
     m.start_recording(&[("x", &x), ("h", &h)]).unwrap();
     let y = call(&m, "relu", &[&x], &s);
     let z = call(&m, "relu", &[&y], &t);
@@ -302,7 +301,7 @@ fn every_kind_of_the_table_is_emitted() {
     m.critical_section(&[&h]).unwrap().end().unwrap();
     m.barrier().unwrap();
     m.global_sync().unwrap();
-    job.launch().unwrap();
+    job.launch().run().unwrap();
     assert_eq!(read(&h), [2.0]);
     let list = m.finish_recording().unwrap();
     checked(&list);

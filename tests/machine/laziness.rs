@@ -66,8 +66,8 @@ fn each_stream_type_is_created_by_its_first_instruction() {
                 1
             }
             StreamType::LAZY_JOB_LAUNCHER => {
-                let job = m.store(m.job_recorder()).unwrap();
-                job.launch().unwrap().wait().unwrap();
+                let job = m.recorder().finish().unwrap().compile().unwrap();
+                job.launch().run().unwrap().wait().unwrap();
                 1
             }
             _ => {

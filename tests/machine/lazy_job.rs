@@ -1,18 +1,18 @@
-//! A stored list runs as one instruction, as often as it is launched. Its operands are the imported
-//! tensors that it reads and writes; it completes when all its instructions have.
+//! An executable runs as one instruction, as often as it is launched. Its operands are its formals
+//! and its private memory; it completes when all its instructions have.
 
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Stores a list that computes `y` = relu(x) + x on two private streams.
-fn stored(m: &Machine, x: &Tensor, y: &Tensor) -> Job {
-    let mut list = m.job_recorder();
+/// Compiles a list that computes `y` = relu(x) + x on two streams of its own.
+fn compiled(m: &Machine, x: &Tensor, y: &Tensor) -> Executable {
+    let mut list = m.recorder();
     let s: Vec<_> = (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
-    let (x, y) = (list.import(x).unwrap(), list.import(y).unwrap());
-    let t = list.call("relu", &[x], Attrs::new(), s[0]).unwrap()[0];
-    list.call_out("add", &[t, x], &[y], Attrs::new(), s[1]).unwrap();
+    let (x, y) = (list.bind(x).unwrap(), list.bind(y).unwrap());
+    let t = list.call("relu", &[x]).on(s[0]).unwrap()[0];
+    list.call("add", &[t, x]).out(&[y]).on(s[1]).unwrap();
     list.release(t).unwrap();
-    m.store(list).unwrap()
+    list.finish().unwrap().compile().unwrap()
 }
 
 #[test]
@@ -21,12 +21,12 @@ fn launched_twice() {
         let s = cpu(m, 0);
         let x = upload(&s, m, &[1.0, -2.0]);
         let y = upload(&s, m, &[0.0, 0.0]);
-        let job = stored(m, &x, &y);
+        let job = compiled(m, &x, &y);
         m.start_recording(&[("x", &x), ("y", &y)]).unwrap();
-        job.launch().unwrap();
+        job.launch().run().unwrap();
         // The job reads `x`, so this call waits for all of the job.
         m.call("add_", &[&x, &y]).on(&s).unwrap();
-        let done = job.launch().unwrap();
+        let done = job.launch().run().unwrap();
         let list = m.finish_recording().unwrap();
         done.wait().unwrap();
         assert_eq!((read(&x), read(&y)), (vec![3.0, -4.0], vec![6.0, -4.0]));
@@ -56,8 +56,8 @@ fn its_tensors_are_released_with_it() {
     let s = cpu(&m, 0);
     let (x, y) = (upload(&s, &m, &[1.0, -2.0]), upload(&s, &m, &[0.0, 0.0]));
     for _ in 0..100 {
-        let job = stored(&m, &x, &y);
-        job.launch().unwrap();
+        let job = compiled(&m, &x, &y);
+        job.launch().run().unwrap();
         // Dropped while it runs: its tensors live until it completes.
     }
     assert_eq!(read(&y), [2.0, -2.0]);
@@ -72,13 +72,12 @@ fn a_failure_belongs_to_its_launch() {
         let m = failing(driver);
         let s = cpu(&m, 0);
         let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[0.0]));
-        let mut list = m.job_recorder();
-        let own = list.stream(&StreamKey::compute(CPU, 0)).unwrap();
-        let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
-        let t = list.call("fail", &[a], Attrs::new(), own).unwrap()[0];
-        list.call_out("copy", &[t], &[b], Attrs::new(), own).unwrap();
-        let job = m.store(list).unwrap();
-        let launched = job.launch().unwrap();
+        let mut list = m.recorder();
+        let (a, b) = (list.bind(&x).unwrap(), list.bind(&y).unwrap());
+        let t = list.call("fail", &[a]).run().unwrap()[0];
+        list.call("copy", &[t]).out(&[b]).run().unwrap();
+        let job = list.finish().unwrap().compile().unwrap();
+        let launched = job.launch().run().unwrap();
         assert_eq!(failure(launched.wait().unwrap_err()).op.as_deref(), Some("fail"));
         assert_eq!(failure(y.read().unwrap_err()).op.as_deref(), Some("fail"));
         s.synchronize().unwrap();

@@ -128,12 +128,12 @@ fn of_another_machines_streams_and_events() {
     let (m, other) = (threaded(), threaded());
     let (s, foreign) = (cpu(&m, 0), cpu(&other, 0));
     let x = upload(&s, &m, &[1.0]);
-    let event = other.record(&foreign).unwrap();
+    let event = foreign.record_event().unwrap();
     let errors = [
         refused(m.call("relu", &[&x]).on(&foreign)),
         refused(m.empty(&foreign, f32_spec(&[1]))),
         refused(m.upload(&foreign, f32_spec(&[1]), vec![0; 4])),
-        refused(m.record(&foreign)),
+        refused(m.event().record_on(&foreign)),
         refused(s.wait_stream(&foreign)),
         refused(s.wait_event(&event)),
         refused(foreign.touch(&[&x])),

@@ -81,7 +81,7 @@ fn every_wait_returns_the_failure_every_time() {
         let x = upload(&s, &m, &[1.0]);
         let fine = upload(&t, &m, &[3.0]);
         let y = call(&m, "fail", &[&x], &s);
-        let record = m.record(&s).unwrap();
+        let record = s.record_event().unwrap();
         for _ in 0..2 {
             failure(y.read().unwrap_err());
             failure(s.synchronize().unwrap_err());

@@ -23,7 +23,7 @@ fn a_launched_reader_runs_and_is_poisoned() {
     let x = m.empty(&s, f32_spec(&[1])).unwrap();
     let y = call(&m, "fail", &[&x], &s);
     let z = call(&m, "count", &[&y], &t);
-    let late = m.record(&t).unwrap();
+    let late = t.record_event().unwrap();
     // fail and its record; the wait, count and the record.
     control.wait_for_commands(5, LONG).unwrap();
     assert_eq!(ran.load(Ordering::SeqCst), 0);

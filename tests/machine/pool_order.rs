@@ -292,25 +292,24 @@ fn dropping_a_machine_drains_its_pools() {
     assert_eq!(log.take(), [1.0; 1000]);
 }
 
-/// The streams of a stored list may be pools. Each run of the list comes after the run before.
+/// The streams of an executable may be pools. Each launch comes after the launch before.
 #[test]
-fn stored_lists_on_pools() {
+fn executables_on_pools() {
     for driver in ALL_DRIVERS {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
         let s = cpu(&m, 0);
         let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[0.0]));
-        let mut list = m.job_recorder();
+        let mut list = m.recorder();
         let p = list.stream_with_mode(&StreamKey::compute(CPU, 0), StreamMode::Pool).unwrap();
-        let (a, b) = (list.import(&x).unwrap(), list.import(&y).unwrap());
-        let doubled = list.call("add", &[a, a], Attrs::new(), p).unwrap()[0];
-        list.prioritize(3);
-        let squared = list.call("mul", &[a, a], Attrs::new(), p).unwrap()[0];
-        list.call_out("sub", &[doubled, squared], &[b], Attrs::new(), p).unwrap();
-        list.call("add_", &[a, b], Attrs::new(), p).unwrap();
-        let job = m.store(list).unwrap();
+        let (a, b) = (list.bind(&x).unwrap(), list.bind(&y).unwrap());
+        let doubled = list.call("add", &[a, a]).on(p).unwrap()[0];
+        let squared = list.call("mul", &[a, a]).priority(3).on(p).unwrap()[0];
+        list.call("sub", &[doubled, squared]).out(&[b]).priority(3).on(p).unwrap();
+        list.call("add_", &[a, b]).priority(3).on(p).unwrap();
+        let job = list.finish().unwrap().compile().unwrap();
         // x += 2x - x², three times.
         for _ in 0..3 {
-            job.launch().unwrap();
+            job.launch().run().unwrap();
         }
         assert_eq!((read(&x), read(&y)), (vec![2.0], vec![0.0]), "{driver:?}");
         m.synchronize().unwrap();

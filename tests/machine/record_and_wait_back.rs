@@ -11,10 +11,10 @@ fn record_wait_elsewhere_and_wait_back() {
         let x = upload(&a, m, &[1.0, -2.0]);
         m.start_recording(&[("x", &x)]).unwrap();
         let y = call(m, "relu", &[&x], &a);
-        let e = m.record(&a).unwrap();
+        let e = a.record_event().unwrap();
         b.wait_event(&e).unwrap();
         let z = call(m, "add", &[&y, &y], &b);
-        let f = m.record(&b).unwrap();
+        let f = b.record_event().unwrap();
         a.wait_event(&f).unwrap();
         c.wait_event(&f).unwrap();
         let at_a = call(m, "add", &[&z, &y], &a);

@@ -47,7 +47,7 @@ fn check(order: impl Fn(&Machine, &Stream, &Stream)) {
     m.call("fill", &[&own]).attr("value", 1.0).on(&second).unwrap();
     order(&m, &first, &second);
     let y = call(&m, "copy", &[&x], &second);
-    let done = m.record(&second).unwrap();
+    let done = second.record_event().unwrap();
     assert_eq!(m.worker_threads().unwrap(), 2);
     let queued = |kind| {
         let all = control.streams();
@@ -59,7 +59,7 @@ fn check(order: impl Fn(&Machine, &Stream, &Stream)) {
     let third = sim(&m, 2);
     let there = m.empty(&third, f32_spec(&[1])).unwrap();
     m.call("fill", &[&there]).attr("value", 1.0).on(&third).unwrap();
-    let served = m.record(&third).unwrap();
+    let served = third.record_event().unwrap();
     control.run_until(|| served.query());
     assert_eq!(waits(&control), 0, "a wait was launched before its record");
     assert_eq!(control.stats(0).unwrap().works, 2, "the copy was launched before the wait");
@@ -79,7 +79,7 @@ fn a_wait_for_the_data() {
 
 #[test]
 fn a_wait_for_an_event() {
-    check(|m, first, second| second.wait_event(&m.record(first).unwrap()).unwrap());
+    check(|_, first, second| second.wait_event(&first.record_event().unwrap()).unwrap());
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn failed_and_skipped_instructions_still_launch_their_records() {
     let x = upload(&first, &m, &[1.0]);
     let y = call(&m, "fail", &[&x], &first);
     let skipped = call(&m, "relu", &[&y], &first);
-    let record = m.record(&first).unwrap();
+    let record = first.record_event().unwrap();
     second.wait_event(&record).unwrap();
     second.wait_stream(&first).unwrap();
     // The call is only ordered after the failure, so it runs.

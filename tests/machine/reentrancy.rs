@@ -23,7 +23,7 @@ fn attempts(m: &Machine, x: &Tensor) -> Vec<String> {
     note(stream.query().err());
     note(m.completion().err());
     note(m.barrier().err());
-    note(m.record(&stream).err());
+    note(stream.record_event().err());
     note(stream.touch(&[x]).err());
     note(x.release().err());
     note(x.access(Access::Read, |_| Ok(())).err());

@@ -100,12 +100,12 @@ fn check(order: impl Fn(&Machine, &[Stream; 2], &Tensor) -> Tensor) {
     m.call("fill", &[&x]).attr("value", 3.0).on(&first).unwrap();
     let y = order(&m, &[first, second.clone()], &x);
     let z = call(&m, "relu", &[&y], &second);
-    let done = m.record(&second).unwrap();
+    let done = second.record_event().unwrap();
     // The second device's worker is at the wait and still serves another stream.
     let third = m.compute(&DeviceId::sim(1), 1).unwrap();
     let there = m.empty(&third, f32_spec(&[1])).unwrap();
     m.call("fill", &[&there]).attr("value", 1.0).on(&third).unwrap();
-    let served = m.record(&third).unwrap();
+    let served = third.record_event().unwrap();
     control.run_until(|| served.query());
     let stats = control.stats(1).unwrap();
     assert_eq!((stats.waits, stats.works), (0, 1), "something was launched before the record");
@@ -126,8 +126,8 @@ fn check(order: impl Fn(&Machine, &[Stream; 2], &Tensor) -> Tensor) {
 #[test]
 fn no_wait_is_launched_before_its_record() {
     check(|_, [_, second], x| x.copy_to(second).unwrap());
-    check(|m, [first, second], x| {
-        second.wait_event(&m.record(first).unwrap()).unwrap();
+    check(|_, [first, second], x| {
+        second.wait_event(&first.record_event().unwrap()).unwrap();
         x.copy_to(second).unwrap()
     });
     check(|_, [first, second], x| {
@@ -154,7 +154,7 @@ fn a_failure_poisons_results_on_the_other_device() {
     let y = call(&m, "fail", &[&x], &zero);
     let there = y.copy_to(&one).unwrap();
     let z = call(&m, "count", &[&there], &one);
-    let late = m.record(&one).unwrap();
+    let late = one.record_event().unwrap();
     // fail and its record; a wait, the copy and its record; a wait, count and the record.
     control.wait_for_commands(8, LONG).unwrap();
     control.run_until(|| late.query());

@@ -30,7 +30,7 @@ fn shutting_down_drains_and_refuses_later_calls() {
         let s = cpu(&m, 0);
         let x = upload(&s, &m, &[1.0]);
         let y = call(&m, "relu", &[&x], &s);
-        let done = m.record(&s).unwrap();
+        let done = s.record_event().unwrap();
         let report = m.clone().shutdown(LONG);
         assert_eq!(report, ShutdownReport::default());
         // Handles outlive the machine.
@@ -40,7 +40,7 @@ fn shutting_down_drains_and_refuses_later_calls() {
         let refused = |e: Error| assert!(matches!(e.without_place(), Error::Closed), "{e}");
         refused(m.call("relu", &[&x]).on(&s).unwrap_err());
         refused(y.read().unwrap_err());
-        refused(m.record(&s).unwrap_err());
+        refused(s.record_event().unwrap_err());
         assert_eq!(
             m.clone().shutdown(LONG),
             ShutdownReport::default(),

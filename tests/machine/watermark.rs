@@ -18,7 +18,7 @@ fn a_waiting_submitter_holds_no_lock() {
     let s = cpu(&m, 0);
     let (x, spare) = (upload(&s, &m, &[0.0]), upload(&s, &m, &[7.0]));
     let one = upload(&s, &m, &[1.0]);
-    let record = m.record(&s).unwrap();
+    let record = s.record_event().unwrap();
     let gate = Gate::on(&x);
     gate.entered();
     let (step, stepped) = mpsc::channel();

@@ -51,18 +51,21 @@ fn run(list: &InstructionList, options: &RunOptions, seed: Option<u64>) -> Outco
     // SAFETY: one thread runs all commands of the machine, one after another. So a missing order
     // gives wrong numbers and no data race. Everything else is as the builder made it.
     let checked = unsafe { CheckedList::assume_checked(list.clone()) };
-    let job = machine.store_checked(&checked, bound.clone()).unwrap();
-    let launched = job.launch().unwrap().wait();
+    let compiled = machine.compile(&checked).unwrap();
+    let names = list.externals.iter().map(|external| &external.name);
+    let launch = names.zip(&bound).fold(compiled.launch(), |launch, (k, x)| launch.input(k, x));
+    let launched = launch.run().unwrap();
+    let waited = launched.wait();
     let mut outcome: Outcome = list
         .instructions
         .iter()
         .filter_map(|i| match &i.body {
-            Body::SyncRead { into, .. } => Some(job.take_read(*into).unwrap().unwrap()),
+            Body::SyncRead { into, .. } => Some(launched.take_read(*into).map(Option::unwrap)),
             _ => None,
         })
         .collect();
     outcome.extend(bound.iter().map(Tensor::read));
-    outcome.push(launched.map(|()| Vec::new()));
+    outcome.push(waited.map(|()| Vec::new()));
     outcome
 }
 

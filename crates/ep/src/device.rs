@@ -175,6 +175,13 @@ pub trait Stream: Send {
     /// The device refuses the launch. The work has not run and will not run.
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress>;
 
+    /// Returns the native stream for work that the caller runs itself, instead of
+    /// [`Stream::submit`], on a device that runs work inside `submit` and adds nothing to it. The
+    /// caller catches the work's panics. Default: none, so all work is submitted.
+    fn direct(&self) -> Option<&dyn Any> {
+        None
+    }
+
     /// Records `event` after all commands submitted so far.
     ///
     /// # Errors

@@ -64,6 +64,11 @@ impl ListRecorder {
         self.list.instructions.push(copy);
     }
 
+    /// Returns the id in the list of the tensor that has a slot now.
+    pub fn name_of(&self, slot: TensorId) -> Option<TensorId> {
+        self.names.tensors.get(&slot).copied()
+    }
+
     /// Returns the list so far.
     pub const fn list(&self) -> &InstructionList {
         &self.list

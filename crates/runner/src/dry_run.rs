@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use millstream_instructions::builder::{EventRef, Output, SectionId};
+use millstream_instructions::builder::{EventRef, Launch, LaunchOperand, Output, SectionId};
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Priority, Sink,
-    TensorRef,
+    Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Outcome, Priority,
+    Sink, TensorRef,
 };
 use millstream_stream_policy::{Catalog, PolicyTable};
 use millstream_trace::{JobRef, Program, ValueRef};
 use millstream_types::{
-    DeviceId, Error, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode, StreamType,
-    TensorSpec,
+    Access, DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey,
+    StreamMode, StreamType, TensorSpec,
 };
 use millstream_vm::lowering::{self, OfflineSubmitter, OfflineTensors, Submitter};
 
@@ -362,10 +362,14 @@ impl Executor for DryRun {
         };
         let used: Vec<_> = self.jobs[job.index()]
             .iter()
-            .filter_map(|t| Some(((*t)?, millstream_types::Access::ReadWrite)))
+            .filter_map(|t| Some(LaunchOperand::Given((*t)?, Access::ReadWrite)))
             .collect();
-        let list = millstream_types::ListId(job.0);
-        self.builder.launch_job(&mut self.log, stream, list, &used, None, origin)?;
+        let list = ListId(job.0);
+        let section = self.section();
+        let launch = Launch { stream, list, operands: &used, section, origin };
+        while let Outcome::Need(need) = self.builder.launch(&mut self.log, &launch)? {
+            self.builder.assume(&mut self.log, need, origin)?;
+        }
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
-//! The executor that records a list to be stored.
+//! The executor that records a list to be compiled.
 
 use millstream_instructions::builder::EventRef;
 use millstream_types::{Attrs, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
-use millstream_vm::{JobRecorder, JobTensor, with_origin};
+use millstream_vm::{RecordedTensor, Recorder, with_origin};
 
 use crate::executor::{Executor, OpCall};
 
 /// Records the steps of a job.
-pub(crate) struct JobExecutor(pub(crate) JobRecorder);
+pub(crate) struct JobExecutor(pub(crate) Recorder);
 
 impl Executor for JobExecutor {
-    type Tensor = JobTensor;
+    type Tensor = RecordedTensor;
     type Event = EventRef;
     type Stream = StreamId;
 
@@ -20,26 +20,26 @@ impl Executor for JobExecutor {
 
     fn call(
         &mut self,
-        call: &OpCall<'_, JobTensor>,
+        call: &OpCall<'_, RecordedTensor>,
         stream: &StreamId,
         origin: &Origin,
-    ) -> Result<Vec<JobTensor>> {
-        let inputs: Vec<JobTensor> = call.inputs.iter().map(|t| **t).collect();
-        let out: Option<Vec<JobTensor>> =
+    ) -> Result<Vec<RecordedTensor>> {
+        let inputs: Vec<RecordedTensor> = call.inputs.iter().map(|t| **t).collect();
+        let out: Option<Vec<RecordedTensor>> =
             call.out.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
-        let (attrs, list) = (Attrs::clone(call.attrs), &mut self.0);
-        list.prioritize(call.priority);
-        with_origin(origin, || match &out {
-            Some(out) => list.call_out(call.name, &inputs, out, attrs, *stream),
-            None => list.call(call.name, &inputs, attrs, *stream),
-        })
+        let recorded = self.0.call(call.name, &inputs).attrs(Attrs::clone(call.attrs));
+        let recorded = recorded.priority(call.priority).origin(origin.clone());
+        match &out {
+            Some(out) => recorded.out(out).on(*stream),
+            None => recorded.on(*stream),
+        }
     }
 
-    fn spec(&self, _: &JobTensor) -> Option<TensorSpec> {
+    fn spec(&self, _: &RecordedTensor) -> Option<TensorSpec> {
         None
     }
 
-    fn release(&mut self, tensor: &JobTensor, origin: &Origin) -> Result<()> {
+    fn release(&mut self, tensor: &RecordedTensor, origin: &Origin) -> Result<()> {
         with_origin(origin, || self.0.release(*tensor))
     }
 
@@ -55,8 +55,13 @@ impl Executor for JobExecutor {
         with_origin(origin, || self.0.wait_stream(*to, *from))
     }
 
-    fn touch(&mut self, tensors: &[&JobTensor], stream: &StreamId, origin: &Origin) -> Result<()> {
-        let tensors: Vec<JobTensor> = tensors.iter().map(|t| **t).collect();
+    fn touch(
+        &mut self,
+        tensors: &[&RecordedTensor],
+        stream: &StreamId,
+        origin: &Origin,
+    ) -> Result<()> {
+        let tensors: Vec<RecordedTensor> = tensors.iter().map(|t| **t).collect();
         with_origin(origin, || self.0.touch(&tensors, *stream))
     }
 }

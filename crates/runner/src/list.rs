@@ -291,11 +291,16 @@ fn round(
     };
     let tensors = upload::all(machine, program, device)?;
     let bound: Vec<Tensor> = checked.externals.iter().map(|k| tensors[*k].clone()).collect();
-    let job = machine.store_checked(&checked.list, bound).map_err(whole)?;
+    let executable = machine.compile(&checked.list).map_err(whole)?;
     let start = Instant::now();
     let mut errors = Vec::new();
     let origin = program.origin(program.source.span(0..0));
-    let launched = options.cancellable(|| with_origin(&origin, || job.launch())).map_err(whole)?;
+    let names = checked.list.list().externals.iter().map(|external| &external.name);
+    let launch =
+        names.zip(&bound).fold(executable.launch().origin(origin), |launch, (name, tensor)| {
+            launch.input(name, tensor)
+        });
+    let launched = options.cancellable(|| launch.run()).map_err(whole)?;
     match launched.wait() {
         Err(e) if e.failure().is_some() => errors.push(e),
         waited => waited.map_err(whole)?,
@@ -310,8 +315,8 @@ fn round(
                 (tensor.spec().clone(), with_origin(&program.origin(place), || tensor.read()))
             }
             Source::Read(read, spec) => {
-                let taken = job.take_read(*read).map_err(at)?;
                 let none = || Error::Internal { message: "a read has no result".to_owned() };
+                let taken = launched.take_read(*read).transpose();
                 (spec.clone(), taken.unwrap_or_else(|| Err(none())))
             }
         };

@@ -3,7 +3,7 @@
 use millstream_trace::JobRef;
 use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::lowering;
-use millstream_vm::{Event, Job, Machine, Section, Stream, Tensor, with_origin};
+use millstream_vm::{Event, Executable, Machine, Section, Stream, Tensor, with_origin};
 
 use crate::executor::{Executor, OpCall};
 
@@ -12,8 +12,8 @@ pub(crate) struct MachineExecutor<'a> {
     machine: &'a Machine,
     /// The open sections, the innermost last.
     sections: Vec<Section>,
-    /// The stored lists of the program's jobs.
-    pub(crate) jobs: Vec<Job>,
+    /// The executables of the program's jobs.
+    pub(crate) jobs: Vec<Executable>,
     /// Failures of instructions that a step waited for. The program goes on.
     pub(crate) failures: Vec<Error>,
 }
@@ -84,7 +84,7 @@ impl Executor for MachineExecutor<'_> {
     }
 
     fn record(&mut self, stream: &Stream, origin: &Origin) -> Result<Event> {
-        with_origin(origin, || self.machine.record(stream))
+        with_origin(origin, || stream.record_event())
     }
 
     fn wait(&mut self, stream: &Stream, event: &Event, origin: &Origin) -> Result<()> {
@@ -133,11 +133,13 @@ impl Executor for MachineExecutor<'_> {
     }
 
     fn launch(&mut self, job: JobRef, stream: Option<&Stream>, origin: &Origin) -> Result<()> {
-        let job = &self.jobs[job.index()];
-        with_origin(origin, || match stream {
-            Some(stream) => job.launch_on(stream),
-            None => job.launch(),
-        })?;
-        Ok(())
+        let mut launch = self.jobs[job.index()].launch().origin(origin.clone());
+        if let Some(stream) = stream {
+            launch = launch.on(stream);
+        }
+        if let Some(section) = self.section() {
+            launch = launch.within(section);
+        }
+        launch.run().map(drop)
     }
 }

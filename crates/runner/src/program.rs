@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use millstream_instructions::{Body as Line, InstructionList};
 use millstream_trace::{Program, TraceError};
 use millstream_types::{Error, TensorId, TensorSpec};
-use millstream_vm::{Job, Machine, Tensor, with_origin};
+use millstream_vm::{Executable, Machine, Recorded, Tensor, with_origin};
 
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
@@ -170,23 +170,23 @@ fn read_all(
     Ok(reads)
 }
 
-/// Stores the program's jobs.
+/// Compiles the program's jobs.
 fn jobs(
     machine: &Machine,
     program: &Program,
     lowered: &Lowered,
     tensors: &[Tensor],
-) -> Result<Vec<Job>, RunError> {
+) -> Result<Vec<Executable>, RunError> {
     let one = |(job, block): (&millstream_trace::Job, &LoweredBlock)| {
         let at = |e: Error| RunError::at(program, job.span, &e);
-        let executor = JobExecutor(machine.job_recorder());
+        let executor = JobExecutor(machine.recorder());
         let mut execution = Execution::new(executor, program, lowered, block.events);
         for &value in &job.uses {
-            let inner = execution.executor.0.import(&tensors[value.index()]).map_err(at)?;
+            let inner = execution.executor.0.bind(&tensors[value.index()]).map_err(at)?;
             execution.set(value, inner);
         }
         execution.run(block)?;
-        machine.store(execution.executor.0).map_err(at)
+        execution.executor.0.finish().and_then(Recorded::compile).map_err(at)
     };
     program.jobs.iter().zip(&lowered.jobs).map(one).collect()
 }

@@ -108,7 +108,8 @@ impl StreamPolicy for CriticalSection {
     }
 }
 
-/// Stored lists, on a dedicated worker.
+/// Launches of executables, on the host's workers: the worker of the launch also runs its first
+/// tape, so that a launch needs no other thread.
 #[derive(Clone, Copy, Debug)]
 pub struct LazyJobLauncher;
 
@@ -118,7 +119,7 @@ impl StreamPolicy for LazyJobLauncher {
     }
 
     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
-        WorkerGroup::Dedicated(StreamType::LAZY_JOB_LAUNCHER)
+        WorkerGroup::Host
     }
 }
 

@@ -139,7 +139,7 @@ pub fn waited_for_it_is_free(on: &Fixture) {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
             drop(x);
-            let done = t.m.record(&t.b).unwrap();
+            let done = t.b.record_event().unwrap();
             t.a.wait_event(&done).unwrap();
             if kinds[0] == Pool {
                 assert_eq!(t.pending(), BLOCK);
@@ -160,7 +160,7 @@ pub fn an_earlier_record_does_not_free_it(on: &Fixture) {
         for_each_machine(on, kinds, None, |t| {
             let x = t.new_on(&t.a);
             t.b.touch(&[&x]).unwrap();
-            let early = t.m.record(&t.b).unwrap();
+            let early = t.b.record_event().unwrap();
             t.b.touch(&[&x]).unwrap();
             drop(x);
             t.a.wait_event(&early).unwrap();

@@ -60,7 +60,7 @@ pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Out
                 vec![]
             }
             11 => {
-                events.push(machine.record(stream).unwrap());
+                events.push(stream.record_event().unwrap());
                 vec![]
             }
             12 if !events.is_empty() => {

@@ -257,8 +257,11 @@ pub struct Failure {
     pub stream: String,
     /// The instruction's sequence number on the stream.
     pub seq: u64,
-    /// The origin of the instruction.
+    /// The origin of the instruction. For an instruction of an executable, its place in the
+    /// recorded list.
     pub origin: Origin,
+    /// For an instruction of an executable, the origin of the launch.
+    pub launched: Option<Origin>,
 }
 
 impl fmt::Display for Failure {
@@ -297,6 +300,10 @@ impl Failure {
             let comma = if k == 0 { "" } else { ", " };
             write!(f, "{comma}{} {} {}", o.tensor, o.access, brief(o.dtype, &o.shape))?;
         }
-        write!(f, ") on {} number {} {verb}: {}", self.stream, self.seq, self.message)
+        write!(f, ") on {} number {} {verb}: {}", self.stream, self.seq, self.message)?;
+        match &self.launched {
+            Some(origin) if !origin.is_unknown() => write!(f, " (launched at {origin})"),
+            _ => Ok(()),
+        }
     }
 }

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
-//! | `jobs` | stored lists: recorded, checked, rewritten to a machine's ids |
+//! | `executable` | lists captured once, compiled to tapes, and launched many times |
 //! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
@@ -35,8 +35,8 @@
 mod api;
 mod driver;
 mod emission;
+mod executable;
 mod host;
-mod jobs;
 pub mod lowering;
 mod pool;
 mod sync;
@@ -50,6 +50,8 @@ pub use api::prepared::{Prepared, TensorHandle};
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;
+pub use executable::{
+    Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder, accepts,
+};
 pub use host::Blob;
-pub use jobs::{Job, JobRecorder, JobTensor, accepts};
 pub use tables::{RankBarrier, SingleRank};

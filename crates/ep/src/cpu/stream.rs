@@ -1,5 +1,6 @@
 //! A stream of the host: runs work inside `submit`.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use millstream_types::{DeviceId, Error, Result};
@@ -29,6 +30,10 @@ impl Stream for CpuStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
         // Host kernels launch nothing, so they get no native stream.
         Ok(Progress::Done(run_catching_panic(work, &())))
+    }
+
+    fn direct(&self) -> Option<&dyn Any> {
+        Some(&())
     }
 
     fn record(&mut self, _event: &Arc<dyn Event>) -> Result<Progress> {

@@ -110,16 +110,17 @@ impl Builder {
 
         let fresh: SmallVec<[TensorSpec; 2]> =
             if call.into.is_some() { SmallVec::new() } else { fresh_specs(&signature)? };
-        let mut sizes: SmallVec<[u64; 4]> = fresh.iter().map(|s| s.span_bytes() as u64).collect();
-        if signature.workspace > 0 {
-            sizes.push(signature.workspace as u64);
-        }
         let arena = self.streams[call.stream.index()].memory;
+        let mut sizes: SmallVec<[(ArenaId, u64); 4]> =
+            fresh.iter().map(|s| (arena, s.span_bytes() as u64)).collect();
+        if signature.workspace > 0 {
+            sizes.push((arena, signature.workspace as u64));
+        }
         let purpose = |k: usize| match fresh.get(k) {
             Some(spec) => format!("{}, a result of {}", spec.brief(), op.name()),
             None => format!("the scratch memory of {}", op.name()),
         };
-        let placed = self.place(sink, call.stream, arena, &sizes, purpose, call.origin)?;
+        let placed = self.place(sink, call.stream, &sizes, purpose, call.origin)?;
         let mut memory = match placed {
             Outcome::Need(need) => return Ok(Outcome::Need(need)),
             Outcome::Done(memory) => memory,

@@ -52,7 +52,7 @@ impl Builder {
             });
         }
         let arena = self.streams[stream.index()].memory;
-        match self.place(sink, stream, arena, &[bytes], |_| spec.brief(), origin)? {
+        match self.place(sink, stream, &[(arena, bytes)], |_| spec.brief(), origin)? {
             Outcome::Need(need) => Ok(Outcome::Need(need)),
             Outcome::Done(made) => {
                 Ok(Outcome::Done(self.begin_tensor(sink, stream, spec, made[0], origin)))
@@ -61,20 +61,20 @@ impl Builder {
     }
 
     /// Allocates memory for all of `sizes`, or for none, and orders the stream behind earlier uses
-    /// of that memory. `purpose` names the use of each allocation, for errors.
+    /// of that memory. A size is a number of bytes in an arena; `purpose` names the use of each
+    /// allocation, for errors.
     pub(super) fn place(
         &mut self,
         sink: &mut dyn Sink,
         stream: StreamId,
-        arena: ArenaId,
-        sizes: &[u64],
+        sizes: &[(ArenaId, u64)],
         purpose: impl Fn(usize) -> String,
         origin: &Origin,
     ) -> Result<Outcome<Allocations>> {
         self.catch_up(stream);
         let mut made = Allocations::new();
         let mut after = Points::new();
-        for (k, &bytes) in sizes.iter().enumerate() {
+        for (k, &(arena, bytes)) in sizes.iter().enumerate() {
             if bytes == 0 {
                 // Every stream may use an allocation of no bytes at any time.
                 let placement = Placement { arena, offset: 0, size: 0, generation: 0 };

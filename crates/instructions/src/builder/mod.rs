@@ -20,7 +20,8 @@
 //! | `sync` | waits from uses |
 //! | `order` | order that the program asks for |
 //! | `memory` | tensors and their memory |
-//! | `region` | critical sections, stored lists, reads, callbacks |
+//! | `launch` | launches of executables |
+//! | `region` | critical sections, reads, callbacks |
 //! | `stream`, `clock` | a stream's tail and clock |
 //! | `slot`, `event` | slots of tensors, storages, events |
 //! | `protection` | protections that a program can take over |
@@ -32,6 +33,7 @@
 mod call;
 mod clock;
 mod event;
+mod launch;
 mod memory;
 mod offline;
 mod order;
@@ -63,6 +65,7 @@ use crate::table::{Body, Instruction};
 
 pub use call::{Call, Output, Outputs, fresh_specs};
 pub use event::EventRef;
+pub use launch::{Launch, LaunchOperand, LaunchTensors};
 pub use offline::{OfflineCatalog, OfflineSink};
 pub use prepared::PreparedCall;
 pub use protection::Protection;

@@ -1,10 +1,8 @@
-//! Critical sections, stored lists, host reads and callbacks.
+//! Critical sections, host reads and callbacks.
 
 use smallvec::SmallVec;
 
-use millstream_types::{
-    Access, CallbackId, Error, ListId, Origin, Point, ReadId, Result, StreamId,
-};
+use millstream_types::{Access, CallbackId, Error, Origin, Point, ReadId, Result, StreamId};
 
 use crate::builder::{Builder, Sink, TensorRef};
 use crate::instruction::{Operand, Operands};
@@ -158,36 +156,6 @@ impl Builder {
                 Err(Error::Invalid { what: "list", message }.at(&open.begun))
             }
         }
-    }
-
-    /// Runs a stored list as one instruction, on a `stream` that accepts stored lists. `operands`
-    /// is the union of the list's accesses to tensors from outside.
-    ///
-    /// # Errors
-    /// A tensor was released or is held, or the stream is of another type.
-    pub fn launch_job(
-        &mut self,
-        sink: &mut dyn Sink,
-        stream: StreamId,
-        list: ListId,
-        operands: &[(TensorRef, Access)],
-        section: Option<SectionId>,
-        origin: &Origin,
-    ) -> Result<Point> {
-        self.known_stream(stream)?;
-        self.runs(stream, Kind::LazyJobLauncher)?;
-        for &(tensor, _) in operands {
-            self.usable(tensor, section)?;
-        }
-        let operands: Operands = operands
-            .iter()
-            .map(|&(tensor, access)| Operand { tensor: tensor.id, access })
-            .collect();
-        self.wait_for_operands(sink, stream, &operands, origin);
-        let at = self.next(stream);
-        self.note_uses(at, &operands);
-        self.emit(sink, Body::LazyJobLauncher { at, list, operands }, origin);
-        Ok(at)
     }
 
     /// Calls a function of the program with a tensor's memory.

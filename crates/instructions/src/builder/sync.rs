@@ -132,7 +132,7 @@ impl Builder {
 
     /// Calls `found` with every point on another stream that a use must come after.
     #[inline]
-    fn for_each_hazard(
+    pub(super) fn for_each_hazard(
         &self,
         stream: StreamId,
         tensor: TensorId,

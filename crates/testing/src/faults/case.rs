@@ -166,7 +166,7 @@ impl Step {
                 return Ok(());
             }
             Step::Event(from, to) => {
-                let event = machine.record(&s(from)?)?;
+                let event = s(from)?.record_event()?;
                 return s(to)?.wait_event(&event);
             }
             Step::Drop(a) => {

@@ -23,7 +23,8 @@ mod tests {
         is_send_and_sync::<Completion>();
         is_send_and_sync::<Section>();
         is_send_and_sync::<Prepared>();
-        is_send_and_sync::<Job>();
+        is_send_and_sync::<Executable>();
+        is_send_and_sync::<Launched>();
         is_send_and_sync::<Cancellation>();
         is_send_and_sync::<ShutdownReport>();
         is_send_and_sync::<Schedule>();

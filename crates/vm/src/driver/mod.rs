@@ -60,6 +60,20 @@ impl Driver {
         }
     }
 
+    /// Returns the host worker that comes so many after another one.
+    pub(crate) fn host_worker_after(
+        &mut self,
+        tables: &Arc<Tables>,
+        worker: usize,
+        count: usize,
+    ) -> Result<usize> {
+        match self {
+            Driver::Threaded(threaded) => threaded.host_worker_after(tables, worker, count),
+            Driver::Inline(_) => Ok(0),
+            Driver::Simulated(simulated) => simulated.host_worker_after(tables, worker, count),
+        }
+    }
+
     /// Returns the worker of a group with one worker.
     pub(crate) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         match self {

@@ -96,6 +96,16 @@ impl Simulated {
         groups.host(count, |_| Ok(start(workers, tables)))
     }
 
+    pub(super) fn host_worker_after(
+        &mut self,
+        tables: &Arc<Tables>,
+        worker: usize,
+        count: usize,
+    ) -> Result<usize> {
+        let Simulated { workers, groups, .. } = self;
+        groups.host_after(worker, count, |_| Ok(start(workers, tables)))
+    }
+
     pub(super) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         let Simulated { workers, groups, .. } = self;
         groups.own(group, |_| Ok(start(workers, tables)))

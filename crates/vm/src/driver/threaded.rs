@@ -49,6 +49,16 @@ impl Threaded {
         groups.host(count, |name| start(workers, tables, name))
     }
 
+    pub(super) fn host_worker_after(
+        &mut self,
+        tables: &Arc<Tables>,
+        worker: usize,
+        count: usize,
+    ) -> Result<usize> {
+        let Threaded { workers, groups, .. } = self;
+        groups.host_after(worker, count, |name| start(workers, tables, name))
+    }
+
     pub(super) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         let Threaded { workers, groups, .. } = self;
         groups.own(group, |name| start(workers, tables, name))

@@ -101,9 +101,8 @@ impl Watchdog {
         match task {
             Task::OpenStream(_, key) => stream.key = Some((**key).clone()),
             Task::Gate(_, point, milestone) => stream.gates.push((*point, *milestone)),
-            Task::EnterRun(_, launcher, _) => stream.gates.push((*launcher, Milestone::Launched)),
             // With a watchdog, the router submits calls as instructions.
-            Task::BeginRun(..) | Task::SetCancelScope(..) | Task::Call(_) => {}
+            Task::BeginLaunch(_) | Task::SetCancelScope(..) | Task::Call(_) => {}
             Task::RecordForWait { until, origin, .. } => {
                 stream.submit(until.seq, Kind::StreamWait.name(), None, origin.clone(), None);
             }
@@ -113,6 +112,17 @@ impl Watchdog {
             }
             Task::RecordEvent { at, origin, .. } => {
                 stream.submit(at.seq, Kind::RecordEvent.name(), None, origin.clone(), None);
+            }
+            Task::Play { tape, run, .. } => {
+                stream.gates.push((run.at, Milestone::Launched));
+                let end = run.end_of(usize::from(*tape)).seq;
+                stream.submit(end, "tape", None, run.origin.clone(), None);
+            }
+            Task::EndLaunch(run) => {
+                let ends = (0..run.tapes.len()).map(|tape| run.end_of(tape));
+                stream.gates.extend(ends.map(|end| (end, Milestone::Completed)));
+                let kind = Kind::LazyJobLauncher.name();
+                stream.submit(run.at.seq, kind, None, run.origin.clone(), None);
             }
             Task::Run(instruction) => {
                 let (body, origin) = (&instruction.body, instruction.origin.clone());

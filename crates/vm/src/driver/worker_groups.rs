@@ -32,6 +32,22 @@ impl WorkerGroups {
         Ok(self.host[count % self.host_limit])
     }
 
+    /// Returns the host worker that comes `count` after `worker`, in a circle; `start` starts the
+    /// missing ones.
+    pub(super) fn host_after(
+        &mut self,
+        worker: usize,
+        count: usize,
+        mut start: impl FnMut(&str) -> Result<usize>,
+    ) -> Result<usize> {
+        while self.host.len() < self.host_limit.min(count.saturating_add(1)) {
+            let started = start("host")?;
+            self.host.push(started);
+        }
+        let at = self.host.iter().position(|host| *host == worker).unwrap_or_default();
+        Ok(self.host[(at + count) % self.host.len()])
+    }
+
     /// Returns the one worker of a group; `start` starts one of that name.
     pub(super) fn own(
         &mut self,

@@ -13,22 +13,20 @@ use std::sync::{Arc, PoisonError, TryLockError};
 
 use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
-use millstream_types::{DeviceId, Error, ListId, Origin, Point, Result, StreamId, TensorSpec};
+use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorSpec};
 
 use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::call_numbers::CallNumbers;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::router::Router;
-use crate::jobs::Ended;
-use crate::sync::points::Milestone;
+use crate::executable::Ended;
 
 /// The state that the critical section protects.
 pub(crate) struct Emission {
     pub(crate) builder: Builder,
     pub(crate) router: Router,
     pub(crate) calls: CallNumbers,
-    pub(crate) ended_jobs: Ended,
     pub(crate) next_list: u32,
     /// How often the lock was taken.
     pub(crate) entries: u64,
@@ -50,7 +48,7 @@ pub(crate) enum Release {
     Tensor(TensorRef, Origin),
     Event(EventRef),
     Section(SectionId, Origin),
-    Job(ListId),
+    Executable(Box<Ended>),
     Call(u32),
 }
 
@@ -94,30 +92,15 @@ impl Emission {
                 let _ = builder.end_critical_section(router, section, &origin);
             }
             Release::Call(number) => self.calls.release(number, self.router.tails()),
-            Release::Job(list) => {
-                if let Some(job) = self.router.jobs.remove(&list) {
-                    self.ended_jobs.push((job.launched, job));
+            Release::Executable(ended) => {
+                for tensor in ended.memory {
+                    // Nobody else can have released it.
+                    let _ = self.builder.release(&mut self.router, tensor, None, &Origin::Unknown);
                 }
+                self.router.close_tapes(ended.tapes);
             }
         }
         None
-    }
-
-    /// Frees the resources of stored lists whose last run has completed.
-    fn reap_jobs(&mut self) {
-        let Emission { builder, router, ended_jobs, .. } = self;
-        ended_jobs.retain(|(last, job)| {
-            if !router.tables.points.reached(*last, Milestone::Completed) {
-                return true;
-            }
-            for tensor in job.tensors.drain(..) {
-                builder.end_import(tensor);
-            }
-            for read in job.reads.drain(..) {
-                router.tables.host.take_read(read);
-            }
-            false
-        });
     }
 }
 
@@ -215,7 +198,7 @@ impl MachineShared {
 
     /// Emits the pending releases.
     pub(crate) fn drain(&self, emission: &mut Emission) {
-        if self.releases.is_empty() && emission.ended_jobs.is_empty() {
+        if self.releases.is_empty() {
             return;
         }
         let mut kept = Vec::new();
@@ -224,9 +207,6 @@ impl MachineShared {
         }
         for release in kept {
             self.releases.push(release);
-        }
-        if !emission.ended_jobs.is_empty() {
-            emission.reap_jobs();
         }
     }
 

@@ -141,6 +141,9 @@ pub(crate) unsafe fn copy_out(from: RawTensor, copy: &Arc<dyn Kernel>) -> anyhow
 /// A callback on a tensor's memory.
 pub(crate) type Callback = Box<dyn FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send>;
 
+/// A callback that is called at each launch of an executable.
+pub(crate) type SharedCallback = Arc<dyn Fn(&mut Blob<'_>) -> anyhow::Result<()> + Send + Sync>;
+
 /// Pending callbacks and reads, by id.
 #[derive(Default)]
 pub(crate) struct HostTable {
@@ -170,11 +173,6 @@ impl HostTable {
         let id = ReadId(self.next());
         self.reads.lock().unwrap_or_else(PoisonError::into_inner).insert(id, None);
         id
-    }
-
-    /// Registers a read once more, without its former result.
-    pub(crate) fn renew_read(&self, id: ReadId) {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner).insert(id, None);
     }
 
     pub(crate) fn finish_read(&self, id: ReadId, result: Result<Vec<u8>>) {

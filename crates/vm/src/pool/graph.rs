@@ -55,7 +55,6 @@ pub(crate) struct ReadyTask {
     pub(crate) stream: StreamId,
     pub(crate) task: Task,
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
-    pub(crate) launcher: Option<Point>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +96,6 @@ struct NodeData {
     /// Of a wait, the awaited milestone.
     until: Option<(Point, Milestone)>,
     cancel_scope: Option<Arc<CancelScope>>,
-    launcher: Option<Point>,
 }
 
 struct PoolStream {
@@ -112,7 +110,6 @@ struct PoolStream {
     /// The waits since the last instruction that was none.
     waits: SmallVec<[u32; 4]>,
     cancel_scope: Option<Arc<CancelScope>>,
-    launcher: Option<Point>,
 }
 
 /// The instructions of all pools that have not completed.
@@ -171,11 +168,6 @@ impl Graph {
                 self.finished += 1;
             }
             Task::Gate(id, point, milestone) => self.gate(id, (point, milestone), context),
-            Task::EnterRun(id, launcher, cancel_scope) => {
-                self.gate(id, (launcher, Milestone::Launched), context);
-                let stream = self.stream(id);
-                (stream.launcher, stream.cancel_scope) = (Some(launcher), cancel_scope);
-            }
             Task::Run(instruction) => match instruction.body {
                 Body::StreamWaitEvent { at, until, .. } | Body::StreamWait { at, until, .. } => {
                     self.wait(at, until, context);
@@ -198,7 +190,9 @@ impl Graph {
                 | Body::SoftSyncStream { .. }
                 | Body::HostObserved { .. } => {}
             },
-            Task::BeginRun(..) => unreachable!("stored lists begin on streams of their launchers"),
+            Task::BeginLaunch(_) | Task::Play { .. } | Task::EndLaunch(_) => {
+                unreachable!("launches and tapes run in the order of their streams")
+            }
         }
     }
 
@@ -215,12 +209,12 @@ impl Graph {
         self.take_ready(number)
     }
 
-    /// Takes the next instruction that can run, if it is a stored call without scope or launcher.
+    /// Takes the next instruction that can run, if it is a stored call without a scope.
     #[inline]
     pub(super) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
         let number = self.ready.peek()?;
         let content = &self.data[number as usize];
-        let plain = content.cancel_scope.is_none() && content.launcher.is_none();
+        let plain = content.cancel_scope.is_none();
         let call = content.task.as_ref().filter(|_| plain)?.stored()?;
         self.ready.pop();
         Some((number, call))
@@ -234,8 +228,8 @@ impl Graph {
     fn take_ready(&mut self, number: u32) -> Option<ReadyTask> {
         let stream = self.streams[usize::from(self.nodes[number as usize].stream)].id;
         let content = &mut self.data[number as usize];
-        let (cancel_scope, launcher) = (content.cancel_scope.take(), content.launcher);
-        Some(ReadyTask { number, stream, task: content.task.take()?, cancel_scope, launcher })
+        let cancel_scope = content.cancel_scope.take();
+        Some(ReadyTask { number, stream, task: content.task.take()?, cancel_scope })
     }
 
     /// Completes an instruction.
@@ -297,7 +291,6 @@ impl Graph {
             gate: NONE,
             waits: SmallVec::new(),
             cancel_scope: None,
-            launcher: None,
         });
     }
 
@@ -367,7 +360,7 @@ impl Graph {
     fn work(&mut self, id: StreamId, seq: u64, task: Task, context: &impl GraphContext) {
         let number = self.node(id, Some(seq), NodeKind::Work);
         let stream = self.stream(id);
-        let (launcher, cancel_scope) = (stream.launcher, stream.cancel_scope.clone());
+        let cancel_scope = stream.cancel_scope.clone();
         if !stream.waits.is_empty() {
             for wait in std::mem::take(&mut stream.waits) {
                 self.order(wait, number);
@@ -390,8 +383,7 @@ impl Graph {
         }
         let content = &mut self.data[number as usize];
         content.task = Some(task);
-        (content.priority, content.launcher, content.cancel_scope) =
-            (priority, launcher, cancel_scope);
+        (content.priority, content.cancel_scope) = (priority, cancel_scope);
         self.release(number);
     }
 

@@ -64,7 +64,7 @@ impl Scheduler {
         self.graph.key(stream)
     }
 
-    /// Takes the next instruction that can run, if it is a stored call without scope or launcher.
+    /// Takes the next instruction that can run, if it is a stored call without a scope.
     #[inline]
     pub(crate) fn next_call(&mut self) -> Option<(u32, StoredCall)> {
         self.graph.next_call()
@@ -87,7 +87,7 @@ impl Scheduler {
         worker: &mut Worker,
         context: &MachineContext<'_>,
     ) {
-        let Some(point) = external.instruction.body.at() else { return };
+        let Some(point) = external.subject.point() else { return };
         match self.early.remove(&point) {
             Some(result) => self.complete(number, external, result, worker, context),
             None => drop(self.external.insert(point, (number, external))),
@@ -123,7 +123,7 @@ impl Scheduler {
         worker: &mut Worker,
         context: &MachineContext<'_>,
     ) {
-        let Some(point) = external.instruction.body.at() else { return };
+        let Some(point) = external.subject.point() else { return };
         worker.open_pooled(point.stream, |stream| self.graph.key(stream).clone());
         worker.finish_pooled(external, result);
         self.ran(number, point.stream, context);

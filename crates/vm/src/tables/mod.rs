@@ -67,6 +67,10 @@ pub(crate) struct Tables {
     pub(crate) backlog: Backlog,
     /// Whether any call was ever given a priority.
     pub(crate) has_priorities: AtomicBool,
+    /// How many steps of a tape a worker makes before it looks at its other streams.
+    pub(crate) steps_at_once: u32,
+    /// How often a tape checks for a step of another worker's tape before it blocks.
+    pub(crate) step_checks: u32,
 }
 
 impl Tables {
@@ -94,7 +98,7 @@ impl Tables {
         } else {
             None
         };
-        let failure = Arc::new(Failure {
+        self.note_failure(Failure {
             cause,
             message,
             instruction: body.kind().name(),
@@ -103,7 +107,13 @@ impl Tables {
             stream: stream.to_string(),
             seq: body.at().map_or(0, |p| p.seq),
             origin: instruction.origin.clone(),
-        });
+            launched: None,
+        })
+    }
+
+    /// Logs a failure.
+    pub(crate) fn note_failure(&self, failure: Failure) -> Arc<Failure> {
+        let failure = Arc::new(failure);
         self.failures.add(&failure);
         failure
     }

@@ -23,8 +23,6 @@ use millstream_types::{Access, Attrs, OpId, TensorSpec};
 pub(crate) struct TensorSlot {
     /// The storage's first byte.
     pub(crate) base: NonNull<u8>,
-    /// The bytes of the storage.
-    pub(crate) bytes: u64,
     pub(crate) spec: TensorSpec,
     /// A number that no other storage of the machine ever has.
     pub(crate) storage: u64,

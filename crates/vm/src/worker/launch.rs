@@ -5,19 +5,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Panicked, Progress, WorkResult, catch_panic};
-use millstream_instructions::{Body, Instruction, Operand, Via};
+use millstream_instructions::{Body, Instruction, Via};
 use millstream_kernels::Kernel;
-use millstream_types::{CallbackId, Cause, Error, EventId, Failure, Point, Result};
+use millstream_types::{Cause, Error, Point, Result};
 
 use crate::emission::cancel::{self, Cancelled};
-use crate::host::Blob;
+use crate::host::Callback;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::inbox::Message;
 use crate::worker::stream::{Effect, ExternalCompletion, InFlight, NativeStream, WorkerStream};
+use crate::worker::subject::{EventPlace, Subject, poison_of};
 use crate::worker::task::Task;
-use crate::worker::work::{CallWork, ReadWork, TokenSource};
+use crate::worker::work::{CallWork, HostOperand, ReadWork, TokenSource};
 
 /// Returns the cause and the message of a failure of work.
 pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
@@ -56,29 +57,30 @@ impl Worker {
                 }
                 self.finished += 1;
             }
-            Task::EnterRun(_, launcher, ref cancel_scope) => {
-                if self.block_until(at, launcher, Milestone::Launched) {
-                    return Some(task);
-                }
-                self.streams[at].cancel_scope.clone_from(cancel_scope);
-                self.streams[at].launcher = Some(launcher);
-                self.finished += 1;
-            }
             Task::SetCancelScope(_, cancel_scope) => {
                 self.streams[at].cancel_scope = cancel_scope;
                 self.finished += 1;
             }
-            Task::BeginRun(point, storages) => {
-                for &storage in storages.iter() {
-                    self.tables.poison.heal(storage);
-                }
-                self.publish(at, point.seq, Milestone::Launched);
+            Task::BeginLaunch(run) => {
+                run.begin(&self.tables);
+                self.publish(at, run.at.seq, Milestone::Launched);
                 self.finished += 1;
+            }
+            Task::Play { tape, next, run, .. } => return self.play(at, tape, next, run),
+            Task::EndLaunch(ref run) => {
+                for tape in 0..run.tapes.len() {
+                    if self.block_until(at, run.end_of(tape), Milestone::Completed) {
+                        return Some(task);
+                    }
+                }
+                run.end(&self.tables);
+                self.completed(at, run.at.seq);
             }
             Task::RecordForWait { until, event, origin } => {
                 // If it fails, it fails at this half's point.
                 let body = Body::StreamWait { at: until, until, via: Via::Device(event) };
-                self.record(at, until.seq, event, &Instruction { body, origin });
+                let subject = Subject::Instruction(Instruction { body, origin });
+                self.record(at, until.seq, EventPlace::Slot(event), subject);
             }
             Task::OpenStream(..) => unreachable!("streams are opened when the task is taken"),
         }
@@ -91,14 +93,22 @@ impl Worker {
             Body::TouchTensors { at: point, .. }
             | Body::CriticalSectionBegin { at: point, .. }
             | Body::CriticalSectionEnd { at: point, .. }
-            | Body::LazyJobLauncher { at: point, .. }
             | Body::Barrier { at: point } => self.launched(at, point.seq, None, None, Effect::None),
             Body::RecordEvent { at: point, event } => {
-                self.record(at, point.seq, *event, &instruction);
+                let (seq, event) = (point.seq, EventPlace::Slot(*event));
+                self.record(at, seq, event, Subject::Instruction(instruction));
             }
             Body::StreamWaitEvent { at: point, until, via }
             | Body::StreamWait { at: point, until, via } => {
-                if self.wait(at, point.seq, *until, *via, &instruction) {
+                let (seq, until) = (point.seq, *until);
+                let waited = match *via {
+                    Via::Device(event) => {
+                        let subject = || Subject::Instruction(instruction.clone());
+                        self.wait_on_device(at, seq, until, &EventPlace::Slot(event), subject)
+                    }
+                    Via::Host => self.wait(at, seq, until),
+                };
+                if !waited {
                     return Some(instruction);
                 }
             }
@@ -107,21 +117,32 @@ impl Worker {
                     return Some(instruction);
                 }
                 let (point, ranks) = (*point, self.tables.rank_barrier.clone());
-                self.submit_to_host(at, point, instruction, move || ranks.wait());
+                let subject = Subject::Instruction(instruction);
+                self.submit_to_host(at, point, subject, move || ranks.wait());
             }
             Body::AccessBlobByCallback { at: point, operand, callback } => {
                 if self.drains(at) {
                     return Some(instruction);
                 }
-                let (point, operand, callback) = (*point, *operand, *callback);
-                self.call_back(at, point, operand, callback, instruction);
+                let (point, operand) = (*point, HostOperand::Slot(*operand));
+                let callback = self.tables.host.take_callback(*callback);
+                let subject = Subject::Instruction(instruction);
+                self.call_back(at, point, operand, callback, subject);
             }
-            Body::SyncRead { .. } => return self.read(at, instruction),
+            Body::SyncRead { at: point, operand, .. } => {
+                let (seq, operand) = (point.seq, HostOperand::Slot(*operand));
+                let subject = Subject::Instruction(instruction);
+                if !self.read(at, seq, operand, &subject) {
+                    let Subject::Instruction(instruction) = subject else { return None };
+                    return Some(instruction);
+                }
+            }
             Body::AllocateTensor { .. }
             | Body::ViewTensor { .. }
             | Body::ReleaseTensor { .. }
             | Body::SoftSyncStream { .. }
-            | Body::HostObserved { .. } => {
+            | Body::HostObserved { .. }
+            | Body::LazyJobLauncher { .. } => {
                 unreachable!("{} takes effect when it is emitted", instruction.body.kind().name())
             }
         }
@@ -129,7 +150,7 @@ impl Worker {
     }
 
     /// Returns the stream's native stream; creates it at the first call.
-    fn native_stream(&mut self, at: usize) -> Result<&mut NativeStream> {
+    pub(super) fn native_stream(&mut self, at: usize) -> Result<&mut NativeStream> {
         let stream = &mut self.streams[at];
         if let Some(error) = &stream.lost {
             return Err(error.clone());
@@ -193,7 +214,7 @@ impl Worker {
     /// Blocks the stream until its in-flight instructions have completed, if there are any, and
     /// returns whether there were. Called before an instruction with poisoned operands is skipped:
     /// an earlier instruction in flight may heal them.
-    fn drain_first(&mut self, at: usize) -> bool {
+    pub(super) fn drain_first(&mut self, at: usize) -> bool {
         let stream = &mut self.streams[at];
         stream.draining = !stream.in_flight.is_empty();
         stream.draining
@@ -207,7 +228,7 @@ impl Worker {
             if self.drain_first(at) {
                 return Some(instruction);
             }
-            self.skip(at, &instruction, &cause);
+            Subject::Instruction(instruction).skip(&self.tables, &cause);
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
@@ -231,9 +252,10 @@ impl Worker {
                 _ => Err((Cause::Error, no_kernel(tables, op, native))),
             },
         };
+        let subject = Subject::Instruction(instruction);
         match progress {
-            Ok(progress) => self.submitted(at, seq, instruction, Ok(progress), taken),
-            Err((cause, message)) => self.refused(at, seq, instruction, cause, message),
+            Ok(progress) => self.submitted(at, seq, subject, Ok(progress), taken),
+            Err((cause, message)) => self.refused(at, seq, subject, cause, message),
         }
         None
     }
@@ -244,199 +266,190 @@ impl Worker {
         &mut self,
         at: usize,
         seq: u64,
-        instruction: Instruction,
+        subject: Subject,
         progress: Result<Progress>,
         token: bool,
     ) {
         match progress {
             Ok(Progress::Done(so_far)) if token => {
-                self.streams[at].external = Some(ExternalCompletion { instruction, so_far });
+                self.streams[at].external = Some(ExternalCompletion { subject, so_far });
             }
             Ok(Progress::Pending(ticket)) => {
-                self.launched(at, seq, Some(ticket), None, Effect::Call(instruction));
+                self.launched(at, seq, Some(ticket), None, Effect::Call(subject));
             }
             Ok(Progress::Done(result)) => {
-                self.finish_call(at, &instruction, result);
+                self.finish_call(at, &subject, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
-            Err(error) => self.refused(at, seq, instruction, Cause::Device, error.to_string()),
+            Err(error) => self.refused(at, seq, subject, Cause::Device, error.to_string()),
         }
     }
 
-    fn refused(
+    pub(super) fn refused(
         &mut self,
         at: usize,
         seq: u64,
-        instruction: Instruction,
+        subject: Subject,
         cause: Cause,
         message: String,
     ) {
         // An earlier instruction in flight may heal what this one poisons.
         if !self.streams[at].in_flight.is_empty() {
-            self.launched(at, seq, None, None, Effect::Failed(instruction, cause, message));
+            self.launched(at, seq, None, None, Effect::Failed(subject, cause, message));
             return;
         }
-        self.fail(at, &instruction, cause, message);
+        self.fail(at, &subject, cause, message);
         self.launched(at, seq, None, None, Effect::None);
     }
 
     /// Poisons the outputs of an instruction with its own failure.
-    pub(super) fn fail(&self, at: usize, instruction: &Instruction, cause: Cause, message: String) {
-        let key = &self.streams[at].key;
-        let failure = self.tables.failure(instruction, key, cause, message);
-        self.skip(at, instruction, &failure);
-    }
-
-    /// Poisons the outputs of a skipped instruction, and notes the cause for waiters.
-    fn skip(&self, at: usize, instruction: &Instruction, cause: &Arc<Failure>) {
-        poison(&self.tables, instruction.body.operands(), cause);
-        let stream = &self.streams[at];
-        // Only its launcher can wait for an instruction of a stored list.
-        if let Some(point) = stream.launcher.or(instruction.body.at()) {
-            self.tables.failures.note(point, cause);
-        }
+    pub(super) fn fail(&self, at: usize, subject: &Subject, cause: Cause, message: String) {
+        let failure = subject.failure(&self.tables, &self.streams[at].key, cause, message);
+        subject.skip(&self.tables, &failure);
     }
 
     /// Heals the outputs of a call, or poisons them with its failure or with poison that it read.
-    pub(super) fn finish_call(&self, at: usize, instruction: &Instruction, result: WorkResult) {
-        let operands = instruction.body.operands();
+    pub(super) fn finish_call(&self, at: usize, subject: &Subject, result: WorkResult) {
         match result {
             Err(error) => {
                 let (cause, message) = cause_of(&error);
-                self.fail(at, instruction, cause, message);
+                self.fail(at, subject, cause, message);
             }
-            Ok(()) => match poison_of(&self.tables, operands) {
+            Ok(()) => match subject.poison(&self.tables) {
                 // It was launched behind a wait on the device, before the failure was known.
-                Some(cause) => self.skip(at, instruction, &cause),
-                None => heal(&self.tables, operands),
+                Some(cause) => subject.skip(&self.tables, &cause),
+                None => subject.heal(&self.tables),
             },
         }
     }
 
-    fn record(&mut self, at: usize, seq: u64, event: EventId, instruction: &Instruction) {
+    /// Records a native event.
+    pub(super) fn record(&mut self, at: usize, seq: u64, event: EventPlace, subject: Subject) {
         let recorded = if Worker::is_asynchronous(&self.streams[at]) {
-            self.record_native(at, event)
+            self.record_native(at, &event)
         } else {
             // Nothing is outstanding on the device: waiters need only the point itself.
             Ok(None)
         };
         match recorded {
             Ok(Some(ticket)) => {
-                let effect = Effect::Order(instruction.clone());
-                self.launched(at, seq, Some(ticket), None, effect);
+                self.launched(at, seq, Some(ticket), None, Effect::Order(subject));
             }
             Ok(None) => self.launched(at, seq, None, None, Effect::None),
             Err(error) => {
-                self.tables.events.remove(&event);
-                self.fail(at, instruction, Cause::Device, error.to_string());
+                event.set(&self.tables, None);
+                self.fail(at, &subject, Cause::Device, error.to_string());
                 self.launched(at, seq, None, None, Effect::None);
             }
         }
     }
 
-    fn record_native(&mut self, at: usize, event: EventId) -> Result<Option<u64>> {
+    fn record_native(&mut self, at: usize, event: &EventPlace) -> Result<Option<u64>> {
         let tables = self.tables.clone();
         let native = self.native_stream(at)?;
         let Some(events) = &native.events else { return Ok(None) };
         let pooled = events.take()?;
         let progress = native.stream.record(pooled.native())?;
-        tables.events.insert(event, pooled);
+        event.set(&tables, Some(pooled));
         Ok(match progress {
             Progress::Pending(ticket) => Some(ticket),
             Progress::Done(_) => None,
         })
     }
 
-    /// Runs a wait. Returns whether the stream is blocked before it.
-    fn wait(&mut self, at: usize, seq: u64, until: Point, via: Via, i: &Instruction) -> bool {
-        if let Via::Device(event) = via {
-            // A wait for an event that is not recorded yet would be no wait at all.
-            if self.block_until(at, until, Milestone::Launched) {
-                return true;
-            }
-            let tables = self.tables.clone();
-            let native_event = tables.events.get(&event).map(|e| e.value().clone());
-            // Without a native event, its stream completes at once, or its device refused the
-            // record; then there is no wait on the device.
-            if let Some(event) = native_event
-                && !tables.points.reached(until, Milestone::Completed)
-            {
-                let waited = self.native_stream(at).and_then(|n| n.stream.wait(event.native()));
-                match waited {
-                    Ok(Progress::Pending(ticket)) => {
-                        let effect = Effect::Order(i.clone());
-                        self.launched(at, seq, Some(ticket), Some(until), effect);
-                        return false;
-                    }
-                    Ok(Progress::Done(_)) => {
-                        self.launched(at, seq, None, Some(until), Effect::None);
-                        return false;
-                    }
-                    Err(error) => {
-                        // The failure is reported, and the host waits in the device's stead. If the
-                        // device is lost, the next call to it says so.
-                        self.fail(at, i, Cause::Device, error.to_string());
-                    }
+    /// Waits on the device for an event that is recorded at `until`, or by the host where there is
+    /// none. Returns false if the stream is blocked before the wait.
+    pub(super) fn wait_on_device(
+        &mut self,
+        at: usize,
+        seq: u64,
+        until: Point,
+        event: &EventPlace,
+        subject: impl FnOnce() -> Subject,
+    ) -> bool {
+        // A wait for an event that is not recorded yet would be no wait at all.
+        if self.block_until(at, until, Milestone::Launched) {
+            return false;
+        }
+        // Without a native event, its stream completes at once, or its device refused the record;
+        // then there is no wait on the device.
+        if let Some(event) = event.get(&self.tables)
+            && !self.tables.points.reached(until, Milestone::Completed)
+        {
+            let waited = self.native_stream(at).and_then(|n| n.stream.wait(event.native()));
+            match waited {
+                Ok(Progress::Pending(ticket)) => {
+                    let effect = Effect::Order(subject());
+                    self.launched(at, seq, Some(ticket), Some(until), effect);
+                    return true;
+                }
+                Ok(Progress::Done(_)) => {
+                    self.launched(at, seq, None, Some(until), Effect::None);
+                    return true;
+                }
+                Err(error) => {
+                    // The failure is reported, and the host waits in the device's stead. If the
+                    // device is lost, the next call to it says so.
+                    self.fail(at, &subject(), Cause::Device, error.to_string());
                 }
             }
         }
+        self.wait(at, seq, until)
+    }
+
+    /// Waits for a point by the host. Returns false if the stream is blocked before the wait.
+    pub(super) fn wait(&mut self, at: usize, seq: u64, until: Point) -> bool {
         if self.block_until(at, until, Milestone::Completed) {
-            return true;
+            return false;
         }
         self.launched(at, seq, None, None, Effect::None);
-        false
+        true
     }
 
     /// Returns whether the device still has commands of the stream. If so, the stream is blocked
     /// until they have completed.
-    fn drains(&mut self, at: usize) -> bool {
+    pub(super) fn drains(&mut self, at: usize) -> bool {
         let stream = &mut self.streams[at];
         stream.draining |= !stream.in_flight.is_empty();
         !stream.in_flight.is_empty()
     }
 
     /// Calls a host function with a tensor's memory, on a host thread.
-    fn call_back(
+    pub(super) fn call_back(
         &mut self,
         at: usize,
         point: Point,
-        operand: Operand,
-        callback: CallbackId,
-        instruction: Instruction,
+        operand: HostOperand,
+        callback: Option<Callback>,
+        subject: Subject,
     ) {
-        let tables = self.tables.clone();
-        let callback = tables.host.take_callback(callback);
-        if let Some(cause) = poison_of(&tables, &[operand]) {
+        if let Some(cause) = subject.poison(&self.tables) {
             drop(callback);
-            self.skip(at, &instruction, &cause);
-            self.finish_on_host(at, &instruction);
+            subject.skip(&self.tables, &cause);
+            self.launched(at, point.seq, None, None, Effect::None);
             return;
         }
-        let copy = self.host_copy(at);
+        let (tables, copy) = (self.tables.clone(), self.host_copy(at));
         let cancel_scope = self.streams[at].cancel_scope.clone();
-        self.submit_to_host(at, point, instruction, move || {
+        self.submit_to_host(at, point, subject, move || {
             cancel::check(cancel_scope.as_ref())?;
             let callback =
                 callback.ok_or_else(|| anyhow::anyhow!("the function no longer exists"))?;
             let copy = copy?;
             // SAFETY: the stream runs the instruction that names the tensor, and is blocked until
-            // this returns.
-            let slot = unsafe { tables.slots.get(operand.tensor.index()) };
-            let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
-            anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
-            // SAFETY: the waits before the instruction order all conflicting uses, and the stream
-            // is blocked meanwhile; the memory lives until after its last use.
-            let mut blob = unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, &copy) };
+            // this returns. The waits before the instruction order all conflicting uses; the memory
+            // lives until after its last use.
+            let mut blob = unsafe { operand.blob(&tables, &copy) }?;
             callback(&mut blob)
         });
     }
 
     /// Submits the job of an instruction to a host thread; the stream is blocked until it returns.
-    fn submit_to_host(
+    pub(super) fn submit_to_host(
         &mut self,
         at: usize,
         point: Point,
-        instruction: Instruction,
+        subject: Subject,
         job: impl FnOnce() -> WorkResult + Send + 'static,
     ) {
         let inbox = self.inbox.clone();
@@ -446,11 +459,11 @@ impl Worker {
         }));
         match started {
             Ok(()) => {
-                self.streams[at].external = Some(ExternalCompletion { instruction, so_far: Ok(()) })
+                self.streams[at].external = Some(ExternalCompletion { subject, so_far: Ok(()) })
             }
             Err(error) => {
-                self.fail(at, &instruction, Cause::Error, error.to_string());
-                self.finish_on_host(at, &instruction);
+                self.fail(at, &subject, Cause::Error, error.to_string());
+                self.launched(at, point.seq, None, None, Effect::None);
             }
         }
     }
@@ -463,37 +476,34 @@ impl Worker {
         kernel.ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
     }
 
-    fn finish_on_host(&mut self, at: usize, instruction: &Instruction) {
-        if let Some(point) = instruction.body.at() {
-            self.launched(at, point.seq, None, None, Effect::None);
-        }
-    }
-
     /// Handles the external completion of instruction `seq`.
     pub(super) fn external_done(&mut self, at: usize, seq: u64, result: WorkResult) {
-        let awaits =
-            |h: &mut ExternalCompletion| h.instruction.body.at().is_some_and(|at| at.seq == seq);
+        let awaits = |h: &mut ExternalCompletion| h.subject.point().is_some_and(|at| at.seq == seq);
         // A device that refused a call after its kernel had run does not wait for the token.
-        let Some(ExternalCompletion { instruction, so_far }) =
+        let Some(ExternalCompletion { subject, so_far }) =
             self.streams[at].external.take_if(awaits)
         else {
             return;
         };
-        self.finish_call(at, &instruction, so_far.and(result));
-        self.finish_on_host(at, &instruction);
+        self.finish_call(at, &subject, so_far.and(result));
+        self.launched(at, seq, None, None, Effect::None);
     }
 
-    /// Runs a read. Returns it if the stream is blocked before it.
-    fn read(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
-        let Body::SyncRead { at: point, operand, into } = &instruction.body else { return None };
-        let (seq, operand, into) = (point.seq, *operand, *into);
-        if let Some(cause) = poison_of(&self.tables, &[operand]) {
+    /// Reads a tensor. Returns false if the stream is blocked before the read.
+    pub(super) fn read(
+        &mut self,
+        at: usize,
+        seq: u64,
+        operand: HostOperand,
+        subject: &Subject,
+    ) -> bool {
+        if let Some(cause) = subject.poison(&self.tables) {
             if self.drain_first(at) {
-                return Some(instruction);
+                return false;
             }
-            self.tables.host.finish_read(into, Err(Error::of(cause)));
+            subject.finish_read(&self.tables, Err(Error::of(cause)));
             self.launched(at, seq, None, None, Effect::None);
-            return None;
+            return true;
         }
         let tables = self.tables.clone();
         let bytes = Arc::new(Mutex::new(None));
@@ -505,80 +515,45 @@ impl Worker {
         });
         match progress {
             Ok(Progress::Pending(ticket)) => {
-                let effect = Effect::Read(instruction, bytes);
+                let effect = Effect::Read(subject.clone(), bytes);
                 self.launched(at, seq, Some(ticket), None, effect);
             }
             Ok(Progress::Done(result)) => {
-                self.finish_read(at, &instruction, &bytes, result);
+                self.finish_read(at, subject, &bytes, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
             Err(error) => {
-                self.finish_read(at, &instruction, &bytes, Err(error));
+                self.finish_read(at, subject, &bytes, Err(error));
                 self.launched(at, seq, None, None, Effect::None);
             }
         }
-        None
+        true
     }
 
     /// Gives a host read its bytes, or the reason why there are none.
     pub(super) fn finish_read(
         &self,
         at: usize,
-        instruction: &Instruction,
+        subject: &Subject,
         bytes: &Mutex<Option<Vec<u8>>>,
         result: WorkResult,
     ) {
-        let Body::SyncRead { operand, into, .. } = &instruction.body else { return };
         let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let result = match (poison_of(&self.tables, &[*operand]), result, bytes) {
+        let result = match (subject.poison(&self.tables), result, bytes) {
             (Some(cause), _, _) => Err(Error::of(cause)),
             (None, Ok(()), Some(bytes)) => Ok(bytes),
             (None, Ok(()), None) => Err(Error::Internal { message: "nothing was read".to_owned() }),
             (None, Err(error), _) => {
                 let (cause, message) = cause_of(&error);
                 let key = &self.streams[at].key;
-                Err(Error::of(self.tables.failure(instruction, key, cause, message)))
+                Err(Error::of(subject.failure(&self.tables, key, cause, message)))
             }
         };
-        self.tables.host.finish_read(*into, result);
+        subject.finish_read(&self.tables, result);
     }
 }
 
 fn no_kernel(tables: &Tables, op: millstream_types::OpId, native: &NativeStream) -> String {
     let op = tables.ops.get(op).map_or("?", |o| o.name());
     format!("{op} has no kernel on {}", native.device.id())
-}
-
-/// Returns the poison of the first poisoned operand that is read, for which the instruction is
-/// skipped.
-fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
-    if !tables.poison.any() {
-        return None;
-    }
-    let reads = operands.iter().filter(|o| o.access.reads());
-    // SAFETY: the caller runs the instruction, which names these tensors.
-    reads
-        .filter_map(|o| tables.poison.get(unsafe { tables.slots.get(o.tensor.index()) }?.storage))
-        .next()
-}
-
-fn poison(tables: &Tables, operands: &[Operand], cause: &Arc<Failure>) {
-    for operand in operands.iter().filter(|o| o.access.writes()) {
-        // SAFETY: the caller runs the instruction, which names these tensors.
-        if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
-            tables.poison.set(slot.storage, cause);
-        }
-    }
-}
-
-fn heal(tables: &Tables, operands: &[Operand]) {
-    if !tables.poison.any() {
-        return;
-    }
-    for operand in operands.iter().filter(|o| o.access.writes() && !o.access.reads()) {
-        // SAFETY: the caller runs the instruction, which names these tensors.
-        if let Some(slot) = unsafe { tables.slots.get(operand.tensor.index()) } {
-            tables.poison.heal(slot.storage);
-        }
-    }
 }

@@ -25,6 +25,8 @@ mod pooled;
 mod retire;
 mod stored;
 mod stream;
+mod subject;
+mod tape;
 pub(crate) mod task;
 mod work;
 
@@ -249,8 +251,8 @@ impl Worker {
             let done = self.tables.points.stream(stream.id).completed();
             // Writing to a string does not fail.
             let _ = write!(into, "{} ({}): {done} completed", stream.id, stream.key);
-            if let Some(ExternalCompletion { instruction, .. }) = &stream.external {
-                let name = instruction.body.kind().name();
+            if let Some(ExternalCompletion { subject, .. }) = &stream.external {
+                let name = subject.name();
                 let _ = write!(into, ", {name} awaits an external completion");
             } else if let Some(first) = stream.in_flight.front() {
                 let _ = write!(into, ", {} is on the device", first.seq);

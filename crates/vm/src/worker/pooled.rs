@@ -15,8 +15,7 @@ impl Worker {
     /// complete it; otherwise it has completed. The pool publishes its point.
     pub(crate) fn run_pooled(&mut self, ready: ReadyTask) -> Option<ExternalCompletion> {
         let at = self.index[ready.stream.index()] as usize;
-        let stream = &mut self.streams[at];
-        (stream.cancel_scope, stream.launcher) = (ready.cancel_scope, ready.launcher);
+        self.streams[at].cancel_scope = ready.cancel_scope;
         let mut task = ready.task;
         while let Some(blocked_on) = self.run(at, task) {
             self.wait_in_flight(at);
@@ -26,7 +25,7 @@ impl Worker {
         self.streams[at].external.take()
     }
 
-    /// Runs a stored call without scope or launcher, as [`Worker::run_pooled`] does.
+    /// Runs a stored call without a scope, as [`Worker::run_pooled`] does.
     #[inline]
     pub(crate) fn call_pooled(&mut self, call: StoredCall) -> Option<ExternalCompletion> {
         let at = self.index[call.stream.index()] as usize;
@@ -34,7 +33,6 @@ impl Worker {
         if stream.cancel_scope.is_some() {
             stream.cancel_scope = None;
         }
-        stream.launcher = None;
         let mut blocked_on = self.call_stored(at, call);
         self.wait_in_flight(at);
         while let Some(task) = blocked_on {
@@ -58,7 +56,7 @@ impl Worker {
 
     /// Completes an instruction that [`Worker::run_pooled`] returned, possibly on another worker.
     pub(crate) fn finish_pooled(&mut self, external: ExternalCompletion, result: WorkResult) {
-        let Some(point) = external.instruction.body.at() else { return };
+        let Some(point) = external.subject.point() else { return };
         let at = self.index[point.stream.index()] as usize;
         self.streams[at].external = Some(external);
         self.external_done(at, point.seq, result);

@@ -10,6 +10,7 @@ use millstream_types::TensorId;
 use crate::tables::Tables;
 use crate::tables::slots::CallSlot;
 use crate::worker::Worker;
+use crate::worker::subject::Subject;
 use crate::worker::task::{StoredCall, Task};
 use crate::worker::work::{DetachedCall, NO_ATTRS, TokenSource};
 
@@ -43,7 +44,7 @@ impl Worker {
             }
             submitted => {
                 let instruction = call.instruction(slot);
-                self.submitted(at, call.seq, instruction, submitted, taken);
+                self.submitted(at, call.seq, Subject::Instruction(instruction), submitted, taken);
             }
         }
         None

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use millstream_ep::{Device, EventPool, Stream, Ticket, WorkResult};
-use millstream_instructions::Instruction;
 use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
 use crate::sync::points::Milestone;
+use crate::worker::subject::Subject;
 use crate::worker::task::Task;
 
 /// The device objects of a stream, created for its first instruction that needs them.
@@ -28,13 +28,13 @@ pub(super) enum Effect {
     /// None.
     None,
     /// Poisons or heals the outputs of a call.
-    Call(Instruction),
+    Call(Subject),
     /// Poisons the outputs of a refused call, in its turn.
-    Failed(Instruction, Cause, String),
+    Failed(Subject, Cause, String),
     /// Reports the failure of a record or a wait.
-    Order(Instruction),
+    Order(Subject),
     /// Gives a host read its bytes.
-    Read(Instruction, Arc<Mutex<Option<Vec<u8>>>>),
+    Read(Subject, Arc<Mutex<Option<Vec<u8>>>>),
 }
 
 /// A launched instruction that has not completed.
@@ -50,7 +50,7 @@ pub(super) struct InFlight {
 /// An instruction that another party completes: a host function, or the holder of its completion
 /// token.
 pub(crate) struct ExternalCompletion {
-    pub(crate) instruction: Instruction,
+    pub(crate) subject: Subject,
     /// Its result so far.
     pub(crate) so_far: WorkResult,
 }
@@ -79,8 +79,6 @@ pub(super) struct WorkerStream {
     /// The point that the first of `in_flight` completes after, if a waiter of this stream is
     /// registered for it.
     pub(super) awaited: Option<Point>,
-    /// Of a private stream: the instruction that runs its list.
-    pub(super) launcher: Option<Point>,
     /// The cancel scopes of the next instructions.
     pub(super) cancel_scope: Option<Arc<CancelScope>>,
     /// Whether points were published since the last flush.
@@ -102,7 +100,6 @@ impl WorkerStream {
             in_flight: VecDeque::new(),
             reported: VecDeque::new(),
             awaited: None,
-            launcher: None,
             cancel_scope: None,
             dirty: false,
         }

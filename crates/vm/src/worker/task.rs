@@ -8,6 +8,7 @@ use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
 use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
 use crate::emission::cancel::CancelScope;
+use crate::executable::run::Run;
 use crate::sync::points::Milestone;
 use crate::tables::slots::CallSlot;
 
@@ -27,18 +28,19 @@ pub(crate) enum Task {
     /// Assigns a stream to the worker.
     OpenStream(StreamId, Box<StreamKey>),
     /// Orders all later instructions of the stream after a point. It is no instruction of a list:
-    /// barriers and the ends of stored lists need it.
+    /// barriers need it.
     Gate(StreamId, Point, Milestone),
     /// Records the event of a `StreamWait` on the stream that is waited for, with the origin of the
     /// wait.
     RecordForWait { until: Point, event: EventId, origin: Origin },
-    /// Assigns the next instructions of a private stream to the run of a stored list that begins at
-    /// a point, launched within these cancel scopes.
-    EnterRun(StreamId, Point, Option<Arc<CancelScope>>),
     /// Sets the cancel scopes of the next instructions of the stream.
     SetCancelScope(StreamId, Option<Arc<CancelScope>>),
-    /// Begins the run of a stored list: its streams may go on, and its storages are healed.
-    BeginRun(Point, Arc<[u64]>),
+    /// Begins the launch of an executable: its tapes may start.
+    BeginLaunch(Arc<Run>),
+    /// Makes the steps of a tape, from number `next` on.
+    Play { stream: StreamId, tape: u16, next: u32, run: Arc<Run> },
+    /// Ends a launch, once all its tapes have ended.
+    EndLaunch(Arc<Run>),
 }
 
 /// The most tensors of a stored call.
@@ -119,12 +121,12 @@ impl Task {
             Task::Call(call) => call.stream,
             Task::OpenStream(stream, _)
             | Task::Gate(stream, _, _)
-            | Task::EnterRun(stream, ..)
+            | Task::Play { stream, .. }
             | Task::SetCancelScope(stream, _) => *stream,
             Task::Wait { at, .. }
             | Task::RecordEvent { at, .. }
-            | Task::RecordForWait { until: at, .. }
-            | Task::BeginRun(at, _) => at.stream,
+            | Task::RecordForWait { until: at, .. } => at.stream,
+            Task::BeginLaunch(run) | Task::EndLaunch(run) => run.at.stream,
         }
     }
 }
@@ -156,10 +158,13 @@ impl fmt::Display for TaskName<'_> {
                 write!(f, "{stream} hold until launch of {point}")
             }
             Task::RecordForWait { until, .. } => write!(f, "{until} record"),
-            Task::EnterRun(_, launcher, _) => write!(f, "{stream} enter {launcher}"),
             Task::SetCancelScope(_, Some(_)) => write!(f, "{stream} enters a scope"),
             Task::SetCancelScope(_, None) => write!(f, "{stream} leaves all scopes"),
-            Task::BeginRun(point, _) => write!(f, "{point} begin"),
+            Task::BeginLaunch(run) => write!(f, "{} begin", run.at),
+            Task::Play { tape, next, run, .. } => {
+                write!(f, "{stream} tape {tape} of {} from step {next}", run.at)
+            }
+            Task::EndLaunch(run) => write!(f, "{} {}", run.at, Kind::LazyJobLauncher.name()),
         }
     }
 }

@@ -12,9 +12,10 @@ use millstream_kernels::{
 use millstream_types::{Attrs, Point};
 
 use crate::emission::cancel::{self, CancelScope};
-use crate::host::copy_out;
+use crate::host::Blob;
 use crate::tables::Tables;
 use crate::worker::inbox::{Inbox, Message};
+use crate::worker::subject::StepRef;
 
 /// The operands of a call, looked up when the kernel asks.
 struct CallOperands<'a> {
@@ -150,10 +151,49 @@ impl Work for DetachedCall {
     }
 }
 
+/// The tensor that a host function or a read works on.
+#[derive(Clone)]
+pub(super) enum HostOperand {
+    /// A tensor of the machine.
+    Slot(Operand),
+    /// The operand of a step of a tape. The list was checked to name host memory there.
+    Step(StepRef),
+}
+
+impl HostOperand {
+    /// Lends the tensor's memory.
+    ///
+    /// # Safety
+    /// The instruction that names the tensor runs, and no conflicting use of it is under way.
+    pub(super) unsafe fn blob<'a>(
+        &'a self,
+        tables: &'a Tables,
+        copy: &'a Arc<dyn Kernel>,
+    ) -> anyhow::Result<Blob<'a>> {
+        let gone = || anyhow::anyhow!("the tensor no longer exists");
+        match self {
+            HostOperand::Slot(operand) => {
+                // SAFETY: the caller runs the instruction, which names the tensor.
+                let slot = unsafe { tables.slots.get(operand.tensor.index()) }.ok_or_else(gone)?;
+                anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
+                // SAFETY: the caller's promise.
+                Ok(unsafe { Blob::new(slot.raw(), &slot.spec, operand.access, copy) })
+            }
+            HostOperand::Step(step) => {
+                let operand = step.call().and_then(|call| call.operands.first());
+                let operand = operand.ok_or_else(gone)?;
+                let raw = step.run.raw(operand);
+                // SAFETY: the caller's promise.
+                Ok(unsafe { Blob::new(raw, &operand.spec, operand.access, copy) })
+            }
+        }
+    }
+}
+
 /// A read of a tensor into host memory.
 pub(super) struct ReadWork {
     pub(super) tables: Arc<Tables>,
-    pub(super) operand: Operand,
+    pub(super) operand: HostOperand,
     pub(super) copy: Arc<dyn Kernel>,
     pub(super) bytes: Arc<Mutex<Option<Vec<u8>>>>,
     pub(super) cancel_scope: Option<Arc<CancelScope>>,
@@ -162,12 +202,9 @@ pub(super) struct ReadWork {
 impl Work for ReadWork {
     fn run(&mut self, _: &dyn Any) -> WorkResult {
         cancel::check(self.cancel_scope.as_ref())?;
-        // SAFETY: the stream runs the instruction that names the tensor.
-        let slot = unsafe { self.tables.slots.get(self.operand.tensor.index()) };
-        let slot = slot.ok_or_else(|| anyhow::anyhow!("the tensor no longer exists"))?;
-        anyhow::ensure!(slot.on_host, "the tensor does not lie in host memory");
-        // SAFETY: the waits before the read order all writes before it and none beside it.
-        let bytes = unsafe { copy_out(slot.raw(), &self.copy) }?;
+        // SAFETY: the stream runs the instruction that names the tensor; the waits before it order
+        // all writes before it and none beside it.
+        let bytes = unsafe { self.operand.blob(&self.tables, &self.copy) }?.to_bytes()?;
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
         Ok(())
     }
@@ -179,7 +216,7 @@ impl Work for ReadWork {
     fn detach(&mut self) -> Box<dyn Work> {
         Box::new(ReadWork {
             tables: self.tables.clone(),
-            operand: self.operand,
+            operand: self.operand.clone(),
             copy: self.copy.clone(),
             bytes: self.bytes.clone(),
             cancel_scope: self.cancel_scope.clone(),

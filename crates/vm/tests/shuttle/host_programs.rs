@@ -49,7 +49,7 @@ fn regions() {
     });
 }
 
-/// A stored list on private streams, launched twice, dropped while it may still run.
+/// An executable on streams of its own, launched twice, dropped while it may still run.
 #[test]
 fn a_job() {
     explore(|| {
@@ -57,18 +57,18 @@ fn a_job() {
         let s = cpu(&m, 0);
         let (x, y) = (upload(&m, &s, 1), upload(&m, &s, 0));
         let job = {
-            let mut list = m.job_recorder();
+            let mut list = m.recorder();
             let s: Vec<_> =
                 (0..2).map(|k| list.stream(&StreamKey::compute(CPU, k)).unwrap()).collect();
-            let (x, y) = (list.import(&x).unwrap(), list.import(&y).unwrap());
-            let t = list.call("add", &[x, x], Attrs::new(), s[0]).unwrap()[0];
-            list.call_out("add", &[t, x], &[y], Attrs::new(), s[1]).unwrap();
+            let (x, y) = (list.bind(&x).unwrap(), list.bind(&y).unwrap());
+            let t = list.call("add", &[x, x]).on(s[0]).unwrap()[0];
+            list.call("add", &[t, x]).out(&[y]).on(s[1]).unwrap();
             list.release(t).unwrap();
-            m.store(list).unwrap()
+            list.finish().unwrap().compile().unwrap()
         };
-        job.launch().unwrap();
+        job.launch().run().unwrap();
         m.call("add_", &[&x, &y]).on(&s).unwrap();
-        job.launch().unwrap();
+        job.launch().run().unwrap();
         drop(job);
         assert_eq!(read(&y), 12);
     });

@@ -27,10 +27,10 @@ mod api;
 mod driver;
 #[path = "../../src/emission/mod.rs"]
 mod emission;
+#[path = "../../src/executable/mod.rs"]
+mod executable;
 #[path = "../../src/host/mod.rs"]
 mod host;
-#[path = "../../src/jobs/mod.rs"]
-mod jobs;
 #[path = "../../src/lowering/mod.rs"]
 mod lowering;
 #[path = "../../src/pool/mod.rs"]
@@ -55,6 +55,8 @@ use api::prepared::{Prepared, TensorHandle};
 use driver::{Schedule, Simulation};
 use emission::cancel::Cancellation;
 use emission::origin::with_origin;
+use executable::{
+    Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder, accepts,
+};
 use host::Blob;
-use jobs::{Job, JobRecorder, JobTensor, accepts};
 use tables::{RankBarrier, SingleRank};

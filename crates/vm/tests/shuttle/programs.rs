@@ -185,7 +185,7 @@ fn shutting_down() {
                 }
             })
         };
-        let done = m.record(&s);
+        let done = s.record_event();
         let report = m.clone().shutdown(LONG);
         assert_eq!(report, crate::ShutdownReport::default());
         drop((done, x, s, m));

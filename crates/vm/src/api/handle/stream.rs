@@ -58,7 +58,9 @@ impl Stream {
     /// The machine has been shut down.
     #[track_caller]
     pub fn record_event(&self) -> Result<Event> {
-        self.machine.record(self)
+        let event = self.machine.event();
+        event.record_at(self, origin::caller())?;
+        Ok(event)
     }
 
     /// Orders the stream behind everything submitted to `source` so far.

@@ -1,9 +1,6 @@
-//! Events: created, or created and recorded.
+//! New events.
 
-use millstream_types::Result;
-
-use crate::api::handle::{Event, Stream};
-use crate::emission::origin;
+use crate::api::handle::Event;
 
 use super::Machine;
 
@@ -16,16 +13,5 @@ impl Machine {
     /// Creates an event that notes when its records complete, for [`Event::elapsed_time`].
     pub fn timed_event(&self) -> Event {
         Event::new(self.clone(), true)
-    }
-
-    /// Records a new event on a stream, behind everything submitted to it.
-    ///
-    /// # Errors
-    /// The stream is another machine's, or the machine has been shut down.
-    #[track_caller]
-    pub fn record(&self, stream: &Stream) -> Result<Event> {
-        let event = self.event();
-        event.record_at(stream, origin::caller())?;
-        Ok(event)
     }
 }

@@ -48,7 +48,7 @@ use crate::emission::router::Router;
 use crate::emission::{Emission, Release};
 use crate::host::{HostTable, HostWorkers};
 use crate::sync::points::PointTable;
-use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering};
+use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering, spins};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
 use crate::tables::{Backlog, Tables};
@@ -70,8 +70,10 @@ pub(crate) struct MachineShared {
     /// The driver that runs the instructions.
     pub(crate) driver: DriverKind,
     pub(crate) protection: Protection,
+    /// How many workers the host's streams share.
+    pub(crate) host_workers: usize,
     /// The device whose compute stream 0 is the default stream.
-    default_device: DeviceId,
+    pub(crate) default_device: DeviceId,
     /// The default stream, after its first use.
     default_stream: OnceLock<StreamId>,
     closed: AtomicBool,
@@ -79,6 +81,12 @@ pub(crate) struct MachineShared {
     /// Whether shutdown has left hanging instructions behind.
     pub(crate) abandoned: AtomicBool,
 }
+
+/// About ten microseconds of empty kernels, the time for which an idle worker checks its queue.
+const STEPS_AT_ONCE: u32 = 4096;
+
+/// A few microseconds: what it costs to block a stream and to resume it.
+const STEP_CHECKS: u32 = spins(1000);
 
 static MACHINES: AtomicU64 = AtomicU64::new(1);
 
@@ -125,6 +133,16 @@ impl Machine {
             rank_barrier: config.rank_barrier,
             backlog: Backlog::default(),
             has_priorities: AtomicBool::new(false),
+            steps_at_once: match config.driver {
+                DriverKind::Threaded => STEPS_AT_ONCE,
+                DriverKind::Inline => u32::MAX,
+                DriverKind::Simulated => 1,
+            },
+            step_checks: match config.driver {
+                DriverKind::Threaded => STEP_CHECKS,
+                // No other thread makes the step.
+                DriverKind::Inline | DriverKind::Simulated => 0,
+            },
         });
         let driver = match config.driver {
             DriverKind::Threaded => Driver::threaded(config.host_workers),
@@ -141,12 +159,10 @@ impl Machine {
         let watched = config.watchdog.filter(|_| config.driver == DriverKind::Threaded);
         let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
         router.watchdog.clone_from(&watchdog);
-        let (calls, ended_jobs) = (CallNumbers::default(), SmallVec::new());
         let emission = Emission {
             builder,
             router,
-            calls,
-            ended_jobs,
+            calls: CallNumbers::default(),
             next_list: 0,
             entries: 0,
             is_broken: false,
@@ -162,6 +178,7 @@ impl Machine {
             check_memory: config.check_memory,
             driver: config.driver,
             protection: config.protection,
+            host_workers: config.host_workers,
             default_device: config.default_device,
             default_stream: OnceLock::default(),
             closed: AtomicBool::new(false),

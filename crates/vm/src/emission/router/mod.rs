@@ -6,42 +6,37 @@
 //! point take effect here; all others go to the worker of their stream. Every stream is ordered
 //! after a barrier: the router puts a gate for it before the stream's next instruction.
 
-mod stored_list;
+mod launch;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    ArenaId, Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
+    Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
 };
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{
-    EventId, ListId, Origin, Point, Result, StreamId, StreamMode, TensorId, TensorSpec,
+    Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
 };
 
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::cancel::{self, CancelScope};
-use crate::jobs::StoredJob;
 use crate::sync::Ordering;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::tables::slots::TensorSlot;
 use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 
-use stored_list::StoredRun;
+use launch::TapeStreams;
 
-/// A stream as the router sees it: of the program, or of a stored list.
+/// A stream as the router sees it.
 #[derive(Clone, Debug)]
 struct RoutedStream {
     id: StreamId,
-    is_pool: bool,
     worker: usize,
-    /// The offset from the list's sequence numbers to the stream's.
-    base: u64,
     /// The sequence number of the last instruction given to the worker.
     tail: u64,
     /// Points that the next instruction comes after, beside its waits.
@@ -55,33 +50,7 @@ const UNOPENED: usize = usize::MAX;
 
 impl RoutedStream {
     fn unopened(id: StreamId) -> RoutedStream {
-        RoutedStream {
-            id,
-            is_pool: false,
-            worker: UNOPENED,
-            base: 0,
-            tail: 0,
-            gates: SmallVec::new(),
-            cancel_scope: None,
-        }
-    }
-}
-
-/// Streams that are ordered among themselves: `s0` of a list is the first.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StreamScope {
-    streams: Vec<RoutedStream>,
-}
-
-impl StreamScope {
-    /// Returns whether it has no streams (yet).
-    pub(crate) fn is_empty(&self) -> bool {
-        self.streams.is_empty()
-    }
-
-    fn point(&self, point: Point) -> Point {
-        let stream = &self.streams[point.stream.index()];
-        Point::new(stream.id, stream.base + point.seq)
+        RoutedStream { id, worker: UNOPENED, tail: 0, gates: SmallVec::new(), cancel_scope: None }
     }
 }
 
@@ -92,17 +61,13 @@ pub(crate) struct Router {
     pub(crate) watchdog: Option<Arc<Watchdog>>,
     /// The cancel scopes of the thread that emits.
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
-    program: StreamScope,
+    streams: Vec<RoutedStream>,
     /// The last barrier: streams opened later come after it, too.
     last_barrier: Option<Point>,
-    pub(crate) jobs: HashMap<ListId, StoredJob>,
+    tapes: TapeStreams,
     pub(crate) recorder: Option<ListRecorder>,
     pub(crate) annotated: bool,
     next_storage: u64,
-    /// Private ids of streams and events count down, those of the program up.
-    next_private_stream: u16,
-    next_private_event: u32,
-    next_private_arena: u16,
     /// The host worker that gets the next host stream.
     next_host_worker: usize,
 }
@@ -114,15 +79,12 @@ impl Router {
             driver,
             watchdog: None,
             cancel_scope: None,
-            program: StreamScope::default(),
+            streams: Vec::new(),
             last_barrier: None,
-            jobs: HashMap::new(),
+            tapes: TapeStreams::default(),
             recorder: None,
             annotated,
             next_storage: 0,
-            next_private_stream: u16::MAX,
-            next_private_event: u32::MAX,
-            next_private_arena: u16::MAX,
             next_host_worker: 0,
         }
     }
@@ -130,29 +92,29 @@ impl Router {
     /// Returns whether a stream of the program has a worker.
     #[inline]
     pub(crate) fn is_open(&self, id: StreamId) -> bool {
-        self.program.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
+        self.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
     }
 
     /// Assigns a worker to a stream of the program, unless it has one. Called before the first
     /// instruction is emitted, as the thread that it may need can be refused.
     pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
-        while self.program.streams.len() <= id.index() {
-            let id = StreamId(self.program.streams.len() as u16);
+        while self.streams.len() <= id.index() {
+            let id = StreamId(self.streams.len() as u16);
             let mut stream = RoutedStream::unopened(id);
             stream.gates.extend(self.last_barrier);
-            self.program.streams.push(stream);
+            self.streams.push(stream);
         }
-        if self.program.streams[id.index()].worker == UNOPENED {
-            let gates = std::mem::take(&mut self.program.streams[id.index()].gates);
+        if self.streams[id.index()].worker == UNOPENED {
+            let gates = std::mem::take(&mut self.streams[id.index()].gates);
             let opened = self.assign_worker(id, decl)?;
-            self.program.streams[id.index()] = RoutedStream { gates, ..opened };
+            self.streams[id.index()] = RoutedStream { gates, ..opened };
         }
         Ok(())
     }
 
     /// Returns the last point of each stream that was given anything.
     pub(crate) fn tails(&self) -> Vec<Point> {
-        let streams = self.program.streams.iter().filter(|s| s.tail > 0);
+        let streams = self.streams.iter().filter(|s| s.tail > 0);
         streams.map(|s| Point::new(s.id, s.tail)).collect()
     }
 
@@ -170,43 +132,17 @@ impl Router {
             }
             other => self.driver.own_worker(&self.tables, other)?,
         };
+        self.assign(id, key, worker);
+        Ok(RoutedStream { worker, ..RoutedStream::unopened(id) })
+    }
+
+    /// Tells a worker that a stream is its own.
+    fn assign(&mut self, id: StreamId, key: &StreamKey, worker: usize) {
         let open = Task::OpenStream(id, Box::new(key.clone()));
         if let Some(watchdog) = &self.watchdog {
             watchdog.note(&open);
         }
         self.driver.push(worker, open);
-        let is_pool = decl.mode == StreamMode::Pool;
-        Ok(RoutedStream { worker, is_pool, ..RoutedStream::unopened(id) })
-    }
-
-    /// Opens private streams for a stored list.
-    pub(crate) fn private_scope(&mut self, streams: &[StreamDecl]) -> Result<StreamScope> {
-        let mut scope = StreamScope::default();
-        for decl in streams {
-            let id = StreamId(self.next_private_stream);
-            if usize::from(self.next_private_stream) <= self.program.streams.len() {
-                return Err(millstream_types::Error::Invalid {
-                    what: "stream",
-                    message: "a machine has no more streams for stored lists".to_owned(),
-                });
-            }
-            self.next_private_stream -= 1;
-            let stream = self.assign_worker(id, decl)?;
-            scope.streams.push(stream);
-        }
-        Ok(scope)
-    }
-
-    /// Returns a new event id for a stored list.
-    pub(crate) fn private_event(&mut self) -> EventId {
-        self.next_private_event -= 1;
-        EventId(self.next_private_event)
-    }
-
-    /// Returns a new arena id for a stored list.
-    pub(crate) fn private_arena(&mut self) -> ArenaId {
-        self.next_private_arena -= 1;
-        ArenaId(self.next_private_arena)
     }
 
     /// Returns a number that no other storage has.
@@ -233,15 +169,9 @@ impl Router {
         let Ok(base) = self.tables.memory.resolve(place) else { return };
         let storage = self.new_storage();
         let on_host = self.tables.memory.is_host_accessible(place.arena);
-        let slot = TensorSlot { base, bytes: place.size, spec: spec.clone(), storage, on_host };
+        let slot = TensorSlot { base, spec: spec.clone(), storage, on_host };
         self.set_slot(id, slot);
         self.set_root(id, id.0);
-    }
-
-    /// Publishes a tensor that lies in the memory of another.
-    pub(crate) fn begin_foreign(&mut self, id: TensorId, slot: TensorSlot, of: TensorId) {
-        self.set_slot(id, slot);
-        self.share_root(id, of);
     }
 
     /// Publishes a view.
@@ -275,13 +205,13 @@ impl Router {
     /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
     fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
         let at = stream.index();
-        if !self.program.streams[at].gates.is_empty() {
-            let (worker, id) = (self.program.streams[at].worker, self.program.streams[at].id);
-            for gate in std::mem::take(&mut self.program.streams[at].gates) {
+        if !self.streams[at].gates.is_empty() {
+            let (worker, id) = (self.streams[at].worker, self.streams[at].id);
+            for gate in std::mem::take(&mut self.streams[at].gates) {
                 self.push(worker, Task::Gate(id, gate, Milestone::Completed));
             }
         }
-        let stream = &mut self.program.streams[at];
+        let stream = &mut self.streams[at];
         stream.tail = seq;
         let worker = stream.worker;
         if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
@@ -299,18 +229,17 @@ impl Router {
                 return;
             }
             Body::ViewTensor { tensor, of, spec } => return self.begin_view(*tensor, *of, spec),
+            // The tasks of a launch follow: they need more than the instruction says.
             Body::ReleaseTensor { .. }
             | Body::SoftSyncStream { .. }
-            | Body::HostObserved { .. } => {
-                return;
-            }
+            | Body::HostObserved { .. }
+            | Body::LazyJobLauncher { .. } => return,
             Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
             Body::StreamWait { until, via: Via::Device(event), .. } => {
                 let origin = instruction.origin.clone();
                 let half = Task::RecordForWait { until: *until, event: *event, origin };
                 self.submit(until.stream, until.seq, half);
             }
-            Body::LazyJobLauncher { at, list, .. } => self.launch_job(*at, *list),
             Body::OpCall { priority, .. } => self.note_priority(*priority),
             Body::TouchTensors { .. }
             | Body::RecordEvent { .. }
@@ -337,50 +266,21 @@ impl Router {
     /// barrier.
     fn gate_barrier(&mut self, at: Point) {
         let tails: SmallVec<[Point; 8]> =
-            self.program.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
-        let own = self.program.streams[at.stream.index()].worker;
+            self.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
+        let own = self.streams[at.stream.index()].worker;
         for tail in tails {
             if tail.stream != at.stream && !self.tables.points.reached(tail, Milestone::Completed) {
                 self.push(own, Task::Gate(at.stream, tail, Milestone::Completed));
             }
         }
         self.last_barrier = Some(at);
-        for stream in &mut self.program.streams {
+        for stream in &mut self.streams {
             if stream.id != at.stream {
                 // An instruction after this barrier comes after everything that earlier gates stood
                 // for.
                 stream.gates = SmallVec::from_elem(at, 1);
             }
         }
-    }
-
-    /// Gives a stored list to the workers of its private streams, between the begin and the end of
-    /// its launcher. The launcher's own instruction follows.
-    fn launch_job(&mut self, at: Point, list: ListId) {
-        let Some(mut job) = self.jobs.remove(&list) else { return };
-        let lazy = &self.program.streams[at.stream.index()];
-        let (lazy_worker, gates) = (lazy.worker, lazy.gates.clone());
-        self.program.streams[at.stream.index()].gates.clear();
-        for gate in gates {
-            self.push(lazy_worker, Task::Gate(at.stream, gate, Milestone::Completed));
-        }
-        self.push(lazy_worker, Task::BeginRun(at, job.storages.clone()));
-        job.launched = at;
-        for &read in &job.reads {
-            self.tables.host.renew_read(read);
-        }
-        for stream in &mut job.scope.streams {
-            stream.base = stream.tail;
-        }
-        let started = job.scope.streams.iter().map(|_| false).collect();
-        let mut run = StoredRun { router: self, job: &mut job, started, begun: at };
-        run.all();
-        let tails: SmallVec<[Point; 8]> =
-            job.scope.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
-        for tail in tails {
-            self.push(lazy_worker, Task::Gate(at.stream, tail, Milestone::Completed));
-        }
-        self.jobs.insert(list, job);
     }
 }
 
@@ -417,7 +317,7 @@ impl Sink for Router {
             let tensors = [name(0), name(1), name(2), name(3)];
             Task::Call(StoredCall { stream: at.stream, number, seq: at.seq, from, tensors })
         };
-        let stream = &mut self.program.streams[at.stream.index()];
+        let stream = &mut self.streams[at.stream.index()];
         let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
         if let (Driver::Threaded(threaded), true) =
             (&mut self.driver, same && stream.gates.is_empty())

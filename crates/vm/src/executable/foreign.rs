@@ -3,78 +3,65 @@
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, CheckedList, InstructionList, Operand, TensorRef};
+use millstream_instructions::{Body, CheckedList, InstructionList, Operand};
 use millstream_ops::{CallSpec, OpRegistry};
 use millstream_stream_policy::PolicyTable;
-use millstream_types::{Access, Attrs, Error, ListId, Result, TensorId, TensorSpec};
+use millstream_types::{Access, Attrs, Error, Origin, Result, TensorId, TensorSpec};
 
-use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
 
-use super::Job;
-use super::store::{refused, storable, store};
+use super::tape::FormalKind;
+use super::{Executable, Signature};
 
 impl Machine {
-    /// Stores a checked list that was made elsewhere. `bound` are the tensors for its externals, in
-    /// order.
+    /// Compiles a checked list that was made elsewhere. Its externals are the executable's inputs,
+    /// by name.
     ///
     /// # Errors
-    /// There is no memory for the list's tensors; the machine lacks one of its ops, streams or
-    /// devices; an external differs from its tensor in dtype, shape, layout or device, or two of
-    /// them share a storage; an instruction cannot stand in a stored list.
-    pub fn store_checked(&self, list: &CheckedList, bound: Vec<Tensor>) -> Result<Job> {
+    /// The machine lacks one of its ops, streams or devices; or an instruction cannot stand in an
+    /// executable.
+    pub fn compile(&self, list: &CheckedList) -> Result<Executable> {
         accepts(list, self.policies(), &self.shared.tables.ops)?;
-        let list = list.list();
-        if list.externals.len() != bound.len() {
-            let (want, got) = (list.externals.len(), bound.len());
-            let message = format!("{want} tensor(s) from outside are expected, {got} given");
-            return Err(Error::List { message });
-        }
-        let emission = self.shared.lock()?;
-        let mut storages = Vec::new();
-        for (external, tensor) in list.externals.iter().zip(&bound) {
-            let made = self.owns(tensor)?;
-            let (spec, bytes) =
-                (emission.builder.spec(made)?, emission.builder.storage_bytes(made)?);
-            let device = list.arenas.get(external.arena.index());
-            if *spec != external.spec || bytes < external.bytes || device != Some(tensor.device()) {
-                let message = format!(
-                    "external {:?} is {} in {} bytes, the tensor given for it {spec} in {bytes} \
-                     bytes of {}",
-                    external.name,
-                    external.spec,
-                    external.bytes,
-                    tensor.device()
-                );
-                return Err(Error::List { message });
-            }
-            let storage = emission.router.slot(made.id).map(|s| s.storage);
-            if storages.contains(&storage) {
-                let message = format!("external {:?} shares its storage", external.name);
-                return Err(Error::List { message });
-            }
-            storages.push(storage);
-        }
-        drop(emission);
-        self.store_list(list, bound)
-    }
-
-    pub(super) fn store_list(&self, list: &InstructionList, bound: Vec<Tensor>) -> Result<Job> {
-        let refs: Vec<TensorRef> = bound.iter().map(Tensor::tensor_ref).collect();
-        for decl in &list.streams {
-            self.policies().policy(&decl.key)?;
-        }
-        let mut emission = self.shared.lock()?;
-        let job = store(&mut emission, list, &refs)?;
-        let id = ListId(emission.next_list);
-        emission.next_list += 1;
-        emission.router.jobs.insert(id, job);
-        Ok(Job { machine: self.clone(), list: id, _bound: bound })
+        let list = list.list().clone();
+        let signature = Signature {
+            kinds: vec![FormalKind::Input; list.externals.len()],
+            bound: vec![None; list.externals.len()],
+            outputs: Vec::new(),
+            callbacks: Vec::new(),
+        };
+        self.compile_sound(list, signature)
     }
 }
 
-/// Checks that a machine with these streams, devices and ops can store a checked list: each call is
-/// what its op's schema says, and no instruction needs more than the list. Makes and runs nothing.
+fn refused(message: String, origin: &Origin) -> Error {
+    Error::List { message }.at(origin)
+}
+
+/// Returns whether an instruction has the same meaning wherever its list runs.
+const fn is_portable(body: &Body) -> bool {
+    match body {
+        Body::LazyJobLauncher { .. } | Body::AccessBlobByCallback { .. } => false,
+        Body::OpCall { .. }
+        | Body::AllocateTensor { .. }
+        | Body::ViewTensor { .. }
+        | Body::ReleaseTensor { .. }
+        | Body::TouchTensors { .. }
+        | Body::SoftSyncStream { .. }
+        | Body::RecordEvent { .. }
+        | Body::StreamWaitEvent { .. }
+        | Body::StreamWait { .. }
+        | Body::Barrier { .. }
+        | Body::GlobalSync { .. }
+        | Body::HostObserved { .. }
+        | Body::SyncRead { .. }
+        | Body::CriticalSectionBegin { .. }
+        | Body::CriticalSectionEnd { .. } => true,
+    }
+}
+
+/// Checks that a machine with these streams, devices and ops can compile a checked list: each call
+/// is what its op's schema says, and no instruction needs more than the list. Makes and runs
+/// nothing.
 ///
 /// # Errors
 /// The first violation, with its place.
@@ -87,9 +74,9 @@ pub fn accepts(list: &CheckedList, policies: &PolicyTable, ops: &OpRegistry) -> 
         policies.devices().probe(device)?;
     }
     for instruction in &list.instructions {
-        if !storable(&instruction.body) {
+        if !is_portable(&instruction.body) {
             let kind = instruction.body.kind().name();
-            let message = format!("{kind} cannot stand in a stored list");
+            let message = format!("{kind} cannot stand in an executable");
             return Err(refused(message, &instruction.origin));
         }
     }

@@ -1,0 +1,499 @@
+//! Launches: the operands, the instance, and the instruction.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::{Launch, LaunchOperand};
+use millstream_instructions::{Outcome, TensorRef};
+use millstream_types::nearest::nearest;
+use millstream_types::{
+    Access, DType, Error, Layout, Origin, Point, ReadId, Result, StreamId, TensorSpec,
+};
+
+use crate::api::handle::{Completion, Section, Stream, Tensor};
+use crate::emission::origin;
+use crate::emission::router::Router;
+use crate::emission::{Emission, MadeTensor};
+
+use super::run::{Base, Run};
+use super::tape::{Formal, FormalKind, OutputSpec};
+use super::{Executable, ExecutableInner, Instance, Instances};
+
+/// A launch of an executable, under construction.
+#[must_use = "nothing is launched before `run`"]
+pub struct LaunchBuilder<'a> {
+    executable: &'a Executable,
+    /// The tensors given so far, by formal.
+    given: SmallVec<[Option<&'a Tensor>; 8]>,
+    stream: Option<&'a Stream>,
+    section: Option<&'a Section>,
+    origin: Origin,
+    /// The first mistake.
+    mistake: Option<Error>,
+}
+
+impl Executable {
+    /// Begins a launch.
+    #[track_caller]
+    pub fn launch(&self) -> LaunchBuilder<'_> {
+        LaunchBuilder {
+            executable: self,
+            given: self.0.bound.iter().map(Option::as_ref).collect(),
+            stream: None,
+            section: None,
+            origin: origin::caller(),
+            mistake: None,
+        }
+    }
+}
+
+impl<'a> LaunchBuilder<'a> {
+    /// Gives the tensor of an input. It has the recorded dtype, shape, strides and device; its
+    /// offset in its storage may differ.
+    pub fn input(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
+        self.give(FormalKind::Input, "input", name, tensor)
+    }
+
+    /// Has an output written into a tensor of the program, instead of a new one. The tensor has
+    /// the recorded dtype, shape, strides and device.
+    pub fn output(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
+        self.give(FormalKind::Output, "output", name, tensor)
+    }
+
+    /// Launches on this stream of type lazy-job. The default is stream 0 of that type.
+    pub fn on(mut self, stream: &'a Stream) -> LaunchBuilder<'a> {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Launches from within a critical section, whose tensors may be operands.
+    pub fn within(mut self, section: &'a Section) -> LaunchBuilder<'a> {
+        self.section = Some(section);
+        self
+    }
+
+    /// Sets the origin: the place that errors and lists name. The default is the calling line, or
+    /// the scope of [`with_origin`](crate::with_origin).
+    pub fn origin(mut self, origin: Origin) -> LaunchBuilder<'a> {
+        self.origin = origin;
+        self
+    }
+
+    fn give(
+        mut self,
+        kind: FormalKind,
+        what: &'static str,
+        name: &str,
+        tensor: &'a Tensor,
+    ) -> LaunchBuilder<'a> {
+        let program = &self.executable.0.program;
+        let formals = program.formals.iter().enumerate().filter(|(_, f)| f.kind == kind);
+        let found = match kind {
+            // An output may be known by another name than the storage that holds it.
+            FormalKind::Output => {
+                let output = program.outputs.iter().find(|o| o.name == name);
+                let whole = output.filter(|o| o.spec == program.formals[o.formal].spec);
+                whole.map(|o| o.formal).filter(|k| program.formals[*k].kind == kind)
+            }
+            _ => formals.clone().find(|(_, f)| f.name == name).map(|(k, _)| k),
+        };
+        match found {
+            Some(formal) => self.given[formal] = Some(tensor),
+            None => {
+                let names: Vec<&str> = formals.map(|(_, f)| f.name.as_str()).collect();
+                let nearest = nearest(name, names.iter().copied());
+                let unknown = Error::Unknown { what, name: name.to_owned(), nearest };
+                self.mistake.get_or_insert(unknown);
+            }
+        }
+        self
+    }
+
+    /// Launches the executable. Does not wait for it.
+    ///
+    /// # Errors
+    /// An input is missing, or a tensor is not what was recorded; a tensor was released or is held;
+    /// two formals share memory that one of them writes; the stream runs no launches; the memory is
+    /// used up.
+    pub fn run(self) -> Result<Launched> {
+        let LaunchBuilder { executable, given, stream, section, origin, mistake } = self;
+        let inner = &executable.0;
+        let at = |e: Error| e.at(&origin);
+        if let Some(mistake) = mistake {
+            return Err(at(mistake));
+        }
+        let machine = &inner.machine;
+        let default;
+        let stream = match stream {
+            Some(stream) => stream,
+            None => {
+                default = executable.default_stream().map_err(at)?;
+                &default
+            }
+        };
+        machine.own_stream(stream).map_err(at)?;
+        let section = machine.own_section(section).map_err(at)?;
+        let operands = inner.operands(&given).map_err(at)?;
+        let (run, made) = machine.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            inner.check_extents(e, &given)?;
+            let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);
+            let chosen = instances.choose(e, stream.id)?;
+            let memory: SmallVec<[TensorSpec; 1]> = inner.memory_specs()?;
+            let mut all: SmallVec<[LaunchOperand<'_>; 8]> = operands.iter().copied().collect();
+            match chosen {
+                Some(k) => {
+                    let own = instances.all[k].memory.iter();
+                    all.extend(own.map(|t| LaunchOperand::Given(*t, Access::Write)));
+                }
+                None => {
+                    let new = inner.program.memory.iter().zip(&memory);
+                    all.extend(new.map(|((d, bytes), s)| LaunchOperand::Fresh(d, s, *bytes)));
+                }
+            }
+            let (builder, router) = (&mut e.builder, &mut e.router);
+            let launch = Launch {
+                stream: stream.id,
+                list: inner.list,
+                operands: &all,
+                section,
+                origin: &origin,
+            };
+            let (point, tensors) = match builder.launch(router, &launch)? {
+                Outcome::Done(launched) => launched,
+                Outcome::Need(need) => return Ok(Outcome::Need(need)),
+            };
+            let formals = inner.program.formals.len();
+            let instance = match chosen {
+                Some(k) => &mut instances.all[k],
+                None => {
+                    let memory = SmallVec::from_slice(&tensors[formals..]);
+                    let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
+                    let last = 0;
+                    instances.all.push(Instance { memory, tapes, last });
+                    let new = instances.all.len() - 1;
+                    &mut instances.all[new]
+                }
+            };
+            let run = inner.run(router, point, &tensors, instance, &origin);
+            router.launch(&run);
+            instances.note_launch(chosen);
+            let made = inner.results(e, &tensors[..formals], &given, &origin)?;
+            Ok(Outcome::Done((run, made)))
+        })?;
+        let result = |made: MadeOutput| match made {
+            MadeOutput::Given(formal) => given[formal].cloned(),
+            MadeOutput::New(made) => Some(machine.tensor(made, stream, &origin)),
+        };
+        let outputs = made.into_iter().map(result).collect::<Option<Vec<Tensor>>>();
+        let outputs = outputs
+            .ok_or_else(|| at(Error::Internal { message: "an output has no tensor".to_owned() }))?;
+        let completion = machine.completion_of(run.at);
+        Ok(Launched { run, completion, outputs })
+    }
+}
+
+/// The tensor of an output, described under the lock that made it.
+enum MadeOutput {
+    /// The tensor that was given for this formal.
+    Given(usize),
+    New(MadeTensor),
+}
+
+impl ExecutableInner {
+    /// Returns the operands for the formals.
+    fn operands<'a>(
+        &'a self,
+        given: &[Option<&'a Tensor>],
+    ) -> Result<SmallVec<[LaunchOperand<'a>; 8]>> {
+        let mut operands = SmallVec::new();
+        for (formal, tensor) in self.program.formals.iter().zip(given) {
+            // A formal that the list does not use is only touched.
+            let access = formal.access.unwrap_or(Access::Read);
+            operands.push(match tensor {
+                Some(tensor) => {
+                    let made = self.machine.owns(tensor)?;
+                    formal.check(tensor)?;
+                    LaunchOperand::Given(made, access)
+                }
+                None if formal.kind == FormalKind::Output => {
+                    LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
+                }
+                None => {
+                    let message = format!("input {:?} is not given", formal.name);
+                    return Err(Error::Invalid { what: "launch", message });
+                }
+            });
+        }
+        Ok(operands)
+    }
+
+    /// Checks that what the list uses of each given formal lies in its storage, and that no two
+    /// formals of which one is written share bytes. What was bound was checked when it was.
+    fn check_extents(&self, e: &Emission, given: &[Option<&Tensor>]) -> Result<()> {
+        let used = |k: usize| -> Result<Option<(u64, Range<u64>)>> {
+            let Some(tensor) = given[k] else { return Ok(None) };
+            let made = self.machine.owns(tensor)?;
+            let bytes = e.builder.storage_bytes(made)?;
+            let storage = e.router.slot(made.id).map_or(0, |slot| slot.storage);
+            Ok(Some((storage, self.program.formals[k].extent(tensor.spec(), bytes)?)))
+        };
+        let formals = &self.program.formals;
+        let writes = |formal: &Formal| formal.access.is_some_and(Access::writes);
+        for (k, formal) in formals.iter().enumerate().filter(|(_, f)| f.kind != FormalKind::Bound) {
+            let Some((storage, bytes)) = used(k)? else { continue };
+            for (other, with) in formals.iter().enumerate().filter(|(other, _)| *other != k) {
+                if !writes(formal) && !writes(with) {
+                    continue;
+                }
+                if let Some((same, others)) = used(other)?
+                    && same == storage
+                    && bytes.start < others.end
+                    && others.start < bytes.end
+                {
+                    let (name, with) = (&formal.name, &with.name);
+                    let message = format!(
+                        "{name:?} and {with:?} share memory, and the list writes one of them; \
+                         record one as a view of the other"
+                    );
+                    return Err(Error::Invalid { what: "launch", message });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Describes the private memory, for allocations.
+    fn memory_specs(&self) -> Result<SmallVec<[TensorSpec; 1]>> {
+        let bytes = self.program.memory.iter().map(|(_, bytes)| *bytes);
+        bytes
+            .map(|bytes| {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                TensorSpec::contiguous(DType::U8, &[bytes])
+            })
+            .collect()
+    }
+
+    /// Puts a launch together, now that all its tensors exist.
+    fn run(
+        &self,
+        router: &mut Router,
+        at: Point,
+        tensors: &[TensorRef],
+        instance: &Instance,
+        origin: &Origin,
+    ) -> Arc<Run> {
+        let (tapes, cancel_scope) = (router.playing(&instance.tapes), router.cancel_scope.clone());
+        let slots = || tensors.iter().filter_map(|t| router.slot(t.id));
+        let declared = self.program.formals.iter().map(|f| Some(&f.spec));
+        let bases = slots().zip(declared.chain(std::iter::repeat(None))).map(|(slot, declared)| {
+            // The list's offsets count from the declared one.
+            let size = slot.spec.dtype.size();
+            let moved = declared.map_or(0, |declared| {
+                slot.spec.layout.offset().wrapping_sub(declared.layout.offset()).wrapping_mul(size)
+            });
+            Base::new(slot.base.as_ptr().wrapping_add(moved))
+        });
+        let storages = slots().take(self.program.formals.len()).map(|slot| slot.storage);
+        Arc::new(Run::new(
+            self.program.clone(),
+            at,
+            origin.clone(),
+            bases.collect(),
+            storages.collect(),
+            tapes,
+            cancel_scope,
+        ))
+    }
+
+    /// Describes the tensors of the outputs, and ends those that were made for none.
+    fn results(
+        &self,
+        e: &mut Emission,
+        tensors: &[TensorRef],
+        given: &[Option<&Tensor>],
+        origin: &Origin,
+    ) -> Result<Vec<MadeOutput>> {
+        let mut made = Vec::with_capacity(self.program.outputs.len());
+        let mut kept: SmallVec<[usize; 4]> = SmallVec::new();
+        for OutputSpec { formal, spec, .. } in &self.program.outputs {
+            let (declared, whole) = (&self.program.formals[*formal].spec, tensors[*formal]);
+            if spec == declared && given[*formal].is_some() {
+                made.push(MadeOutput::Given(*formal));
+            } else if spec == declared && !kept.contains(formal) {
+                kept.push(*formal);
+                made.push(MadeOutput::New(e.made(whole)?));
+            } else {
+                let Emission { builder, router, .. } = &mut *e;
+                let actual = builder.spec(whole)?.layout.offset();
+                let moved = moved(spec, declared.layout.offset(), actual)?;
+                let view = builder.view(router, whole, moved, origin)?;
+                made.push(MadeOutput::New(e.made(view)?));
+            }
+        }
+        let Emission { builder, router, .. } = e;
+        for (k, formal) in self.program.formals.iter().enumerate() {
+            if formal.kind == FormalKind::Output && given[k].is_none() && !kept.contains(&k) {
+                builder.release(router, tensors[k], None, origin)?;
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// Returns a view's layout in a storage where the tensor lies at another offset than declared.
+fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec> {
+    if declared == actual {
+        return Ok(spec.clone());
+    }
+    let layout = &spec.layout;
+    let offset = (layout.offset() + actual).checked_sub(declared).ok_or_else(|| {
+        let message = format!("{spec} begins before its storage");
+        Error::Invalid { what: "output", message }
+    })?;
+    TensorSpec::new(spec.dtype, Layout::strided(layout.shape(), layout.strides(), offset)?)
+}
+
+impl Formal {
+    /// Checks that a tensor is what was recorded for the formal.
+    fn check(&self, tensor: &Tensor) -> Result<()> {
+        let given = tensor.spec();
+        let is_same = given.dtype == self.spec.dtype
+            && given.shape() == self.spec.shape()
+            && given.layout.strides() == self.spec.layout.strides();
+        if is_same && *tensor.device() == self.device {
+            return Ok(());
+        }
+        let (name, device) = (&self.name, tensor.device());
+        let message = format!(
+            "{name:?} was recorded as {} on {}, and is given as {given} on {device}",
+            self.spec, self.device
+        );
+        Err(Error::Invalid { what: "launch", message })
+    }
+
+    /// Returns the bytes that a launch uses of a storage of `bytes` bytes, in which the tensor has
+    /// this description.
+    ///
+    /// # Errors
+    /// Views of the list reach past the storage.
+    fn extent(&self, given: &TensorSpec, bytes: u64) -> Result<Range<u64>> {
+        if self.begin >= self.end {
+            return Ok(0..0);
+        }
+        let size = self.spec.dtype.size() as u64;
+        let (declared, actual) = (self.spec.layout.offset(), given.layout.offset());
+        let moved = |byte: u64| {
+            let moved = (byte + actual as u64 * size).checked_sub(declared as u64 * size);
+            moved.filter(|byte| *byte <= bytes)
+        };
+        match (moved(self.begin), moved(self.end)) {
+            (Some(begin), Some(end)) => Ok(begin..end),
+            _ => {
+                let (name, recorded) = (&self.name, self.bytes);
+                let message = format!(
+                    "{name:?}: the list uses views of it within {recorded} bytes, and {given} lies \
+                     in a storage of {bytes} bytes"
+                );
+                Err(Error::Invalid { what: "launch", message })
+            }
+        }
+    }
+}
+
+impl Instances {
+    /// Returns the instance for a launch on `stream`: one that the stream may use without a wait;
+    /// none, so that another one is made, while there are fewer than may be; or else the one whose
+    /// last launch is the oldest.
+    fn choose(&self, e: &Emission, stream: StreamId) -> Result<Option<usize>> {
+        let mut oldest: Option<usize> = None;
+        for (k, instance) in self.all.iter().enumerate() {
+            let mut is_free = true;
+            for tensor in &instance.memory {
+                is_free &= e.builder.is_ordered(stream, *tensor, Access::Write)?;
+            }
+            if is_free && !instance.memory.is_empty() {
+                return Ok(Some(k));
+            }
+            if oldest.is_none_or(|oldest| instance.last < self.all[oldest].last) {
+                oldest = Some(k);
+            }
+        }
+        // Without private memory, one instance serves launches on all streams.
+        let is_shared = oldest.is_some_and(|k| self.all[k].memory.is_empty());
+        Ok(oldest.filter(|_| is_shared || self.all.len() >= self.most))
+    }
+
+    fn note_launch(&mut self, chosen: Option<usize>) {
+        self.launches += 1;
+        let last = self.all.len().saturating_sub(1);
+        if let Some(instance) = self.all.get_mut(chosen.unwrap_or(last)) {
+            instance.last = self.launches;
+        }
+    }
+}
+
+/// A launch that was made: its completion, and its results.
+pub struct Launched {
+    run: Arc<Run>,
+    completion: Completion,
+    outputs: Vec<Tensor>,
+}
+
+impl Launched {
+    /// Returns the tensor of an output. It may not be computed yet; its uses wait for it.
+    ///
+    /// # Errors
+    /// The executable has no output of this name.
+    pub fn output(&self, name: &str) -> Result<&Tensor> {
+        let outputs = &self.run.program.outputs;
+        let found = outputs.iter().position(|o| o.name == name);
+        found.map(|k| &self.outputs[k]).ok_or_else(|| Error::Unknown {
+            what: "output",
+            name: name.to_owned(),
+            nearest: nearest(name, outputs.iter().map(|o| o.name.as_str())),
+        })
+    }
+
+    /// Returns the tensors of all outputs, in the order in which they were recorded.
+    pub fn outputs(&self) -> &[Tensor] {
+        &self.outputs
+    }
+
+    /// Returns the completion of the launch, to be awaited as a future or later.
+    pub const fn completion(&self) -> &Completion {
+        &self.completion
+    }
+
+    /// Blocks until the launch has completed.
+    ///
+    /// # Errors
+    /// As [`Completion::wait`].
+    #[track_caller]
+    pub fn wait(&self) -> Result<()> {
+        self.completion.wait_at(None, origin::caller())
+    }
+
+    /// Takes the bytes of a host read of the list; none if the launch has not reached it, or they
+    /// were taken.
+    ///
+    /// # Errors
+    /// The list has no such read; or the failure of the read, or of what it reads.
+    pub fn take_read(&self, read: ReadId) -> Result<Option<Vec<u8>>> {
+        let found = self.run.program.reads.iter().position(|r| *r == read);
+        let unknown = || Error::Unknown { what: "read", name: read.to_string(), nearest: None };
+        self.run.take_read(found.ok_or_else(unknown)?).transpose()
+    }
+}
+
+impl fmt::Debug for Launched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launched")
+            .field("completion", &self.completion)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! Executables: lists that are captured once, compiled to tapes, and launched many times.
+//!
+//! A launch is one instruction, [`LazyJobLauncher`](millstream_instructions::Body). Its operands
+//! are the tensors for the list's formals and the private memory of an instance, so hazards order
+//! it among all other instructions like any call, and two launches never share memory unordered.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `recorder` | lists recorded on formals |
+//! | `foreign` | lists made elsewhere, and their checks |
+//! | `compile` | from a list to tapes |
+//! | `tape` | tapes: steps, addresses, waits |
+//! | `launch` | the launch of an executable: operands, instances |
+//! | `run` | the state of one launch: bases, poison, results |
+//!
+//! # Rules
+//! 1. A tape keeps the order of the list, and every wait of a step is for an earlier instruction of
+//!    the list. So the first unfinished instruction of a launch can always run.
+//! 2. Launches are given to all their tapes' streams under the emission's lock. So two launches are
+//!    in the same order on all streams that they share.
+//! 3. The streams of a dropped executable's tapes serve later executables, also before its last
+//!    launch has completed: what comes later on a stream waits for what came before.
+
+pub(crate) mod compile;
+mod foreign;
+mod launch;
+mod recorder;
+pub(crate) mod run;
+pub(crate) mod tape;
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use smallvec::SmallVec;
+
+use millstream_instructions::{InstructionList, TensorRef};
+use millstream_types::{DeviceId, Error, ListId, Result, StreamKey, StreamType};
+
+use crate::api::handle::{Stream, Tensor};
+use crate::api::machine::{DriverKind, Machine};
+use crate::emission::Release;
+use crate::sync::Mutex;
+
+pub use foreign::accepts;
+pub use launch::{LaunchBuilder, Launched};
+pub use recorder::{Recorded, RecordedCall, RecordedTensor, Recorder};
+use run::TapeStream;
+use tape::{Formal, FormalKind, OutputSpec, Program};
+
+use crate::host::SharedCallback;
+
+/// A compiled list. Clones are the same executable.
+///
+/// Its memory, streams and ids are free for others once the last clone is dropped and the last
+/// launch has completed.
+#[derive(Clone)]
+pub struct Executable(Arc<ExecutableInner>);
+
+struct ExecutableInner {
+    machine: Machine,
+    program: Arc<Program>,
+    list: ListId,
+    /// The tensors that were bound when the list was recorded, one for each formal.
+    bound: Vec<Option<Tensor>>,
+    instances: Mutex<Instances>,
+}
+
+/// The instances of an executable: its private memory, as often as launches may overlap.
+struct Instances {
+    all: SmallVec<[Instance; 1]>,
+    most: usize,
+    launches: u64,
+}
+
+/// Private memory and the streams of the tapes.
+pub(crate) struct Instance {
+    memory: SmallVec<[TensorRef; 1]>,
+    tapes: SmallVec<[TapeStream; 4]>,
+    /// The number of its last launch.
+    last: u64,
+}
+
+/// The resources of a dropped executable.
+pub(crate) struct Ended {
+    pub(crate) memory: SmallVec<[TensorRef; 1]>,
+    pub(crate) tapes: SmallVec<[(StreamKey, TapeStream); 4]>,
+}
+
+impl Executable {
+    /// Sets how many launches may be under way at the same time, each with private memory of its
+    /// own. The memory is allocated when a launch first needs it. The default is 1; at least 1.
+    pub fn set_instances(&self, most: usize) {
+        self.0.instances.lock().unwrap_or_else(PoisonError::into_inner).most = most.max(1);
+    }
+
+    /// Returns the bytes of private memory that each instance takes, by device.
+    pub fn private_memory(&self) -> &[(DeviceId, u64)] {
+        &self.0.program.memory
+    }
+
+    /// Returns how many instances have private memory.
+    pub fn instances(&self) -> usize {
+        self.0.instances.lock().unwrap_or_else(PoisonError::into_inner).all.len()
+    }
+
+    /// Returns the list.
+    pub fn list(&self) -> &InstructionList {
+        &self.0.program.list
+    }
+
+    /// Returns the id by which lists name the executable.
+    pub fn id(&self) -> ListId {
+        self.0.list
+    }
+
+    /// Returns how many steps each of its tapes has.
+    pub fn tapes(&self) -> Vec<usize> {
+        self.0.program.tapes.iter().map(|tape| tape.steps.len()).collect()
+    }
+
+    fn default_stream(&self) -> Result<Stream> {
+        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
+        self.0.machine.stream(&key)
+    }
+}
+
+impl Drop for ExecutableInner {
+    fn drop(&mut self) {
+        let instances = self.instances.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = Ended { memory: SmallVec::new(), tapes: SmallVec::new() };
+        for instance in instances.all.drain(..) {
+            ended.memory.extend(instance.memory);
+            let keys = self.program.tapes.iter().map(|tape| tape.key.clone());
+            ended.tapes.extend(keys.zip(instance.tapes));
+        }
+        if !ended.memory.is_empty() || !ended.tapes.is_empty() {
+            self.machine.shared.release(Release::Executable(Box::new(ended)));
+        }
+    }
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Executable({}, tapes of {:?} steps)", self.0.list, self.tapes())
+    }
+}
+
+/// The parts of a list that its instructions do not say.
+struct Signature {
+    kinds: Vec<FormalKind>,
+    bound: Vec<Option<Tensor>>,
+    outputs: Vec<OutputSpec>,
+    callbacks: Vec<SharedCallback>,
+}
+
+impl Machine {
+    /// Compiles a list that is known to be sound.
+    fn compile_sound(&self, list: InstructionList, signature: Signature) -> Result<Executable> {
+        let Signature { kinds, bound, outputs, callbacks } = signature;
+        let formal = |(external, kind): (&millstream_instructions::External, &FormalKind)| {
+            let undeclared =
+                || Error::List { message: format!("{} is not declared", external.arena) };
+            let device = list.arenas.get(external.arena.index()).ok_or_else(undeclared)?;
+            Ok(Formal {
+                name: external.name.clone(),
+                kind: *kind,
+                spec: external.spec.clone(),
+                bytes: external.bytes,
+                device: device.clone(),
+                access: None,
+                begin: u64::MAX,
+                end: 0,
+            })
+        };
+        let formals: Result<Vec<Formal>> = list.externals.iter().zip(&kinds).map(formal).collect();
+        let mut formals = formals?;
+        let tables = &self.shared.tables;
+        let host_tapes = match self.shared.driver {
+            DriverKind::Threaded => self.shared.host_workers,
+            DriverKind::Inline => 1,
+            // Each order that the list allows is to be tried.
+            DriverKind::Simulated => usize::MAX,
+        };
+        let compiled = compile::compile(tables, &list, &mut formals, host_tapes)?;
+        let program = Arc::new(Program {
+            list,
+            formals,
+            outputs,
+            memory: compiled.memory,
+            tapes: compiled.tapes,
+            events: compiled.events,
+            reads: compiled.reads,
+            callbacks,
+        });
+        let list = {
+            let mut emission = self.shared.lock()?;
+            let next = emission.next_list.checked_add(1);
+            let full = || Error::Invalid {
+                what: "executable",
+                message: "a machine numbers at most 2^32 - 1 executables".to_owned(),
+            };
+            ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
+        };
+        let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
+        let inner = ExecutableInner { machine: self.clone(), program, list, bound, instances };
+        Ok(Executable(Arc::new(inner)))
+    }
+}

@@ -1,0 +1,602 @@
+//! Lists recorded on formals, to be compiled.
+//!
+//! Long because the recorder has a method for each kind of instruction.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::{EventRef, OfflineSink, Output, SectionId};
+use millstream_instructions::{
+    Body, Builder, BuilderConfig, Call, External, InstructionList, Priority, TensorRef,
+};
+use millstream_stream_policy::Catalog;
+use millstream_types::{
+    Access, AttrValue, Attrs, CallbackId, DeviceId, Error, Origin, ReadId, Result, StreamId,
+    StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
+};
+
+use crate::api::handle::Tensor;
+use crate::api::machine::Machine;
+use crate::emission::origin;
+use crate::host::{Blob, SharedCallback};
+
+use super::tape::{FormalKind, OutputSpec};
+use super::{Executable, Signature};
+
+/// A tensor of a list that is being recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedTensor(TensorRef);
+
+/// A formal that was declared.
+struct Declared {
+    kind: FormalKind,
+    bound: Option<Tensor>,
+}
+
+/// Records a list on formals: inputs that each launch gives, tensors of the machine that are bound
+/// to the list, and outputs.
+pub struct Recorder {
+    machine: Machine,
+    builder: Builder,
+    sink: OfflineSink,
+    formals: Vec<Declared>,
+    bound: Vec<(Tensor, RecordedTensor)>,
+    outputs: Vec<(String, RecordedTensor)>,
+    sections: Vec<SectionId>,
+    callbacks: Vec<SharedCallback>,
+    reads: u32,
+    device: DeviceId,
+}
+
+/// A recorded list with its formals. Clones are the same list.
+pub struct Recorded {
+    machine: Machine,
+    list: InstructionList,
+    signature: Signature,
+}
+
+impl Machine {
+    /// Records a list. `record` declares its formals and makes its calls; nothing runs.
+    ///
+    /// # Errors
+    /// That of `record`; a name is declared twice; a critical section is left open.
+    pub fn record_list(
+        &self,
+        record: impl FnOnce(&mut Recorder) -> Result<()>,
+    ) -> Result<Recorded> {
+        let mut recorder = self.recorder();
+        record(&mut recorder)?;
+        recorder.finish()
+    }
+
+    /// Begins a recording as [`Machine::record_list`] does, for callers that cannot use a closure.
+    pub fn recorder(&self) -> Recorder {
+        let catalog = Box::new(Catalog(self.policies().clone()));
+        let config = BuilderConfig::default();
+        Recorder {
+            machine: self.clone(),
+            builder: Builder::new(&config, self.shared.tables.ops.clone(), catalog),
+            sink: OfflineSink::default(),
+            formals: Vec::new(),
+            bound: Vec::new(),
+            outputs: Vec::new(),
+            sections: Vec::new(),
+            callbacks: Vec::new(),
+            reads: 0,
+            device: self.shared.default_device.clone(),
+        }
+    }
+}
+
+fn invalid(what: &'static str, message: String) -> Error {
+    Error::Invalid { what, message }
+}
+
+impl Recorder {
+    /// Returns a stream of the list's own, made as the machine's stream of this key would be.
+    ///
+    /// # Errors
+    /// There is no such device, or no policy serves the stream.
+    pub fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
+        self.builder.stream(key)
+    }
+
+    /// Returns a stream as [`Recorder::stream`] does, in-order or a pool.
+    ///
+    /// # Errors
+    /// As [`Recorder::stream`], or the list has it in another mode.
+    pub fn stream_with_mode(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
+        self.builder.stream_with_mode(key, mode)
+    }
+
+    /// Returns the stream of calls that name none: compute stream 0 of the machine's default
+    /// device.
+    fn default_stream(&mut self) -> Result<StreamId> {
+        let key = StreamKey::compute(self.device.clone(), 0);
+        let known = self.builder.streams().position(|decl| decl.key == key);
+        known.map_or_else(|| self.builder.stream(&key), |at| Ok(StreamId(at as u16)))
+    }
+
+    /// Declares an input on the machine's default device.
+    ///
+    /// # Errors
+    /// As [`Recorder::input_on`].
+    pub fn input(&mut self, name: &str, spec: TensorSpec) -> Result<RecordedTensor> {
+        let device = self.device.clone();
+        self.input_on(name, spec, &device)
+    }
+
+    /// Declares an input: a tensor that each launch gives. The list may also write it.
+    ///
+    /// # Errors
+    /// There is another formal of this name, or no such device.
+    pub fn input_on(
+        &mut self,
+        name: &str,
+        spec: TensorSpec,
+        device: &DeviceId,
+    ) -> Result<RecordedTensor> {
+        self.machine.policies().devices().probe(device)?;
+        let bytes = spec.span_bytes() as u64;
+        let declared = Declared { kind: FormalKind::Input, bound: None };
+        self.formal(name, spec, bytes, device, declared)
+    }
+
+    /// Brings a tensor of the machine into the list: all launches use it. The tensor lives as long
+    /// as the executable.
+    ///
+    /// # Errors
+    /// It is another machine's, it was released, or the list has another view of its storage.
+    pub fn bind(&mut self, tensor: &Tensor) -> Result<RecordedTensor> {
+        let known = self.bound.iter().find(|(t, _)| t.tensor_ref() == tensor.tensor_ref());
+        if let Some((_, known)) = known {
+            return Ok(*known);
+        }
+        let made = self.machine.owns(tensor)?;
+        let emission = self.machine.shared.lock()?;
+        // Views of one storage would be ordered as if they were apart.
+        let storage = |tensor: TensorRef| emission.router.slot(tensor.id).map(|s| s.storage);
+        if self.bound.iter().any(|(t, _)| storage(t.tensor_ref()) == storage(made)) {
+            let message = "two views of one storage: bind one and make the other within the list";
+            return Err(invalid("list", message.to_owned()));
+        }
+        let bytes = emission.builder.storage_bytes(made)?;
+        drop(emission);
+        let name = format!("bound {}", self.bound.len());
+        let declared = Declared { kind: FormalKind::Bound, bound: Some(tensor.clone()) };
+        let spec = tensor.spec().clone();
+        let inner = self.formal(&name, spec, bytes, &tensor.device().clone(), declared)?;
+        self.bound.push((tensor.clone(), inner));
+        Ok(inner)
+    }
+
+    fn formal(
+        &mut self,
+        name: &str,
+        spec: TensorSpec,
+        bytes: u64,
+        device: &DeviceId,
+        declared: Declared,
+    ) -> Result<RecordedTensor> {
+        let mut externals = self.sink.recorder.list().externals.iter();
+        if externals.any(|e| e.name == name) {
+            return Err(invalid("list", format!("the formal {name:?} is declared twice")));
+        }
+        let inner = self.builder.import(&self.sink, spec, bytes, device)?;
+        self.sink.recorder.external(self.builder.external(name, inner)?);
+        self.formals.push(declared);
+        Ok(RecordedTensor(inner))
+    }
+
+    /// Names a tensor as an output: each launch returns it. An output that is an input, or a view
+    /// of one, is the given tensor itself or a view of it.
+    ///
+    /// # Errors
+    /// There is another output of this name, or the tensor was released.
+    pub fn output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
+        self.builder.spec(tensor.0)?;
+        if self.outputs.iter().any(|(other, _)| other == name) {
+            return Err(invalid("list", format!("the output {name:?} is declared twice")));
+        }
+        self.outputs.push((name.to_owned(), *tensor));
+        Ok(())
+    }
+
+    /// Begins a call of the op called `name`.
+    #[track_caller]
+    pub fn call<'a>(&'a mut self, name: &'a str, inputs: &'a [RecordedTensor]) -> RecordedCall<'a> {
+        RecordedCall {
+            recorder: self,
+            name,
+            inputs,
+            out: None,
+            attrs: Attrs::new(),
+            priority: Priority::default(),
+            origin: origin::caller(),
+        }
+    }
+
+    /// Makes a tensor of unspecified content in the memory that a stream works on.
+    ///
+    /// # Errors
+    /// The shape exceeds all memory.
+    #[track_caller]
+    pub fn empty(&mut self, spec: &TensorSpec, stream: StreamId) -> Result<RecordedTensor> {
+        let origin = origin::caller();
+        let Self { builder, sink, .. } = self;
+        let made = builder.allocate_offline(sink, stream, spec, &origin);
+        made.map(RecordedTensor).map_err(|e| e.at(&origin))
+    }
+
+    /// Ends a tensor that the list made: its memory is free for others.
+    ///
+    /// # Errors
+    /// It was released before, is a formal or an output, or is held.
+    #[track_caller]
+    pub fn release(&mut self, tensor: RecordedTensor) -> Result<()> {
+        let origin = origin::caller();
+        let id = self.tensor_id(tensor);
+        if id.is_some_and(|id| self.sink.recorder.list().externals.iter().any(|e| e.tensor == id)) {
+            let message = "a list cannot release a formal".to_owned();
+            return Err(invalid("release", message).at(&origin));
+        }
+        if let Some((name, _)) = self.outputs.iter().find(|(_, t)| *t == tensor) {
+            return Err(invalid("release", format!("it is the output {name:?}")).at(&origin));
+        }
+        let section = self.sections.last().copied();
+        let Self { builder, sink, .. } = self;
+        builder.release(sink, tensor.0, section, &origin).map_err(|e| e.at(&origin))
+    }
+
+    fn tensor_id(&self, tensor: RecordedTensor) -> Option<TensorId> {
+        self.sink.recorder.name_of(tensor.0.id)
+    }
+
+    /// Uses tensors without changing or reading them.
+    ///
+    /// # Errors
+    /// A tensor was released or is held.
+    #[track_caller]
+    pub fn touch(&mut self, tensors: &[RecordedTensor], stream: StreamId) -> Result<()> {
+        let origin = origin::caller();
+        let refs: Vec<TensorRef> = tensors.iter().map(|t| t.0).collect();
+        let section = self.sections.last().copied();
+        let Self { builder, sink, .. } = self;
+        let touched = builder.touch(sink, stream, &refs, section, &origin);
+        touched.map(drop).map_err(|e| e.at(&origin))
+    }
+
+    /// Reads a tensor on the host at each launch; [`Launched::take_read`](super::Launched) returns
+    /// the bytes, in row-major order without gaps.
+    ///
+    /// # Errors
+    /// The tensor was released or is held, or the stream runs no reads.
+    #[track_caller]
+    pub fn read(&mut self, tensor: &RecordedTensor, stream: StreamId) -> Result<ReadId> {
+        let origin = origin::caller();
+        let read = ReadId(self.reads);
+        let section = self.sections.last().copied();
+        let Self { builder, sink, .. } = self;
+        builder
+            .sync_read(sink, stream, tensor.0, read, section, &origin)
+            .map_err(|e| e.at(&origin))?;
+        self.reads += 1;
+        Ok(read)
+    }
+
+    /// Calls a function with a tensor's memory at each launch, on a host thread.
+    ///
+    /// # Errors
+    /// The tensor was released or is held, or lies in memory that the host cannot address.
+    #[track_caller]
+    pub fn access(
+        &mut self,
+        tensor: &RecordedTensor,
+        access: Access,
+        stream: StreamId,
+        function: impl Fn(&mut Blob<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let origin = origin::caller();
+        let device = self.builder.device(tensor.0).map_err(|e| e.at(&origin))?.clone();
+        let capabilities = self.machine.policies().devices().capabilities(&device);
+        if !capabilities.map_err(|e| e.at(&origin))?.host_memory {
+            let message = format!("a host function cannot use the memory of {device}");
+            return Err(invalid("access", message).at(&origin));
+        }
+        let callback = CallbackId(self.callbacks.len() as u32);
+        let section = self.sections.last().copied();
+        let Self { builder, sink, .. } = self;
+        builder
+            .access_blob(sink, stream, tensor.0, access, callback, section, &origin)
+            .map_err(|e| e.at(&origin))?;
+        self.callbacks.push(Arc::new(function));
+        Ok(())
+    }
+
+    /// Puts a barrier between all earlier and all later instructions of the list; a `global` one
+    /// meets all ranks.
+    ///
+    /// # Errors
+    /// No policy serves barriers.
+    #[track_caller]
+    pub fn barrier(&mut self, global: bool) -> Result<()> {
+        let origin = origin::caller();
+        let stream = self.host_stream(StreamType::BARRIER)?;
+        let Self { builder, sink, .. } = self;
+        builder.barrier(sink, stream, global, &origin).map(drop).map_err(|e| e.at(&origin))
+    }
+
+    /// Begins an exclusive hold of tensors: until it ends, only calls within it use them. The list
+    /// orders it among its own instructions; a launch as a whole is ordered by its formals.
+    ///
+    /// # Errors
+    /// A tensor was released or is held.
+    #[track_caller]
+    pub fn begin_section(&mut self, tensors: &[RecordedTensor]) -> Result<()> {
+        let origin = origin::caller();
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
+        let refs: Vec<TensorRef> = tensors.iter().map(|t| t.0).collect();
+        let outer = self.sections.last().copied();
+        let Self { builder, sink, .. } = self;
+        let begun = builder.begin_nested_section(sink, stream, &refs, outer, &origin);
+        self.sections.push(begun.map_err(|e| e.at(&origin))?);
+        Ok(())
+    }
+
+    /// Ends the innermost hold.
+    ///
+    /// # Errors
+    /// None is open.
+    #[track_caller]
+    pub fn end_section(&mut self) -> Result<()> {
+        let origin = origin::caller();
+        let none = || invalid("critical section", "none is open".to_owned()).at(&origin);
+        let section = self.sections.pop().ok_or_else(none)?;
+        let Self { builder, sink, .. } = self;
+        let ended = builder.end_critical_section(sink, section, &origin);
+        ended.map(drop).map_err(|e| e.at(&origin))
+    }
+
+    fn host_stream(&mut self, ty: StreamType) -> Result<StreamId> {
+        self.builder.stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
+    }
+
+    /// Records an event of the list.
+    ///
+    /// # Errors
+    /// The stream is not the list's.
+    #[track_caller]
+    pub fn record_event(&mut self, stream: StreamId) -> Result<EventRef> {
+        let origin = origin::caller();
+        let Self { builder, sink, .. } = self;
+        builder.record_event(sink, stream, &origin).map_err(|e| e.at(&origin))
+    }
+
+    /// Orders a stream behind an event of the list.
+    ///
+    /// # Errors
+    /// The stream is not the list's.
+    #[track_caller]
+    pub fn wait_event(&mut self, stream: StreamId, event: &EventRef) -> Result<()> {
+        let origin = origin::caller();
+        let Self { builder, sink, .. } = self;
+        builder.wait_event(sink, stream, event, &origin).map_err(|e| e.at(&origin))
+    }
+
+    /// Orders a stream behind everything submitted to another one so far.
+    ///
+    /// # Errors
+    /// A stream is not the list's.
+    #[track_caller]
+    pub fn wait_stream(&mut self, stream: StreamId, source: StreamId) -> Result<()> {
+        let origin = origin::caller();
+        let Self { builder, sink, .. } = self;
+        builder.wait_stream(sink, stream, source, &origin).map_err(|e| e.at(&origin))
+    }
+
+    /// Returns dtype, shape and layout of a tensor.
+    ///
+    /// # Errors
+    /// It was released.
+    pub fn spec(&self, tensor: &RecordedTensor) -> Result<&TensorSpec> {
+        self.builder.spec(tensor.0)
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// A critical section is open, or an output was released.
+    pub fn finish(self) -> Result<Recorded> {
+        let Recorder { machine, builder, sink, formals, outputs, callbacks, .. } = self;
+        builder.all_sections_ended()?;
+        let mut named = Vec::with_capacity(outputs.len());
+        for (name, tensor) in outputs {
+            let spec = builder.spec(tensor.0)?.clone();
+            let id = sink.recorder.name_of(tensor.0.id);
+            let unnamed = || Error::Internal { message: format!("{name} is not in the list") };
+            named.push((name.clone(), id.ok_or_else(unnamed)?, spec));
+        }
+        let mut kinds: Vec<FormalKind> = formals.iter().map(|f| f.kind).collect();
+        let mut bound: Vec<Option<Tensor>> = formals.into_iter().map(|f| f.bound).collect();
+        let mut list = builder.finish_list(sink.recorder);
+        let outputs = outputs_of(&mut list, named)?;
+        kinds.resize(list.externals.len(), FormalKind::Output);
+        bound.resize(list.externals.len(), None);
+        let signature = Signature { kinds, bound, outputs, callbacks };
+        Ok(Recorded { machine, list, signature })
+    }
+}
+
+/// Makes the storages of outputs externals of the list, and returns the outputs. A storage that an
+/// output lies in is not private memory: each launch has its own.
+fn outputs_of(
+    list: &mut InstructionList,
+    named: Vec<(String, TensorId, TensorSpec)>,
+) -> Result<Vec<OutputSpec>> {
+    let mut root_of: HashMap<TensorId, TensorId> = HashMap::new();
+    for instruction in &list.instructions {
+        if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
+            let root = root_of.get(of).copied().unwrap_or(*of);
+            root_of.insert(*tensor, root);
+        }
+    }
+    let mut outputs = Vec::with_capacity(named.len());
+    for (name, tensor, spec) in named {
+        let root = root_of.get(&tensor).copied().unwrap_or(tensor);
+        let known = list.externals.iter().position(|e| e.tensor == root);
+        let formal = match known {
+            Some(known) => known,
+            None => {
+                let made = list.instructions.iter().position(
+                    |i| matches!(&i.body, Body::AllocateTensor { tensor, .. } if *tensor == root),
+                );
+                let unmade = || Error::Internal { message: format!("{root} is never made") };
+                let made = list.instructions.remove(made.ok_or_else(unmade)?);
+                if let Body::AllocateTensor { spec, placement, .. } = made.body {
+                    let (bytes, arena) = (placement.size, placement.arena);
+                    let taken = list.externals.iter().any(|e| e.name == name);
+                    let name = if taken { format!("output {name}") } else { name.clone() };
+                    list.externals.push(External { tensor: root, name, spec: *spec, bytes, arena });
+                }
+                list.externals.len() - 1
+            }
+        };
+        outputs.push(OutputSpec { name, formal, spec });
+    }
+    // The launch ends the storages of its outputs.
+    let externals = &list.externals;
+    list.instructions.retain(|i| {
+        !matches!(&i.body, Body::ReleaseTensor { tensor }
+            if externals.iter().any(|e| e.tensor == *tensor))
+    });
+    Ok(outputs)
+}
+
+impl Recorded {
+    /// Returns the list.
+    pub const fn list(&self) -> &InstructionList {
+        &self.list
+    }
+
+    /// Compiles the list, once it has been shown to be sound.
+    ///
+    /// # Errors
+    /// An instruction cannot stand in an executable, with its place; or the list breaks a rule of
+    /// the checker, which is a defect of the library.
+    pub fn compile(self) -> Result<Executable> {
+        let Recorded { machine, list, signature } = self;
+        machine.compile_sound(list, signature)
+    }
+}
+
+impl fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorded({} instructions)", self.list.instructions.len())
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("list", self.sink.recorder.list()).finish()
+    }
+}
+
+/// A call that is recorded, under construction.
+#[must_use = "a call is recorded by `run` or `on`"]
+pub struct RecordedCall<'a> {
+    recorder: &'a mut Recorder,
+    name: &'a str,
+    inputs: &'a [RecordedTensor],
+    out: Option<&'a [RecordedTensor]>,
+    attrs: Attrs,
+    priority: Priority,
+    origin: Origin,
+}
+
+impl<'a> RecordedCall<'a> {
+    /// Sets a named argument.
+    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> RecordedCall<'a> {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// Sets all named arguments.
+    pub fn attrs(mut self, attrs: Attrs) -> RecordedCall<'a> {
+        self.attrs = attrs;
+        self
+    }
+
+    /// Writes the results to these tensors instead of new ones.
+    pub fn out(mut self, targets: &'a [RecordedTensor]) -> RecordedCall<'a> {
+        self.out = Some(targets);
+        self
+    }
+
+    /// Sets the priority among the calls of a pool.
+    pub fn priority(mut self, priority: i32) -> RecordedCall<'a> {
+        self.priority = Priority(priority);
+        self
+    }
+
+    /// Sets the origin: the place that errors and lists name.
+    pub fn origin(mut self, origin: Origin) -> RecordedCall<'a> {
+        self.origin = origin;
+        self
+    }
+
+    /// Records the call on compute stream 0 of the machine's default device.
+    ///
+    /// # Errors
+    /// As [`RecordedCall::on`].
+    pub fn run(self) -> Result<Vec<RecordedTensor>> {
+        let stream = self.recorder.default_stream().map_err(|e| e.at(&self.origin))?;
+        self.on(stream)
+    }
+
+    /// Records the call on a stream of the list. The results are the op's outputs in order; an
+    /// output that is changed in place is the input itself.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, a tensor was released or is held; or the size of
+    /// a result is known only by running the op.
+    pub fn on(self, stream: StreamId) -> Result<Vec<RecordedTensor>> {
+        let RecordedCall { recorder, name, inputs, out, attrs, priority, origin } = self;
+        let op = recorder.builder.ops().id(name).map_err(|e| e.at(&origin))?;
+        let refs: SmallVec<[TensorRef; 4]> = inputs.iter().map(|t| t.0).collect();
+        let targets: Option<SmallVec<[TensorRef; 2]>> =
+            out.map(|targets| targets.iter().map(|t| t.0).collect());
+        let attrs = Arc::new(attrs);
+        let call = Call {
+            op,
+            inputs: &refs,
+            into: targets.as_deref(),
+            attrs: &attrs,
+            stream,
+            priority,
+            section: recorder.sections.last().copied(),
+            origin: &origin,
+        };
+        let Recorder { builder, sink, .. } = recorder;
+        let outputs = builder.call_offline(sink, &call).map_err(|e| e.at(&origin))?;
+        let result = |output| match output {
+            Output::Tensor(tensor) => Ok(RecordedTensor(tensor)),
+            Output::Same(input) => Ok(inputs[input]),
+            Output::Bounded { .. } => {
+                let message = "its result's size is known only by running it, so it cannot stand \
+                               in an executable"
+                    .to_owned();
+                Err(Error::Op { op: name.to_owned(), message }.at(&origin))
+            }
+        };
+        outputs.into_iter().map(result).collect()
+    }
+}
+
+impl fmt::Debug for RecordedCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordedCall({})", self.name)
+    }
+}

@@ -1,0 +1,218 @@
+//! One launch of an executable, as the workers of its tapes share it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use smallvec::SmallVec;
+
+use millstream_ep::PooledEvent;
+use millstream_kernels::RawTensor;
+use millstream_types::{Failure, Origin, Point, Result, StreamId};
+
+use crate::emission::cancel::CancelScope;
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::tables::Tables;
+
+use super::tape::{Address, Program, StepOperand};
+
+/// The stream that runs a tape of an instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TapeStream {
+    pub(crate) id: StreamId,
+    pub(crate) worker: usize,
+}
+
+/// A tape in a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Playing {
+    pub(crate) stream: TapeStream,
+    /// The sequence number before the tape's first step.
+    pub(crate) base: u64,
+}
+
+/// The address of a storage or of private memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base(*mut u8);
+
+// SAFETY: an address. The list, which was checked, orders all uses of the memory behind it.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+impl Base {
+    pub(crate) const fn new(address: *mut u8) -> Base {
+        Base(address)
+    }
+}
+
+/// A launch.
+pub(crate) struct Run {
+    pub(crate) program: Arc<Program>,
+    /// The point of the launch.
+    pub(crate) at: Point,
+    /// The launch's place in the program.
+    pub(crate) origin: Origin,
+    pub(crate) bases: SmallVec<[Base; 8]>,
+    /// The machine's numbers of the formals' storages.
+    pub(crate) storages: SmallVec<[u64; 8]>,
+    pub(crate) tapes: SmallVec<[Playing; 4]>,
+    pub(crate) cancel_scope: Option<Arc<CancelScope>>,
+    /// Whether calls have to look for poison or cancellation. Relaxed: who reads poisoned data
+    /// comes after a published point of the step that poisoned it, which orders this too.
+    careful: AtomicBool,
+    poison: Mutex<HashMap<u32, Arc<Failure>>>,
+    events: Box<[Mutex<Option<PooledEvent>>]>,
+    results: Box<[Mutex<Option<Result<Vec<u8>>>>]>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Run {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        at: Point,
+        origin: Origin,
+        bases: SmallVec<[Base; 8]>,
+        storages: SmallVec<[u64; 8]>,
+        tapes: SmallVec<[Playing; 4]>,
+        cancel_scope: Option<Arc<CancelScope>>,
+    ) -> Run {
+        Run {
+            careful: AtomicBool::new(cancel_scope.is_some()),
+            poison: Mutex::new(HashMap::new()),
+            events: (0..program.events).map(|_| Mutex::new(None)).collect(),
+            results: program.reads.iter().map(|_| Mutex::new(None)).collect(),
+            program,
+            at,
+            origin,
+            bases,
+            storages,
+            tapes,
+            cancel_scope,
+        }
+    }
+
+    /// Returns the point at which a tape has made so many steps.
+    pub(crate) fn point(&self, tape: usize, steps: u32) -> Point {
+        let Playing { stream, base } = self.tapes[tape];
+        Point::new(stream.id, base + u64::from(steps))
+    }
+
+    /// Returns the point at which a tape ends.
+    pub(crate) fn end_of(&self, tape: usize) -> Point {
+        self.point(tape, self.program.tapes[tape].steps.len() as u32)
+    }
+
+    /// Returns an address of this launch.
+    #[inline]
+    pub(crate) fn resolve(&self, address: Address) -> *mut u8 {
+        match self.bases.get(address.base as usize) {
+            Some(Base(base)) => base.wrapping_add(address.offset as usize),
+            // Only an operand of no bytes has no base, so any aligned address serves.
+            None => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
+        }
+    }
+
+    /// Returns an operand as a kernel sees it.
+    pub(crate) fn raw<'a>(&self, operand: &'a StepOperand) -> RawTensor<'a> {
+        RawTensor {
+            data: self.resolve(operand.address),
+            dtype: operand.spec.dtype,
+            shape: operand.spec.shape(),
+            strides: operand.spec.layout.strides(),
+        }
+    }
+
+    /// Whether calls have to look for poison or cancellation.
+    #[inline]
+    pub(crate) fn is_careful(&self) -> bool {
+        self.careful.load(Ordering::Relaxed)
+    }
+
+    /// Returns the poison of the first poisoned operand that is read.
+    pub(crate) fn poison_of(&self, operands: &[StepOperand]) -> Option<Arc<Failure>> {
+        if !self.is_careful() {
+            return None;
+        }
+        let poison = lock(&self.poison);
+        let mut reads = operands.iter().filter(|o| o.access.reads());
+        reads.find_map(|o| poison.get(&o.storage).cloned())
+    }
+
+    /// Poisons the operands that a step would have written.
+    pub(crate) fn poison(&self, operands: &[StepOperand], cause: &Arc<Failure>) {
+        let mut poison = lock(&self.poison);
+        for operand in operands.iter().filter(|o| o.access.writes()) {
+            poison.insert(operand.storage, cause.clone());
+        }
+        self.careful.store(true, Ordering::Relaxed);
+    }
+
+    /// Heals the operands that a step has overwritten.
+    pub(crate) fn heal(&self, operands: &[StepOperand]) {
+        if !self.is_careful() {
+            return;
+        }
+        let mut poison = lock(&self.poison);
+        for operand in operands.iter().filter(|o| o.access.writes() && !o.access.reads()) {
+            poison.remove(&operand.storage);
+        }
+    }
+
+    /// Takes over the poison of the formals. Called once everything before the launch has
+    /// completed, and before its first step.
+    pub(crate) fn begin(&self, tables: &Tables) {
+        if !tables.poison.any() {
+            return;
+        }
+        let mut poison = lock(&self.poison);
+        for (k, storage) in self.storages.iter().enumerate() {
+            if let Some(cause) = tables.poison.get(*storage) {
+                poison.insert(k as u32, cause);
+                self.careful.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Gives the formals that were written their poison, or heals them. Called once all steps have
+    /// completed, and before the launch has.
+    pub(crate) fn end(&self, tables: &Tables) {
+        if !self.is_careful() && !tables.poison.any() {
+            return;
+        }
+        let poison = lock(&self.poison);
+        for (k, (storage, formal)) in self.storages.iter().zip(&self.program.formals).enumerate() {
+            if formal.access.is_some_and(|access| access.writes()) {
+                match poison.get(&(k as u32)) {
+                    Some(cause) => tables.poison.set(*storage, cause),
+                    None => tables.poison.heal(*storage),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn set_event(&self, event: u16, recorded: Option<PooledEvent>) {
+        *lock(&self.events[usize::from(event)]) = recorded;
+    }
+
+    pub(crate) fn event(&self, event: u16) -> Option<PooledEvent> {
+        lock(&self.events[usize::from(event)]).clone()
+    }
+
+    pub(crate) fn finish_read(&self, read: u16, result: Result<Vec<u8>>) {
+        *lock(&self.results[usize::from(read)]) = Some(result);
+    }
+
+    /// Takes the result of a host read; none if the launch has not reached it, or it was taken.
+    pub(crate) fn take_read(&self, read: usize) -> Option<Result<Vec<u8>>> {
+        lock(&self.results[read]).take()
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Run({})", self.at)
+    }
+}

@@ -1,0 +1,162 @@
+//! Tapes: the compiled form of a list, one for each worker that takes part.
+//!
+//! A tape is a sequence of steps that one stream of a worker runs in order. Its calls name their
+//! operands as a base and an offset: a launch fills in the bases, which are the storages of the
+//! formals and the private memory of an instance. Waits name another tape and a number of its
+//! steps. Nothing of a tape changes while it runs, so all launches share it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::InstructionList;
+use millstream_kernels::PreparedKernel;
+use millstream_types::{
+    Access, Attrs, DeviceId, OpId, Origin, ReadId, StreamKey, TensorId, TensorSpec,
+};
+
+use crate::host::SharedCallback;
+
+/// The address of an operand before a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Which of the launch's bases.
+    pub(crate) base: u32,
+    /// The distance from the base, in bytes.
+    pub(crate) offset: u64,
+}
+
+/// One step of a tape.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) action: Action,
+    /// Whether another tape waits for this step, so that its end is published.
+    pub(crate) publishes: bool,
+}
+
+pub(crate) enum Action {
+    /// Calls a kernel on the operands at `addresses[first..first + count]` of the tape. A kernel
+    /// that was not prepared runs through its context.
+    Call { kernel: Option<Arc<dyn PreparedKernel>>, first: u32, count: u8, call: u32 },
+    /// Waits until another tape has completed so many steps.
+    Wait { tape: u16, steps: u32 },
+    /// Records a native event, for the tapes that wait for it on the device.
+    Record { event: u16, origin: Origin },
+    /// Waits on the device for an event that another tape records as its step number `steps`.
+    WaitOnDevice { event: u16, tape: u16, steps: u32, origin: Origin },
+    /// Reads a tensor into the launch's result number `into`.
+    Read { call: u32, into: u16 },
+    /// Calls a host function with a tensor's memory.
+    Callback { call: u32, callback: u16 },
+    /// Meets all ranks.
+    GlobalSync { call: u32 },
+}
+
+impl std::fmt::Debug for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::Call { call, kernel, .. } => {
+                let how = if kernel.is_some() { "prepared" } else { "in context" };
+                write!(f, "call {call} {how}")
+            }
+            Action::Wait { tape, steps } => write!(f, "wait for tape {tape} step {steps}"),
+            Action::Record { event, .. } => write!(f, "record event {event}"),
+            Action::WaitOnDevice { event, tape, steps, .. } => {
+                write!(f, "wait on the device for event {event}, tape {tape} step {steps}")
+            }
+            Action::Read { call, into } => write!(f, "read {call} into {into}"),
+            Action::Callback { call, callback } => write!(f, "callback {callback} on {call}"),
+            Action::GlobalSync { .. } => f.write_str("global sync"),
+        }
+    }
+}
+
+/// An operand of a step, for errors and for poison.
+#[derive(Clone, Debug)]
+pub(crate) struct StepOperand {
+    /// Its name in the list.
+    pub(crate) tensor: TensorId,
+    /// Its storage among those of the list; the first ones are the formals'.
+    pub(crate) storage: u32,
+    pub(crate) access: Access,
+    pub(crate) address: Address,
+    pub(crate) spec: TensorSpec,
+}
+
+/// What a step needs beyond its fast path.
+#[derive(Clone, Debug)]
+pub(crate) struct StepCall {
+    /// The kind of instruction, for errors.
+    pub(crate) kind: &'static str,
+    pub(crate) op: Option<OpId>,
+    pub(crate) operands: SmallVec<[StepOperand; 3]>,
+    pub(crate) attrs: Option<Arc<Attrs>>,
+    /// The scratch memory and its size in bytes.
+    pub(crate) workspace: Option<(Address, u64)>,
+    pub(crate) origin: Origin,
+}
+
+/// The steps of one stream of one worker.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    /// The stream whose native stream runs the calls.
+    pub(crate) key: StreamKey,
+    /// Its position among the tapes that the host's workers share; none for a tape that runs on
+    /// the worker of its own device.
+    pub(crate) on_host: Option<u16>,
+    pub(crate) steps: Box<[Step]>,
+    pub(crate) addresses: Box<[Address]>,
+    pub(crate) calls: Box<[StepCall]>,
+}
+
+/// How the tensor of a formal comes to a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FormalKind {
+    /// Given at each launch.
+    Input,
+    /// New with each launch, unless the program gives one.
+    Output,
+    /// Given when the list was recorded.
+    Bound,
+}
+
+/// A tensor from outside.
+#[derive(Clone, Debug)]
+pub(crate) struct Formal {
+    pub(crate) name: String,
+    pub(crate) kind: FormalKind,
+    pub(crate) spec: TensorSpec,
+    /// The bytes of its storage.
+    pub(crate) bytes: u64,
+    pub(crate) device: DeviceId,
+    /// The union of all accesses to it; none if the list does not use it.
+    pub(crate) access: Option<Access>,
+    /// The bytes of its storage that the list uses.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+/// A result that a launch names.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputSpec {
+    pub(crate) name: String,
+    /// The formal whose storage holds it.
+    pub(crate) formal: usize,
+    pub(crate) spec: TensorSpec,
+}
+
+/// A compiled list.
+pub(crate) struct Program {
+    pub(crate) list: InstructionList,
+    pub(crate) formals: Vec<Formal>,
+    pub(crate) outputs: Vec<OutputSpec>,
+    /// The private memory of an instance: for each device, so many bytes. Base number
+    /// `formals.len() + k` is the first byte of the k-th.
+    pub(crate) memory: Vec<(DeviceId, u64)>,
+    pub(crate) tapes: Vec<Tape>,
+    /// How many native events a launch needs.
+    pub(crate) events: u16,
+    /// The host reads, by their ids in the list.
+    pub(crate) reads: Vec<ReadId>,
+    pub(crate) callbacks: Vec<SharedCallback>,
+}

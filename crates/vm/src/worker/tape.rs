@@ -1,0 +1,458 @@
+//! The steps of a tape.
+//!
+//! On a stream that runs work directly, calls and waits are made in one loop that touches nothing
+//! but the tape, the bases of the launch and the stream's counter. Everything else, and all of a
+//! stream that does not, goes one step at a time through the ways of instructions.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_ep::{Work, WorkResult, catch_panic, run_catching_panic};
+use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
+use millstream_types::{Cause, Point};
+
+use crate::emission::cancel;
+use crate::executable::compile::MAX_OPERANDS;
+use crate::executable::run::Run;
+use crate::executable::tape::{Action, StepCall, Tape};
+use crate::sync::points::{Milestone, StreamState};
+use crate::sync::spin_loop;
+use crate::tables::Tables;
+use crate::worker::Worker;
+use crate::worker::inbox::{Inbox, Message};
+use crate::worker::stream::{ExternalCompletion, NativeStream};
+use crate::worker::subject::{EventPlace, StepRef, Subject};
+use crate::worker::task::Task;
+use crate::worker::work::{HostOperand, NO_ATTRS, TokenSource};
+
+/// Why the loop of direct steps has ended.
+enum Exit {
+    /// The tape has ended.
+    End,
+    /// The next step has to take the way of instructions.
+    Step,
+    /// The next step waits for a point.
+    Wait(Point),
+    /// The steps that may be made at once were made.
+    Yield,
+    /// Another party completes the step before the next one, whose result is this so far.
+    External(WorkResult),
+}
+
+impl Worker {
+    /// Makes the steps of a tape from number `next` on. Returns the rest if the stream is blocked
+    /// before it, or if other streams are to have their turn.
+    pub(super) fn play(
+        &mut self,
+        at: usize,
+        tape: u16,
+        mut next: u32,
+        run: Arc<Run>,
+    ) -> Option<Task> {
+        let stream = self.streams[at].id;
+        let rest = |next, run| Some(Task::Play { stream, tape, next, run });
+        if next == 0 && self.block_until(at, run.at, Milestone::Launched) {
+            return rest(next, run);
+        }
+        let mut left = self.tables.steps_at_once;
+        loop {
+            let exit = match self.play_directly(at, tape, &mut next, &run, &mut left) {
+                Some(exit) => exit,
+                None if next as usize == run.program.tapes[usize::from(tape)].steps.len() => {
+                    Exit::End
+                }
+                None if left == 0 => Exit::Yield,
+                None => Exit::Step,
+            };
+            match exit {
+                Exit::End => {
+                    let end = run.end_of(usize::from(tape));
+                    if self.streams[at].in_flight.is_empty() {
+                        self.publish(at, end.seq, Milestone::Completed);
+                    }
+                    self.finished += 1;
+                    return None;
+                }
+                Exit::Wait(point) => {
+                    if self.block_until(at, point, Milestone::Completed) {
+                        return rest(next, run);
+                    }
+                }
+                Exit::Yield => {
+                    // The message comes after those for other streams.
+                    self.inbox.post(Message::Resume(stream));
+                    return rest(next, run);
+                }
+                Exit::External(so_far) => {
+                    let step = StepRef { run: run.clone(), tape, step: next - 1 };
+                    let subject = Subject::Step(step);
+                    self.streams[at].external = Some(ExternalCompletion { subject, so_far });
+                    return rest(next, run);
+                }
+                Exit::Step => {
+                    let step = StepRef { run: run.clone(), tape, step: next };
+                    if !self.step(at, &step) {
+                        return rest(next, run);
+                    }
+                    next += 1;
+                    left = left.saturating_sub(1);
+                    if self.streams[at].external.is_some() {
+                        return rest(next, run);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes steps on a stream that runs work directly. Returns none on any other.
+    fn play_directly(
+        &mut self,
+        at: usize,
+        tape: u16,
+        next: &mut u32,
+        run: &Arc<Run>,
+        left: &mut u32,
+    ) -> Option<Exit> {
+        let number = usize::from(tape);
+        let tape_of = &run.program.tapes[number];
+        // The native stream is made for the first call.
+        if tape_of.steps.is_empty() || self.native_stream(at).is_err() {
+            return None;
+        }
+        let Worker { tables, inbox, streams, .. } = self;
+        let stream = &mut streams[at];
+        let native = stream.native.as_ref().filter(|_| stream.lost.is_none())?;
+        let mut direct = Direct {
+            tables,
+            inbox,
+            state: tables.points.stream(stream.id),
+            native,
+            any: native.stream.direct()?,
+            run,
+            tape: tape_of,
+            number,
+            base: run.tapes[number].base,
+            next: *next,
+            left: *left,
+        };
+        let exit = loop {
+            match catch_panic(|| direct.steps()) {
+                Ok(exit) => break exit,
+                Err(error) => {
+                    let step = StepRef { run: run.clone(), tape, step: direct.next };
+                    let (cause, message) = super::launch::cause_of(&error);
+                    let subject = Subject::Step(step);
+                    let failure = subject.failure(tables, &stream.key, cause, message);
+                    subject.skip(tables, &failure);
+                    direct.end_step();
+                }
+            }
+        };
+        (*next, *left) = (direct.next, direct.left);
+        if !stream.dirty {
+            stream.dirty = true;
+            self.dirty.push(at as u32);
+        }
+        Some(exit)
+    }
+
+    /// Makes one step in the way of instructions. Returns false if the stream is blocked before it.
+    fn step(&mut self, at: usize, step: &StepRef) -> bool {
+        let StepRef { run, tape, step: number } = step;
+        let tape = &run.program.tapes[usize::from(*tape)];
+        let (point, subject) = (step.point(), || Subject::Step(step.clone()));
+        match &tape.steps[*number as usize].action {
+            Action::Call { call, .. } => self.submit_step(at, step, &tape.calls[*call as usize]),
+            Action::Wait { tape, steps } => {
+                self.wait(at, point.seq, run.point(usize::from(*tape), *steps))
+            }
+            Action::Record { event, .. } => {
+                let event = EventPlace::Launch(run.clone(), *event);
+                self.record(at, point.seq, event, subject());
+                true
+            }
+            Action::WaitOnDevice { event, tape, steps, .. } => {
+                let until = run.point(usize::from(*tape), *steps);
+                let event = EventPlace::Launch(run.clone(), *event);
+                self.wait_on_device(at, point.seq, until, &event, subject)
+            }
+            Action::Read { .. } => {
+                self.scope(at, run);
+                self.read(at, point.seq, HostOperand::Step(step.clone()), &subject())
+            }
+            Action::Callback { callback, .. } => {
+                if self.drains(at) {
+                    return false;
+                }
+                self.scope(at, run);
+                let callback = run.program.callbacks.get(usize::from(*callback)).cloned();
+                let callback = callback.map(|callback| -> crate::host::Callback {
+                    Box::new(move |blob| callback(blob))
+                });
+                self.call_back(at, point, HostOperand::Step(step.clone()), callback, subject());
+                true
+            }
+            Action::GlobalSync { .. } => {
+                if self.drains(at) {
+                    return false;
+                }
+                let ranks = self.tables.rank_barrier.clone();
+                self.submit_to_host(at, point, subject(), move || ranks.wait());
+                true
+            }
+        }
+    }
+
+    /// Sets the stream's cancel scopes to those of the launch.
+    fn scope(&mut self, at: usize, run: &Run) {
+        self.streams[at].cancel_scope.clone_from(&run.cancel_scope);
+    }
+
+    /// Submits a call to the stream's device. Returns false if the stream is blocked before it.
+    fn submit_step(&mut self, at: usize, step: &StepRef, call: &StepCall) -> bool {
+        let (seq, run) = (step.point().seq, &step.run);
+        if let Some(cause) = run.poison_of(&call.operands) {
+            if self.drain_first(at) {
+                return false;
+            }
+            Subject::Step(step.clone()).skip(&self.tables, &cause);
+            self.launched(at, seq, None, None, super::stream::Effect::None);
+            return true;
+        }
+        let made = self.native_stream(at).map(drop);
+        let Worker { tables, inbox, streams, .. } = self;
+        let mut taken = false;
+        let progress = match (made, streams[at].native.as_mut()) {
+            (Err(error), _) => Err((Cause::Device, error.to_string())),
+            (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
+            (Ok(()), Some(native)) => match kernel_of(native, call) {
+                Some(kernel) => {
+                    let token = TokenSource::new(inbox, step.point());
+                    let mut work = StepWork { tables, step, call, kernel: &kernel, token };
+                    let submitted = native.stream.submit(&mut work);
+                    taken = work.token.is_taken();
+                    submitted.map_err(|e| (Cause::Device, e.to_string()))
+                }
+                None => Err((Cause::Error, no_kernel(tables, call, native))),
+            },
+        };
+        let subject = Subject::Step(step.clone());
+        match progress {
+            Ok(progress) => self.submitted(at, seq, subject, Ok(progress), taken),
+            Err((cause, message)) => self.refused(at, seq, subject, cause, message),
+        }
+        true
+    }
+}
+
+fn kernel_of(native: &NativeStream, call: &StepCall) -> Option<Arc<dyn Kernel>> {
+    native.kernels.get(call.op?.index())?.clone()
+}
+
+fn no_kernel(tables: &Tables, call: &StepCall, native: &NativeStream) -> String {
+    let op = call.op.and_then(|op| tables.ops.get(op)).map_or("?", |o| o.name());
+    format!("{op} has no kernel on {}", native.device.id())
+}
+
+/// The loop of steps on a stream that runs work directly.
+struct Direct<'a> {
+    tables: &'a Arc<Tables>,
+    inbox: &'a Arc<Inbox>,
+    state: &'a StreamState,
+    native: &'a NativeStream,
+    any: &'a dyn Any,
+    run: &'a Arc<Run>,
+    tape: &'a Tape,
+    number: usize,
+    base: u64,
+    next: u32,
+    left: u32,
+}
+
+impl Direct<'_> {
+    /// Ends the step, for the tapes that wait for it.
+    #[inline]
+    fn end_step(&mut self) {
+        let publishes = self.tape.steps[self.next as usize].publishes;
+        self.next += 1;
+        if publishes {
+            self.state.publish(self.base + u64::from(self.next), Milestone::Completed);
+        }
+    }
+
+    /// Makes steps until one cannot be made here. An error is that of step `next`.
+    fn steps(&mut self) -> anyhow::Result<Exit> {
+        let Direct { tape, run, .. } = *self;
+        let threads = Some(&self.tables.threads);
+        let mut addresses = [std::ptr::null_mut(); MAX_OPERANDS];
+        while let Some(step) = tape.steps.get(self.next as usize) {
+            if self.left == 0 {
+                return Ok(Exit::Yield);
+            }
+            self.left -= 1;
+            match &step.action {
+                Action::Call { kernel: Some(kernel), first, count, .. } if !run.is_careful() => {
+                    let operands = *first as usize..*first as usize + usize::from(*count);
+                    let addresses = &mut addresses[..usize::from(*count)];
+                    for (slot, address) in addresses.iter_mut().zip(&tape.addresses[operands]) {
+                        *slot = run.resolve(*address);
+                    }
+                    // SAFETY: as for every call: the list was checked to order all conflicting
+                    // uses, and to place no two live storages on the same bytes; the launch holds
+                    // its formals and its private memory until its last step has ended. The kernel
+                    // was prepared for the specs of these operands.
+                    unsafe { kernel.run(addresses, threads) }?;
+                }
+                Action::Call { call, .. } => {
+                    let call = &tape.calls[*call as usize];
+                    if let Some(exit) = self.call(call)? {
+                        return Ok(exit);
+                    }
+                }
+                Action::Wait { tape, steps } => {
+                    let until = run.point(usize::from(*tape), *steps);
+                    if !self.await_step(until) {
+                        self.left += 1;
+                        return Ok(Exit::Wait(until));
+                    }
+                }
+                Action::Record { .. }
+                | Action::WaitOnDevice { .. }
+                | Action::Read { .. }
+                | Action::Callback { .. }
+                | Action::GlobalSync { .. } => return Ok(Exit::Step),
+            }
+            self.end_step();
+        }
+        Ok(Exit::End)
+    }
+
+    /// Checks for a while whether another tape has got that far.
+    #[inline]
+    fn await_step(&self, until: Point) -> bool {
+        let source = self.tables.points.stream(until.stream);
+        for _ in 0..=self.tables.step_checks {
+            if source.reached(until.seq, Milestone::Completed) {
+                return true;
+            }
+            spin_loop();
+        }
+        false
+    }
+
+    /// Makes a call that is not plain: its kernel runs through its context, or has to look for
+    /// poison or cancellation first.
+    fn call(&mut self, call: &StepCall) -> anyhow::Result<Option<Exit>> {
+        let (run, tables) = (self.run, self.tables);
+        let subject = || StepRef { run: run.clone(), tape: self.number as u16, step: self.next };
+        if let Some(cause) = run.poison_of(&call.operands) {
+            Subject::Step(subject()).skip(tables, &cause);
+            return Ok(None);
+        }
+        let Some(kernel) = kernel_of(self.native, call) else {
+            anyhow::bail!(no_kernel(tables, call, self.native));
+        };
+        let step = subject();
+        let token = TokenSource::new(self.inbox, step.point());
+        let mut work = StepWork { tables, step: &step, call, kernel: &kernel, token };
+        let result = run_catching_panic(&mut work, self.any);
+        if work.token.is_taken() {
+            self.next += 1;
+            return Ok(Some(Exit::External(result)));
+        }
+        result?;
+        run.heal(&call.operands);
+        Ok(None)
+    }
+}
+
+/// The operands of a step.
+struct StepOperands<'a> {
+    run: &'a Run,
+    call: &'a StepCall,
+}
+
+impl Operands for StepOperands<'_> {
+    fn len(&self) -> usize {
+        self.call.operands.len()
+    }
+
+    fn get(&self, index: usize) -> RawTensor<'_> {
+        self.run.raw(&self.call.operands[index])
+    }
+}
+
+/// A call of a tape.
+struct StepWork<'a> {
+    tables: &'a Arc<Tables>,
+    step: &'a StepRef,
+    call: &'a StepCall,
+    kernel: &'a Arc<dyn Kernel>,
+    token: TokenSource<'a>,
+}
+
+fn run_step(
+    tables: &Tables,
+    run: &Run,
+    call: &StepCall,
+    kernel: &dyn Kernel,
+    token: Option<&TokenSource<'_>>,
+    native: &dyn Any,
+) -> WorkResult {
+    cancel::check(run.cancel_scope.as_ref())?;
+    let operands = StepOperands { run, call };
+    let attrs = call.attrs.as_deref().unwrap_or(&NO_ATTRS);
+    let workspace = match call.workspace {
+        Some((address, bytes)) => (run.resolve(address), bytes as usize),
+        None => (std::ptr::null_mut(), 0),
+    };
+    // SAFETY: the list was checked to order all conflicting uses, and to place no two live storages
+    // or workspaces on the same bytes; the launch holds its formals and its private memory until
+    // its last step has ended.
+    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
+    match token {
+        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
+        None => kernel.run(&ctx),
+    }
+}
+
+impl Work for StepWork<'_> {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        let StepWork { tables, step, call, kernel, token } = self;
+        run_step(tables, &step.run, call, &***kernel, Some(token), native)
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(DetachedStep {
+            tables: self.tables.clone(),
+            step: self.step.clone(),
+            kernel: self.kernel.clone(),
+        })
+    }
+}
+
+/// A call of a tape that runs when its device reaches it.
+struct DetachedStep {
+    tables: Arc<Tables>,
+    step: StepRef,
+    kernel: Arc<dyn Kernel>,
+}
+
+impl Work for DetachedStep {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        let DetachedStep { tables, step, kernel } = self;
+        let Some(call) = step.call() else { return Ok(()) };
+        crate::emission::reentrancy::enter(tables.machine, || {
+            run_step(tables, &step.run, call, &**kernel, None, native)
+        })
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        let DetachedStep { tables, step, kernel } = self;
+        Box::new(DetachedStep {
+            tables: tables.clone(),
+            step: step.clone(),
+            kernel: kernel.clone(),
+        })
+    }
+}
