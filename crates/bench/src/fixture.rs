@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use millstream::kernels::KernelCtx;
+use millstream::kernels::{Kernel, KernelCtx, KernelSpec, PreparedKernel, Threads};
 use millstream::ops::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
+use millstream::types::StreamId;
 use millstream::{
-    Access, Attrs, Batch, DType, DeviceId, Machine, MachineConfig, Prepared, Stream, StreamKey,
-    StreamMode, Tensor, TensorHandle, TensorSpec,
+    Access, Attrs, Batch, DType, DeviceId, DriverKind, Executable, Machine, MachineConfig,
+    Prepared, RecordedTensor, Stream, StreamKey, StreamMode, Tensor, TensorHandle, TensorSpec,
 };
 
 use super::workload::{Node, Workload, step};
@@ -84,6 +85,26 @@ fn checked(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
+/// A kernel that does nothing.
+pub(super) struct Empty;
+
+impl Kernel for Empty {
+    fn run(&self, _: &KernelCtx<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        Some(Arc::new(Empty))
+    }
+}
+
+impl PreparedKernel for Empty {
+    unsafe fn run(&self, operands: &[*mut u8], _: Option<&Threads>) -> Result<()> {
+        black_box(operands);
+        Ok(())
+    }
+}
+
 /// Computes `steps` multiplications, each of which depends on the one before.
 fn burn(steps: u64) {
     let mut x = steps;
@@ -115,20 +136,28 @@ pub(super) struct Fixture {
 impl Fixture {
     /// Returns a machine for calls of `names`.
     pub(super) fn new(args: &EngineArgs, names: &[&str; 4]) -> Result<Fixture> {
+        Fixture::with_driver(args, names, DriverKind::Threaded)
+    }
+
+    /// Returns a machine with a given driver for calls of `names`.
+    pub(super) fn with_driver(
+        args: &EngineArgs,
+        names: &[&str; 4],
+        driver: DriverKind,
+    ) -> Result<Fixture> {
         let workers = args.workers as usize;
-        let mut config = MachineConfig::default().host_workers(workers);
+        let mut config = MachineConfig::default().host_workers(workers).driver(driver);
         let gate = Arc::new(AtomicBool::new(true));
         let mut add = |name, operands, writes, kernel: Arc<dyn millstream::kernels::Kernel>| {
             config.ops.register(Arc::new(Bench { name, operands, writes }));
             config.kernels.register("cpu", name, kernel);
         };
-        let empty = |_: &KernelCtx<'_>| Ok(());
         let grain = match names == &GRAIN {
             true => (args.grain * steps_per_us()) as u64,
             false => 0,
         };
         for reads in 0..READS.len() {
-            add(READS[reads], reads + 1, true, Arc::new(empty));
+            add(READS[reads], reads + 1, true, Arc::new(Empty));
             add(CHECKED[reads], reads + 1, true, Arc::new(checked));
             let work = move |_: &KernelCtx<'_>| {
                 burn(grain);
@@ -136,7 +165,7 @@ impl Fixture {
             };
             add(GRAIN[reads], reads + 1, true, Arc::new(work));
         }
-        add(NOTHING, 0, false, Arc::new(empty));
+        add(NOTHING, 0, false, Arc::new(Empty));
         let shut = gate.clone();
         let wait = move |_: &KernelCtx<'_>| {
             while !shut.load(Ordering::Acquire) {
@@ -153,6 +182,34 @@ impl Fixture {
         let stream = |k| machine.stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), k), mode);
         let streams = (0..args.streams).map(stream).collect::<Result<_, _>>()?;
         Ok(Fixture { machine, streams, gate })
+    }
+
+    /// Compiles the workload: each instruction is a call on one of `streams` streams of the list,
+    /// in turns, or a stencil's point on the stream of its share.
+    pub(super) fn compile(
+        &self,
+        load: &Workload,
+        names: &[&str; 4],
+        streams: u32,
+    ) -> Result<Executable> {
+        let variables = self.variables(load)?;
+        let mut list = self.machine.recorder();
+        let stream = |k| list.stream(&StreamKey::compute(DeviceId::cpu(0), k));
+        let on: Vec<StreamId> = (0..streams).map(stream).collect::<Result<_, _>>()?;
+        let bound: Vec<RecordedTensor> =
+            variables.iter().map(|x| list.bind(x)).collect::<Result<_, _>>()?;
+        for (k, node) in load.nodes.iter().enumerate() {
+            let operands: Vec<RecordedTensor> =
+                node.operands().map(|v| bound[v as usize]).collect();
+            let name = if node.write.is_some() { names[node.reads().len()] } else { NOTHING };
+            let at = match load.width {
+                0 => k % on.len(),
+                width => k % width * on.len() / width,
+            };
+            let call = list.call(name, &operands).attr("id", k as i64);
+            call.on(on[at])?;
+        }
+        Ok(list.finish()?.compile()?)
     }
 
     /// Makes the workload's variables, each with the value 1.

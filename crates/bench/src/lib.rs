@@ -20,6 +20,7 @@
 //! | `workload` | the instructions of each test, from seeds that all programs share |
 //! | `compare` | rounds of several programs, and their table |
 //! | `memory` | `bench memory` |
+//! | `replay` | `bench replay` |
 //! | `verify` | `bench verify` |
 
 #![deny(missing_docs)]
@@ -28,6 +29,7 @@ mod compare;
 mod fixture;
 mod measure;
 mod memory;
+mod replay;
 mod verify;
 mod workload;
 
@@ -38,6 +40,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use memory::MemoryArgs;
+use replay::ReplayArgs;
 use verify::VerifyArgs;
 
 /// The commands of `millstream bench`.
@@ -47,6 +50,8 @@ pub enum Command {
     Engine(EngineArgs),
     /// Measures memory and events, beside allocators of the host.
     Memory(MemoryArgs),
+    /// Measures launches of executables.
+    Replay(ReplayArgs),
     /// Measures the verification of a list.
     Verify(VerifyArgs),
 }
@@ -59,6 +64,7 @@ pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Engine(arguments) => engine(arguments),
         Command::Memory(arguments) => memory::memory(arguments),
+        Command::Replay(arguments) => replay::replay(arguments),
         Command::Verify(arguments) => verify::verify_lists(arguments),
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_instructions::{Body, InstructionList, Operand, Placement, StreamDecl, Via};
+use millstream_instructions::{Body, InstructionList, Kind, Operand, Placement, StreamDecl, Via};
 use millstream_kernels::{KernelSpec, PreparedKernel};
 use millstream_types::{
     Access, Attrs, DeviceId, Error, EventId, Origin, Point, Result, StreamId, TensorId, TensorSpec,
@@ -21,7 +21,7 @@ use millstream_types::{
 
 use crate::tables::Tables;
 
-use super::tape::{Action, Address, Formal, Step, StepCall, StepOperand, Tape};
+use super::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
 
 /// For each tape, how many of its steps have completed.
 type Clock = SmallVec<[u32; 4]>;
@@ -29,6 +29,9 @@ type Clock = SmallVec<[u32; 4]>;
 /// The number of operands up to which a prepared kernel is called. A tape gathers the addresses of
 /// a call on its stack.
 pub(crate) const MAX_OPERANDS: usize = 16;
+
+/// How many addresses are resolved together. Each call has full groups.
+pub(crate) const GROUP: usize = 4;
 
 /// The result of compiling: everything of a program that depends on the list's instructions.
 pub(crate) struct Compiled {
@@ -69,7 +72,8 @@ struct Known {
 /// A tape under construction.
 struct Draft {
     tape: Tape,
-    steps: Vec<Step>,
+    steps: Vec<Action>,
+    publishes: Vec<bool>,
     addresses: Vec<Address>,
     calls: Vec<StepCall>,
     is_asynchronous: bool,
@@ -219,14 +223,10 @@ impl<'a> Compiler<'a> {
                 let tape = self.ready(at.stream)?;
                 let kernel = self.prepare(tape, &call);
                 let draft = &mut self.tapes[usize::from(tape)];
-                let first = draft.addresses.len() as u32;
-                let count = match call.operands.len() {
-                    few if few <= MAX_OPERANDS => few as u8,
-                    _ => 0,
+                let (first, count) = match kernel {
+                    Some(_) => draft.gather(&call.operands),
+                    None => (0, 0),
                 };
-                draft
-                    .addresses
-                    .extend(call.operands[..usize::from(count)].iter().map(|o| o.address));
                 let call = draft.call(call);
                 self.step(*at, tape, Action::Call { kernel, first, count, call });
             }
@@ -353,6 +353,18 @@ impl<'a> Compiler<'a> {
         })
     }
 
+    /// Adds the rest of a record or a wait.
+    fn order_call(&mut self, kind: Kind, tape: u16, origin: &Origin) -> u32 {
+        self.tapes[usize::from(tape)].call(StepCall {
+            kind: kind.name(),
+            op: None,
+            operands: SmallVec::new(),
+            attrs: None,
+            workspace: None,
+            origin: origin.clone(),
+        })
+    }
+
     /// Prepares the kernel of a call on a device whose streams run work at once.
     fn prepare(&self, tape: u16, call: &StepCall) -> Option<Arc<dyn PreparedKernel>> {
         let draft = &self.tapes[usize::from(tape)];
@@ -378,7 +390,7 @@ impl<'a> Compiler<'a> {
             if source == usize::from(tape) || self.tapes[usize::from(tape)].known[source] >= steps {
                 continue;
             }
-            self.tapes[source].steps[steps as usize - 1].publishes = true;
+            self.tapes[source].publishes[steps as usize - 1] = true;
             let brought = self.tapes[source].known_at(steps);
             let draft = &mut self.tapes[usize::from(tape)];
             draft.push(Action::Wait { tape: source as u16, steps });
@@ -426,7 +438,8 @@ impl<'a> Compiler<'a> {
         self.next_event = slot.checked_add(1).ok_or_else(|| too_many("events"))?;
         // What the stream waits for by the host comes before the record.
         self.ready(at.stream)?;
-        self.step(at, tape, Action::Record { event: slot, origin: origin.clone() });
+        let call = self.order_call(Kind::RecordEvent, tape, origin);
+        self.step(at, tape, Action::Record { event: slot, call });
         let steps = self.tapes[usize::from(tape)].steps.len() as u32;
         self.events.insert(event, (slot, tape, steps));
         Ok(())
@@ -443,9 +456,9 @@ impl<'a> Compiler<'a> {
         {
             self.ready(stream)?;
             let brought = self.tapes[usize::from(source)].known_at(steps);
+            let call = self.order_call(Kind::StreamWaitEvent, tape, origin);
             let draft = &mut self.tapes[usize::from(tape)];
-            let origin = origin.clone();
-            draft.push(Action::WaitOnDevice { event: slot, tape: source, steps, origin });
+            draft.push(Action::WaitOnDevice { event: slot, tape: source, steps, call });
             draft.learn(usize::from(source), steps, brought.as_ref());
             let done = draft.steps.len() as u32;
             self.clocks[stream.index()][usize::from(tape)] = done;
@@ -515,12 +528,14 @@ impl Draft {
             key: decl.key.clone(),
             on_host,
             steps: Box::default(),
+            publishes: Box::default(),
             addresses: Box::default(),
             calls: Box::default(),
         };
         Draft {
             tape,
             steps: Vec::new(),
+            publishes: Vec::new(),
             addresses: Vec::new(),
             calls: Vec::new(),
             is_asynchronous,
@@ -530,7 +545,17 @@ impl Draft {
     }
 
     fn push(&mut self, action: Action) {
-        self.steps.push(Step { action, publishes: false });
+        self.steps.push(action);
+        self.publishes.push(false);
+    }
+
+    /// Adds the addresses of a prepared call, in full groups. Returns where they are, and how many.
+    fn gather(&mut self, operands: &[StepOperand]) -> (u32, u8) {
+        let first = self.addresses.len();
+        self.addresses.extend(operands.iter().map(|o| o.address));
+        let padded = first + operands.len().next_multiple_of(GROUP);
+        self.addresses.resize(padded, Address { base: 0, offset: 0 });
+        (first as u32, operands.len() as u8)
     }
 
     /// Adds the rest of a call, and returns its number.
@@ -555,7 +580,13 @@ impl Draft {
     }
 
     fn finish(self) -> Tape {
-        let Draft { tape, steps, addresses, calls, .. } = self;
-        Tape { steps: steps.into(), addresses: addresses.into(), calls: calls.into(), ..tape }
+        let Draft { tape, steps, publishes, addresses, calls, .. } = self;
+        Tape {
+            steps: steps.into(),
+            publishes: publishes.into(),
+            addresses: addresses.into(),
+            calls: calls.into(),
+            ..tape
+        }
     }
 }

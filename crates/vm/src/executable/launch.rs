@@ -1,5 +1,6 @@
 //! Launches: the operands, the instance, and the instruction.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -18,9 +19,12 @@ use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
 
-use super::run::{Base, Run};
+use super::run::{Base, Playing, Run};
 use super::tape::{Formal, FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner, Instance, Instances};
+
+/// How many launches an instance keeps to be used again.
+const MAX_RUNS: usize = 64;
 
 /// A launch of an executable, under construction.
 #[must_use = "nothing is launched before `run`"]
@@ -126,13 +130,9 @@ impl<'a> LaunchBuilder<'a> {
             return Err(at(mistake));
         }
         let machine = &inner.machine;
-        let default;
         let stream = match stream {
             Some(stream) => stream,
-            None => {
-                default = executable.default_stream().map_err(at)?;
-                &default
-            }
+            None => inner.default_stream().map_err(at)?,
         };
         machine.own_stream(stream).map_err(at)?;
         let section = machine.own_section(section).map_err(at)?;
@@ -172,8 +172,8 @@ impl<'a> LaunchBuilder<'a> {
                 None => {
                     let memory = SmallVec::from_slice(&tensors[formals..]);
                     let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
-                    let last = 0;
-                    instances.all.push(Instance { memory, tapes, last });
+                    let runs = VecDeque::new();
+                    instances.all.push(Instance { memory, tapes, runs, last: 0 });
                     let new = instances.all.len() - 1;
                     &mut instances.all[new]
                 }
@@ -283,12 +283,14 @@ impl ExecutableInner {
         router: &mut Router,
         at: Point,
         tensors: &[TensorRef],
-        instance: &Instance,
+        instance: &mut Instance,
         origin: &Origin,
     ) -> Arc<Run> {
-        let (tapes, cancel_scope) = (router.playing(&instance.tapes), router.cancel_scope.clone());
-        let slots = || tensors.iter().filter_map(|t| router.slot(t.id));
+        let cancel_scope = router.cancel_scope.clone();
+        let formals = self.program.formals.len();
         let declared = self.program.formals.iter().map(|f| Some(&f.spec));
+        let tapes: SmallVec<[Playing; 4]> = router.playing(&instance.tapes);
+        let slots = || tensors.iter().filter_map(|t| router.slot(t.id));
         let bases = slots().zip(declared.chain(std::iter::repeat(None))).map(|(slot, declared)| {
             // The list's offsets count from the declared one.
             let size = slot.spec.dtype.size();
@@ -297,16 +299,21 @@ impl ExecutableInner {
             });
             Base::new(slot.base.as_ptr().wrapping_add(moved))
         });
-        let storages = slots().take(self.program.formals.len()).map(|slot| slot.storage);
-        Arc::new(Run::new(
-            self.program.clone(),
-            at,
-            origin.clone(),
-            bases.collect(),
-            storages.collect(),
-            tapes,
-            cancel_scope,
-        ))
+        let storages = slots().take(formals).map(|slot| slot.storage);
+        // The workers drop a launch when it has ended. The oldest one can mostly be used again, so
+        // that a launch allocates nothing, and no worker frees what another thread allocated.
+        let is_free = instance.runs.front_mut().is_some_and(|run| Arc::get_mut(run).is_some());
+        if !is_free && instance.runs.len() == MAX_RUNS {
+            // One that a program holds on to is left to it.
+            instance.runs.pop_front();
+        }
+        let oldest = if is_free { instance.runs.pop_front() } else { None };
+        let mut run = oldest.unwrap_or_else(|| Arc::new(Run::new(self.program.clone())));
+        if let Some(run) = Arc::get_mut(&mut run) {
+            run.renew(at, origin, bases, storages, tapes.into_iter(), cancel_scope);
+        }
+        instance.runs.push_back(run.clone());
+        run
     }
 
     /// Describes the tensors of the outputs, and ends those that were made for none.

@@ -28,6 +28,7 @@ mod recorder;
 pub(crate) mod run;
 pub(crate) mod tape;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
@@ -39,12 +40,12 @@ use millstream_types::{DeviceId, Error, ListId, Result, StreamKey, StreamType};
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::{DriverKind, Machine};
 use crate::emission::Release;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, OnceLock};
 
 pub use foreign::accepts;
 pub use launch::{LaunchBuilder, Launched};
 pub use recorder::{Recorded, RecordedCall, RecordedTensor, Recorder};
-use run::TapeStream;
+use run::{Run, TapeStream};
 use tape::{Formal, FormalKind, OutputSpec, Program};
 
 use crate::host::SharedCallback;
@@ -63,6 +64,8 @@ struct ExecutableInner {
     /// The tensors that were bound when the list was recorded, one for each formal.
     bound: Vec<Option<Tensor>>,
     instances: Mutex<Instances>,
+    /// The stream of launches that name none, after the first of them.
+    default_stream: OnceLock<Stream>,
 }
 
 /// The instances of an executable: its private memory, as often as launches may overlap.
@@ -76,6 +79,8 @@ struct Instances {
 pub(crate) struct Instance {
     memory: SmallVec<[TensorRef; 1]>,
     tapes: SmallVec<[TapeStream; 4]>,
+    /// The last launches, the oldest first.
+    runs: VecDeque<Arc<Run>>,
     /// The number of its last launch.
     last: u64,
 }
@@ -117,10 +122,17 @@ impl Executable {
     pub fn tapes(&self) -> Vec<usize> {
         self.0.program.tapes.iter().map(|tape| tape.steps.len()).collect()
     }
+}
 
-    fn default_stream(&self) -> Result<Stream> {
+impl ExecutableInner {
+    /// Returns the stream of launches that name none.
+    fn default_stream(&self) -> Result<&Stream> {
+        if let Some(stream) = self.default_stream.get() {
+            return Ok(stream);
+        }
         let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
-        self.0.machine.stream(&key)
+        let stream = self.machine.stream(&key)?;
+        Ok(self.default_stream.get_or_init(|| stream))
     }
 }
 
@@ -202,7 +214,8 @@ impl Machine {
             ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
         };
         let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
-        let inner = ExecutableInner { machine: self.clone(), program, list, bound, instances };
+        let (machine, default_stream) = (self.clone(), OnceLock::new());
+        let inner = ExecutableInner { machine, program, list, bound, instances, default_stream };
         Ok(Executable(Arc::new(inner)))
     }
 }

@@ -43,6 +43,16 @@ impl Base {
     pub(crate) const fn new(address: *mut u8) -> Base {
         Base(address)
     }
+
+    /// Returns the address that lies at an offset from one of `bases`.
+    #[inline]
+    pub(crate) fn resolve(bases: &[Base], address: Address) -> *mut u8 {
+        match bases.get(address.base as usize) {
+            Some(Base(base)) => base.wrapping_add(address.offset as usize),
+            // Only an operand of no bytes has no base, so any aligned address serves.
+            None => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
+        }
+    }
 }
 
 /// A launch.
@@ -70,28 +80,47 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Run {
-    pub(crate) fn new(
-        program: Arc<Program>,
-        at: Point,
-        origin: Origin,
-        bases: SmallVec<[Base; 8]>,
-        storages: SmallVec<[u64; 8]>,
-        tapes: SmallVec<[Playing; 4]>,
-        cancel_scope: Option<Arc<CancelScope>>,
-    ) -> Run {
+    /// Returns a launch of a program, to be made one by [`Run::renew`].
+    pub(crate) fn new(program: Arc<Program>) -> Run {
         Run {
-            careful: AtomicBool::new(cancel_scope.is_some()),
+            careful: AtomicBool::new(false),
             poison: Mutex::new(HashMap::new()),
             events: (0..program.events).map(|_| Mutex::new(None)).collect(),
             results: program.reads.iter().map(|_| Mutex::new(None)).collect(),
             program,
-            at,
-            origin,
-            bases,
-            storages,
-            tapes,
-            cancel_scope,
+            at: Point { stream: StreamId(0), seq: 0 },
+            origin: Origin::Unknown,
+            bases: SmallVec::new(),
+            storages: SmallVec::new(),
+            tapes: SmallVec::new(),
+            cancel_scope: None,
         }
+    }
+
+    /// Makes a launch that nobody uses any more the next one. It keeps its memory.
+    pub(crate) fn renew(
+        &mut self,
+        at: Point,
+        origin: &Origin,
+        bases: impl Iterator<Item = Base>,
+        storages: impl Iterator<Item = u64>,
+        tapes: impl Iterator<Item = Playing>,
+        cancel_scope: Option<Arc<CancelScope>>,
+    ) {
+        self.at = at;
+        self.origin.clone_from(origin);
+        self.bases.clear();
+        self.bases.extend(bases);
+        self.storages.clear();
+        self.storages.extend(storages);
+        self.tapes.clear();
+        self.tapes.extend(tapes);
+        // Nobody else has the launch.
+        self.careful.store(cancel_scope.is_some(), Ordering::Relaxed);
+        self.cancel_scope = cancel_scope;
+        lock(&self.poison).clear();
+        self.events.iter().for_each(|event| *lock(event) = None);
+        self.results.iter().for_each(|result| *lock(result) = None);
     }
 
     /// Returns the point at which a tape has made so many steps.
@@ -106,13 +135,8 @@ impl Run {
     }
 
     /// Returns an address of this launch.
-    #[inline]
     pub(crate) fn resolve(&self, address: Address) -> *mut u8 {
-        match self.bases.get(address.base as usize) {
-            Some(Base(base)) => base.wrapping_add(address.offset as usize),
-            // Only an operand of no bytes has no base, so any aligned address serves.
-            None => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
-        }
+        Base::resolve(&self.bases, address)
     }
 
     /// Returns an operand as a kernel sees it.

@@ -27,13 +27,6 @@ pub(crate) struct Address {
 }
 
 /// One step of a tape.
-#[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) action: Action,
-    /// Whether another tape waits for this step, so that its end is published.
-    pub(crate) publishes: bool,
-}
-
 pub(crate) enum Action {
     /// Calls a kernel on the operands at `addresses[first..first + count]` of the tape. A kernel
     /// that was not prepared runs through its context.
@@ -41,9 +34,9 @@ pub(crate) enum Action {
     /// Waits until another tape has completed so many steps.
     Wait { tape: u16, steps: u32 },
     /// Records a native event, for the tapes that wait for it on the device.
-    Record { event: u16, origin: Origin },
+    Record { event: u16, call: u32 },
     /// Waits on the device for an event that another tape records as its step number `steps`.
-    WaitOnDevice { event: u16, tape: u16, steps: u32, origin: Origin },
+    WaitOnDevice { event: u16, tape: u16, steps: u32, call: u32 },
     /// Reads a tensor into the launch's result number `into`.
     Read { call: u32, into: u16 },
     /// Calls a host function with a tensor's memory.
@@ -51,6 +44,9 @@ pub(crate) enum Action {
     /// Meets all ranks.
     GlobalSync { call: u32 },
 }
+
+// Two steps are a cache line.
+const _: () = assert!(size_of::<Action>() == 32);
 
 impl std::fmt::Debug for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -104,7 +100,9 @@ pub(crate) struct Tape {
     /// Its position among the tapes that the host's workers share; none for a tape that runs on
     /// the worker of its own device.
     pub(crate) on_host: Option<u16>,
-    pub(crate) steps: Box<[Step]>,
+    pub(crate) steps: Box<[Action]>,
+    /// For each step, whether another tape waits for it, so that its end is published.
+    pub(crate) publishes: Box<[bool]>,
     pub(crate) addresses: Box<[Address]>,
     pub(crate) calls: Box<[StepCall]>,
 }

@@ -29,18 +29,20 @@ pub(crate) struct StepRef {
 impl StepRef {
     fn action(&self) -> &Action {
         let tape = &self.run.program.tapes[usize::from(self.tape)];
-        &tape.steps[self.step as usize].action
+        &tape.steps[self.step as usize]
     }
 
-    /// Returns the part of the step that only its slow paths need; none for a record or a wait.
+    /// Returns the part of the step that only its slow paths need; none for a wait by the host.
     pub(crate) fn call(&self) -> Option<&StepCall> {
         let tape = &self.run.program.tapes[usize::from(self.tape)];
         match self.action() {
             Action::Call { call, .. }
+            | Action::Record { call, .. }
+            | Action::WaitOnDevice { call, .. }
             | Action::Read { call, .. }
             | Action::Callback { call, .. }
             | Action::GlobalSync { call } => Some(&tape.calls[*call as usize]),
-            Action::Wait { .. } | Action::Record { .. } | Action::WaitOnDevice { .. } => None,
+            Action::Wait { .. } => None,
         }
     }
 
@@ -50,27 +52,7 @@ impl StepRef {
     }
 
     fn kind(&self) -> &'static str {
-        match self.action() {
-            Action::Record { .. } => Kind::RecordEvent.name(),
-            Action::Wait { .. } | Action::WaitOnDevice { .. } => Kind::StreamWaitEvent.name(),
-            Action::Call { .. }
-            | Action::Read { .. }
-            | Action::Callback { .. }
-            | Action::GlobalSync { .. } => self.call().map_or("step", |call| call.kind),
-        }
-    }
-
-    fn origin(&self) -> Origin {
-        match self.action() {
-            Action::Record { origin, .. } | Action::WaitOnDevice { origin, .. } => origin.clone(),
-            Action::Wait { .. } => Origin::Unknown,
-            Action::Call { .. }
-            | Action::Read { .. }
-            | Action::Callback { .. }
-            | Action::GlobalSync { .. } => {
-                self.call().map_or(Origin::Unknown, |call| call.origin.clone())
-            }
-        }
+        self.call().map_or(Kind::StreamWaitEvent.name(), |call| call.kind)
     }
 
     fn failure(
@@ -96,7 +78,7 @@ impl StepRef {
             operands: operands.collect(),
             stream: stream.to_string(),
             seq: u64::from(self.step) + 1,
-            origin: self.origin(),
+            origin: call.map_or(Origin::Unknown, |call| call.origin.clone()),
             launched: Some(self.run.origin.clone()),
         }
     }

@@ -12,8 +12,8 @@ use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::{Cause, Point};
 
 use crate::emission::cancel;
-use crate::executable::compile::MAX_OPERANDS;
-use crate::executable::run::Run;
+use crate::executable::compile::{GROUP, MAX_OPERANDS};
+use crate::executable::run::{Base, Run};
 use crate::executable::tape::{Action, StepCall, Tape};
 use crate::sync::points::{Milestone, StreamState};
 use crate::sync::spin_loop;
@@ -133,7 +133,7 @@ impl Worker {
             number,
             base: run.tapes[number].base,
             next: *next,
-            left: *left,
+            stop: next.saturating_add(*left).min(tape_of.steps.len() as u32),
         };
         let exit = loop {
             match catch_panic(|| direct.steps()) {
@@ -148,7 +148,8 @@ impl Worker {
                 }
             }
         };
-        (*next, *left) = (direct.next, direct.left);
+        *left -= direct.next - *next;
+        *next = direct.next;
         if !stream.dirty {
             stream.dirty = true;
             self.dirty.push(at as u32);
@@ -161,7 +162,7 @@ impl Worker {
         let StepRef { run, tape, step: number } = step;
         let tape = &run.program.tapes[usize::from(*tape)];
         let (point, subject) = (step.point(), || Subject::Step(step.clone()));
-        match &tape.steps[*number as usize].action {
+        match &tape.steps[*number as usize] {
             Action::Call { call, .. } => self.submit_step(at, step, &tape.calls[*call as usize]),
             Action::Wait { tape, steps } => {
                 self.wait(at, point.seq, run.point(usize::from(*tape), *steps))
@@ -266,14 +267,15 @@ struct Direct<'a> {
     number: usize,
     base: u64,
     next: u32,
-    left: u32,
+    /// The step at which other streams are to have their turn.
+    stop: u32,
 }
 
 impl Direct<'_> {
     /// Ends the step, for the tapes that wait for it.
     #[inline]
     fn end_step(&mut self) {
-        let publishes = self.tape.steps[self.next as usize].publishes;
+        let publishes = self.tape.publishes[self.next as usize];
         self.next += 1;
         if publishes {
             self.state.publish(self.base + u64::from(self.next), Milestone::Completed);
@@ -283,20 +285,23 @@ impl Direct<'_> {
     /// Makes steps until one cannot be made here. An error is that of step `next`.
     fn steps(&mut self) -> anyhow::Result<Exit> {
         let Direct { tape, run, .. } = *self;
-        let threads = Some(&self.tables.threads);
+        let (threads, bases) = (Some(&self.tables.threads), &run.bases[..]);
         let mut addresses = [std::ptr::null_mut(); MAX_OPERANDS];
-        while let Some(step) = tape.steps.get(self.next as usize) {
-            if self.left == 0 {
-                return Ok(Exit::Yield);
-            }
-            self.left -= 1;
-            match &step.action {
+        let steps = &tape.steps[..self.stop as usize];
+        while let Some(step) = steps.get(self.next as usize) {
+            match step {
                 Action::Call { kernel: Some(kernel), first, count, .. } if !run.is_careful() => {
-                    let operands = *first as usize..*first as usize + usize::from(*count);
-                    let addresses = &mut addresses[..usize::from(*count)];
-                    for (slot, address) in addresses.iter_mut().zip(&tape.addresses[operands]) {
-                        *slot = run.resolve(*address);
+                    let (first, count) = (*first as usize, usize::from(*count));
+                    // Operands are padded to full groups, so that the common calls take one turn,
+                    // which the processor foresees.
+                    for at in (0..count).step_by(GROUP) {
+                        let group = &tape.addresses[first + at..first + at + GROUP];
+                        let slots = &mut addresses[at..at + GROUP];
+                        for (slot, address) in slots.iter_mut().zip(group) {
+                            *slot = Base::resolve(bases, *address);
+                        }
                     }
+                    let addresses = &addresses[..count];
                     // SAFETY: as for every call: the list was checked to order all conflicting
                     // uses, and to place no two live storages on the same bytes; the launch holds
                     // its formals and its private memory until its last step has ended. The kernel
@@ -312,7 +317,6 @@ impl Direct<'_> {
                 Action::Wait { tape, steps } => {
                     let until = run.point(usize::from(*tape), *steps);
                     if !self.await_step(until) {
-                        self.left += 1;
                         return Ok(Exit::Wait(until));
                     }
                 }
@@ -324,7 +328,7 @@ impl Direct<'_> {
             }
             self.end_step();
         }
-        Ok(Exit::End)
+        Ok(if steps.len() == tape.steps.len() { Exit::End } else { Exit::Yield })
     }
 
     /// Checks for a while whether another tape has got that far.
