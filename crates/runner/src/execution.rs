@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_trace::{Program, Span, ValueRef};
+use millstream_trace::{JobRef, Program, Span, ValueRef};
 use millstream_types::{Error, Origin, SourceFile};
 
 use crate::error::RunError;
@@ -86,6 +86,9 @@ impl<'a, E: Executor> Execution<'a, E> {
         for step in &block.steps {
             match &step.action {
                 StepAction::Call(call) => self.call(call, step.span)?,
+                StepAction::Effect(Effect::Launch { job, .. }) if E::INLINES_JOBS => {
+                    self.inline(*job)?;
+                }
                 StepAction::Effect(effect) => {
                     let done = self.effect(effect, &self.origin(step.span));
                     done.map_err(|e| RunError::at(self.program, step.span, &e))?;
@@ -99,6 +102,16 @@ impl<'a, E: Executor> Execution<'a, E> {
             }
         }
         Ok(())
+    }
+
+    /// Executes the statements of a job in its place. Its events are its own.
+    fn inline(&mut self, job: JobRef) -> Result<(), RunError> {
+        let lowered = self.lowered;
+        let block = &lowered.jobs[job.index()];
+        let outer = std::mem::replace(&mut self.events, vec![None; block.events]);
+        let done = self.run(block);
+        self.events = outer;
+        done
     }
 
     fn effect(&mut self, effect: &Effect, origin: &Origin) -> Result<(), Error> {

@@ -1,10 +1,10 @@
-//! The interface between a lowered program and what executes it: a machine, the recorder of a
-//! stored list, or the builder alone (the dry run).
+//! The interface between a lowered program and what executes it: a machine, the recorder of an
+//! executable, or the builder alone (the dry run).
 
 use std::sync::Arc;
 
 use millstream_trace::JobRef;
-use millstream_types::{Attrs, Error, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{Attrs, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
 
 /// A call of an op on an executor's tensors.
 pub(crate) struct OpCall<'a, T> {
@@ -26,6 +26,9 @@ pub(crate) trait Executor {
     type Tensor: Clone;
     type Event: Clone;
     type Stream: Clone;
+
+    /// Whether the statements of a job are executed in its place, instead of a launch.
+    const INLINES_JOBS: bool = false;
 
     /// Returns the stream of a key. It exists in this mode from then on.
     fn stream(&mut self, key: &StreamKey, mode: StreamMode) -> Result<Self::Stream>;
@@ -67,37 +70,21 @@ pub(crate) trait Executor {
     ) -> Result<()>;
 
     /// Reads a tensor on the host.
-    fn read(&mut self, _: &Self::Tensor, _: &Origin) -> Result<()> {
-        refused_in_job("read")
-    }
+    fn read(&mut self, tensor: &Self::Tensor, origin: &Origin) -> Result<()>;
 
     /// Orders everything before behind everything after, on all ranks if `global`.
-    fn barrier(&mut self, _global: bool, _: &Origin) -> Result<()> {
-        refused_in_job("barrier")
-    }
+    fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()>;
 
     /// Makes the host wait for a stream.
-    fn synchronize(&mut self, _: &Self::Stream, _: &Origin) -> Result<()> {
-        refused_in_job("synchronize")
-    }
+    fn synchronize(&mut self, stream: &Self::Stream, origin: &Origin) -> Result<()>;
 
     /// Begins an exclusive hold of tensors.
-    fn begin_section(&mut self, _: &[&Self::Tensor], _: &Origin) -> Result<()> {
-        refused_in_job("critical_section")
-    }
+    fn begin_section(&mut self, tensors: &[&Self::Tensor], origin: &Origin) -> Result<()>;
 
     /// Ends the innermost hold.
-    fn end_section(&mut self, _: &Origin) -> Result<()> {
-        refused_in_job("critical_section")
-    }
+    fn end_section(&mut self, origin: &Origin) -> Result<()>;
 
     /// Launches a job, on a stream if the program names one.
-    fn launch(&mut self, _: JobRef, _: Option<&Self::Stream>, _: &Origin) -> Result<()> {
-        refused_in_job("job")
-    }
-}
-
-/// The loader refuses these statements in jobs.
-fn refused_in_job(what: &'static str) -> Result<()> {
-    Err(Error::Invalid { what, message: "it cannot stand in a job".to_owned() })
+    fn launch(&mut self, job: JobRef, stream: Option<&Self::Stream>, origin: &Origin)
+    -> Result<()>;
 }

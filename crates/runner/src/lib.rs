@@ -18,7 +18,8 @@
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
 //! | `machine_executor` | the executor that is a machine |
-//! | `job_executor` | the executor that records a list to be stored |
+//! | `recording_executor` | the executor that records a list to be compiled |
+//! | `replay` | executables: the whole program, and its jobs |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`listing`] | a program's lists, without a run |
@@ -33,7 +34,6 @@ mod dry_run;
 pub mod error;
 mod execution;
 mod executor;
-mod job_executor;
 mod list;
 pub mod listing;
 mod lower;
@@ -44,6 +44,8 @@ mod outputs;
 mod program;
 mod rank_group;
 pub mod ranks;
+mod recording_executor;
+mod replay;
 pub mod report;
 pub mod timed;
 mod upload;

@@ -79,6 +79,9 @@ pub struct RunOptions {
     /// How often the program runs, on one machine. Each run starts from the same tensors and has to
     /// give the same bytes.
     pub repeat: u32,
+    /// Whether the program is compiled to an executable once, and launched by each run. Its reads
+    /// and synchronizations are left out, since a launch has no host in it.
+    pub replay: bool,
     /// Whether to record the first run's list of instructions.
     pub emit: bool,
     /// The limit of each device's memory in bytes; `None` for each device's default.
@@ -125,6 +128,7 @@ impl Default for RunOptions {
             simulation: Steps::default(),
             compute_streams: 1,
             repeat: 1,
+            replay: false,
             emit: false,
             memory_limit: None,
             tf32: false,
@@ -175,6 +179,13 @@ impl RunOptions {
     #[must_use]
     pub fn repeat(mut self, repeat: u32) -> RunOptions {
         self.repeat = repeat;
+        self
+    }
+
+    /// Sets [`RunOptions::replay`].
+    #[must_use]
+    pub fn replay(mut self, replay: bool) -> RunOptions {
+        self.replay = replay;
         self
     }
 

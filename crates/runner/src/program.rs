@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_instructions::{Body as Line, InstructionList};
-use millstream_trace::{Program, TraceError};
+use millstream_trace::{Program, TraceError, ValueRef};
 use millstream_types::{Error, TensorId, TensorSpec};
-use millstream_vm::{Executable, Machine, Recorded, Tensor, with_origin};
+use millstream_vm::{Executable, Machine, Tensor, with_origin};
 
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
-use crate::job_executor::JobExecutor;
-use crate::lower::{Lowered, LoweredBlock};
+use crate::lower::Lowered;
 use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::report::{OutputReport, RunReport};
-use crate::upload;
+use crate::{replay, upload};
 
 /// The results of one run.
 struct Round {
@@ -38,8 +37,14 @@ pub(crate) fn run(
         imported: program.imported.as_deref().cloned(),
         ..RunReport::default()
     };
+    let replayed = match options.replay {
+        true => Some(replay::compile(machine, program, lowered, options)?),
+        false => None,
+    };
     for repeat in 0..options.repeat.max(1) {
-        let round = match round(machine, program, lowered, options, repeat == 0, &mut report) {
+        let first = repeat == 0;
+        let round = match round(machine, program, lowered, options, (first, &replayed), &mut report)
+        {
             Ok(round) => round,
             Err(error) if error.runtime => {
                 failed(program, error.errors, &mut report);
@@ -84,7 +89,7 @@ fn round(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
-    first: bool,
+    (first, replayed): (bool, &Option<Executable>),
     report: &mut RunReport,
 ) -> Result<Round, RunError> {
     let whole = |e: Error| RunError::whole(program, &e);
@@ -94,7 +99,9 @@ fn round(
     let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
     execution.declare_streams()?;
     let tensors = upload::all(machine, program, device)?;
-    execution.executor.jobs = jobs(machine, program, lowered, &tensors)?;
+    if replayed.is_none() {
+        execution.executor.jobs = replay::jobs(machine, program, lowered, &tensors)?;
+    }
     if let Some(faults) = &options.faults {
         // The program's tensors are complete: faults strike the program itself.
         machine.synchronize().map_err(whole)?;
@@ -109,10 +116,15 @@ fn round(
     let before = Before::of(machine).map_err(whole)?;
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
-    for (value, tensor) in (0..).zip(tensors) {
-        execution.set(millstream_trace::ValueRef(value), tensor);
-    }
-    let executed = options.cancellable(|| execution.run(&lowered.main));
+    let executed = options.cancellable(|| match replayed {
+        Some(executable) => replay::launch(executable, program, &tensors, &mut execution),
+        None => {
+            for (value, tensor) in (0..).zip(tensors) {
+                execution.set(ValueRef(value), tensor);
+            }
+            execution.run(&lowered.main)
+        }
+    });
     let read = match executed {
         Ok(()) => read_all(program, &mut execution),
         Err(error) => Err(error),
@@ -168,27 +180,6 @@ fn read_all(
         });
     }
     Ok(reads)
-}
-
-/// Compiles the program's jobs.
-fn jobs(
-    machine: &Machine,
-    program: &Program,
-    lowered: &Lowered,
-    tensors: &[Tensor],
-) -> Result<Vec<Executable>, RunError> {
-    let one = |(job, block): (&millstream_trace::Job, &LoweredBlock)| {
-        let at = |e: Error| RunError::at(program, job.span, &e);
-        let executor = JobExecutor(machine.recorder());
-        let mut execution = Execution::new(executor, program, lowered, block.events);
-        for &value in &job.uses {
-            let inner = execution.executor.0.bind(&tensors[value.index()]).map_err(at)?;
-            execution.set(value, inner);
-        }
-        execution.run(block)?;
-        execution.executor.0.finish().and_then(Recorded::compile).map_err(at)
-    };
-    program.jobs.iter().zip(&lowered.jobs).map(one).collect()
 }
 
 /// Sets the outputs' tensors in the list: their reads are the last ones.

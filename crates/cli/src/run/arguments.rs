@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Run each program N times and compare every result with the first, byte by byte
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// Compile each program of statements to an executable once, and launch it for each run
+    #[arg(long)]
+    replay: bool,
     /// Most memory of each device, as in 512MiB [default: the device's own]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
@@ -117,6 +120,7 @@ impl Arguments {
             .device(device)
             .compute_streams(self.compute_streams)
             .repeat(self.repeat)
+            .replay(self.replay)
             .emit(self.emit.is_some() || self.certificate)
             .memory_limit(self.memory_limit)
             .tf32(self.tf32);

@@ -139,8 +139,23 @@ impl Recorder {
         spec: TensorSpec,
         device: &DeviceId,
     ) -> Result<RecordedTensor> {
-        self.machine.policies().devices().probe(device)?;
         let bytes = spec.span_bytes() as u64;
+        self.input_in(name, spec, bytes, device)
+    }
+
+    /// Declares an input as [`Recorder::input_on`] does, in a storage of at least `bytes` bytes, of
+    /// which the list may make other views.
+    ///
+    /// # Errors
+    /// As [`Recorder::input_on`], or the storage is too small for the layout.
+    pub fn input_in(
+        &mut self,
+        name: &str,
+        spec: TensorSpec,
+        bytes: u64,
+        device: &DeviceId,
+    ) -> Result<RecordedTensor> {
+        self.machine.policies().devices().probe(device)?;
         let declared = Declared { kind: FormalKind::Input, bound: None };
         self.formal(name, spec, bytes, device, declared)
     }
@@ -238,8 +253,7 @@ impl Recorder {
     #[track_caller]
     pub fn release(&mut self, tensor: RecordedTensor) -> Result<()> {
         let origin = origin::caller();
-        let id = self.tensor_id(tensor);
-        if id.is_some_and(|id| self.sink.recorder.list().externals.iter().any(|e| e.tensor == id)) {
+        if self.is_formal(&tensor) {
             let message = "a list cannot release a formal".to_owned();
             return Err(invalid("release", message).at(&origin));
         }
@@ -251,8 +265,11 @@ impl Recorder {
         builder.release(sink, tensor.0, section, &origin).map_err(|e| e.at(&origin))
     }
 
-    fn tensor_id(&self, tensor: RecordedTensor) -> Option<TensorId> {
-        self.sink.recorder.name_of(tensor.0.id)
+    /// Returns whether a tensor is an input or was bound.
+    pub fn is_formal(&self, tensor: &RecordedTensor) -> bool {
+        let recorder = &self.sink.recorder;
+        let id = recorder.name_of(tensor.0.id);
+        id.is_some_and(|id| recorder.list().externals.iter().any(|e| e.tensor == id))
     }
 
     /// Uses tensors without changing or reading them.

@@ -1,0 +1,129 @@
+//! The executor that records a list to be compiled.
+
+use millstream_instructions::builder::EventRef;
+use millstream_stream_policy::PolicyTable;
+use millstream_trace::JobRef;
+use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
+use millstream_vm::lowering::runs_on_host;
+use millstream_vm::{RecordedTensor, Recorder, with_origin};
+
+use crate::executor::{Executor, OpCall};
+
+/// Records the steps of a program or of a job.
+///
+/// A read or a synchronization of the program only makes the host wait. A launch has no host in it,
+/// so they are left out.
+pub(crate) struct RecordingExecutor<'a> {
+    pub(crate) recorder: Recorder,
+    policies: &'a PolicyTable,
+    /// The keys of the streams, by id.
+    keys: Vec<StreamKey>,
+}
+
+impl<'a> RecordingExecutor<'a> {
+    pub(crate) const fn new(
+        recorder: Recorder,
+        policies: &'a PolicyTable,
+    ) -> RecordingExecutor<'a> {
+        RecordingExecutor { recorder, policies, keys: Vec::new() }
+    }
+}
+
+impl Executor for RecordingExecutor<'_> {
+    type Tensor = RecordedTensor;
+    type Event = EventRef;
+    type Stream = StreamId;
+
+    const INLINES_JOBS: bool = true;
+
+    fn stream(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
+        let stream = self.recorder.stream_with_mode(key, mode)?;
+        self.keys.resize(self.keys.len().max(stream.index() + 1), key.clone());
+        self.keys[stream.index()] = key.clone();
+        Ok(stream)
+    }
+
+    fn call(
+        &mut self,
+        call: &OpCall<'_, RecordedTensor>,
+        stream: &StreamId,
+        origin: &Origin,
+    ) -> Result<Vec<RecordedTensor>> {
+        let device = &self.keys[stream.index()].device;
+        if call.is_collective && runs_on_host(self.policies, device) {
+            let message = format!(
+                "the collectives of {device} run on the host, on copies; they cannot stand in an \
+                 executable"
+            );
+            return Err(Error::Op { op: call.name.to_owned(), message });
+        }
+        let inputs: Vec<RecordedTensor> = call.inputs.iter().map(|t| **t).collect();
+        let out: Option<Vec<RecordedTensor>> =
+            call.out.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
+        let recorded = self.recorder.call(call.name, &inputs).attrs(Attrs::clone(call.attrs));
+        let recorded = recorded.priority(call.priority).origin(origin.clone());
+        match &out {
+            Some(out) => recorded.out(out).on(*stream),
+            None => recorded.on(*stream),
+        }
+    }
+
+    fn spec(&self, tensor: &RecordedTensor) -> Option<TensorSpec> {
+        self.recorder.spec(tensor).ok().cloned()
+    }
+
+    fn release(&mut self, tensor: &RecordedTensor, origin: &Origin) -> Result<()> {
+        // The launch holds its formals; the list only stops using one.
+        if self.recorder.is_formal(tensor) {
+            return Ok(());
+        }
+        with_origin(origin, || self.recorder.release(*tensor))
+    }
+
+    fn record(&mut self, stream: &StreamId, origin: &Origin) -> Result<EventRef> {
+        with_origin(origin, || self.recorder.record_event(*stream))
+    }
+
+    fn wait(&mut self, stream: &StreamId, event: &EventRef, origin: &Origin) -> Result<()> {
+        with_origin(origin, || self.recorder.wait_event(*stream, event))
+    }
+
+    fn stream_wait(&mut self, from: &StreamId, to: &StreamId, origin: &Origin) -> Result<()> {
+        with_origin(origin, || self.recorder.wait_stream(*to, *from))
+    }
+
+    fn touch(
+        &mut self,
+        tensors: &[&RecordedTensor],
+        stream: &StreamId,
+        origin: &Origin,
+    ) -> Result<()> {
+        let tensors: Vec<RecordedTensor> = tensors.iter().map(|t| **t).collect();
+        with_origin(origin, || self.recorder.touch(&tensors, *stream))
+    }
+
+    fn read(&mut self, _: &RecordedTensor, _: &Origin) -> Result<()> {
+        Ok(())
+    }
+
+    fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {
+        with_origin(origin, || self.recorder.barrier(global))
+    }
+
+    fn synchronize(&mut self, _: &StreamId, _: &Origin) -> Result<()> {
+        Ok(())
+    }
+
+    fn begin_section(&mut self, tensors: &[&RecordedTensor], origin: &Origin) -> Result<()> {
+        let tensors: Vec<RecordedTensor> = tensors.iter().map(|t| **t).collect();
+        with_origin(origin, || self.recorder.begin_section(&tensors))
+    }
+
+    fn end_section(&mut self, origin: &Origin) -> Result<()> {
+        with_origin(origin, || self.recorder.end_section())
+    }
+
+    fn launch(&mut self, _: JobRef, _: Option<&StreamId>, _: &Origin) -> Result<()> {
+        Err(Error::Internal { message: "a job is recorded by its statements".to_owned() })
+    }
+}

@@ -1,0 +1,95 @@
+//! Executables from a trace: the whole program, and its jobs.
+
+use std::sync::Arc;
+
+use millstream_trace::{Program, ValueRef};
+use millstream_types::Error;
+use millstream_vm::{Executable, Machine, Recorded, Tensor};
+
+use crate::error::RunError;
+use crate::execution::Execution;
+use crate::lower::{Lowered, LoweredBlock};
+use crate::machine_executor::MachineExecutor;
+use crate::options::RunOptions;
+use crate::recording_executor::RecordingExecutor;
+
+/// Compiles a program: the tensors of the trace are its inputs, by name, and its outputs are
+/// outputs.
+///
+/// # Errors
+/// A statement cannot stand in an executable, with its place.
+pub(crate) fn compile(
+    machine: &Machine,
+    program: &Arc<Program>,
+    lowered: &Lowered,
+    options: &RunOptions,
+) -> Result<Executable, RunError> {
+    let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
+    let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
+    execution.declare_streams()?;
+    for (value, tensor) in (0..).zip(&program.tensors) {
+        let device = tensor.device.as_ref().unwrap_or(&options.device);
+        let (spec, bytes) = (tensor.spec.clone(), tensor.storage_bytes as u64);
+        let inner = execution.executor.recorder.input_in(&tensor.name, spec, bytes, device);
+        let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
+        execution.set(ValueRef(value), inner.map_err(at)?);
+    }
+    execution.run(&lowered.main)?;
+    for output in &program.outputs {
+        let at = |e: Error| RunError::at(program, output.site.span(), &e);
+        let tensor = output.value.and_then(|value| execution.get(value)).copied();
+        let unmade = || Error::Internal { message: format!("'{}' was not made", output.name) };
+        let tensor = tensor.ok_or_else(unmade).map_err(at)?;
+        execution.executor.recorder.output(&output.name, &tensor).map_err(at)?;
+    }
+    let whole = |e: Error| RunError::whole(program, &e);
+    execution.executor.recorder.finish().and_then(Recorded::compile).map_err(whole)
+}
+
+/// Launches a compiled program on the tensors of the trace, and gives the outputs their tensors.
+///
+/// # Errors
+/// The launch is refused.
+pub(crate) fn launch(
+    executable: &Executable,
+    program: &Program,
+    tensors: &[Tensor],
+    execution: &mut Execution<'_, MachineExecutor<'_>>,
+) -> Result<(), RunError> {
+    let origin = program.origin(program.source.span(0..0));
+    let named = program.tensors.iter().zip(tensors);
+    let launch = executable.launch().origin(origin);
+    let launch =
+        named.fold(launch, |launch, (declared, tensor)| launch.input(&declared.name, tensor));
+    let launched = launch.run().map_err(|e| RunError::whole(program, &e))?;
+    for (output, tensor) in program.outputs.iter().zip(launched.outputs()) {
+        if let Some(value) = output.value {
+            execution.set(value, tensor.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Compiles the program's jobs, bound to the tensors of the trace.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn jobs(
+    machine: &Machine,
+    program: &Program,
+    lowered: &Lowered,
+    tensors: &[Tensor],
+) -> Result<Vec<Executable>, RunError> {
+    let one = |(job, block): (&millstream_trace::Job, &LoweredBlock)| {
+        let at = |e: Error| RunError::at(program, job.span, &e);
+        let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
+        let mut execution = Execution::new(executor, program, lowered, block.events);
+        for &value in &job.uses {
+            let inner = execution.executor.recorder.bind(&tensors[value.index()]).map_err(at)?;
+            execution.set(value, inner);
+        }
+        execution.run(block)?;
+        execution.executor.recorder.finish().and_then(Recorded::compile).map_err(at)
+    };
+    program.jobs.iter().zip(&lowered.jobs).map(one).collect()
+}
