@@ -20,6 +20,7 @@ mod event_reuse;
 mod event_ring;
 mod event_snapshot;
 mod events;
+mod executable;
 mod failed_allocation;
 mod fan_out;
 mod foreign;
@@ -28,8 +29,9 @@ mod healed_in_flight;
 mod host_frontier;
 mod host_to_device_and_back;
 mod kinds;
+mod launch;
 mod laziness;
-mod lazy_job;
+
 mod lock_entries;
 mod memory;
 mod memory_checks;

@@ -18,6 +18,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-types",
             "millstream-ops",
             "millstream-instructions",
+            "millstream-verify",
             "millstream-ep",
             "millstream-kernels",
             "millstream-stream-policy",

@@ -17,6 +17,7 @@ use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DeviceId, Error, Origin, ReadId, Result, StreamId,
     StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
 };
+use millstream_verify::{CheckOptions, check_with};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
@@ -63,16 +64,13 @@ impl Machine {
     ///
     /// # Errors
     /// That of `record`; a name is declared twice; a critical section is left open.
-    pub fn record_list(
-        &self,
-        record: impl FnOnce(&mut Recorder) -> Result<()>,
-    ) -> Result<Recorded> {
+    pub fn record(&self, record: impl FnOnce(&mut Recorder) -> Result<()>) -> Result<Recorded> {
         let mut recorder = self.recorder();
         record(&mut recorder)?;
         recorder.finish()
     }
 
-    /// Begins a recording as [`Machine::record_list`] does, for callers that cannot use a closure.
+    /// Begins a recording as [`Machine::record`] does, for callers that cannot use a closure.
     pub fn recorder(&self) -> Recorder {
         let catalog = Box::new(Catalog(self.policies().clone()));
         let config = BuilderConfig::default();
@@ -505,7 +503,11 @@ impl Recorded {
     /// the checker, which is a defect of the library.
     pub fn compile(self) -> Result<Executable> {
         let Recorded { machine, list, signature } = self;
-        machine.compile_sound(list, signature)
+        let proven = check_with(list, CheckOptions { callbacks: true }).map_err(|violations| {
+            let first = violations.first().map_or_else(String::new, ToString::to_string);
+            Error::List { message: first }
+        })?;
+        machine.compile_sound(proven.into_list(), signature)
     }
 }
 

@@ -39,14 +39,15 @@ fn launched_twice() {
     arena a0 cpu:0
     external %0 "x" f32[2] in 8 bytes of a0
     external %1 "y" f32[2] in 8 bytes of a0
+    AllocateTensor s1 %2 u8[8] as 8 bytes at a0+1024 generation 3
     SoftSyncStream s1 needs s0:2 for (%0, %1) elided-fenced
-    LazyJobLauncher s1:1 list0 (%0 read, %1 write)
+    LazyJobLauncher s1:1 list0 (%0 read, %1 write, %2 write)
     SoftSyncStream s0 needs s1:1 for (%0, %1) by-host
     StreamWaitEvent s0:3 until s1:1 by-host
     OpCall s0:4 add_ (%0 readwrite, %1 read)
     SoftSyncStream s1 needs s0:4 for (%0, %1) by-host
     StreamWaitEvent s1:2 until s0:4 by-host
-    LazyJobLauncher s1:3 list0 (%0 read, %1 write)
+    LazyJobLauncher s1:3 list0 (%0 read, %1 write, %2 write)
     "#);
 }
 
