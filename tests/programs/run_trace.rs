@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millstream::instructions::text::{parse_list, print_list};
 use millstream::instructions::{Body, Kind};
 use millstream::{DeviceId, DriverKind, SyncPolicy};
+use millstream_explore::simulate::{random_options, random_program};
 use millstream_runner::{RunOptions, RunReport, prepare, run, run_ranks};
 use millstream_trace::{LoadOptions, Program, load, load_bytes};
 use serde_json::{Map, Value, json};
@@ -63,6 +64,25 @@ fn ways() -> impl Iterator<Item = RunOptions> {
             })
         })
     })
+}
+
+/// Launches of the compiled program give the bytes of an eager run, in every way to run.
+#[test]
+fn random_programs_give_the_same_bytes_when_replayed() {
+    for seed in 0..60 {
+        let program = random_program(seed).unwrap();
+        let eager = RunOptions::default().machine(|config| config.driver(DriverKind::Inline));
+        let first = run(program.clone(), &random_options(&eager)).unwrap();
+        for driver in [DriverKind::Inline, DriverKind::Threaded] {
+            for threads in [1, 3] {
+                let options = random_options(&RunOptions::default()).threads(threads);
+                let options = options.machine(|config| config.driver(driver));
+                let report = run(program.clone(), &options.replay(true).repeat(3)).unwrap();
+                assert_ok(&report);
+                assert_eq!(bytes(&report), bytes(&first), "seed {seed} {driver:?} {threads}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -97,6 +97,16 @@ fn random_programs_give_the_inline_results() {
     );
 }
 
+/// A program that is compiled and launched gives what it gives instruction by instruction, under
+/// every schedule of its tapes.
+#[test]
+fn random_programs_give_the_inline_results_when_replayed() {
+    let options = random_options(&RunOptions::default()).replay(true).repeat(2);
+    let trial = |seed| Simulator::random(seed, &options, true)?.seed(seed, false);
+    let swept = sweep(0..600, 2, trial, || ()).unwrap();
+    assert_eq!((swept.found, swept.seeds), (None, 600));
+}
+
 /// Every possible order of completion of two streams occurs.
 #[test]
 fn streams_overtake_each_other() {

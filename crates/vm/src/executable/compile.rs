@@ -260,7 +260,7 @@ impl<'a> Compiler<'a> {
             }
             Body::HostObserved { points } => {
                 for point in points {
-                    let clock = self.clock_at(*point)?;
+                    let clock = self.clock_at(*point);
                     self.clocks.iter_mut().for_each(|own| join(own, &clock));
                 }
             }
@@ -415,13 +415,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn clock_at(&self, point: Point) -> Result<Clock> {
+    /// Returns the clock at a point. A list that was taken on trust may lack the instruction there;
+    /// then it is the clock of what the stream has so far.
+    fn clock_at(&self, point: Point) -> Clock {
         if point.seq == 0 {
-            return Ok(Clock::from_elem(0, self.tapes.len()));
+            return Clock::from_elem(0, self.tapes.len());
         }
-        let none =
-            || Error::List { message: format!("{point} is waited for before it is emitted") };
-        self.at.get(&point).cloned().ok_or_else(none)
+        self.at.get(&point).unwrap_or(&self.clocks[point.stream.index()]).clone()
     }
 
     fn record(&mut self, at: Point, event: EventId, origin: &Origin) -> Result<()> {
@@ -446,7 +446,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn wait(&mut self, stream: StreamId, until: Point, via: Via, origin: &Origin) -> Result<()> {
-        let clock = self.clock_at(until)?;
+        let clock = self.clock_at(until);
         if let Via::Device(event) = via
             && let Some(&(slot, source, steps)) = self.events.get(&event)
             && let Some(tape) = self.tape_of[stream.index()]
