@@ -46,7 +46,7 @@ pub enum Id {
     Arena(ArenaId),
     /// An op.
     Op(OpId),
-    /// A stored list.
+    /// An executable.
     List(ListId),
     /// A host read.
     Read(ReadId),
@@ -120,7 +120,7 @@ pub trait Remap {
         Ok(id)
     }
 
-    /// Returns the new id of a stored list.
+    /// Returns the new id of an executable.
     ///
     /// # Errors
     /// There is none.

@@ -98,7 +98,7 @@ pub enum Effect {
     Observes,
     /// Copies its operand's data to the host.
     Reads,
-    /// Runs a stored list.
+    /// Launches an executable.
     Launches,
     /// Explains other instructions, and does nothing itself.
     Annotates,

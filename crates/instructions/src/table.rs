@@ -466,13 +466,13 @@ instructions! {
     complete "every use within the section has completed"
     errors "none"
 
-    /// Runs a stored list on private streams as one instruction.
+    /// Launches an executable: runs its list as one instruction.
     LazyJobLauncher "regions" {
         /// its point
         at: Point [Takes] = "",
-        /// the stored list
+        /// the executable
         list: ListId = "",
-        /// the union of the list's accesses to tensors from outside
+        /// its formals, with the list's accesses to them, then its private memory
         operands: Operands = "",
     }
     effect Launches

@@ -39,7 +39,7 @@ ids! {
     OpId(u32) "op";
     /// A host callback in a machine's table.
     CallbackId(u32) "cb";
-    /// A stored list.
+    /// An executable.
     ListId(u32) "list";
     /// A host read in a machine's table.
     ReadId(u32) "read";

@@ -41,7 +41,7 @@ impl StreamType {
     pub const BARRIER: StreamType = StreamType("barrier");
     /// Exclusive holds of operands.
     pub const CRITICAL_SECTION: StreamType = StreamType("critical-section");
-    /// Stored lists that run as one instruction.
+    /// Launches of executables, each as one instruction.
     pub const LAZY_JOB_LAUNCHER: StreamType = StreamType("lazy-job");
     /// Kernels whose outputs lie in pinned host memory.
     pub const PINNED_COMPUTE: StreamType = StreamType("pinned-compute");

@@ -22,7 +22,7 @@ pub enum WorkKind {
     Barrier,
     /// Critical sections: exclusive holds of operands.
     Section,
-    /// Stored lists that run as one instruction.
+    /// Launches of executables.
     Job,
 }
 

@@ -76,7 +76,7 @@
 //! # What is not proven
 //! Accesses are the ones that the list states. Whether an op's kernel honours them is a matter of
 //! its schema, which whoever runs the list compares. A list does not hold the sizes of arenas: the
-//! planner ensures that the memory exists. The instructions of a stored list are checked with that
+//! planner ensures that the memory exists. The instructions of an executable are checked with its
 //! list.
 //!
 //! # Independence

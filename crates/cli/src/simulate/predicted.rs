@@ -48,7 +48,7 @@ pub(super) fn print(
 ) -> io::Result<()> {
     writeln!(out, "predicted for {}: {}", model.name, time(prediction.total))?;
     if prediction.unknown > 0 {
-        let what = "host functions and stored lists, whose time is unknown, count as 0";
+        let what = "host functions and executables, whose time is unknown, count as 0";
         writeln!(out, "{} {what}", prediction.unknown)?;
     }
     let mut streams = new_table(terminal, &["stream", "busy", "share"]);

@@ -11,7 +11,7 @@
 //! 4. The host submits in no time. After a host wait it continues when the wait has ended.
 //! 5. Time is counted in whole picoseconds.
 //!
-//! A list contains neither the time of a stored list nor the time of a host function. Both count as
+//! A list contains neither the time of a launch nor the time of a host function. Both count as
 //! zero, and [`Prediction::unknown`] counts the instructions of both kinds.
 
 mod cost;

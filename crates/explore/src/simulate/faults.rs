@@ -130,7 +130,7 @@ impl Simulator {
             return Some("an output is missing, and nothing failed".to_owned());
         }
         // A run that was abandoned has no list, and the program's list does not contain the
-        // failures within stored lists.
+        // failures within launches.
         let list = ran.list.as_ref()?;
         if list.instructions.iter().any(|i| i.body.effect() == Effect::Launches) {
             return None;

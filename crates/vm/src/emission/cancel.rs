@@ -21,7 +21,7 @@ use crate::emission::origin;
 /// Set once work was cancelled, to the place of the call.
 type Flag = OnceLock<Origin>;
 
-/// A hold on work that may have to be cancelled: a stored list, a part of a program, all of it.
+/// A hold on work that may have to be cancelled: a launch, a part of a program, all of it.
 /// Clones are the same hold. It belongs to no machine: work of several machines can share it.
 ///
 /// ```

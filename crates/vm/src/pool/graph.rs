@@ -6,7 +6,7 @@
 //! 1. Reads of a storage between two writes come after the first of them, in any order; a write
 //!    comes after the previous write and all reads since (MXNet's rules for its variables).
 //! 2. A wait orders the next instruction of its stream that is neither a wait nor a record, and no
-//!    other. A gate, which stands for a barrier or for the begin of a stored list, orders all later
+//!    other. A gate, which stands for a barrier, orders all later
 //!    instructions of its stream.
 //! 3. A point is published once all instructions of its stream up to it have completed.
 //! 4. Every edge leads from an earlier instruction to a later one, so the first remaining one can

@@ -1,4 +1,4 @@
-//! Programs with host functions, sections, barriers and stored lists.
+//! Programs with host functions, sections, barriers and executables.
 
 use millstream_types::{Access, Attrs, Error, StreamKey};
 use shuttle::thread;
