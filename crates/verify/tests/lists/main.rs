@@ -8,4 +8,6 @@ mod common;
 mod large;
 mod many_views;
 mod needs;
+mod pass_programs;
+mod passes;
 mod repair;
