@@ -27,10 +27,10 @@ use millstream_types::{
 
 use crate::instruction::Effect;
 use crate::list::{InstructionList, StreamDecl};
-use crate::passes::PassOptions;
 use crate::passes::facts::Facts;
-use crate::passes::rebuild::{Lifetimes, Memory, Plan, Step, Waits, rebuild};
+use crate::passes::rebuild::{Lifetimes, Memory, Plan, Step, Waits};
 use crate::passes::timeline::{by_costs, makespan, time};
+use crate::passes::{PassOptions, waits};
 use crate::table::Body;
 
 /// Applies the pass.
@@ -47,7 +47,7 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
     for by_rank in [false, true] {
         let schedule = graph.schedule(&groups, options.costs.wait(), by_rank);
         let plan = groups.plan(&unchanged, &graph, &schedule);
-        let spread = rebuild(&facts, &plan)?.list;
+        let spread = waits::needed(&facts, &plan, options)?;
         let time = makespan(&by_costs(&Facts::of(&spread)?, options.costs));
         if time < shortest {
             (best, shortest) = (spread, time);

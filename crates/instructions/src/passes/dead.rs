@@ -17,7 +17,7 @@ use crate::instruction::Operands;
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::{Plan, Step, Waits, rebuild};
-use crate::passes::{PassOptions, sync_points};
+use crate::passes::{PassOptions, sync_points, waits};
 use crate::table::Body;
 
 /// Applies the pass.
@@ -30,7 +30,7 @@ pub(super) fn dead(list: &InstructionList, options: &PassOptions<'_>) -> Result<
         return Ok(list.clone());
     }
     let needed = Plan { steps, waits: Waits::Needed, ..all };
-    let fewer = rebuild(&facts, &needed)?.list;
+    let fewer = waits::needed(&facts, &needed, options)?;
     if sync_points(&fewer) <= sync_points(list) {
         return Ok(fewer);
     }

@@ -9,7 +9,6 @@ use millstream_types::{Error, Point, Result, StreamId, TensorId, TensorSpec, Wor
 use crate::builder::is_whole;
 use crate::ids::{Id, Remap, Role};
 use crate::list::InstructionList;
-use crate::planner::ArenaId;
 use crate::table::{Body, Instruction};
 
 /// A tensor of a list.
@@ -30,7 +29,6 @@ pub(super) struct Tensor<'a> {
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) bytes: u64,
-    pub(super) arena: ArenaId,
     /// The number of the external that it belongs to.
     pub(super) external: Option<usize>,
 }
@@ -53,8 +51,7 @@ impl<'a> Facts<'a> {
         let mut facts = Facts { list, tensors: HashMap::new(), storages: Vec::new() };
         for (number, external) in list.externals.iter().enumerate() {
             let storage = facts.storages.len();
-            let (bytes, arena) = (external.bytes, external.arena);
-            facts.storages.push(Storage { bytes, arena, external: Some(number) });
+            facts.storages.push(Storage { bytes: external.bytes, external: Some(number) });
             let spec = &external.spec;
             let tensor = Tensor { storage, spec, of: None, begun: None, released: None };
             facts.tensors.insert(external.tensor, tensor);
@@ -74,8 +71,7 @@ impl<'a> Facts<'a> {
         }
         let (storage, of) = match body {
             Body::AllocateTensor { placement, .. } => {
-                let (bytes, arena) = (placement.size, placement.arena);
-                self.storages.push(Storage { bytes, arena, external: None });
+                self.storages.push(Storage { bytes: placement.size, external: None });
                 (self.storages.len() - 1, None)
             }
             Body::ViewTensor { of, .. } => (self.live(*of)?, Some(*of)),

@@ -10,18 +10,21 @@ use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::placement::arena_bytes;
 use crate::passes::rebuild::{Lifetimes, Memory, Plan, Waits, rebuild};
-use crate::passes::sync_points;
+use crate::passes::{PassOptions, sync_points, waits};
 
 /// Applies the pass.
-pub(super) fn memory(list: &InstructionList) -> Result<InstructionList> {
+pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
     let facts = Facts::of(list)?;
     let unchanged = Plan::unchanged(&facts)?;
     let before = arena_bytes(list);
     // With fewer waits fewer storages may share; with all of them some wait for nothing.
-    for waits in [Waits::Needed, Waits::Kept] {
+    for mode in [Waits::Needed, Waits::Kept] {
         let (memory, lifetimes) = (Memory::Planned, Lifetimes::Tight);
-        let plan = Plan { waits, memory, lifetimes, ..unchanged.clone() };
-        let planned = rebuild(&facts, &plan)?.list;
+        let plan = Plan { waits: mode, memory, lifetimes, ..unchanged.clone() };
+        let planned = match mode {
+            Waits::Needed => waits::needed(&facts, &plan, options)?,
+            Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.list,
+        };
         let after = arena_bytes(&planned);
         let is_larger = after.iter().zip(&before).any(|(after, before)| after > before);
         if !is_larger && after != before && sync_points(&planned) <= sync_points(list) {

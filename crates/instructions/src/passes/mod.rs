@@ -125,7 +125,7 @@ impl Pass {
             Pass::Dead => dead::dead(list, options),
             Pass::Assign => assign::assign(list, options),
             Pass::Waits => waits::waits(list, options),
-            Pass::Memory => memory::memory(list),
+            Pass::Memory => memory::memory(list, options),
         }
     }
 }

@@ -22,7 +22,7 @@
 //! Long because each kind of instruction is emitted again in its own way.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -103,6 +103,10 @@ pub(super) struct Plan<'a> {
     /// Whether instructions have changed their streams or their order within them. Waits are not
     /// kept then.
     pub(super) reordered: bool,
+    /// Whether all waits are by the host, so that each names the very point that it is for.
+    pub(super) by_host: bool,
+    /// Old instructions behind which an event is recorded, for the waits that find none newer.
+    pub(super) records: HashSet<usize>,
     /// For each instruction with an effect, by index, the earlier effects that it comes after.
     pub(super) effects: Arc<EffectOrder>,
 }
@@ -132,6 +136,8 @@ impl<'a> Plan<'a> {
             memory: Memory::Kept,
             lifetimes: Lifetimes::Kept,
             reordered: false,
+            by_host: false,
+            records: HashSet::new(),
             effects: Arc::default(),
         };
         let effects = list.instructions.iter().filter(|i| facts.has_effect(&i.body)).count();
@@ -212,14 +218,16 @@ pub(super) fn rebuild(facts: &Facts<'_>, plan: &Plan<'_>) -> Result<Rebuilt> {
 }
 
 /// A catalog of the streams that a list declares.
-struct ListCatalog {
+pub(super) struct ListCatalog {
     streams: Vec<StreamDecl>,
     /// Whether a wait of a stream for another one is by the device, where the list has such a wait.
     by_device: HashMap<(StreamKey, StreamKey), bool>,
+    /// Whether every wait is by the host.
+    by_host: bool,
 }
 
 impl ListCatalog {
-    fn of(list: &InstructionList, streams: &[StreamDecl]) -> ListCatalog {
+    pub(super) fn of(list: &InstructionList, plan: &Plan<'_>) -> ListCatalog {
         let mut by_device = HashMap::new();
         for instruction in &list.instructions {
             if let Body::StreamWaitEvent { at, until, via } | Body::StreamWait { at, until, via } =
@@ -230,7 +238,7 @@ impl ListCatalog {
                 by_device.insert((key(at.stream), key(until.stream)), device);
             }
         }
-        ListCatalog { streams: streams.to_vec(), by_device }
+        ListCatalog { streams: plan.streams.clone(), by_device, by_host: plan.by_host }
     }
 }
 
@@ -246,6 +254,7 @@ impl StreamCatalog for ListCatalog {
     /// host wait on the device.
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
         match self.by_device.get(&(waiter.clone(), source.clone())) {
+            _ if self.by_host => false,
             Some(&answer) => answer,
             None => waiter.device == source.device && waiter.device.kind() != "cpu",
         }
@@ -326,6 +335,8 @@ struct Emitter<'a> {
     /// For each storage and pool, what the pool's writers of it came after, and what its readers
     /// did: the pool's workers have later users of the storage come after both.
     in_pools: HashMap<(usize, StreamId), [Frontier; 2]>,
+    /// The old records that waits by the device name.
+    recorded: HashSet<Point>,
     /// For each pool, what has passed with its old waits since its last work: the next work comes
     /// after that.
     bound: HashMap<StreamId, Frontier>,
@@ -335,7 +346,7 @@ impl<'a> Emitter<'a> {
     fn new(facts: &'a Facts<'a>, plan: &'a Plan<'a>, waits: Waits) -> Result<Emitter<'a>> {
         let list = facts.list;
         let config = BuilderConfig { sync: SyncPolicy::Frontier, whole_history: true };
-        let catalog = Box::new(ListCatalog::of(list, &plan.streams));
+        let catalog = Box::new(ListCatalog::of(list, plan));
         let mut builder = Builder::new(&config, Arc::new(OpRegistry::new()), catalog);
         for (number, decl) in plan.streams.iter().enumerate() {
             if builder.stream_with_mode(&decl.key, decl.mode)?.index() != number {
@@ -361,6 +372,12 @@ impl<'a> Emitter<'a> {
             sections: Vec::new(),
             effects: Vec::new(),
             in_pools: HashMap::new(),
+            recorded: (list.instructions.iter())
+                .filter_map(|i| match &i.body {
+                    Body::StreamWaitEvent { until, via: Via::Device(_), .. } => Some(*until),
+                    _ => None,
+                })
+                .collect(),
             bound: HashMap::new(),
         };
         let nowhere = DeviceId::cpu(0);
@@ -461,7 +478,12 @@ impl<'a> Emitter<'a> {
                 self.builder.observe(&mut self.sink, &new, origin);
             }
             Body::SoftSyncStream { .. } => {}
-            Body::RecordEvent { .. } => self.note(step, None),
+            Body::RecordEvent { at, .. } => {
+                if self.waits != Waits::Needed && self.recorded.contains(at) {
+                    self.record(step, self.stream(step, at.stream))?;
+                }
+                self.note(step, None);
+            }
             Body::StreamWaitEvent { at, until, .. } | Body::StreamWait { at, until, .. } => {
                 if self.waits != Waits::Needed
                     && let Some(until) = self.new_point(*until)
@@ -509,8 +531,19 @@ impl<'a> Emitter<'a> {
                     self.used(operand.tensor, at);
                 }
                 self.note(step, Some(at));
+                if self.plan.records.contains(&step.index) {
+                    self.record(step, stream)?;
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Records an event on `stream`, for waits that follow.
+    fn record(&mut self, step: &Step<'_>, stream: StreamId) -> Result<()> {
+        let origin = self.origin(step);
+        let event = self.builder.record_event(&mut self.sink, stream, origin)?;
+        self.builder.release_event(&event);
         Ok(())
     }
 

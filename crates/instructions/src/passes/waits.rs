@@ -5,18 +5,23 @@
 //!    into the earlier one: that one waits for the later point at once, and the later one is known.
 //!    It may do so if the later point stands before it in the list and, by the cost model, completes
 //!    before the wait would delay the end of the list.
+//! 3. Where waits are by the device, an event is recorded for each of them at any point between the
+//!    one that it needs and the last that would not delay it. The fewest records that leave none of
+//!    these intervals without one are found greedily, by the ends of the intervals (the classical
+//!    stabbing of intervals by points).
 //!
-//! The result is the list with the fewest records and waits among those that do not take longer
-//! than with the waits of step 1: merged where the later wait costs the earlier one no time, merged
-//! where it costs slack, or as it was.
+//! The result is the list with the fewest records and waits, and of those the one that ends first,
+//! among these: the list as it is, and lists that take no longer than it and than the list without
+//! any merge.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use millstream_types::{Point, Result, StreamId, StreamMode};
+use millstream_types::{Result, StreamId, StreamMode};
 
+use crate::catalog::StreamCatalog;
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
-use crate::passes::rebuild::{Plan, Rebuilt, Waits, rebuild};
+use crate::passes::rebuild::{ListCatalog, Plan, Rebuilt, Waits, rebuild};
 use crate::passes::timeline::{Interval, by_costs, latest_starts, makespan};
 use crate::passes::{PassOptions, sync_points};
 use crate::table::Body;
@@ -25,125 +30,214 @@ use crate::table::Body;
 pub(super) fn waits(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
     let facts = Facts::of(list)?;
     let plan = Plan { waits: Waits::Needed, ..Plan::unchanged(&facts)? };
-    let needed = rebuild(&facts, &plan)?;
-    let (longest, merged) = {
-        let facts = Facts::of(&needed.list)?;
-        let timeline = by_costs(&facts, options.costs);
-        let starts: Vec<u64> = timeline.iter().map(|i| i.start).collect();
-        let merges = [starts, latest_starts(&timeline)];
-        let merges = merges.map(|starts| merges_of(&needed, &timeline, &starts));
-        (makespan(&timeline).max(time_of(list, options)?), merges)
-    };
-    let mut best = list.clone();
-    let mut consider = |candidate: InstructionList| -> Result<()> {
-        if sync_points(&candidate) < sync_points(&best) && time_of(&candidate, options)? <= longest
-        {
-            best = candidate;
-        }
-        Ok(())
-    };
-    for merges in merged.into_iter().filter(|m| !m.is_empty()) {
-        let mut plan = plan.clone();
-        for step in &mut plan.steps {
-            step.after.extend(merges.get(&step.index).into_iter().flatten());
-        }
-        consider(rebuild(&facts, &plan)?.list)?;
+    let exact = Exact::of(&facts, &plan, options)?;
+    let unmerged = exact.rebuilt(&facts, &plan, &exact.starts(), false)?;
+    let time = time_of(list, options)?;
+    let most = time.min(time_of(&unmerged, options)?);
+    let mut candidates = vec![unmerged];
+    for starts in [exact.starts(), latest_starts(&exact.timeline)] {
+        candidates.push(exact.rebuilt(&facts, &plan, &starts, true)?);
     }
-    consider(needed.list)?;
-    Ok(best)
+    let mut best = (sync_points(list), time, list.clone());
+    for candidate in candidates {
+        let (points, time) = (sync_points(&candidate), time_of(&candidate, options)?);
+        if time <= most && (points, time) < (best.0, best.1) {
+            best = (points, time, candidate);
+        }
+    }
+    Ok(best.2)
+}
+
+/// Emits a plan with the waits that are needed. Events are recorded early enough to delay no wait.
+pub(super) fn needed(
+    facts: &Facts<'_>,
+    plan: &Plan<'_>,
+    options: &PassOptions<'_>,
+) -> Result<InstructionList> {
+    let exact = Exact::of(facts, plan, options)?;
+    exact.rebuilt(facts, plan, &exact.starts(), false)
 }
 
 fn time_of(list: &InstructionList, options: &PassOptions<'_>) -> Result<u64> {
     Ok(makespan(&by_costs(&Facts::of(list)?, options.costs)))
 }
 
-/// A wait of an in-order stream.
-struct Wait {
+/// A list whose waits each name the very point that they are for, with its timeline.
+struct Exact {
+    rebuilt: Rebuilt,
+    timeline: Vec<Interval>,
+    waits: Vec<Wait>,
+    /// For each stream the instructions that are neither records nor waits.
+    work: HashMap<StreamId, Vec<Work>>,
+}
+
+/// An instruction that is neither a record nor a wait.
+#[derive(Clone, Copy)]
+struct Work {
+    seq: u64,
     /// Its index in the list.
     index: usize,
-    /// The old instruction that it stands before.
-    before: usize,
-    /// The old instruction that it waits for, and the index of that in the list.
-    until: (usize, usize),
-    /// The interval of that instruction.
-    until_interval: usize,
-    /// Its own interval.
+    /// Its interval.
     interval: usize,
 }
 
-/// Returns, for old instructions, further old instructions to wait for, so that later waits of
-/// their streams become needless. A wait may begin at its time of `starts` and no later.
-fn merges_of(
-    rebuilt: &Rebuilt,
-    timeline: &[Interval],
-    starts: &[u64],
-) -> HashMap<usize, Vec<usize>> {
-    let mut waits: HashMap<(StreamId, StreamId), Vec<Wait>> = HashMap::new();
-    // The instructions of each stream that are neither records nor waits, by sequence number.
-    let mut work: HashMap<StreamId, Vec<(u64, usize, usize)>> = HashMap::new();
-    let mut intervals = timeline.iter().enumerate().peekable();
-    for (index, instruction) in rebuilt.list.instructions.iter().enumerate() {
-        let Some(at) = instruction.body.at() else { continue };
-        let Some((interval, _)) = intervals.next() else { break };
-        match &instruction.body {
-            Body::StreamWaitEvent { until, .. } => {
-                let decl = &rebuilt.list.streams[at.stream.index()];
-                let target = last_work(&work, *until);
-                if let Some((_, target, until_interval)) = target
-                    && decl.mode == StreamMode::InOrder
-                {
-                    let until = (rebuilt.sources[target], target);
-                    let before = rebuilt.sources[index];
-                    let wait = Wait { index, before, until, until_interval, interval };
-                    let source = instruction.body.until().map_or(at.stream, |u| u.stream);
-                    waits.entry((at.stream, source)).or_default().push(wait);
-                }
-            }
-            Body::RecordEvent { .. } | Body::StreamWait { .. } => {}
-            Body::OpCall { .. }
-            | Body::AllocateTensor { .. }
-            | Body::ViewTensor { .. }
-            | Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => {
-                work.entry(at.stream).or_default().push((at.seq, index, interval));
-            }
-        }
-    }
-    let mut merges: HashMap<usize, Vec<usize>> = HashMap::new();
-    for waits in waits.into_values() {
-        let mut first = 0;
-        while first < waits.len() {
-            let wait = &waits[first];
-            let fits = |later: &&Wait| {
-                later.until.1 < wait.index
-                    && timeline[later.until_interval].end <= starts[wait.interval]
-            };
-            let served = waits[first + 1..].iter().take_while(fits).count();
-            if served > 0 {
-                let last = &waits[first + served];
-                merges.entry(wait.before).or_default().push(last.until.0);
-            }
-            first += served + 1;
-        }
-    }
-    merges.values_mut().for_each(|targets| targets.sort_unstable());
-    merges
+/// A wait.
+struct Wait {
+    on: StreamId,
+    source: StreamId,
+    /// Its index in the list.
+    index: usize,
+    interval: usize,
+    /// The number of the instruction that it needs among its source's work.
+    needs: usize,
+    /// Whether it is by the device, where waits are not all by the host.
+    by_device: bool,
 }
 
-/// Returns the last instruction of a stream up to a point: its number, index and interval.
-fn last_work(
-    work: &HashMap<StreamId, Vec<(u64, usize, usize)>>,
-    point: Point,
-) -> Option<(u64, usize, usize)> {
-    let all = work.get(&point.stream)?;
-    all[..all.partition_point(|(seq, ..)| *seq <= point.seq)].last().copied()
+impl Exact {
+    fn of(facts: &Facts<'_>, plan: &Plan<'_>, options: &PassOptions<'_>) -> Result<Exact> {
+        let rebuilt = rebuild(facts, &Plan { by_host: true, ..plan.clone() })?;
+        let timeline = by_costs(&Facts::of(&rebuilt.list)?, options.costs);
+        let catalog = ListCatalog::of(facts.list, plan);
+        let mut exact = Exact { rebuilt, timeline, waits: Vec::new(), work: HashMap::new() };
+        let mut interval = 0;
+        for (index, instruction) in exact.rebuilt.list.instructions.iter().enumerate() {
+            let Some(at) = instruction.body.at() else { continue };
+            match &instruction.body {
+                Body::StreamWaitEvent { until, .. } => {
+                    let work = exact.work.get(&until.stream).map_or(&[][..], Vec::as_slice);
+                    let upto = work.partition_point(|w| w.seq <= until.seq);
+                    if let Some(needs) = upto.checked_sub(1) {
+                        let (on, source) = (at.stream, until.stream);
+                        let key = |s: StreamId| &plan.streams[s.index()].key;
+                        let by_device = catalog.waits_on_device(key(on), key(source));
+                        exact.waits.push(Wait { on, source, index, interval, needs, by_device });
+                    }
+                }
+                Body::RecordEvent { .. } | Body::StreamWait { .. } => {}
+                Body::OpCall { .. }
+                | Body::AllocateTensor { .. }
+                | Body::ViewTensor { .. }
+                | Body::ReleaseTensor { .. }
+                | Body::TouchTensors { .. }
+                | Body::SoftSyncStream { .. }
+                | Body::Barrier { .. }
+                | Body::GlobalSync { .. }
+                | Body::HostObserved { .. }
+                | Body::AccessBlobByCallback { .. }
+                | Body::SyncRead { .. }
+                | Body::CriticalSectionBegin { .. }
+                | Body::CriticalSectionEnd { .. }
+                | Body::LazyJobLauncher { .. } => {
+                    let work = Work { seq: at.seq, index, interval };
+                    exact.work.entry(at.stream).or_default().push(work);
+                }
+            }
+            interval += 1;
+        }
+        Ok(exact)
+    }
+
+    fn starts(&self) -> Vec<u64> {
+        self.timeline.iter().map(|i| i.start).collect()
+    }
+
+    /// Emits the plan again, with events recorded so that each wait may begin at its time of
+    /// `starts`, and with waits merged if `merged`.
+    fn rebuilt(
+        &self,
+        facts: &Facts<'_>,
+        plan: &Plan<'_>,
+        starts: &[u64],
+        merged: bool,
+    ) -> Result<InstructionList> {
+        let mut plan = plan.clone();
+        let mut needs: Vec<usize> = self.waits.iter().map(|w| w.needs).collect();
+        if merged {
+            let merges = self.merges(starts, &mut needs);
+            for step in &mut plan.steps {
+                step.after.extend(merges.get(&step.index).into_iter().flatten());
+            }
+        }
+        plan.records = self.records(starts, &needs);
+        let first = rebuild(facts, &plan)?;
+        let unused = unused_records(&first);
+        if unused.is_empty() {
+            return Ok(first.list);
+        }
+        // A wait knew its point already, from a record that is behind the one that it needs.
+        plan.records.retain(|k| !unused.contains(k));
+        Ok(rebuild(facts, &plan)?.list)
+    }
+
+    /// Whether a wait may be for this instruction of its source as well.
+    fn may_need(&self, wait: &Wait, work: &Work, starts: &[u64]) -> bool {
+        work.index < wait.index && self.timeline[work.interval].end <= starts[wait.interval]
+    }
+
+    /// Returns, for old instructions, further old instructions to wait for, so that later waits of
+    /// their streams become needless. Raises what the waits need.
+    fn merges(&self, starts: &[u64], needs: &mut [usize]) -> HashMap<usize, Vec<usize>> {
+        let mut pairs: HashMap<(StreamId, StreamId), Vec<usize>> = HashMap::new();
+        for (k, wait) in self.waits.iter().enumerate() {
+            // On a pool each instruction waits for itself.
+            let decl = &self.rebuilt.list.streams[wait.on.index()];
+            if decl.mode == StreamMode::InOrder {
+                pairs.entry((wait.on, wait.source)).or_default().push(k);
+            }
+        }
+        let mut merges: HashMap<usize, Vec<usize>> = HashMap::new();
+        for ((_, source), waits) in pairs {
+            let work = &self.work[&source];
+            let mut first = 0;
+            while first < waits.len() {
+                let wait = &self.waits[waits[first]];
+                let fits = |k: &&usize| self.may_need(wait, &work[self.waits[**k].needs], starts);
+                let served = waits[first + 1..].iter().take_while(fits).count();
+                let all = &waits[first..=first + served];
+                let last = all.iter().map(|k| needs[*k]).max().unwrap_or(0);
+                if served > 0 {
+                    let target = self.rebuilt.sources[work[last].index];
+                    merges.entry(self.rebuilt.sources[wait.index]).or_default().push(target);
+                    all.iter().for_each(|k| needs[*k] = last);
+                }
+                first += served + 1;
+            }
+        }
+        merges.values_mut().for_each(|targets| targets.sort_unstable());
+        merges
+    }
+
+    /// Returns the old instructions behind which to record events.
+    fn records(&self, starts: &[u64], needs: &[usize]) -> HashSet<usize> {
+        // For each source, the intervals of its work that a record may stand behind, by their ends.
+        let mut intervals: HashMap<StreamId, BTreeSet<(usize, usize)>> = HashMap::new();
+        for (wait, &needs) in self.waits.iter().zip(needs).filter(|(w, _)| w.by_device) {
+            let work = &self.work[&wait.source];
+            let later = work[needs + 1..].iter();
+            let more = later.take_while(|w| self.may_need(wait, w, starts)).count();
+            intervals.entry(wait.source).or_default().insert((needs + more, needs));
+        }
+        let mut records = HashSet::new();
+        for (source, intervals) in intervals {
+            let mut last = None;
+            for (end, begin) in intervals {
+                if last.is_none_or(|last| last < begin) {
+                    last = Some(end);
+                    records.insert(self.rebuilt.sources[self.work[&source][end].index]);
+                }
+            }
+        }
+        records
+    }
+}
+
+/// Returns the old instructions whose records no wait names.
+fn unused_records(rebuilt: &Rebuilt) -> HashSet<usize> {
+    let instructions = rebuilt.list.instructions.iter();
+    let awaited: HashSet<_> = instructions.clone().filter_map(|i| i.body.until()).collect();
+    let records = instructions
+        .zip(&rebuilt.sources)
+        .filter(|(i, _)| matches!(&i.body, Body::RecordEvent { at, .. } if !awaited.contains(at)));
+    records.map(|(_, source)| *source).collect()
 }
