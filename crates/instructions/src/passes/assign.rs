@@ -28,7 +28,7 @@ use millstream_types::{
 use crate::instruction::Effect;
 use crate::list::{InstructionList, StreamDecl};
 use crate::passes::facts::Facts;
-use crate::passes::rebuild::{Lifetimes, Memory, Plan, Step, Waits};
+use crate::passes::rebuild::{Lifetimes, Memory, Plan, Rebuilt, Step, Waits};
 use crate::passes::timeline::{by_costs, makespan, time};
 use crate::passes::{PassOptions, waits};
 use crate::table::Body;
@@ -42,18 +42,18 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
     }
     let unchanged = Plan::unchanged(&facts)?;
     let graph = Graph::of(&facts, &unchanged, &groups, options);
-    let mut best = list.clone();
+    let mut best = None;
     let mut shortest = makespan(&by_costs(&facts, options.costs));
     for by_rank in [false, true] {
         let schedule = graph.schedule(&groups, options.costs.wait(), by_rank);
         let plan = groups.plan(&unchanged, &graph, &schedule);
         let spread = waits::needed(&facts, &plan, options)?;
-        let time = makespan(&by_costs(&Facts::of(&spread)?, options.costs));
+        let time = waits::time_of(&spread.list, options)?;
         if time < shortest {
-            (best, shortest) = (spread, time);
+            (best, shortest) = (Some(spread), time);
         }
     }
-    Ok(best)
+    Ok(best.map_or_else(|| list.clone(), Rebuilt::placed))
 }
 
 /// The streams whose instructions may move, by device.

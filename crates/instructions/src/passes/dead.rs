@@ -30,7 +30,7 @@ pub(super) fn dead(list: &InstructionList, options: &PassOptions<'_>) -> Result<
         return Ok(list.clone());
     }
     let needed = Plan { steps, waits: Waits::Needed, ..all };
-    let fewer = waits::needed(&facts, &needed, options)?;
+    let fewer = waits::needed(&facts, &needed, options)?.list;
     if sync_points(&fewer) <= sync_points(list) {
         return Ok(fewer);
     }

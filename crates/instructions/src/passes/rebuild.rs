@@ -170,9 +170,31 @@ pub(super) struct Rebuilt {
     /// The old instruction that each instruction was emitted for, by index: itself, or the one that
     /// a wait stands before.
     pub(super) sources: Vec<usize>,
+    /// The owners of memory that have no place yet.
+    owners: Vec<Owner>,
     /// For each old instruction with an effect: its index, its new point, and the points that it
     /// comes after.
     effects: Vec<(usize, Point, Frontier)>,
+}
+
+impl Rebuilt {
+    /// Returns the list with a place for each storage and workspace.
+    pub(super) fn placed(self) -> InstructionList {
+        let Rebuilt { mut list, owners, .. } = self;
+        let offsets = placement::offsets(&owners, list.streams.len());
+        let mut generations = vec![0; list.arenas.len()];
+        for (owner, offset) in owners.iter().zip(offsets).filter(|(o, _)| o.bytes > 0) {
+            generations[owner.arena.index()] += 1;
+            let generation = generations[owner.arena.index()];
+            let new = Placement { arena: owner.arena, offset, size: owner.bytes, generation };
+            match &mut list.instructions[owner.instruction].body {
+                Body::AllocateTensor { placement, .. } => **placement = new,
+                Body::OpCall { workspace, .. } => *workspace = Some(Box::new(new)),
+                other => unreachable!("{other:?} owns no memory"),
+            }
+        }
+        list
+    }
 }
 
 /// Returns the order of the effects of a list that was rebuilt unchanged.
@@ -393,28 +415,15 @@ impl<'a> Emitter<'a> {
 
     fn finish(self) -> Rebuilt {
         let Emitter { facts, plan, sink, owners, effects, .. } = self;
-        let mut list = InstructionList {
+        let list = InstructionList {
             streams: plan.streams.clone(),
             ops: plan.ops.clone(),
             arenas: facts.list.arenas.clone(),
             externals: facts.list.externals.clone(),
             instructions: sink.instructions,
         };
-        if plan.memory == Memory::Planned {
-            let offsets = placement::offsets(&owners, list.streams.len());
-            let mut generations = vec![0; list.arenas.len()];
-            for (owner, offset) in owners.iter().zip(offsets).filter(|(o, _)| o.bytes > 0) {
-                generations[owner.arena.index()] += 1;
-                let generation = generations[owner.arena.index()];
-                let new = Placement { arena: owner.arena, offset, size: owner.bytes, generation };
-                match &mut list.instructions[owner.instruction].body {
-                    Body::AllocateTensor { placement, .. } => **placement = new,
-                    Body::OpCall { workspace, .. } => *workspace = Some(Box::new(new)),
-                    other => unreachable!("{other:?} owns no memory"),
-                }
-            }
-        }
-        Rebuilt { list, sources: sink.sources, effects }
+        let owners = if plan.memory == Memory::Planned { owners } else { Vec::new() };
+        Rebuilt { list, sources: sink.sources, owners, effects }
     }
 
     fn origin(&self, step: &Step<'_>) -> &'a Origin {
@@ -604,14 +613,11 @@ impl<'a> Emitter<'a> {
         let Emitter { builder, sink, .. } = self;
         match &*step.body {
             Body::OpCall { op, attrs, workspace, priority, .. } => {
-                let workspace = workspace.as_deref().copied();
-                let (workspace, known) = match workspace {
-                    None => (None, Frontier::new()),
-                    Some(wanted) => {
-                        let (placement, known) = self.claim(wanted, stream, origin)?;
-                        (Some(placement), known)
-                    }
+                let claimed = match workspace {
+                    None => None,
+                    Some(wanted) => Some(self.claim(**wanted, stream, origin)?),
                 };
+                let workspace = claimed.as_ref().map(|(placement, _)| *placement);
                 let call = StatedCall {
                     op: *op,
                     operands: &operands,
@@ -623,21 +629,11 @@ impl<'a> Emitter<'a> {
                     origin,
                 };
                 let at = self.builder.call_stated(&mut self.sink, &call)?;
-                if let Some(placement) = workspace {
+                if let Some((placement, owner)) = claimed {
                     let instruction = self.sink.instructions.len() - 1;
                     let uses = [at].into_iter().collect();
-                    let end = Some(instruction);
-                    self.own(
-                        placement,
-                        Owner {
-                            instruction,
-                            arena: placement.arena,
-                            bytes: placement.size,
-                            known,
-                            end,
-                            uses,
-                        },
-                    );
+                    let owner = Owner { instruction, end: Some(instruction), uses, ..owner };
+                    self.own(placement, owner);
                 }
                 Ok(at)
             }
@@ -724,20 +720,15 @@ impl<'a> Emitter<'a> {
         self.sink.source = index;
         let made = match body {
             Body::AllocateTensor { spec, placement, .. } => {
-                let (placement, known) = self.claim(**placement, stream, origin)?;
+                let (placement, owner) = self.claim(**placement, stream, origin)?;
                 let tail = self.builder.tail(stream);
                 self.sink.names.next = tensor;
                 let spec = (**spec).clone();
                 let Emitter { builder, sink, .. } = self;
                 let made = builder.begin_placed(sink, stream, spec, placement, origin)?;
-                let owner = Owner {
-                    instruction: self.sink.instructions.len() - 1,
-                    arena: placement.arena,
-                    bytes: placement.size,
-                    known,
-                    end: None,
-                    uses: [tail].into_iter().collect(),
-                };
+                let instruction = self.sink.instructions.len() - 1;
+                let uses = [tail].into_iter().collect();
+                let owner = Owner { instruction, uses, ..owner };
                 let owner = self.own(placement, owner);
                 self.storages.insert(self.facts.storage_of(tensor), (owner, 1));
                 made
@@ -774,23 +765,45 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Returns the placement of a new owner of memory on `stream`, and the points that the stream
-    /// knows there. Where placements are kept, the stream waits for the last uses by earlier
-    /// owners.
+    /// Returns the placement of a new owner of memory on `stream`, and the owner, but for its
+    /// instruction and its uses. Where placements are kept, the stream waits for the last uses by
+    /// earlier owners.
     fn claim(
         &mut self,
         wanted: Placement,
         stream: StreamId,
         origin: &Origin,
-    ) -> Result<(Placement, Frontier)> {
-        if self.plan.memory == Memory::Planned || wanted.size == 0 {
-            let offset = if wanted.size == 0 { wanted.offset } else { 0 };
-            let known = self.builder.clock_of(stream)?;
-            return Ok((Placement { offset, ..wanted }, known));
+    ) -> Result<(Placement, Owner)> {
+        let is_kept = self.plan.memory == Memory::Kept && wanted.size > 0;
+        if is_kept {
+            self.wait_for_owners(&wanted, stream, origin)?;
         }
+        let all = (0..self.plan.streams.len()).map(|s| self.builder.tail(StreamId(s as u16)));
+        let tails = if is_kept { Frontier::new() } else { all.collect() };
+        let owner = Owner {
+            instruction: 0,
+            arena: wanted.arena,
+            bytes: wanted.size,
+            on: stream,
+            tails,
+            known: self.builder.clock_of(stream)?,
+            end: None,
+            uses: Frontier::new(),
+        };
+        let offset = if is_kept || wanted.size == 0 { wanted.offset } else { 0 };
+        Ok((Placement { offset, ..wanted }, owner))
+    }
+
+    /// Has `stream` wait for the last uses of a placement's bytes.
+    fn wait_for_owners(
+        &mut self,
+        wanted: &Placement,
+        stream: StreamId,
+        origin: &Origin,
+    ) -> Result<()> {
         let known = self.builder.clock_of(stream)?;
         let mut open = Frontier::new();
-        for owner in self.owners_within(&wanted) {
+        for owner in self.owners_within(wanted) {
             let Owner { uses, end, .. } = &self.owners[owner];
             if end.is_none() {
                 let message = "its memory has a live owner".to_owned();
@@ -799,17 +812,17 @@ impl<'a> Emitter<'a> {
             uses.iter().filter(|p| !known.covers(*p)).for_each(|p| _ = open.add(p));
         }
         let open: Vec<Point> = open.iter().collect();
-        if !open.is_empty() {
+        if open.is_empty() {
+            return Ok(());
+        }
+        match self.plan.streams[stream.index()].mode {
+            StreamMode::InOrder => self.builder.wait_points(&mut self.sink, stream, &open, origin),
             // A wait on a pool orders the next instruction alone.
-            match self.plan.streams[stream.index()].mode {
-                StreamMode::InOrder => {
-                    self.builder.wait_points(&mut self.sink, stream, &open, origin)?;
-                }
-                StreamMode::Pool => self.builder.observe(&mut self.sink, &open, origin),
+            StreamMode::Pool => {
+                self.builder.observe(&mut self.sink, &open, origin);
+                Ok(())
             }
         }
-        let known = self.builder.clock_of(stream)?;
-        Ok((wanted, known))
     }
 
     /// Returns the newest owners of a placement's bytes.

@@ -31,12 +31,12 @@ pub(super) fn waits(list: &InstructionList, options: &PassOptions<'_>) -> Result
     let facts = Facts::of(list)?;
     let plan = Plan { waits: Waits::Needed, ..Plan::unchanged(&facts)? };
     let exact = Exact::of(&facts, &plan, options)?;
-    let unmerged = exact.rebuilt(&facts, &plan, &exact.starts(), false)?;
+    let unmerged = exact.rebuilt(&facts, &plan, &exact.starts(), false)?.list;
     let time = time_of(list, options)?;
     let most = time.min(time_of(&unmerged, options)?);
     let mut candidates = vec![unmerged];
     for starts in [exact.starts(), latest_starts(&exact.timeline)] {
-        candidates.push(exact.rebuilt(&facts, &plan, &starts, true)?);
+        candidates.push(exact.rebuilt(&facts, &plan, &starts, true)?.list);
     }
     let mut best = (sync_points(list), time, list.clone());
     for candidate in candidates {
@@ -53,12 +53,12 @@ pub(super) fn needed(
     facts: &Facts<'_>,
     plan: &Plan<'_>,
     options: &PassOptions<'_>,
-) -> Result<InstructionList> {
+) -> Result<Rebuilt> {
     let exact = Exact::of(facts, plan, options)?;
     exact.rebuilt(facts, plan, &exact.starts(), false)
 }
 
-fn time_of(list: &InstructionList, options: &PassOptions<'_>) -> Result<u64> {
+pub(super) fn time_of(list: &InstructionList, options: &PassOptions<'_>) -> Result<u64> {
     Ok(makespan(&by_costs(&Facts::of(list)?, options.costs)))
 }
 
@@ -150,7 +150,7 @@ impl Exact {
         plan: &Plan<'_>,
         starts: &[u64],
         merged: bool,
-    ) -> Result<InstructionList> {
+    ) -> Result<Rebuilt> {
         let mut plan = plan.clone();
         let mut needs: Vec<usize> = self.waits.iter().map(|w| w.needs).collect();
         if merged {
@@ -163,11 +163,11 @@ impl Exact {
         let first = rebuild(facts, &plan)?;
         let unused = unused_records(&first);
         if unused.is_empty() {
-            return Ok(first.list);
+            return Ok(first);
         }
         // A wait knew its point already, from a record that is behind the one that it needs.
         plan.records.retain(|k| !unused.contains(k));
-        Ok(rebuild(facts, &plan)?.list)
+        rebuild(facts, &plan)
     }
 
     /// Whether a wait may be for this instruction of its source as well.
