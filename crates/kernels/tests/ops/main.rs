@@ -8,6 +8,7 @@ mod index;
 mod masked_select;
 mod matmul;
 mod networks;
+mod prepared;
 mod properties;
 mod reduce;
 mod reference;
