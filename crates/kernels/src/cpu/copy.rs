@@ -87,6 +87,15 @@ unsafe fn copy_row<T: Element>(
     }
 }
 
+/// Converts the elements of one row to another. Elements of equal dtypes are copied bit for bit.
+///
+/// # Safety
+/// The rows are of equal length, and the same elements or apart.
+pub(crate) unsafe fn convert_row(from: &StridedRow, to: &StridedRow) {
+    // SAFETY: guaranteed by the caller.
+    dispatch!(to.dtype(), T => unsafe { copy_row::<T>(from, to, &mut MaybeUninit::uninit()) });
+}
+
 /// Converts every element of `from`, broadcast, into `to`. Elements of equal dtypes are copied bit
 /// for bit.
 ///

@@ -3,6 +3,7 @@
 mod collective;
 mod copy;
 mod elementwise;
+mod fused;
 mod in_place;
 mod index;
 mod masked_select;

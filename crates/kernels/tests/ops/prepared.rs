@@ -5,13 +5,13 @@ use millstream_types::{Attrs, DType, Layout};
 
 use millstream_testing::kernels::*;
 
-const FAMILIES: [&str; 4] =
+pub(super) const FAMILIES: [&str; 4] =
     ["Arithmetic", "Pointwise functions", "Comparison and logic", "Ternary functions"];
 
 const SHAPES: [&[usize]; 8] = [&[], &[0], &[1], &[16], &[17], &[3, 0, 2], &[5, 7], &[2, 1, 130]];
 
 /// Arguments that make calls of all ops valid: of those that an op has, these are given.
-fn argument_choices(op: &str) -> Vec<Attrs> {
+pub(super) fn argument_choices(op: &str) -> Vec<Attrs> {
     let ops = standard();
     let op = ops.get(ops.id(op).unwrap()).unwrap();
     let has = |name: &str| op.attrs().iter().any(|a| a.name == name);
@@ -43,7 +43,7 @@ fn argument_choices(op: &str) -> Vec<Attrs> {
 /// Runs a call in both ways on operands that `operands` makes anew, and compares all memory.
 /// Returns whether the schema accepts the call.
 #[track_caller]
-fn check(op: &str, attrs: &Attrs, operands: impl Fn() -> Vec<Tensor>) -> bool {
+pub(super) fn check(op: &str, attrs: &Attrs, operands: impl Fn() -> Vec<Tensor>) -> bool {
     let ops = standard();
     let complete = || {
         let mut all = operands();
