@@ -17,6 +17,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/instructions/src/builder/protection.rs", "a program gives up waits by an unsafe call"),
     ("crates/instructions/src/list.rs", "calling a list checked without a check is an unsafe call"),
     ("crates/kernels/src/context.rs", "a kernel's operands are addresses, valid by contract"),
+    ("crates/kernels/src/prepared.rs", "a prepared kernel takes addresses, valid by contract"),
+    ("crates/kernels/benches/", "runs kernels on memory of the benchmark"),
     ("crates/kernels/src/cpu/", "kernels pass their operands to the strided loops"),
     ("crates/testing/src/kernels/", "calls kernels on memory of the tests"),
     ("crates/verify/src/lib.rs", "the only place that has proven a checked list's contract"),

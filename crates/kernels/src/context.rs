@@ -82,6 +82,20 @@ impl Threads {
         started.as_ref()
     }
 
+    /// Calls `part` once for each of `0..parts`, on these threads if there are any, as
+    /// [`KernelCtx::for_each`] does.
+    #[inline]
+    pub(crate) fn for_each(
+        threads: Option<&Threads>,
+        parts: usize,
+        part: impl Fn(usize) + Sync + Send,
+    ) {
+        match threads.filter(|_| parts > 1).and_then(Threads::pool) {
+            Some(pool) => for_each_on(pool, parts, &part),
+            None => (0..parts).for_each(part),
+        }
+    }
+
     /// Returns the number of started threads.
     pub fn started(&self) -> usize {
         self.pool.get().and_then(Option::as_ref).map_or(0, rayon::ThreadPool::current_num_threads)
@@ -154,6 +168,11 @@ impl<'a> KernelCtx<'a> {
         Ok(self.operands.get(index))
     }
 
+    /// Returns operand number `index`, which exists.
+    pub(crate) fn nth(&self, index: usize) -> RawTensor<'a> {
+        self.operands.get(index)
+    }
+
     /// Returns the call's named arguments.
     pub fn attrs(&self) -> &'a Attrs {
         self.attrs
@@ -170,13 +189,15 @@ impl<'a> KernelCtx<'a> {
         self.native
     }
 
+    /// Returns the shared threads, if there are any.
+    pub(crate) fn threads(&self) -> Option<&'a Threads> {
+        self.threads
+    }
+
     /// Calls `part` once for each of `0..parts`, on the shared threads if there are any. The parts
     /// must not depend on one another or on their order.
     pub fn for_each(&self, parts: usize, part: impl Fn(usize) + Sync + Send) {
-        match self.threads.filter(|_| parts > 1).and_then(Threads::pool) {
-            Some(pool) => for_each_on(pool, parts, &part),
-            None => (0..parts).for_each(part),
-        }
+        Threads::for_each(self.threads, parts, part);
     }
 }
 

@@ -16,6 +16,7 @@
 //! | [`context`] | the arguments of a kernel: operands, attributes, workspace, threads |
 //! | `completion` | calls that complete after their kernel has returned |
 //! | [`registry`] | kernels by device kind and op |
+//! | [`prepared`] | kernels bound to the layouts and arguments of a call |
 //! | [`communicator`] | communication between ranks |
 //! | `data_movement` | ops built from copies and fills alone, for every kind of device |
 //! | [`cpu`] | the kernels of devices that compute on the host |
@@ -29,9 +30,11 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod data_movement;
+pub mod prepared;
 pub mod registry;
 
 pub use communicator::{Communicator, Message};
 pub use completion::{CompletionToken, DeferredCompletion};
 pub use context::{KernelCtx, Operands, RawTensor, Threads};
+pub use prepared::{KernelSpec, PreparedKernel};
 pub use registry::{Kernel, KernelRegistry, standard};

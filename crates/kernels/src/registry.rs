@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::context::KernelCtx;
+use crate::prepared::{KernelSpec, PreparedKernel};
 
 /// The implementation of an op for one kind of device.
 pub trait Kernel: Send + Sync {
@@ -13,6 +14,12 @@ pub trait Kernel: Send + Sync {
     /// # Errors
     /// Failures that cannot be detected before running. The call's outputs are then poisoned.
     fn run(&self, ctx: &KernelCtx<'_>) -> anyhow::Result<()>;
+
+    /// Binds the kernel to the layouts and arguments of a call that runs many times. Returns none
+    /// if the kernel has no such form: it is then run by [`Kernel::run`]. Both give the same bits.
+    fn prepare(&self, _call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        None
+    }
 }
 
 impl<F: Fn(&KernelCtx<'_>) -> anyhow::Result<()> + Send + Sync> Kernel for F {

@@ -1,22 +1,18 @@
 //! Kernels of the elementwise arithmetic ops.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::arith::ROUNDING_MODES;
 use millstream_ops::promotion::floating;
-use millstream_types::DType;
 
-use super::Kernel;
 use super::compute::Compute;
 use super::element::{compute, float, from_scalar};
-use super::elementwise::{Call, Chunk, Input, one, two};
-use crate::context::KernelCtx;
+use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp, Input};
+use super::function::{one, two};
 
-pub(crate) const KERNELS: &[Kernel] = &[
-    ("add", |ctx| add(ctx, false)),
-    ("sub", |ctx| add(ctx, true)),
+pub(crate) const KERNELS: &[ElementwiseOp] = &[
+    ("add", |args| add(args, false)),
+    ("sub", |args| add(args, true)),
     ("mul", mul),
     ("div", div),
     ("remainder", remainder),
@@ -25,15 +21,15 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("neg", neg),
 ];
 
-pub(crate) const EXTREMES: &[Kernel] = &[("maximum", maximum), ("minimum", minimum)];
+pub(crate) const EXTREMES: &[ElementwiseOp] = &[("maximum", maximum), ("minimum", minimum)];
 
 /// The argument names of two operands, the second of which may be the number `other`.
 const PAIR: [&str; 2] = ["", "other"];
 
 /// `out = x + alpha · y`, or `x - alpha · y` if `negate`.
-fn add(ctx: &KernelCtx<'_>, negate: bool) -> Result<()> {
-    let call = Call::of(ctx, PAIR)?;
-    let given = Scalar::of(ctx.attrs(), "alpha")?.unwrap_or(Scalar::Int(1));
+fn add(args: &CallArgs<'_>, negate: bool) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
+    let given = Scalar::of(args.attrs, "alpha")?.unwrap_or(Scalar::Int(1));
     // x - alpha · y equals x + (-alpha) · y bit for bit, in floats and in wrapping integers.
     let alpha = match given {
         Scalar::Int(v) if negate => Scalar::Int(v.wrapping_neg()),
@@ -43,62 +39,46 @@ fn add(ctx: &KernelCtx<'_>, negate: bool) -> Result<()> {
     let common = call.common();
     compute!(common, T => {
         let alpha = from_scalar::<T>(alpha);
-        call.run(common, &two(|x: T, y: T| x.plus(alpha.times(y))))
+        call.bind(common, two(move |x: T, y: T| x.plus(alpha.times(y))))
     })
 }
 
-fn mul(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, PAIR)?;
+fn mul(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
     let common = call.common();
-    compute!(common, T => call.run(common, &two(T::times)))
+    compute!(common, T => call.bind(common, two(T::times)))
 }
 
-fn div(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, PAIR)?;
+fn div(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
     let common = call.common();
-    match choice(ctx.attrs(), "rounding_mode", ROUNDING_MODES)? {
+    match choice(args.attrs, "rounding_mode", ROUNDING_MODES)? {
         Some("floor") => {
-            compute!(common, T => divided(call, common, &two(T::floor_quotient)))
+            compute!(common, T => call.bind_division(common, two(T::floor_quotient)))
         }
-        Some(_) => compute!(common, T => divided(call, common, &two(T::quotient))),
+        Some(_) => compute!(common, T => call.bind_division(common, two(T::quotient))),
         None => {
             let common = floating(common);
-            float!(common, T => call.run(common, &two(|x: T, y: T| x / y)))
+            float!(common, T => call.bind(common, two(|x: T, y: T| x / y)))
         }
     }
 }
 
-fn remainder(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, PAIR)?;
+fn remainder(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
     let common = call.common();
-    compute!(common, T => divided(call.rounded(common), common, &two(T::remainder)))
+    compute!(common, T => call.rounded(common).bind_division(common, two(T::remainder)))
 }
 
-fn fmod(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, PAIR)?;
+fn fmod(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
     let common = call.common();
-    compute!(common, T => divided(call.rounded(common), common, &two(T::truncated_remainder)))
-}
-
-/// Runs a division. Integer division by zero is an error.
-fn divided<T: Compute>(call: Call<'_, 2>, common: DType, chunk: Chunk<'_, T, 3>) -> Result<()> {
-    if common.is_float() {
-        return call.run(common, chunk);
-    }
-    let zero = AtomicBool::new(false);
-    call.run::<T, 3>(common, &|buffers, count| {
-        if buffers[1][..count].contains(&T::ZERO) {
-            zero.store(true, Relaxed);
-        }
-        chunk(buffers, count);
-    })?;
-    ensure!(!zero.into_inner(), "{common} divided by zero");
-    Ok(())
+    compute!(common, T => call.rounded(common).bind_division(common, two(T::truncated_remainder)))
 }
 
 /// Frequent exponents have their own functions, with the same result or a more accurate one.
-fn pow(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, ["", "exponent"])?;
+fn pow(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", "exponent"])?;
     let common = call.common();
     let exponent = match call.inputs[1] {
         Input::Number(v) if common.is_float() => Some(from_scalar::<f64>(v)),
@@ -106,40 +86,40 @@ fn pow(ctx: &KernelCtx<'_>) -> Result<()> {
         _ => None,
     };
     if exponent == Some(2.0) {
-        return compute!(common, T => call.run(common, &two(|x: T, _| x.times(x))));
+        return compute!(common, T => call.bind(common, two(|x: T, _| x.times(x))));
     }
     let Some(exponent) = exponent else {
-        return compute!(common, T => call.run(common, &two(T::power)));
+        return compute!(common, T => call.bind(common, two(T::power)));
     };
     float!(common, T => {
         if exponent == 3.0 {
-            call.run(common, &two(|x: T, _| x * x * x))
+            call.bind(common, two(|x: T, _| x * x * x))
         } else if exponent == 0.5 {
-            call.run(common, &two(|x: T, _| x.sqrt()))
+            call.bind(common, two(|x: T, _| x.sqrt()))
         } else if exponent == -0.5 {
-            call.run(common, &two(|x: T, _| 1.0 / x.sqrt()))
+            call.bind(common, two(|x: T, _| 1.0 / x.sqrt()))
         } else if exponent == -1.0 {
-            call.run(common, &two(|x: T, _| 1.0 / x))
+            call.bind(common, two(|x: T, _| 1.0 / x))
         } else {
-            call.run(common, &two(T::power))
+            call.bind(common, two(T::power))
         }
     })
 }
 
-fn neg(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, [""])?;
+fn neg(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""])?;
     let common = call.common();
-    compute!(common, T => call.run(common, &one(T::negative)))
+    compute!(common, T => call.bind(common, one(T::negative)))
 }
 
-fn maximum(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, ["", ""])?;
+fn maximum(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", ""])?;
     let common = call.common();
-    compute!(common, T => call.run(common, &two(T::greater)))
+    compute!(common, T => call.bind(common, two(T::greater)))
 }
 
-fn minimum(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, ["", ""])?;
+fn minimum(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", ""])?;
     let common = call.common();
-    compute!(common, T => call.run(common, &two(T::lesser)))
+    compute!(common, T => call.bind(common, two(T::lesser)))
 }

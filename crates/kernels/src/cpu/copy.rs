@@ -1,24 +1,100 @@
 //! Kernels of `copy`, `clone`, `cast`, `copy_`, `fill`, and of a `reshape` that is not a view.
 
-use anyhow::{Context, Result, ensure};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
 use millstream_ops::args::Scalar;
-use millstream_types::Layout;
+use millstream_types::{Attrs, DType, Dims};
 
-use super::Kernel;
+use super::call_layouts::{CallLayouts, unlocated};
 use super::element::{Element, dispatch, from_scalar};
-use super::memory::{Temporary, is_same, may_overlap};
-use super::strided::{BLOCK, CHUNK, Loop, Sequence};
+use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
+use super::strided::{Address, BLOCK, CHUNK, LoopPlan, Sequence, StridedRow};
 use super::traversal::Order;
-use crate::context::{KernelCtx, RawTensor};
+use super::{KIND, Kernel};
+use crate::context::{KernelCtx, RawTensor, Threads};
+use crate::prepared::{KernelSpec, PreparedKernel};
+use crate::registry::{self, KernelRegistry};
 
-pub(crate) const KERNELS: &[Kernel] = &[
-    ("copy", copy),
-    ("clone", copy),
-    ("cast", copy),
-    ("copy_", copy_in_place),
-    ("fill", fill),
-    ("reshape", reshape),
-];
+pub(crate) const KERNELS: &[Kernel] = &[("reshape", reshape)];
+
+/// Registers the kernels that have a prepared form.
+pub(crate) fn register(kernels: &mut KernelRegistry) {
+    for op in ["copy", "clone", "cast"] {
+        kernels.register(KIND, op, Arc::new(Copying { from: 0, to: 1 }));
+    }
+    kernels.register(KIND, "copy_", Arc::new(Copying { from: 1, to: 0 }));
+    for op in ["fill", "full"] {
+        kernels.register(KIND, op, Arc::new(Filling));
+    }
+}
+
+/// A copy between operands with known layouts. Elements of equal dtypes are copied bit for bit.
+struct CopyPlan {
+    both: LoopPlan<2>,
+    dtype: DType,
+}
+
+impl CopyPlan {
+    /// # Errors
+    /// Fails if `from` does not broadcast to `to`.
+    fn new(from: &RawTensor<'_>, to: &RawTensor<'_>) -> Result<CopyPlan> {
+        Ok(CopyPlan { both: LoopPlan::new(to.shape, &[*from, *to], Order::Any)?, dtype: to.dtype })
+    }
+
+    /// # Safety
+    /// As for [`convert`], of operands at these addresses.
+    unsafe fn run(&self, from: *mut u8, to: *mut u8, threads: Option<&Threads>) {
+        let data = [Address(from), Address(to)];
+        dispatch!(self.dtype, T => {
+            let buffer = |_| MaybeUninit::<[T; CHUNK]>::uninit();
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                self.both.for_each_at(data, threads, BLOCK, buffer, |buffer, [from, to]| {
+                    copy_row::<T>(from, to, buffer);
+                });
+            }
+        });
+    }
+}
+
+/// Copies a row to one of elements of the type `T`.
+///
+/// # Safety
+/// The rows are of equal length, and the same elements or apart.
+unsafe fn copy_row<T: Element>(
+    from: &StridedRow,
+    to: &StridedRow,
+    buffer: &mut MaybeUninit<[T; CHUNK]>,
+) {
+    let count = to.len();
+    // SAFETY: dense rows have `count` elements in memory; the buffer has room for `CHUNK`, and
+    // those that are stored were loaded.
+    unsafe {
+        if let Some(to) = to.dense::<T>() {
+            return from.load_to(0, to, count);
+        }
+        if let Some(from) = from.dense::<T>() {
+            return to.store_from(0, from, count);
+        }
+        let buffer = buffer.as_mut_ptr().cast::<T>();
+        for at in (0..count).step_by(CHUNK) {
+            let n = CHUNK.min(count - at);
+            from.load_to(at, buffer, n);
+            to.store_from(at, buffer, n);
+        }
+    }
+}
+
+/// Converts the elements of one row to another. Elements of equal dtypes are copied bit for bit.
+///
+/// # Safety
+/// The rows are of equal length, and the same elements or apart.
+pub(crate) unsafe fn convert_row(from: &StridedRow, to: &StridedRow) {
+    // SAFETY: guaranteed by the caller.
+    dispatch!(to.dtype(), T => unsafe { copy_row::<T>(from, to, &mut MaybeUninit::uninit()) });
+}
 
 /// Converts every element of `from`, broadcast, into `to`. Elements of equal dtypes are copied bit
 /// for bit.
@@ -32,39 +108,69 @@ pub(crate) unsafe fn convert(
     to: RawTensor<'_>,
 ) -> Result<()> {
     // SAFETY: guaranteed by the caller.
-    let both = unsafe { Loop::new(to.shape, [from, to], Order::Any) }?;
-    dispatch!(to.dtype, T => {
-        let buffer = |_| [<T as Element>::ZERO; CHUNK];
-        both.for_each(ctx, BLOCK, buffer, |buffer, [from, to]| {
-            for at in (0..to.len()).step_by(CHUNK) {
-                let part = &mut buffer[..CHUNK.min(to.len() - at)];
-                from.load(at, part);
-                to.store(at, part);
-            }
-        });
-    });
+    unsafe { CopyPlan::new(&from, &to)?.run(from.data, to.data, ctx.threads()) };
     Ok(())
 }
 
-/// `copy(x)`, `clone(x)` and `cast(x; dtype)`: the dtype of the output decides the conversion.
-fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
-    // SAFETY: operands of the call; the second is its output.
-    unsafe { convert(ctx, x, out) }
+/// The kernel of `copy(x)`, `clone(x)`, `cast(x; dtype)` and `copy_(x, src)`: the dtype of the
+/// written operand decides the conversion, and src is read in full before x is written.
+#[derive(Clone, Copy)]
+struct Copying {
+    /// The positions of the operands.
+    from: usize,
+    to: usize,
 }
 
-/// `copy_(x, src)`: src is read in full before x is written.
-fn copy_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, src) = (ctx.operand(0)?, ctx.operand(1)?);
-    if is_same(&x, &src) {
-        return Ok(());
+impl registry::Kernel for Copying {
+    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
+        let (from, to) = (ctx.operand(self.from)?, ctx.operand(self.to)?);
+        if is_same(&to, &from) {
+            return Ok(());
+        }
+        let mut copy = copy_if_overlapping(ctx, &to, &from)?;
+        let from = copy.as_mut().map_or(from, Temporary::tensor);
+        // SAFETY: the written operand does not overlap itself, as the schema checks; the other does
+        // not overlap it, or is memory that the copy owns.
+        unsafe { convert(ctx, from, to) }
     }
-    let mut copy = copy_if_overlapping(ctx, &x, &src)?;
-    let src = copy.as_mut().map_or(src, Temporary::tensor);
-    // SAFETY: x is an operand of the call that does not overlap itself, as the schema checks; src
-    // is an operand that does not overlap x, or memory that the copy owns.
-    unsafe { convert(ctx, src, x) }
+
+    fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        let (from, to) = (call.operands.get(self.from)?, call.operands.get(self.to)?);
+        let (from, to) = (unlocated(from), unlocated(to));
+        let plan = CopyPlan::new(&from, &to).ok()?;
+        let (extent, bytes) = (Extent::of(&from, &to), byte_count(&to));
+        Some(Arc::new(PreparedCopy {
+            kernel: *self,
+            plan,
+            extent,
+            bytes,
+            call: CallLayouts::of(call),
+        }))
+    }
+}
+
+struct PreparedCopy {
+    kernel: Copying,
+    plan: CopyPlan,
+    /// The extent of the read operand, and the bytes of the written one.
+    extent: Extent,
+    bytes: usize,
+    call: CallLayouts,
+}
+
+impl PreparedKernel for PreparedCopy {
+    unsafe fn run(&self, operands: &[*mut u8], threads: Option<&Threads>) -> Result<()> {
+        self.call.check(operands)?;
+        let (from, to) = (operands[self.kernel.from], operands[self.kernel.to]);
+        // SAFETY: guaranteed by the caller; the operands are the same or apart in the first case.
+        unsafe {
+            if self.extent.clashes(from, to, self.bytes) {
+                return self.call.run(&self.kernel, operands, threads);
+            }
+            self.plan.run(from, to, threads);
+        }
+        Ok(())
+    }
 }
 
 /// `reshape(x; shape)`: the same elements in row-major order.
@@ -105,12 +211,63 @@ pub(crate) fn copy_if_overlapping(
     Ok(Some(copy))
 }
 
-/// `fill(x; value)`, and `full`, whose only operand is its output.
-pub(crate) fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
-    let value =
-        Scalar::of(ctx.attrs(), "value")?.context("value: missing; this argument is required")?;
-    // SAFETY: the only operand of the call.
-    unsafe { set(ctx, ctx.operand(0)?, value) }
+/// The kernel of `fill(x; value)`, and of `full`, whose only operand is its output.
+#[derive(Clone, Copy)]
+struct Filling;
+
+fn fill_value(attrs: &Attrs) -> Result<Scalar> {
+    Scalar::of(attrs, "value")?.context("value: missing; this argument is required")
+}
+
+impl registry::Kernel for Filling {
+    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
+        // SAFETY: the only operand of the call.
+        unsafe { set(ctx, ctx.operand(0)?, fill_value(ctx.attrs())?) }
+    }
+
+    fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        let [x] = call.operands else { return None };
+        let plan = FillPlan::new(&unlocated(x), fill_value(call.attrs).ok()?).ok()?;
+        Some(Arc::new(plan))
+    }
+}
+
+/// A fill of an operand with a known layout.
+struct FillPlan {
+    all: LoopPlan<1>,
+    block: usize,
+    dtype: DType,
+    value: Scalar,
+}
+
+impl FillPlan {
+    fn new(x: &RawTensor<'_>, value: Scalar) -> Result<FillPlan> {
+        // Several indices may name one element of x; all of them store the same value. Dimensions
+        // of stride 0 are reduced to one element, so that no two threads write it.
+        let lengths = x.shape.iter().zip(x.strides);
+        let shape: Dims = lengths.map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
+        let x = RawTensor { shape: &shape, ..*x };
+        // Where x overlaps itself it is filled on one thread.
+        let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
+        let all = LoopPlan::new(&shape, &[x], Order::Any)?;
+        Ok(FillPlan { all, block, dtype: x.dtype, value })
+    }
+}
+
+impl PreparedKernel for FillPlan {
+    unsafe fn run(&self, operands: &[*mut u8], threads: Option<&Threads>) -> Result<()> {
+        let &[x] = operands else { bail!("expected one operand, got {}", operands.len()) };
+        dispatch!(self.dtype, T => {
+            let value = from_scalar::<T>(self.value);
+            // SAFETY: guaranteed by the caller; threads write disjoint elements.
+            unsafe {
+                self.all.for_each_at([Address(x)], threads, self.block, |_| (), |(), [x]| {
+                    x.fill(value);
+                });
+            }
+        });
+        Ok(())
+    }
 }
 
 /// Sets every element of `x` to a value.
@@ -118,26 +275,6 @@ pub(crate) fn fill(ctx: &KernelCtx<'_>) -> Result<()> {
 /// # Safety
 /// `x` is an operand of the call or memory that it alone uses, valid and aligned.
 pub(crate) unsafe fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
-    // Several indices may name one element of x; all of them store the same value. Dimensions of
-    // stride 0 are reduced to one element, so that no two threads write it.
-    let shape: Vec<usize> =
-        x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
-    let x = RawTensor { shape: &shape, ..x };
-    // SAFETY: guaranteed by the caller. Where x overlaps itself it is filled on one thread.
-    let all = unsafe { Loop::new(&shape, [x], Order::Any) }?;
-    let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
-    dispatch!(x.dtype, T => {
-        let value = from_scalar::<T>(value);
-        all.for_each(ctx, block, |_| [value; CHUNK], |values, [x]| {
-            for at in (0..x.len()).step_by(CHUNK) {
-                x.store(at, &values[..CHUNK.min(x.len() - at)]);
-            }
-        });
-    });
-    Ok(())
-}
-
-fn overlaps_itself(x: &RawTensor<'_>) -> bool {
-    // An operand has a valid layout; for any other, one thread is the safe choice.
-    Layout::strided(x.shape, x.strides, 0).map_or(true, |l| l.may_overlap_itself())
+    // SAFETY: guaranteed by the caller.
+    unsafe { FillPlan::new(&x, value)?.run(&[x.data], ctx.threads()) }
 }

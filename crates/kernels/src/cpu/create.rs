@@ -4,12 +4,11 @@ use anyhow::Result;
 use millstream_ops::args::Scalar;
 
 use super::Kernel;
-use super::copy::fill;
 use super::element::{Element, from_scalar};
 use super::strided::{BLOCK, CHUNK, Sequence};
 use crate::context::KernelCtx;
 
-pub(crate) const KERNELS: &[Kernel] = &[("full", fill), ("arange", arange), ("scrub", scrub)];
+pub(crate) const KERNELS: &[Kernel] = &[("arange", arange), ("scrub", scrub)];
 
 fn scrub(ctx: &KernelCtx<'_>) -> Result<()> {
     let (bytes, count) = ctx.workspace();

@@ -1,58 +1,100 @@
-//! The loops of elementwise kernels: operands are loaded in chunks, as one of the three types of
-//! [`compute!`](super::element::compute); a function computes each chunk, and the result is stored.
+//! Elementwise calls, bound: the function of an element, and the conversions of its inputs.
 //!
-//! The loops are compiled once for each type and number of operands; each op adds only its chunk
-//! function. In-place ops have the same kernels: a call without an output of its own writes to its
-//! first input.
+//! Each op has one function from a call's dtypes, numbers and arguments to a [`Bound`]. Kernels
+//! run it at each call, or once for a prepared kernel; `fused` runs it for each step of a program.
+//! In-place ops have the same functions: a call without an output of its own writes to its first
+//! input.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use millstream_ops::args::Scalar;
 use millstream_ops::promotion::common_dtype;
-use millstream_types::{DType, Layout};
+use millstream_types::{Attrs, DType};
 
-use super::copy::convert;
 use super::element::{Element, cast, dispatch, from_scalar};
-use super::memory::{Temporary, is_same, may_overlap};
-use super::strided::{BLOCK, CHUNK, Loop};
-use super::traversal::Order;
-use crate::context::{KernelCtx, RawTensor};
+use super::function::{Function, MAX_INPUTS};
+use crate::context::RawTensor;
+
+/// A function that binds the calls of an op.
+pub(crate) type Bind = fn(&CallArgs<'_>) -> Result<Bound>;
+
+/// An elementwise op: its name, and the function that binds its calls.
+pub(crate) type ElementwiseOp = (&'static str, Bind);
+
+/// The operands and arguments of a call. Binding reads no element, and no address.
+#[derive(Clone, Copy)]
+pub(crate) struct CallArgs<'a> {
+    pub(crate) operands: &'a [RawTensor<'a>],
+    pub(crate) attrs: &'a Attrs,
+}
 
 /// An input of an op.
 #[derive(Clone, Copy)]
-pub(crate) enum Input<'a> {
-    Tensor(RawTensor<'a>),
+pub(crate) enum Input<T> {
+    Tensor(T),
     Number(Scalar),
 }
 
-/// The inputs and the output of an op.
-pub(crate) struct Call<'a, const N: usize> {
-    ctx: &'a KernelCtx<'a>,
-    pub(crate) inputs: [Input<'a>; N],
-    pub(crate) out: RawTensor<'a>,
+/// A tensor as far as type promotion depends on it.
+pub(crate) trait Promoted {
+    /// Returns the dtype and the number of dimensions.
+    fn dtype_and_rank(&self) -> (DType, usize);
 }
 
-/// The function of a chunk: computes the last buffer from the first elements of the others, as many
-/// as the second argument states.
-pub(crate) type Chunk<'a, T, const BUFFERS: usize> =
-    &'a (dyn Fn(&mut [[T; CHUNK]; BUFFERS], usize) + Sync);
+impl Promoted for RawTensor<'_> {
+    fn dtype_and_rank(&self) -> (DType, usize) {
+        (self.dtype, self.shape.len())
+    }
+}
 
-impl<'a, const N: usize> Call<'a, N> {
+impl Promoted for (DType, usize) {
+    fn dtype_and_rank(&self) -> (DType, usize) {
+        *self
+    }
+}
+
+/// The types of the inputs and of the output of an op.
+pub(crate) struct Call<const N: usize> {
+    pub(crate) inputs: [Input<(DType, usize)>; N],
+    pub(crate) out: DType,
+}
+
+/// An input of a bound call.
+#[derive(Clone, Copy)]
+pub(crate) enum BoundInput {
+    /// The next tensor of the call. Its elements may be converted to another dtype first.
+    Tensor { via: Option<DType> },
+    /// A number, as a word of the type of computations.
+    Number(u64),
+}
+
+/// An elementwise call without memory: its function, and how its inputs are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) function: Function,
+    pub(crate) inputs: [BoundInput; MAX_INPUTS],
+    /// The dtype that the inputs are converted to first.
+    pub(crate) common: DType,
+    /// Whether a zero in the second input fails the call.
+    pub(crate) divides: bool,
+}
+
+impl<const N: usize> Call<N> {
     /// Returns the operands of a call. An input is a number if `numbers` holds the name of a given
     /// argument for it, else a tensor.
-    pub(crate) fn of(ctx: &'a KernelCtx<'a>, numbers: [&str; N]) -> Result<Call<'a, N>> {
+    pub(crate) fn of(args: &CallArgs<'_>, numbers: [&str; N]) -> Result<Call<N>> {
         let mut inputs = [Input::Number(Scalar::Int(0)); N];
         let mut next = 0;
         for (input, name) in inputs.iter_mut().zip(numbers) {
-            *input = match Scalar::of(ctx.attrs(), name)? {
+            *input = match Scalar::of(args.attrs, name)? {
                 Some(number) => Input::Number(number),
                 None => {
                     next += 1;
-                    Input::Tensor(ctx.operand(next - 1)?)
+                    Input::Tensor(args.operand(next - 1)?.dtype_and_rank())
                 }
             };
         }
-        let out = ctx.operand(if ctx.operands() > next { next } else { 0 })?;
-        Ok(Call { ctx, inputs, out })
+        let out = args.operand(if args.operands.len() > next { next } else { 0 })?.dtype;
+        Ok(Call { inputs, out })
     }
 
     /// Returns the dtype that the inputs promote to.
@@ -61,7 +103,7 @@ impl<'a, const N: usize> Call<'a, N> {
     }
 
     /// Returns the call with its numbers rounded to `dtype`, as tensors are.
-    pub(crate) fn rounded(mut self, dtype: DType) -> Call<'a, N> {
+    pub(crate) fn rounded(mut self, dtype: DType) -> Call<N> {
         for input in &mut self.inputs {
             if let Input::Number(v) = input {
                 dispatch!(dtype, D => {
@@ -74,70 +116,52 @@ impl<'a, const N: usize> Call<'a, N> {
         self
     }
 
-    /// Computes the output in `T`, chunk by chunk. Inputs are converted to the dtype `common`
-    /// first; beside floats, numbers keep their precision.
-    pub(crate) fn run<T: Element, const BUFFERS: usize>(
-        &self,
-        common: DType,
-        chunk: Chunk<'_, T, BUFFERS>,
-    ) -> Result<()> {
-        ensure!(BUFFERS == N + 1, "{N} inputs and {BUFFERS} buffers");
-        let out = self.out;
-        let overlaps =
-            Layout::strided(out.shape, out.strides, 0).map_or(true, |l| l.may_overlap_itself());
-        ensure!(!overlaps, "{out:?} names elements twice: schema and kernel disagree");
-        // An input that overlaps the output is copied: inputs are read in full before the output is
-        // written.
-        let mut copies: [Option<Temporary>; N] = std::array::from_fn(|_| None);
-        let mut numbers = [T::ZERO; N];
-        let mut operands = [out; BUFFERS];
-        let mut convert_first = [false; BUFFERS];
-        for (k, copy) in copies.iter_mut().enumerate() {
-            operands[k] = match self.inputs[k] {
-                Input::Tensor(x) if is_same(&x, &out) || !may_overlap(&x, &out) => x,
-                Input::Tensor(x) => {
-                    let copy = copy.insert(Temporary::new(x.dtype, x.shape)?).tensor();
-                    // SAFETY: an operand of the call, and memory that the copy owns.
-                    unsafe { convert(self.ctx, x, copy) }?;
-                    copy
+    /// Binds the call to a function. Inputs are converted to the dtype `common` first; beside
+    /// floats, numbers keep their precision.
+    pub(crate) fn bind(&self, common: DType, function: Function) -> Result<Bound> {
+        let computed = function.computed();
+        ensure!(function.inputs() == N, "{N} inputs: expected {}", function.inputs());
+        let mut inputs = [BoundInput::Number(0); MAX_INPUTS];
+        for (bound, input) in inputs.iter_mut().zip(&self.inputs) {
+            *bound = match *input {
+                Input::Tensor((dtype, _)) => {
+                    let converts = dtype != common && common != computed;
+                    BoundInput::Tensor { via: converts.then_some(common) }
                 }
-                Input::Number(v) => {
-                    numbers[k] = from_scalar(v);
-                    let data = (&raw mut numbers[k]).cast();
-                    RawTensor { data, dtype: T::DTYPE, shape: &[], strides: &[] }
+                Input::Number(v) if common.is_float() || common == computed => {
+                    BoundInput::Number(word(v, computed, computed))
                 }
+                Input::Number(v) => BoundInput::Number(word(v, computed, common)),
             };
-            let exact = matches!(self.inputs[k], Input::Number(_)) && common.is_float();
-            convert_first[k] = !exact && operands[k].dtype != common && common != T::DTYPE;
         }
-        // SAFETY: operands of the call, copies of them, or numbers that live as long as this loop.
-        // The output does not overlap itself, and each other operand is the output itself or does
-        // not overlap it.
-        let all = unsafe { Loop::new(out.shape, operands, Order::Any) }?;
-        let buffers = |_| [[T::ZERO; CHUNK]; BUFFERS];
-        all.for_each(self.ctx, BLOCK, buffers, |buffers, rows| {
-            for at in (0..rows[N].len()).step_by(CHUNK) {
-                let count = CHUNK.min(rows[N].len() - at);
-                for k in 0..N {
-                    let buffer = &mut buffers[k][..count];
-                    if convert_first[k] {
-                        rows[k].load_via(common, at, buffer);
-                    } else {
-                        rows[k].load(at, buffer);
-                    }
-                }
-                chunk(buffers, count);
-                rows[N].store(at, &buffers[N][..count]);
-            }
-        });
-        Ok(())
+        Ok(Bound { function, inputs, common, divides: false })
+    }
+
+    /// As [`Call::bind`], for a division: dividing an integer by zero is an error.
+    pub(crate) fn bind_division(&self, common: DType, function: Function) -> Result<Bound> {
+        Ok(Bound { divides: !common.is_float(), ..self.bind(common, function)? })
     }
 }
 
+impl<'a> CallArgs<'a> {
+    fn operand(&self, index: usize) -> Result<&'a RawTensor<'a>> {
+        let operand = self.operands.get(index);
+        operand.with_context(|| format!("operand {index}: missing: schema and kernel disagree"))
+    }
+}
+
+/// Returns a number as a word of the type `computed`, converted to the dtype `via` in between.
+fn word(v: Scalar, computed: DType, via: DType) -> u64 {
+    super::element::compute!(computed, T => {
+        let v = from_scalar::<T>(v);
+        dispatch!(via, V => cast::<V, T>(cast::<T, V>(v))).to_word()
+    })
+}
+
 /// Returns the dtype that these inputs promote to.
-pub(crate) fn common_of(inputs: &[Input<'_>]) -> DType {
+pub(crate) fn common_of<T: Promoted>(inputs: &[Input<T>]) -> DType {
     let tensors = inputs.iter().filter_map(|i| match i {
-        Input::Tensor(t) => Some((t.dtype, t.shape.len())),
+        Input::Tensor(t) => Some(t.dtype_and_rank()),
         Input::Number(_) => None,
     });
     let numbers = inputs.iter().filter_map(|i| match i {
@@ -145,39 +169,4 @@ pub(crate) fn common_of(inputs: &[Input<'_>]) -> DType {
         Input::Number(v) => Some(*v),
     });
     common_dtype(tensors, numbers)
-}
-
-/// Applies a function of one element to a chunk.
-pub(crate) fn one<T: Copy>(
-    f: impl Fn(T) -> T + Sync,
-) -> impl Fn(&mut [[T; CHUNK]; 2], usize) + Sync {
-    move |[x, out], count| {
-        for (out, &x) in out[..count].iter_mut().zip(&x[..count]) {
-            *out = f(x);
-        }
-    }
-}
-
-/// Applies a function of two elements to a chunk.
-pub(crate) fn two<T: Copy>(
-    f: impl Fn(T, T) -> T + Sync,
-) -> impl Fn(&mut [[T; CHUNK]; 3], usize) + Sync {
-    move |[x, y, out], count| {
-        let inputs = x[..count].iter().zip(&y[..count]);
-        for (out, (&x, &y)) in out[..count].iter_mut().zip(inputs) {
-            *out = f(x, y);
-        }
-    }
-}
-
-/// Applies a function of three elements to a chunk.
-pub(crate) fn three<T: Copy>(
-    f: impl Fn(T, T, T) -> T + Sync,
-) -> impl Fn(&mut [[T; CHUNK]; 4], usize) + Sync {
-    move |[x, y, z, out], count| {
-        let inputs = x[..count].iter().zip(&y[..count]).zip(&z[..count]);
-        for (out, ((&x, &y), &z)) in out[..count].iter_mut().zip(inputs) {
-            *out = f(x, y, z);
-        }
-    }
 }

@@ -175,28 +175,74 @@ pub(crate) fn bits<'a>(tensor: &RawTensor<'a>) -> RawTensor<'a> {
     RawTensor { dtype, ..*tensor }
 }
 
-/// Returns the address range of the elements of a tensor.
-fn bytes(tensor: &RawTensor<'_>) -> std::ops::Range<usize> {
-    let start = tensor.data.addr();
+/// Returns the number of bytes from the first element of a tensor to the end of the last.
+pub(crate) fn byte_count(tensor: &RawTensor<'_>) -> usize {
     if tensor.shape.contains(&0) {
-        return start..start;
+        return 0;
     }
     let last: usize = tensor.shape.iter().zip(tensor.strides).map(|(&d, &s)| (d - 1) * s).sum();
-    start..start + (last + 1) * tensor.dtype.size()
+    (last + 1) * tensor.dtype.size()
 }
 
 /// Returns whether the address ranges of two tensors overlap.
 pub(crate) fn may_overlap(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
-    let (a, b) = (bytes(a), bytes(b));
-    a.start < b.end && b.start < a.end
+    ranges_overlap((a.data, byte_count(a)), (b.data, byte_count(b)))
+}
+
+/// Returns whether two ranges, each given by its address and number of bytes, overlap.
+fn ranges_overlap(a: (*mut u8, usize), b: (*mut u8, usize)) -> bool {
+    a.0.addr() < b.0.addr() + b.1 && b.0.addr() < a.0.addr() + a.1
 }
 
 /// Returns whether two tensors have the same elements at the same indices.
 pub(crate) fn is_same(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
-    let strides = |t: &RawTensor<'_>| -> Dims {
-        t.shape.iter().zip(t.strides).map(|(&d, &s)| if d == 1 { 0 } else { s }).collect()
-    };
-    a.data == b.data && a.dtype == b.dtype && a.shape == b.shape && strides(a) == strides(b)
+    a.data == b.data && is_like(a, b)
+}
+
+/// Returns whether two tensors would be the same at one address.
+fn is_like(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
+    let mut dims = a.shape.iter().zip(a.strides.iter().zip(b.strides));
+    a.dtype == b.dtype && a.shape == b.shape && dims.all(|(&d, (a, b))| d == 1 || a == b)
+}
+
+/// Returns whether the elements follow one another in row-major order.
+pub(crate) fn is_contiguous(tensor: &RawTensor<'_>) -> bool {
+    let mut step = 1;
+    let mut dims = tensor.shape.iter().zip(tensor.strides).rev();
+    dims.all(|(&length, &stride)| {
+        let fits = length == 1 || stride == step;
+        step *= length;
+        fits
+    })
+}
+
+/// Returns whether two indices may name the same element.
+pub(crate) fn overlaps_itself(tensor: &RawTensor<'_>) -> bool {
+    // An operand has a valid layout; for any other, the answer is the safe one.
+    let overlaps = || layout(tensor).map_or(true, |l| l.may_overlap_itself());
+    !is_contiguous(tensor) && overlaps()
+}
+
+/// The layout of an input beside the output of its call, as far as an overlap depends on it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extent {
+    bytes: usize,
+    /// Whether the input at the address of the output is the output.
+    like_output: bool,
+}
+
+impl Extent {
+    pub(crate) fn of(input: &RawTensor<'_>, out: &RawTensor<'_>) -> Extent {
+        Extent { bytes: byte_count(input), like_output: is_like(input, out) }
+    }
+
+    /// Returns whether the input at this address overlaps the output, of `bytes` bytes, without
+    /// being the output.
+    #[inline]
+    pub(crate) fn clashes(&self, input: *mut u8, out: *mut u8, bytes: usize) -> bool {
+        let is_output = self.like_output && input == out;
+        !is_output && ranges_overlap((input, self.bytes), (out, bytes))
+    }
 }
 
 /// Checks the dtype of an operand.

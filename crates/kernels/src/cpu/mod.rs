@@ -8,9 +8,13 @@
 //! | `traversal` | the order in which loops visit strided tensors |
 //! | `strided`, `lines` | loads and stores; loops over operands |
 //! | `indexed` | operands accessed at irregular offsets |
+//! | `call_layouts` | the layouts that a kernel was prepared for |
 //! | `memory`, `optional_inputs` | workspace, heap temporaries, overlap; optional operands |
-//! | `elementwise` | the loops of elementwise ops |
+//! | `function` | functions of elements, compiled into loops |
+//! | `elementwise` | elementwise calls, bound to functions |
+//! | `row_plan`, `elementwise_kernel` | their loops over operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
+//! | `fused` | programs of elementwise calls |
 //! | `create`, `copy` | creation, copies, conversions |
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
 //! | `index`, `masked_select`, `rearrange` | gather, scatter, selection, rearrangement |
@@ -25,14 +29,21 @@
 
 use std::sync::Arc;
 
+use millstream_ops::fused::FUSED;
+
 use crate::communicator::{Communicator, SingleRank};
 use crate::context::KernelCtx;
 use crate::data_movement;
 use crate::registry::KernelRegistry;
 
+use elementwise::{Bind, ElementwiseOp};
+use elementwise_kernel::ElementwiseKernel;
+use fused::FusedKernel;
+
 mod arith;
 mod attention;
 mod batch_norm;
+mod call_layouts;
 mod collective;
 mod compare;
 mod compute;
@@ -43,8 +54,11 @@ mod create;
 mod dropout;
 pub(crate) mod element;
 pub(crate) mod elementwise;
+mod elementwise_kernel;
 mod embedding;
 mod extremum;
+mod function;
+mod fused;
 mod im2col;
 mod index;
 mod indexed;
@@ -66,6 +80,7 @@ mod real;
 mod rearrange;
 mod reduce;
 mod reduction;
+mod row_plan;
 mod scan;
 mod slice_matmul;
 mod softmax;
@@ -83,12 +98,6 @@ type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
 const FAMILIES: &[&[Kernel]] = &[
     create::KERNELS,
     copy::KERNELS,
-    arith::EXTREMES,
-    pointwise::NEW,
-    pointwise::GRADIENTS,
-    pointwise::CHOICES,
-    compare::KERNELS,
-    ternary::NEW,
     reduce::KERNELS,
     extremum::KERNELS,
     scan::KERNELS,
@@ -110,9 +119,25 @@ const FAMILIES: &[&[Kernel]] = &[
     rearrange::KERNELS,
 ];
 
-/// Kernels that are also registered for the in-place op, whose name ends in `_`.
-const WITH_IN_PLACE: &[&[Kernel]] =
+/// Elementwise ops without an in-place form.
+const NEW: &[&[ElementwiseOp]] = &[
+    arith::EXTREMES,
+    pointwise::NEW,
+    pointwise::GRADIENTS,
+    pointwise::CHOICES,
+    compare::KERNELS,
+    ternary::NEW,
+];
+
+/// Elementwise ops with an in-place form, whose name ends in `_`.
+const WITH_IN_PLACE: &[&[ElementwiseOp]] =
     &[arith::KERNELS, pointwise::KERNELS, pointwise::GELU, compare::LOGIC, ternary::KERNELS];
+
+/// Returns the function that binds the calls of an elementwise op that returns a new tensor.
+fn bind_of(op: &str) -> Option<Bind> {
+    let mut ops = NEW.iter().chain(WITH_IN_PLACE).copied().flatten();
+    ops.find(|(name, _)| *name == op).map(|(_, bind)| *bind)
+}
 
 /// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
@@ -123,10 +148,14 @@ pub fn register(kernels: &mut KernelRegistry) {
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }
-    for (op, kernel) in WITH_IN_PLACE.iter().copied().flatten() {
-        kernels.register(KIND, op, Arc::new(*kernel));
-        kernels.register(KIND, &format!("{op}_"), Arc::new(*kernel));
+    for (op, bind) in NEW.iter().chain(WITH_IN_PLACE).copied().flatten() {
+        kernels.register(KIND, op, Arc::new(ElementwiseKernel(*bind)));
     }
+    for (op, bind) in WITH_IN_PLACE.iter().copied().flatten() {
+        kernels.register(KIND, &format!("{op}_"), Arc::new(ElementwiseKernel(*bind)));
+    }
+    copy::register(kernels);
+    kernels.register(KIND, FUSED, Arc::new(FusedKernel));
     let single: Arc<dyn Communicator> = Arc::new(SingleRank);
     register_communicator(kernels, &single);
 }

@@ -6,36 +6,35 @@ use anyhow::Result;
 use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
-use super::Kernel;
 use super::compute::Compute;
 use super::element::{Element, compute, float};
-use super::elementwise::{Call, one, two};
-use crate::context::KernelCtx;
+use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
+use super::function::{one, two};
 
 /// Defines a table of kernels, one row each: the name of the op, and the function of an element of
 /// the type `T`, with its numeric arguments and their defaults. `any` computes in the type of the
 /// dtype, `float` computes integers in f32.
 macro_rules! functions {
-    ($table:ident, $arity:literal, $chunk:ident;
+    ($table:ident, $arity:literal, $bind:ident;
      $($kind:ident $op:literal [$($arg:ident = $default:literal),*] $t:ident => $f:expr;)*
     ) => {
-        pub(crate) const $table: &[Kernel] = &[$(($op, |ctx| {
-            $(let $arg = ctx.attrs().float(stringify!($arg))?.unwrap_or($default);)*
-            functions!(@ $kind, ctx, $arity, $t => {
+        pub(crate) const $table: &[ElementwiseOp] = &[$(($op, |args| {
+            $(let $arg = args.attrs.float(stringify!($arg))?.unwrap_or($default);)*
+            functions!(@ $kind, args, $arity, $t => {
                 $(let $arg = $arg as $t;)*
-                $chunk::<$t>($f)
+                $bind::<$t>($f)
             })
         })),*];
     };
-    (@ any, $ctx:ident, $arity:literal, $t:ident => $chunk:expr) => {{
-        let call = Call::of($ctx, [""; $arity])?;
+    (@ any, $args:ident, $arity:literal, $t:ident => $function:expr) => {{
+        let call = Call::of($args, [""; $arity])?;
         let common = call.common();
-        compute!(common, $t => call.run(common, &$chunk))
+        compute!(common, $t => call.bind(common, $function))
     }};
-    (@ float, $ctx:ident, $arity:literal, $t:ident => $chunk:expr) => {{
-        let call = Call::of($ctx, [""; $arity])?;
+    (@ float, $args:ident, $arity:literal, $t:ident => $function:expr) => {{
+        let call = Call::of($args, [""; $arity])?;
         let common = floating(call.common());
-        float!(common, $t => call.run(common, &$chunk))
+        float!(common, $t => call.bind(common, $function))
     }};
 }
 
@@ -100,10 +99,10 @@ functions! {
 }
 
 /// As [`KERNELS`], for functions that depend on other arguments than numbers, or on the dtype.
-pub(crate) const GELU: &[Kernel] = &[("gelu", gelu), ("nan_to_num", nan_to_num)];
+pub(crate) const GELU: &[ElementwiseOp] = &[("gelu", gelu), ("nan_to_num", nan_to_num)];
 
 /// As [`GRADIENTS`], for functions that depend on other arguments than numbers.
-pub(crate) const CHOICES: &[Kernel] = &[
+pub(crate) const CHOICES: &[ElementwiseOp] = &[
     ("gelu_backward", gelu_backward),
     ("elu_backward", elu_backward),
     ("leaky_relu_backward", leaky_relu_backward),
@@ -176,9 +175,9 @@ rounding! {
     i64: x => x, x, x, x;
 }
 
-fn is_tanh(ctx: &KernelCtx<'_>) -> Result<bool> {
+fn is_tanh(args: &CallArgs<'_>) -> Result<bool> {
     let choices = millstream_ops::pointwise::APPROXIMATIONS;
-    Ok(millstream_ops::args::choice(ctx.attrs(), "approximate", choices)? == Some("tanh"))
+    Ok(millstream_ops::args::choice(args.attrs, "approximate", choices)? == Some("tanh"))
 }
 
 /// The factor of x³ in the tanh approximation of `gelu`.
@@ -187,24 +186,24 @@ fn is_tanh(ctx: &KernelCtx<'_>) -> Result<bool> {
 /// section 2.
 const CUBIC: f64 = 0.044715;
 
-fn gelu(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, [""])?;
-    let (common, tanh) = (call.common(), is_tanh(ctx)?);
+fn gelu(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""])?;
+    let (common, tanh) = (call.common(), is_tanh(args)?);
     float!(common, T => {
         if tanh {
             let (slope, cubic) = (FRAC_2_PI.sqrt() as T, CUBIC as T);
-            call.run(common, &one(move |x: T| {
+            call.bind(common, one(move |x: T| {
                 0.5 * x * (1.0 + (slope * (x + cubic * x * x * x)).tanh())
             }))
         } else {
             let half = FRAC_1_SQRT_2 as T;
-            call.run(common, &one(move |x: T| 0.5 * x * (1.0 + (x * half).error_function())))
+            call.bind(common, one(move |x: T| 0.5 * x * (1.0 + (x * half).error_function())))
         }
     })
 }
 
-fn nan_to_num(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, [""])?;
+fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""])?;
     let common = call.common();
     // The limit of the dtype itself, not of the type of computations.
     let most = match common {
@@ -213,14 +212,14 @@ fn nan_to_num(ctx: &KernelCtx<'_>) -> Result<()> {
         DType::F32 => f64::from(f32::MAX),
         _ => f64::MAX,
     };
-    let number = |name, default: f64| anyhow::Ok(ctx.attrs().float(name)?.unwrap_or(default));
+    let number = |name, default: f64| anyhow::Ok(args.attrs.float(name)?.unwrap_or(default));
     let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
     if !common.is_float() {
-        return compute!(common, T => call.run(common, &one(|x: T| x)));
+        return compute!(common, T => call.bind(common, one(|x: T| x)));
     }
     float!(common, T => {
         let (nan, high, low) = (nan as T, high as T, low as T);
-        call.run(common, &one(move |x: T| {
+        call.bind(common, one(move |x: T| {
             if x.is_nan() {
                 nan
             } else if x == T::INFINITY {
@@ -234,13 +233,13 @@ fn nan_to_num(ctx: &KernelCtx<'_>) -> Result<()> {
     })
 }
 
-fn gelu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, [""; 2])?;
-    let (common, tanh) = (call.common(), is_tanh(ctx)?);
+fn gelu_backward(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    let (common, tanh) = (call.common(), is_tanh(args)?);
     float!(common, T => {
         if tanh {
             let (slope, cubic) = (FRAC_2_PI.sqrt() as T, CUBIC as T);
-            call.run(common, &two(move |grad: T, x: T| {
+            call.bind(common, two(move |grad: T, x: T| {
                 let tanh = (slope * (x + cubic * x * x * x)).tanh();
                 let inner = slope * (1.0 + 3.0 * cubic * x * x);
                 grad * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
@@ -249,7 +248,7 @@ fn gelu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
             let half = FRAC_1_SQRT_2 as T;
             // The density of the standard normal distribution at 0, 1 / √(2π).
             let density = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5) as T;
-            call.run(common, &two(move |grad: T, x: T| {
+            call.bind(common, two(move |grad: T, x: T| {
                 let share = 0.5 * (1.0 + (x * half).error_function());
                 grad * (share + x * density * (-0.5 * x * x).exp())
             }))
@@ -257,16 +256,16 @@ fn gelu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     })
 }
 
-fn elu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, [""; 2])?;
-    let number = |name| anyhow::Ok(ctx.attrs().float(name)?.unwrap_or(1.0));
+fn elu_backward(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    let number = |name| anyhow::Ok(args.attrs.float(name)?.unwrap_or(1.0));
     let (alpha, scale, input_scale) = (number("alpha")?, number("scale")?, number("input_scale")?);
-    let is_result = ctx.attrs().bool("is_result")?.unwrap_or(false);
+    let is_result = args.attrs.bool("is_result")?.unwrap_or(false);
     let common = call.common();
     float!(common, T => {
         let (below, scale, input_scale) =
             ((alpha * scale) as T, scale as T, input_scale as T);
-        call.run(common, &two(move |grad: T, x: T| {
+        call.bind(common, two(move |grad: T, x: T| {
             if x > 0.0 {
                 grad * scale
             } else if is_result {
@@ -279,12 +278,12 @@ fn elu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// The input has the sign of the result, so either may be passed.
-fn leaky_relu_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let call = Call::of(ctx, [""; 2])?;
-    let slope = ctx.attrs().float("negative_slope")?.unwrap_or(0.01);
+fn leaky_relu_backward(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    let slope = args.attrs.float("negative_slope")?.unwrap_or(0.01);
     let common = call.common();
     float!(common, T => {
         let slope = slope as T;
-        call.run(common, &two(move |grad: T, x: T| if x > 0.0 { grad } else { grad * slope }))
+        call.bind(common, two(move |grad: T, x: T| if x > 0.0 { grad } else { grad * slope }))
     })
 }

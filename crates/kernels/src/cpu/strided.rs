@@ -6,10 +6,12 @@
 
 use anyhow::{Result, ensure};
 use millstream_types::DType;
+use millstream_types::layout::numel;
 
 use super::element::{Element, cast, dispatch};
-use super::traversal::{Order, Row, Traversal};
-use crate::context::{KernelCtx, RawTensor};
+use super::memory::is_contiguous;
+use super::traversal::{Order, Traversal};
+use crate::context::{KernelCtx, RawTensor, Threads};
 
 /// The number of elements that a kernel loads, computes and stores at once. A few such buffers fit
 /// into the first-level cache.
@@ -49,6 +51,10 @@ impl StridedRow {
         self.length
     }
 
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
     fn at(&self, at: usize, count: usize) -> *mut u8 {
         assert!(count <= self.length && at <= self.length - count, "outside of a row");
         self.data.wrapping_add(at * self.step)
@@ -57,33 +63,65 @@ impl StridedRow {
     /// Loads the elements from number `at` on, converted to `T`.
     #[inline]
     pub(crate) fn load<T: Element>(&self, at: usize, to: &mut [T]) {
-        dispatch!(self.dtype, S => self.load_as::<S, T>(at, to));
+        // SAFETY: `to` is a buffer of the caller.
+        unsafe { self.load_to(at, to.as_mut_ptr(), to.len()) };
     }
 
+    /// Loads `count` elements from number `at` on, converted to `T`.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `count` aligned elements, and outside of these elements; or its
+    /// elements are these, of the same type and step.
     #[inline]
-    fn load_as<S: Element, T: Element>(&self, at: usize, to: &mut [T]) {
+    pub(crate) unsafe fn load_to<T: Element>(&self, at: usize, to: *mut T, count: usize) {
+        // SAFETY: guaranteed by the caller.
+        dispatch!(self.dtype, S => unsafe { self.load_as::<S, T>(at, to, count) });
+    }
+
+    /// # Safety
+    /// As for `load_to`.
+    #[inline]
+    unsafe fn load_as<S: Element, T: Element>(&self, at: usize, to: *mut T, count: usize) {
         assert_eq!(S::DTYPE, self.dtype);
-        let from = self.at(at, to.len());
+        let from = self.at(at, count);
         // SAFETY: `at` has checked the range; the elements are valid, aligned and of this dtype by
-        // the contract of `new`; `to` is a buffer of the caller.
+        // the contract of `new`; the caller guarantees the rest.
         unsafe {
-            if S::DTYPE == T::DTYPE {
-                gather(from.cast::<T>(), self.step, to, |v| v);
+            if S::DTYPE == T::DTYPE && self.step == size_of::<T>() {
+                std::ptr::copy(from.cast::<T>(), to, count);
+            } else if S::DTYPE == T::DTYPE {
+                gather(from.cast::<T>(), self.step, to, count, |v| v);
             } else {
-                gather(from.cast::<S>(), self.step, to, cast::<S, T>);
+                gather(from.cast::<S>(), self.step, to, count, cast::<S, T>);
             }
         }
     }
 
     /// As [`StridedRow::load`], with each element converted to the dtype `via` first.
     pub(crate) fn load_via<T: Element>(&self, via: DType, at: usize, to: &mut [T]) {
+        // SAFETY: `to` is a buffer of the caller.
+        unsafe { self.load_via_to(via, at, to.as_mut_ptr(), to.len()) };
+    }
+
+    /// As [`StridedRow::load_to`], with each element converted to the dtype `via` first.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `count` aligned elements, and outside of these elements.
+    pub(crate) unsafe fn load_via_to<T: Element>(
+        &self,
+        via: DType,
+        at: usize,
+        to: *mut T,
+        count: usize,
+    ) {
         dispatch!(via, V => {
             let mut values = [<V as Element>::ZERO; CHUNK];
-            for (k, to) in to.chunks_mut(CHUNK).enumerate() {
-                let values = &mut values[..to.len()];
-                self.load(at + k * CHUNK, values);
-                for (to, &v) in to.iter_mut().zip(values.iter()) {
-                    *to = cast::<V, T>(v);
+            for done in (0..count).step_by(CHUNK) {
+                let values = &mut values[..CHUNK.min(count - done)];
+                self.load(at + done, values);
+                for (k, &v) in values.iter().enumerate() {
+                    // SAFETY: guaranteed by the caller.
+                    unsafe { to.add(done + k).write(cast::<V, T>(v)) };
                 }
             }
         });
@@ -92,56 +130,104 @@ impl StridedRow {
     /// Stores the elements from number `at` on, converted from `T`.
     #[inline]
     pub(crate) fn store<T: Element>(&self, at: usize, from: &[T]) {
-        dispatch!(self.dtype, D => self.store_as::<T, D>(at, from));
+        // SAFETY: `from` is a buffer of the caller.
+        unsafe { self.store_from(at, from.as_ptr(), from.len()) };
     }
 
+    /// Stores `count` elements from number `at` on, converted from `T`.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of `count` aligned elements, and outside of these elements.
     #[inline]
-    fn store_as<T: Element, D: Element>(&self, at: usize, from: &[T]) {
+    pub(crate) unsafe fn store_from<T: Element>(&self, at: usize, from: *const T, count: usize) {
+        // SAFETY: guaranteed by the caller.
+        dispatch!(self.dtype, D => unsafe { self.store_as::<T, D>(at, from, count) });
+    }
+
+    /// # Safety
+    /// As for `store_from`.
+    #[inline]
+    unsafe fn store_as<T: Element, D: Element>(&self, at: usize, from: *const T, count: usize) {
         assert_eq!(D::DTYPE, self.dtype);
-        let to = self.at(at, from.len());
+        let to = self.at(at, count);
         // SAFETY: as in `load_as`.
         unsafe {
             if D::DTYPE == T::DTYPE {
-                scatter(from, to.cast::<T>(), self.step, |v| v);
+                scatter(from, to.cast::<T>(), self.step, count, |v| v);
             } else {
-                scatter(from, to.cast::<D>(), self.step, cast::<T, D>);
+                scatter(from, to.cast::<D>(), self.step, count, cast::<T, D>);
             }
         }
     }
+
+    /// Stores a value to every element.
+    pub(crate) fn fill<T: Element>(&self, value: T) {
+        dispatch!(self.dtype, D => {
+            let (value, to) = (cast::<T, D>(value), self.data.cast::<D>());
+            let dense = self.step == size_of::<D>();
+            // SAFETY: these are the elements of the row, valid by the contract of `new`.
+            unsafe {
+                if dense {
+                    (0..self.length).for_each(|i| to.add(i).write(value));
+                } else {
+                    (0..self.length).for_each(|i| to.byte_add(i * self.step).write(value));
+                }
+            }
+        });
+    }
+
+    /// Returns the address of the first element if the elements follow one another in memory and
+    /// are of the type `T`.
+    pub(crate) fn dense<T: Element>(&self) -> Option<*mut T> {
+        let dense = self.dtype == T::DTYPE && self.step == size_of::<T>();
+        dense.then(|| self.data.cast())
+    }
 }
 
 /// # Safety
-/// `to.len()` elements, `step` bytes apart, are valid for reads from `from`, aligned, and outside
-/// of `to`.
+/// `count` elements, `step` bytes apart, are valid for reads from `from`, aligned, and outside of
+/// `to`, which is valid for writes of as many; or they are the elements of `to`.
 #[inline(always)]
-unsafe fn gather<S: Element, T>(from: *const S, step: usize, to: &mut [T], f: impl Fn(S) -> T) {
+unsafe fn gather<S: Element, T>(
+    from: *const S,
+    step: usize,
+    to: *mut T,
+    count: usize,
+    f: impl Fn(S) -> T,
+) {
     if step == size_of::<S>() {
-        for (i, to) in to.iter_mut().enumerate() {
+        for i in 0..count {
             // SAFETY: guaranteed by the caller.
-            *to = f(unsafe { *from.add(i) });
+            unsafe { to.add(i).write(f(*from.add(i))) };
         }
     } else {
-        for (i, to) in to.iter_mut().enumerate() {
+        for i in 0..count {
             // SAFETY: guaranteed by the caller.
-            *to = f(unsafe { *from.byte_add(i * step) });
+            unsafe { to.add(i).write(f(*from.byte_add(i * step))) };
         }
     }
 }
 
 /// # Safety
-/// `from.len()` elements, `step` bytes apart, are valid for writes from `to`, aligned, and outside
-/// of `from`.
+/// `count` elements, `step` bytes apart, are valid for writes from `to`, aligned, and outside of
+/// `from`, which is valid for reads of as many.
 #[inline(always)]
-unsafe fn scatter<T: Copy, D: Element>(from: &[T], to: *mut D, step: usize, f: impl Fn(T) -> D) {
+unsafe fn scatter<T: Copy, D: Element>(
+    from: *const T,
+    to: *mut D,
+    step: usize,
+    count: usize,
+    f: impl Fn(T) -> D,
+) {
     if step == size_of::<D>() {
-        for (i, &v) in from.iter().enumerate() {
+        for i in 0..count {
             // SAFETY: guaranteed by the caller.
-            unsafe { *to.add(i) = f(v) };
+            unsafe { to.add(i).write(f(*from.add(i))) };
         }
     } else {
-        for (i, &v) in from.iter().enumerate() {
+        for i in 0..count {
             // SAFETY: guaranteed by the caller.
-            unsafe { *to.byte_add(i * step) = f(v) };
+            unsafe { to.byte_add(i * step).write(f(*from.add(i))) };
         }
     }
 }
@@ -155,6 +241,12 @@ unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
+/// Returns whether a tensor of shape `from` broadcasts to `shape`.
+pub(crate) fn broadcasts(from: &[usize], shape: &[usize]) -> bool {
+    let mut lengths = from.iter().rev().zip(shape.iter().rev());
+    from.len() <= shape.len() && lengths.all(|(&f, &s)| f == s || f == 1)
+}
+
 /// Returns the step in bytes of dimension `k` of a shape of `rank` dimensions that `tensor`
 /// broadcasts to.
 pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> usize {
@@ -165,17 +257,77 @@ pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> u
     }
 }
 
+/// The traversal of `N` operands in the shape that they broadcast to, without their addresses.
+pub(crate) struct LoopPlan<const N: usize> {
+    traversal: Traversal<N>,
+    dtypes: [DType; N],
+}
+
+impl<const N: usize> LoopPlan<N> {
+    /// # Errors
+    /// Fails if an operand does not broadcast to `shape`.
+    pub(crate) fn new(
+        shape: &[usize],
+        operands: &[RawTensor<'_>; N],
+        order: Order,
+    ) -> Result<LoopPlan<N>> {
+        for operand in operands {
+            ensure!(
+                broadcasts(operand.shape, shape),
+                "{operand:?} does not broadcast to {shape:?}: schema and kernel disagree"
+            );
+        }
+        let dtypes = operands.each_ref().map(|o| o.dtype);
+        let traversal = if operands.iter().all(|o| o.shape == shape && is_contiguous(o)) {
+            Traversal::one_row(numel(shape), dtypes.map(DType::size))
+        } else {
+            let step = |k| std::array::from_fn(|i| broadcast_step(&operands[i], shape.len(), k));
+            Traversal::new(shape, step, order)
+        };
+        Ok(LoopPlan { traversal, dtypes })
+    }
+
+    /// Divides the elements into blocks of `block` in the order of the traversal, and calls `rows`
+    /// for every row of every block, with a state that `init` makes from the number of the block.
+    /// Blocks run in parallel, the rows of one block in order.
+    ///
+    /// # Safety
+    /// The operands at these addresses are those of the current kernel call or memory that it alone
+    /// uses, valid and aligned; nothing is stored to an operand that overlaps itself or partly
+    /// overlaps another.
+    pub(crate) unsafe fn for_each_at<S>(
+        &self,
+        data: [Address; N],
+        threads: Option<&Threads>,
+        block: usize,
+        init: impl Fn(usize) -> S + Sync + Send,
+        rows: impl Fn(&mut S, &[StridedRow; N]) + Sync + Send,
+    ) {
+        let traversal = &self.traversal;
+        Threads::for_each(threads, traversal.count().div_ceil(block), |number| {
+            let mut state = init(number);
+            traversal.rows(number * block, (number + 1) * block, |row| {
+                let row = std::array::from_fn(|i| {
+                    let data = data[i].0.wrapping_add(row.offsets[i]);
+                    // SAFETY: the row lies in the operand, whose elements are valid as the caller
+                    // guarantees. Blocks cover disjoint elements of an operand that is stored to.
+                    unsafe { StridedRow::new(data, row.steps[i], row.length, self.dtypes[i]) }
+                });
+                rows(&mut state, &row);
+            });
+        });
+    }
+}
+
 /// A joint loop over `N` operands in the shape that they broadcast to.
 pub(crate) struct Loop<const N: usize> {
-    traversal: Traversal<N>,
+    plan: LoopPlan<N>,
     data: [Address; N],
-    dtypes: [DType; N],
 }
 
 impl<const N: usize> Loop<N> {
     /// # Safety
-    /// The operands are those of the current kernel call or memory that it alone uses, valid and
-    /// aligned; nothing is stored to an operand that overlaps itself or partly overlaps another.
+    /// The contract of [`LoopPlan::for_each_at`] holds for the operands.
     ///
     /// # Errors
     /// Fails if an operand does not broadcast to `shape`.
@@ -184,30 +336,11 @@ impl<const N: usize> Loop<N> {
         operands: [RawTensor<'_>; N],
         order: Order,
     ) -> Result<Loop<N>> {
-        for operand in &operands {
-            let fits = operand.shape.len() <= shape.len()
-                && operand
-                    .shape
-                    .iter()
-                    .rev()
-                    .zip(shape.iter().rev())
-                    .all(|(&o, &s)| o == s || o == 1);
-            ensure!(
-                fits,
-                "{operand:?} does not broadcast to {shape:?}: schema and kernel disagree"
-            );
-        }
-        let step = |k| std::array::from_fn(|i| broadcast_step(&operands[i], shape.len(), k));
-        Ok(Loop {
-            traversal: Traversal::new(shape, step, order),
-            data: operands.map(|o| Address(o.data)),
-            dtypes: operands.map(|o| o.dtype),
-        })
+        let plan = LoopPlan::new(shape, &operands, order)?;
+        Ok(Loop { plan, data: operands.map(|o| Address(o.data)) })
     }
 
-    /// Divides the elements into blocks of `block` in the order of the traversal, and calls `rows`
-    /// for every row of every block, with a state that `init` makes from the number of the block.
-    /// Blocks run in parallel, the rows of one block in order.
+    /// As [`LoopPlan::for_each_at`], on the threads of a call.
     pub(crate) fn for_each<S>(
         &self,
         ctx: &KernelCtx<'_>,
@@ -215,21 +348,8 @@ impl<const N: usize> Loop<N> {
         init: impl Fn(usize) -> S + Sync + Send,
         rows: impl Fn(&mut S, &[StridedRow; N]) + Sync + Send,
     ) {
-        ctx.for_each(self.traversal.count().div_ceil(block), |number| {
-            let mut state = init(number);
-            self.traversal.rows(number * block, (number + 1) * block, |row| {
-                rows(&mut state, &self.rows(&row));
-            });
-        });
-    }
-
-    fn rows(&self, row: &Row<N>) -> [StridedRow; N] {
-        std::array::from_fn(|i| {
-            let data = self.data[i].0.wrapping_add(row.offsets[i]);
-            // SAFETY: the row lies in the operand, whose elements are valid by the contract of
-            // `new`. Blocks cover disjoint elements of an operand that is stored to.
-            unsafe { StridedRow::new(data, row.steps[i], row.length, self.dtypes[i]) }
-        })
+        // SAFETY: the contract of `new`.
+        unsafe { self.plan.for_each_at(self.data, ctx.threads(), block, init, rows) };
     }
 }
 

@@ -73,6 +73,18 @@ impl<const N: usize> Traversal<N> {
         Traversal { dims: merged, count }
     }
 
+    /// Returns the traversal of `count` elements in one row with these steps in bytes.
+    pub(crate) fn one_row(count: usize, steps: [usize; N]) -> Traversal<N> {
+        let mut dims = SmallVec::new();
+        dims.push(Dim { length: count, steps });
+        Traversal { dims, count }
+    }
+
+    /// Returns the steps of the innermost dimension in bytes, which all rows have.
+    pub(crate) fn steps(&self) -> [usize; N] {
+        self.dims[self.dims.len() - 1].steps
+    }
+
     /// Returns the number of elements.
     pub(crate) fn count(&self) -> usize {
         self.count
@@ -82,6 +94,10 @@ impl<const N: usize> Traversal<N> {
     pub(crate) fn rows(&self, from: usize, to: usize, mut visit: impl FnMut(Row<N>)) {
         let to = to.min(self.count);
         if from >= to {
+            return;
+        }
+        if let [Dim { steps, .. }] = self.dims[..] {
+            visit(Row { offsets: steps.map(|step| from * step), steps, length: to - from });
             return;
         }
         let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, self.dims.len());

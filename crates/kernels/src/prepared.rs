@@ -1,0 +1,38 @@
+//! Kernels that are bound once to the layouts and arguments of a call, and then run many times on
+//! addresses alone.
+
+use anyhow::Result;
+
+use millstream_types::{Attrs, TensorSpec};
+
+use crate::context::Threads;
+
+/// A call of a kernel without the addresses of its operands.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSpec<'a> {
+    /// The operands in the order of [`KernelCtx::operand`](crate::KernelCtx::operand): the inputs,
+    /// then the fresh outputs.
+    pub operands: &'a [TensorSpec],
+    /// The call's named arguments.
+    pub attrs: &'a Attrs,
+}
+
+/// A kernel that is bound to the layouts and arguments of a call on the host. It uses no workspace,
+/// allocates nothing where no operands overlap, and completes before it returns.
+pub trait PreparedKernel: Send + Sync {
+    /// Executes the call on operands at these addresses, in the order of [`KernelSpec::operands`],
+    /// on the shared threads if there are any. Calls may run at the same time on several threads.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::run`](crate::Kernel::run): failures that depend on data.
+    ///
+    /// # Safety
+    /// - There is one address for each operand that the kernel was prepared for: that of its first
+    ///   element, offset included.
+    /// - Every operand's memory is valid for reads and writes over all its elements, and aligned to
+    ///   its dtype.
+    /// - While the call runs, nothing else writes an operand, and nothing else reads an operand
+    ///   that the kernel writes. Operands of this call may overlap as they may for
+    ///   [`Kernel::run`](crate::Kernel::run).
+    unsafe fn run(&self, operands: &[*mut u8], threads: Option<&Threads>) -> Result<()>;
+}
