@@ -17,6 +17,7 @@
 //! | [`instruction`] | the parts of instructions |
 //! | [`frontier`] | sparse vector clocks |
 //! | [`catalog`] | questions about streams and memory |
+//! | [`passes`] | lists that compute the same with less |
 //! | [`planner`] | placement of tensors in memory |
 //! | [`builder`] | calls in, ordered instructions out |
 //! | [`list`] | lists with their headers |
@@ -31,6 +32,7 @@ pub mod frontier;
 pub mod ids;
 pub mod instruction;
 pub mod list;
+pub mod passes;
 pub mod planner;
 pub mod recorder;
 pub mod reference;

@@ -22,9 +22,9 @@ use millstream_types::{
 
 use crate::ids::{Id, Ids, Remap, Role};
 use crate::instruction::{Effect, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via};
-use crate::text::cursor::Cursor;
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError};
+use millstream_types::text::Cursor;
 
 /// The text of the reference page about an instruction.
 #[derive(Clone, Copy, Debug)]

@@ -168,6 +168,11 @@ impl<'a> KernelCtx<'a> {
         Ok(self.operands.get(index))
     }
 
+    /// Returns operand number `index`, which exists.
+    pub(crate) fn nth(&self, index: usize) -> RawTensor<'a> {
+        self.operands.get(index)
+    }
+
     /// Returns the call's named arguments.
     pub fn attrs(&self) -> &'a Attrs {
         self.attrs

@@ -64,7 +64,7 @@ const CLONE: Def = Def {
     rule: |call| converted("clone", call, call.inputs[0].dtype),
 };
 
-const CAST: Def = Def {
+pub(crate) const CAST: Def = Def {
     name: "cast",
     summary: "the elements converted to another dtype; floats saturate at the range of \
               integers, NaN becomes 0",

@@ -29,6 +29,7 @@
 //! | [`pointwise`] | elementwise functions of one tensor |
 //! | [`compare`] | comparisons, logic and bitwise ops |
 //! | [`ternary`] | elementwise functions of several tensors: selection, clamping, fused products |
+//! | [`fused`] | programs of elementwise calls as one call |
 //! | [`reduce`] | sums, products, means, variances, norms |
 //! | [`extremum`] | maxima and minima, and their indices |
 //! | [`scan`] | cumulative sums and products |
@@ -69,6 +70,7 @@ pub mod dropout;
 mod elementwise;
 pub mod embedding;
 pub mod extremum;
+pub mod fused;
 pub mod index;
 pub mod layouts;
 pub mod linear;

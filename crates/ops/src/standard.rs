@@ -7,8 +7,8 @@ use crate::registry::OpRegistry;
 use crate::schema::Op;
 use crate::{
     arith, attention, batch_norm, collective, compare, concat, conv, copy, create, dropout,
-    embedding, extremum, index, linear, loss, masked_select, matmul, nll, norm, pointwise, pooling,
-    rearrange, reduce, scan, softmax, sort, ternary, views,
+    embedding, extremum, fused, index, linear, loss, masked_select, matmul, nll, norm, pointwise,
+    pooling, rearrange, reduce, scan, softmax, sort, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -27,6 +27,7 @@ const FAMILIES: &[Family] = &[
     ),
     ("Comparison and logic", &[compare::OPS, compare::LOGIC, compare::LOGIC_IN_PLACE]),
     ("Ternary functions", &[ternary::OPS, ternary::CHOICES, ternary::IN_PLACE]),
+    ("Fused elementwise programs", &[fused::OPS]),
     ("Reductions", &[reduce::OPS, extremum::OPS, scan::OPS]),
     ("Matrix products", &[matmul::OPS, linear::OPS]),
     ("Convolution and pooling", &[conv::OPS, pooling::OPS]),

@@ -117,7 +117,7 @@ impl Subject<'_> {
     fn part(self, part: &Part<'_>, wanted: bool) -> Result<Option<InstructionList>, RunError> {
         let Subject { program, lowered, options, policies } = self;
         let catalog = Box::new(Catalog(policies.clone()));
-        let config = BuilderConfig { sync: options.machine.sync };
+        let config = BuilderConfig { sync: options.machine.sync, ..BuilderConfig::default() };
         let dry_run = DryRun {
             builder: Builder::new(&config, Arc::new(options.machine.ops.clone()), catalog),
             log: Log(wanted.then(ListRecorder::new)),

@@ -47,6 +47,7 @@ impl DType {
     ];
 
     /// Returns the size of one element in bytes, which is also its alignment.
+    #[inline]
     pub const fn size(self) -> usize {
         match self {
             DType::F64 | DType::I64 => 8,
@@ -57,11 +58,13 @@ impl DType {
     }
 
     /// Returns whether elements are floating-point numbers.
+    #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
     }
 
     /// Returns whether elements are integers; booleans are not integers.
+    #[inline]
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8)
     }

@@ -20,6 +20,7 @@
 //! | [`origin`] | the source line or trace node of an instruction |
 //! | [`error`] | the error enum, failed instructions |
 //! | [`overdue`] | reports of instructions that exceed their time limit |
+//! | [`text`] | the text form that lists and the programs of fused ops share |
 //! | [`nearest`] | suggestions for misspelt names |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod nearest;
 pub mod origin;
 pub mod overdue;
 pub mod stream;
+pub mod text;
 pub mod work;
 
 pub use access::Access;

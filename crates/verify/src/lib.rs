@@ -19,12 +19,13 @@
 //! A rejected list yields [`Violation`]s: both instructions of a conflict, with their indices and
 //! lines, and the wait that would order them.
 //!
-//! # Two entry points
+//! # Entry points
 //! [`check`] is the gate for lists that are to run. It decides conflicts by storages: two uses of
 //! disjoint parts of one storage conflict. The reason is that a kernel may copy a whole storage to
 //! a device and back, and that the engine orders and poisons by storages. [`verify`] runs nothing
 //! and decides conflicts by bytes. Its [`Verdict`] holds the violations, the number of compared
 //! pairs, and which waits are needed. `verify` proves every list that `check` accepts.
+//! [`same_operations`] compares two accepted lists, such as those before and after a pass.
 //!
 //! # No deadlock
 //! A list is in program order, and streams receive their instructions in that order. Every
@@ -99,6 +100,7 @@
 //! | `cycle` | the cycle that an unending wait is part of |
 //! | [`violation`], `verdict` | the rules that a list can violate; the result |
 //! | `repair` | the wait that would order two uses |
+//! | `same` | whether two lists compute the same operations on the same data |
 #![deny(missing_docs)]
 
 mod check;
@@ -112,6 +114,7 @@ mod needs;
 mod regions;
 mod repair;
 mod rules;
+mod same;
 mod storage;
 mod streams;
 mod verdict;
@@ -122,6 +125,7 @@ use millstream_instructions::{CheckedList, InstructionList};
 pub use check::MOST_VIOLATIONS;
 use check::Mode;
 pub use repair::{Repair, repair};
+pub use same::{Difference, same_operations};
 pub use verdict::{Reason, Verdict, Wait};
 pub use violation::Violation;
 

@@ -120,6 +120,11 @@ impl Streams {
         &self.lost
     }
 
+    /// Returns the last points of all streams.
+    pub(crate) const fn latest(&self) -> &Clock {
+        &self.latest
+    }
+
     /// Returns the empty clock.
     pub(crate) const fn nothing(&self) -> &Clock {
         &self.nothing

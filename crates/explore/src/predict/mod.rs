@@ -14,12 +14,13 @@
 //! A list contains neither the time of a launch nor the time of a host function. Both count as
 //! zero, and [`Prediction::unknown`] counts the instructions of both kinds.
 
-mod cost;
 pub mod model;
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, Effect, InstructionList, Operand, StreamDecl};
+use millstream_instructions::passes::cost::{bytes, operations};
+use millstream_instructions::passes::timeline::{Interval, timeline};
+use millstream_instructions::{Body, InstructionList, Operand, StreamDecl};
 use millstream_types::{Point, TensorId, TensorSpec, WorkKind, WorkSet};
 
 pub use model::{DeviceCosts, Model};
@@ -39,8 +40,6 @@ pub struct Span {
     pub start: u64,
     /// The time at which it has completed, in picoseconds.
     pub end: u64,
-    /// The span that ends last before this one may begin, as an index into the timeline.
-    after: Option<usize>,
 }
 
 /// The predicted time of a list.
@@ -57,24 +56,12 @@ pub struct Prediction {
     pub unknown: usize,
 }
 
-/// The predicted spans of one stream.
-#[derive(Default)]
-struct Track {
-    /// The spans by sequence number, the first at 0. The record that another stream's `StreamWait`
-    /// adds to this stream has no span.
-    spans: Vec<Option<usize>>,
-    /// The span that the next instruction begins after, besides the stream's last one.
-    gate: Option<usize>,
-}
-
 struct Predictor<'a> {
     list: &'a InstructionList,
     model: &'a Model,
     specs: HashMap<TensorId, TensorSpec>,
-    tracks: Vec<Track>,
-    prediction: Prediction,
-    /// The last span that the host has waited for.
-    host: Option<usize>,
+    names: Vec<String>,
+    unknown: usize,
 }
 
 /// Predicts the time that a list takes.
@@ -82,110 +69,58 @@ struct Predictor<'a> {
 /// # Errors
 /// Fails if the model lacks a kind of device that the list uses.
 pub fn predict(list: &InstructionList, model: &Model) -> Result<Prediction, String> {
+    let declared = |at: Point| at.stream.index() < list.streams.len();
+    for (index, instruction) in list.instructions.iter().enumerate() {
+        if let Some(at) = instruction.body.at().filter(|at| !declared(*at)) {
+            let stream = at.stream;
+            return Err(format!("instruction {index} runs on {stream}, which is not declared"));
+        }
+    }
+    // The description of a tensor whose id is used again is that of its last owner so far.
     let mut predictor = Predictor {
         list,
         model,
         specs: list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect(),
-        tracks: list.streams.iter().map(|_| Track::default()).collect(),
-        prediction: Prediction::default(),
-        host: None,
+        names: Vec::new(),
+        unknown: 0,
     };
-    for index in 0..list.instructions.len() {
-        predictor.instruction(index)?;
-    }
-    let mut prediction = predictor.prediction;
-    prediction.total = prediction.timeline.iter().map(|s| s.end).max().unwrap_or(0);
-    let mut at = prediction.timeline.iter().rposition(|s| s.end == prediction.total);
-    while let Some(k) = at {
-        let span = &prediction.timeline[k];
-        if span.end > span.start {
-            prediction.critical.push(k);
+    let mut begun = 0;
+    let intervals = timeline(list, |index, body| {
+        for instruction in &list.instructions[begun..index] {
+            if let Some((tensor, spec)) = instruction.body.begins() {
+                predictor.specs.insert(tensor, spec.clone());
+            }
         }
-        at = span.after;
+        begun = index;
+        let stream = body.at().map_or(0, |at| at.stream.index());
+        let (name, takes) = predictor.name_and_time(body, stream)?;
+        predictor.names.push(name);
+        Ok::<u64, String>(takes)
+    })?;
+    let Predictor { names, unknown, .. } = predictor;
+    let total = intervals.iter().map(|i| i.end).max().unwrap_or(0);
+    let mut critical = Vec::new();
+    let mut at = intervals.iter().rposition(|i| i.end == total);
+    while let Some(k) = at {
+        let interval = &intervals[k];
+        if interval.end > interval.start {
+            critical.push(k);
+        }
+        at = interval.after;
     }
-    prediction.critical.reverse();
-    Ok(prediction)
+    critical.reverse();
+    let span = |(Interval { index, stream, start, end, .. }, name)| Span {
+        index,
+        name,
+        stream,
+        start,
+        end,
+    };
+    let timeline = intervals.into_iter().zip(names).map(span).collect();
+    Ok(Prediction { timeline, critical, total, unknown })
 }
 
 impl Predictor<'_> {
-    fn end(&self, span: Option<usize>) -> u64 {
-        span.map_or(0, |k| self.prediction.timeline[k].end)
-    }
-
-    /// Returns the span that ends later; the first if both end together.
-    fn later(&self, a: Option<usize>, b: Option<usize>) -> Option<usize> {
-        match (a, b) {
-            (Some(_), Some(_)) => {
-                if self.end(b) > self.end(a) {
-                    b
-                } else {
-                    a
-                }
-            }
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Returns the span that has completed when `point` has.
-    fn span_of(&self, point: Point) -> Option<usize> {
-        let spans = &self.tracks.get(point.stream.index())?.spans;
-        let upto = spans.len().min(point.seq as usize);
-        spans[..upto].iter().rev().find_map(|s| *s)
-    }
-
-    fn last(&self, stream: usize) -> Option<usize> {
-        self.tracks[stream].spans.iter().rev().find_map(|s| *s)
-    }
-
-    fn instruction(&mut self, index: usize) -> Result<(), String> {
-        let body = &self.list.instructions[index].body;
-        if let Some((tensor, spec)) = body.begins() {
-            self.specs.insert(tensor, spec.clone());
-        }
-        if let Body::HostObserved { points } = body {
-            for &point in points {
-                self.host = self.later(self.host, self.span_of(point));
-            }
-        }
-        let Some(at) = body.at() else { return Ok(()) };
-        let stream = at.stream.index();
-        if stream >= self.tracks.len() {
-            return Err(format!("instruction {index} runs on s{stream}, which is not declared"));
-        }
-        let (name, takes) = self.name_and_time(body, stream)?;
-        let gate = self.tracks[stream].gate.take();
-        let mut after = self.later(self.last(stream), gate);
-        after = self.later(after, self.host);
-        if let Some(until) = body.until() {
-            after = self.later(after, self.span_of(until));
-        }
-        let fences = body.effect() == Effect::Fences;
-        if fences {
-            for other in 0..self.tracks.len() {
-                after = self.later(after, self.last(other));
-            }
-        }
-        let start = self.end(after);
-        let span = self.prediction.timeline.len();
-        self.prediction.timeline.push(Span {
-            index,
-            name,
-            stream,
-            start,
-            end: start + takes,
-            after,
-        });
-        let spans = &mut self.tracks[stream].spans;
-        spans.resize(spans.len().max(at.seq as usize), None);
-        spans[at.seq as usize - 1] = Some(span);
-        if fences {
-            for track in &mut self.tracks {
-                track.gate = Some(span);
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the name of an instruction and the time that it takes.
     fn name_and_time(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
         let StreamDecl { key, work, .. } = &self.list.streams[stream];
@@ -206,9 +141,6 @@ impl Predictor<'_> {
                 let read: Vec<&TensorSpec> = read.filter_map(|o| spec(&o)).collect();
                 let written = operands.iter().filter(|o| o.access.writes());
                 let written: Vec<&TensorSpec> = written.filter_map(|o| spec(&o)).collect();
-                let bytes = |specs: &[&TensorSpec]| -> u64 {
-                    specs.iter().map(|s| (s.numel() * s.dtype.size()) as u64).sum()
-                };
                 let op = self.list.ops.name(*op);
                 // A stream that only copies moves bytes between the host and the device.
                 let only = |kind: WorkKind| *work == WorkSet::of(&[kind]);
@@ -219,7 +151,7 @@ impl Predictor<'_> {
                 } else {
                     let moved = bytes(&read) + bytes(&written);
                     let dtype = written.first().or(read.first()).map(|s| s.dtype);
-                    let flops = cost::flops(op, &read, &written);
+                    let flops = operations(op, &read, &written);
                     let computing = dtype.map_or(0, |d| costs.computing(flops, d));
                     picoseconds(moved, costs.memory_gb_s).max(computing)
                 };
@@ -227,12 +159,12 @@ impl Predictor<'_> {
             }
             Body::SyncRead { operand, .. } => {
                 let costs = costs(kind)?;
-                let bytes = spec(&operand).map_or(0, |s| (s.numel() * s.dtype.size()) as u64);
+                let bytes = spec(&operand).map_or(0, |s| bytes(&[s]));
                 let rate = if kind == "cpu" { costs.memory_gb_s } else { costs.to_host_gb_s };
                 (name.to_owned(), costs.launch() + picoseconds(bytes, rate))
             }
             Body::AccessBlobByCallback { .. } | Body::LazyJobLauncher { .. } => {
-                self.prediction.unknown += 1;
+                self.unknown += 1;
                 (name.to_owned(), 0)
             }
             Body::AllocateTensor { .. }

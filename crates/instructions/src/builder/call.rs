@@ -145,7 +145,7 @@ impl Builder {
     }
 
     /// Emits a checked call with its waits. A call that makes no tensors costs nothing more.
-    fn emit_call(
+    pub(super) fn emit_call(
         &mut self,
         sink: &mut dyn Sink,
         call: &Call<'_>,

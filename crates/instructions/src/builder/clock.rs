@@ -52,6 +52,12 @@ impl Clock {
         true
     }
 
+    /// Returns the known points.
+    pub(super) fn frontier(&self) -> Frontier {
+        let near = (0..).zip(self.near).map(|(s, seq)| Point::new(StreamId(s), seq));
+        near.chain(self.far.iter().flat_map(|far| far.iter())).collect()
+    }
+
     /// Adds all points of `other`. Returns whether the clock has grown.
     pub(super) fn join(&mut self, other: &Clock) -> bool {
         let mut news = false;

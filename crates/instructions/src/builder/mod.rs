@@ -26,6 +26,7 @@
 //! | `slot`, `event` | slots of tensors, storages, events |
 //! | `protection` | protections that a program can take over |
 //! | `offline` | a builder without a machine |
+//! | `restated` | instructions of a list, emitted again |
 //! | `stats` | counts |
 //!
 //! Long because it holds the types that all modules share, and the public queries.
@@ -40,6 +41,7 @@ mod order;
 mod prepared;
 mod protection;
 mod region;
+mod restated;
 mod slot;
 mod stats;
 mod stream;
@@ -70,6 +72,8 @@ pub use offline::{OfflineCatalog, OfflineSink};
 pub use prepared::PreparedCall;
 pub use protection::Protection;
 pub use region::SectionId;
+pub use restated::StatedCall;
+pub(crate) use slot::is_whole;
 pub use stats::{Stats, Waits};
 
 use clock::Clock;
@@ -94,6 +98,9 @@ pub enum SyncPolicy {
 pub struct BuilderConfig {
     /// The rule for which earlier uses an instruction waits for.
     pub sync: SyncPolicy,
+    /// Whether a stream keeps all of its clocks and events, and not the newest alone. Takes memory
+    /// that grows with the list: for lists that are emitted without a machine.
+    pub whole_history: bool,
 }
 
 /// The receiver of emitted instructions.
@@ -179,6 +186,7 @@ pub struct Builder {
     ops: Arc<OpRegistry>,
     catalog: Box<dyn StreamCatalog>,
     policy: SyncPolicy,
+    whole_history: bool,
     protection: Protection,
     streams: Vec<StreamTrack>,
     slots: SlotTable,
@@ -218,6 +226,7 @@ impl Builder {
             ops,
             catalog,
             policy: config.sync,
+            whole_history: config.whole_history,
             protection: Protection::default(),
             streams: Vec::new(),
             slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
@@ -333,6 +342,9 @@ impl Builder {
         let decl = StreamDecl { key: key.clone(), mode, work: facts.work };
         let mut track = StreamTrack::new(decl, memory, facts);
         track.trusting = !self.protection.memory();
+        if self.whole_history {
+            track.keep_history();
+        }
         self.streams.push(track);
         Ok(StreamId((self.streams.len() - 1) as u16))
     }

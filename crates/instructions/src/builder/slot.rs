@@ -164,7 +164,7 @@ pub(super) struct SlotTable {
 }
 
 /// Whether a tensor covers all of a storage of `bytes` bytes.
-pub(super) fn is_whole(spec: &TensorSpec, bytes: u64) -> bool {
+pub(crate) fn is_whole(spec: &TensorSpec, bytes: u64) -> bool {
     let elements = bytes as usize / spec.dtype.size();
     elements * spec.dtype.size() == bytes as usize && spec.layout.covers(elements)
 }

@@ -16,7 +16,7 @@ use crate::planner::{ArenaId, Knowledge};
 const HISTORY: usize = 64;
 
 /// The number of newest events that a stream keeps for further waits.
-pub(super) const RECENT_EVENTS: usize = 8;
+const RECENT_EVENTS: usize = 8;
 
 /// A stream's tail and clock.
 #[derive(Debug)]
@@ -42,7 +42,11 @@ pub(super) struct StreamTrack {
     pub(super) version: u64,
     /// The builder's newest events of this stream, oldest first.
     pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
+    /// The most events that it keeps.
+    pub(super) most_events: usize,
     pub(super) fence_epoch: u64,
+    /// Points that the next instruction with operands waits for besides.
+    pub(super) requested: SmallVec<[Point; 2]>,
     /// For each other stream, whether this one can wait for it on the device, once asked.
     pub(super) on_device: Vec<Option<bool>>,
     history: History,
@@ -51,8 +55,10 @@ pub(super) struct StreamTrack {
 }
 
 /// The clocks of a stream at its recent points.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct History {
+    /// The most clocks that it keeps.
+    most: usize,
     /// The sequence number from which on the clock of the same position holds, until the next one.
     starts: VecDeque<u64>,
     clocks: VecDeque<Clock>,
@@ -66,7 +72,7 @@ impl History {
             kept.clone_from(state);
             return;
         }
-        let oldest = if self.starts.len() == HISTORY { self.clocks.pop_front() } else { None };
+        let oldest = if self.starts.len() == self.most { self.clocks.pop_front() } else { None };
         if oldest.is_some() {
             self.starts.pop_front();
         }
@@ -98,10 +104,18 @@ impl StreamTrack {
             version: 0,
             events: SmallVec::new(),
             fence_epoch: 0,
+            requested: SmallVec::new(),
             on_device: Vec::new(),
-            history: History::default(),
+            history: History { most: HISTORY, starts: VecDeque::new(), clocks: VecDeque::new() },
+            most_events: RECENT_EVENTS,
             passed: Clock::new(),
         }
+    }
+
+    /// Has the stream keep all of its clocks and events.
+    pub(super) const fn keep_history(&mut self) {
+        self.history.most = usize::MAX;
+        self.most_events = usize::MAX;
     }
 
     pub(super) fn is_pool(&self) -> bool {

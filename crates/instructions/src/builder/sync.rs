@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use millstream_types::{Access, EventId, Origin, Point, StreamId, TensorId};
 
 use crate::builder::clock::Clock;
-use crate::builder::stream::RECENT_EVENTS;
+use crate::builder::stream::StreamTrack;
 use crate::builder::{Builder, Sink, SyncPolicy, Tensors};
 use crate::instruction::{Operand, Resolution, Via};
 use crate::table::{Body, Kind};
@@ -48,11 +48,17 @@ impl Builder {
             return;
         }
         let annotated = sink.annotated();
-        if !annotated && self.policy == SyncPolicy::Frontier && self.streams.len() <= 64 {
+        let requested = std::mem::take(&mut self.streams[stream.index()].requested);
+        if !annotated
+            && requested.is_empty()
+            && self.policy == SyncPolicy::Frontier
+            && self.streams.len() <= 64
+        {
             let open = self.open_hazards(stream, uses);
             return self.settle(sink, stream, &open, origin);
         }
         let mut hazards = Hazards::new();
+        requested.iter().for_each(|&p| add_hazard(&mut hazards, p));
         for (tensor, access) in uses.clone() {
             self.for_each_hazard(stream, tensor, access, |p| add_hazard(&mut hazards, p));
         }
@@ -326,7 +332,8 @@ impl Builder {
     /// the stream's recent events, or a new one.
     fn event_at(&mut self, sink: &mut dyn Sink, point: Point, origin: &Origin) -> (EventId, Point) {
         let recent = &self.streams[point.stream.index()].events;
-        if let Some(&(event, seq)) = recent.iter().find(|(_, seq)| *seq >= point.seq) {
+        let first = recent.partition_point(|(_, seq)| *seq < point.seq);
+        if let Some(&(event, seq)) = recent.get(first) {
             self.stats.events_reused += 1;
             return (event, Point::new(point.stream, seq));
         }
@@ -347,9 +354,9 @@ impl Builder {
 
     /// Adds an event to its stream's recent ones. The stream is one of its holders.
     pub(super) fn keep_event(&mut self, event: EventId, at: Point) {
-        let recent = &mut self.streams[at.stream.index()].events;
-        if recent.len() == RECENT_EVENTS {
-            let (oldest, _) = recent.remove(0);
+        let StreamTrack { events, most_events, .. } = &mut self.streams[at.stream.index()];
+        if events.len() == *most_events {
+            let (oldest, _) = events.remove(0);
             self.events.release(oldest);
         }
         self.streams[at.stream.index()].events.push((event, at.seq));

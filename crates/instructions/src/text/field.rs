@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use millstream_types::text::{Cursor, TextError, is_word, parse_attrs, print_attrs};
 use millstream_types::{
-    Access, AttrValue, Attrs, CallbackId, DType, Dims, EventId, Layout, ListId, OpId, Point,
-    ReadId, StreamId, TensorId, TensorSpec,
+    Access, Attrs, CallbackId, DType, Dims, EventId, Layout, ListId, OpId, Point, ReadId, StreamId,
+    TensorId, TensorSpec,
 };
 
 use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
 use crate::planner::ArenaId;
-use crate::text::cursor::Cursor;
-use crate::text::{OpNames, TextError, is_word};
+use crate::text::OpNames;
 
 /// A type of field of an instruction.
 pub trait Field: Sized {
@@ -147,24 +147,6 @@ fn print_list<T: Field>(items: &[T], out: &mut String, ops: &OpNames) {
     out.push(')');
 }
 
-/// Reads `OPEN item, item CLOSE`.
-fn parse_items<T>(
-    cursor: &mut Cursor<'_>,
-    open: &str,
-    close: &str,
-    mut item: impl FnMut(&mut Cursor<'_>) -> Result<T, TextError>,
-) -> Result<Vec<T>, TextError> {
-    cursor.expect(open)?;
-    let mut items = Vec::new();
-    while !cursor.eat(close) {
-        if !items.is_empty() {
-            cursor.expect(",")?;
-        }
-        items.push(item(cursor)?);
-    }
-    Ok(items)
-}
-
 macro_rules! list_fields {
     ($($list:ty, $item:ty;)*) => {$(
         impl Field for $list {
@@ -172,7 +154,8 @@ macro_rules! list_fields {
                 print_list(self, out, ops);
             }
             fn parse(cursor: &mut Cursor<'_>, ops: &mut OpNames) -> Result<Self, TextError> {
-                let items = parse_items(cursor, "(", ")", |c| <$item>::parse(c, ops))?;
+                cursor.expect("(")?;
+                let items = cursor.items(")", |c| <$item>::parse(c, ops))?;
                 Ok(items.into_iter().collect())
             }
         }
@@ -208,7 +191,8 @@ impl Field for TensorSpec {
     }
     fn parse(cursor: &mut Cursor<'_>, _: &mut OpNames) -> Result<Self, TextError> {
         let lengths = |c: &mut Cursor<'_>| -> Result<Dims, TextError> {
-            Ok(parse_items(c, "[", "]", |c| c.number("a length"))?.into())
+            c.expect("[")?;
+            Ok(c.items("]", |c| c.number("a length"))?.into())
         };
         let start = cursor.clone();
         let name = cursor.word("a dtype")?;
@@ -268,88 +252,13 @@ impl Field for Resolution {
 impl Field for Attrs {
     fn print(&self, out: &mut String, _: &OpNames) {
         out.push('{');
-        for (k, (name, value)) in self.iter().enumerate() {
-            let comma = if k == 0 { "" } else { ", " };
-            let _ = if is_word(name) {
-                write!(out, "{comma}{name}={value}")
-            } else {
-                write!(out, "{comma}{name:?}={value}")
-            };
-        }
+        print_attrs(self, ", ", out);
         out.push('}');
     }
     fn parse(cursor: &mut Cursor<'_>, _: &mut OpNames) -> Result<Self, TextError> {
-        let mut attrs = Attrs::new();
-        parse_items(cursor, "{", "}", |c| {
-            let name = if c.peek() == Some('"') {
-                c.quoted()?
-            } else {
-                c.word("an argument's name")?.to_owned()
-            };
-            if attrs.get(&name).is_some() {
-                return Err(c.error(format!("argument '{name}' is given twice")));
-            }
-            c.expect("=")?;
-            attrs.set(name, parse_value(c)?);
-            Ok(())
-        })?;
-        Ok(attrs)
+        cursor.expect("{")?;
+        parse_attrs(cursor, "}")
     }
-}
-
-fn parse_value(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
-    match cursor.peek() {
-        Some('"') => return cursor.quoted().map(AttrValue::Str),
-        Some('[') => return parse_values(cursor),
-        _ => {}
-    }
-    let error = cursor.expected("a number, true, false, a dtype, a text or a list");
-    let Ok(token) = cursor.until(&[',', '}', ' '], "a value") else { return Err(error) };
-    let value = match token {
-        "true" => AttrValue::Bool(true),
-        "false" => AttrValue::Bool(false),
-        _ => match (number(token), token.parse()) {
-            (Some(value), _) => value,
-            (None, Ok(dtype)) => AttrValue::DType(dtype),
-            (None, Err(_)) => return Err(error),
-        },
-    };
-    Ok(value)
-}
-
-fn number(token: &str) -> Option<AttrValue> {
-    if let Ok(whole) = token.parse() {
-        return Some(AttrValue::Int(whole));
-    }
-    // Rust parses more floats than `{:?}` writes, such as `infinity`; those are refused. Digits
-    // that do not fit in an i64 are a whole number that is too large, not a float.
-    let digits = token.strip_prefix('-').unwrap_or(token);
-    let float = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains(['.', 'e']);
-    if matches!(digits, "inf" | "NaN") || float {
-        return token.parse().ok().map(AttrValue::Float);
-    }
-    None
-}
-
-fn parse_values(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
-    if cursor.eat("[.]") {
-        return Ok(AttrValue::Floats(Vec::new()));
-    }
-    let items = parse_items(cursor, "[", "]", |c| {
-        let error = c.expected("a number");
-        number(c.until(&[',', ']', ' '], "a number")?).ok_or(error)
-    })?;
-    let whole: Option<Vec<i64>> =
-        items.iter().map(|v| if let AttrValue::Int(n) = v { Some(*n) } else { None }).collect();
-    if let Some(whole) = whole {
-        return Ok(AttrValue::Ints(whole));
-    }
-    let as_float = |v: &AttrValue| match v {
-        AttrValue::Float(x) => *x,
-        AttrValue::Int(n) => *n as f64,
-        _ => f64::NAN,
-    };
-    Ok(AttrValue::Floats(items.iter().map(as_float).collect()))
 }
 
 impl<T: Field> Field for Box<T> {

@@ -10,9 +10,9 @@ use millstream_types::{
 
 use crate::list::{External, InstructionList, StreamDecl};
 use crate::planner::ArenaId;
-use crate::text::cursor::Cursor;
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError, parse_instruction, print_instruction};
+use millstream_types::text::Cursor;
 
 const MAGIC: &str = "millstream-list";
 const VERSION: u32 = 1;

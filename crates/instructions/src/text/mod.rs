@@ -5,7 +5,6 @@
 //! numbers are written out, so that deleting a line does not change the meaning of the others.
 //! Blank lines and lines that start with `#` are ignored.
 
-pub mod cursor;
 pub mod field;
 mod list;
 
@@ -15,24 +14,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use millstream_types::nearest::nearest;
+use millstream_types::text::Cursor;
 use millstream_types::{OpId, Origin};
 
 use crate::table::{Body, Instruction, Kind};
-use cursor::Cursor;
+
+pub use millstream_types::text::TextError;
 
 pub use list::{is_list, parse_list, parse_list_with_lines, print_list};
-
-/// A syntax error in the text of an instruction or a list.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct TextError {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// The message: the text found, and the text expected.
-    pub message: String,
-}
 
 /// The names behind the op ids of a list.
 #[derive(Clone, Debug, Default)]
@@ -99,12 +88,6 @@ impl<'a> FromIterator<&'a str> for OpNames {
         }
         made
     }
-}
-
-/// Whether `name` can be written without quotes.
-pub(crate) fn is_word(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | ':');
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(fits)
 }
 
 /// Writes an instruction on one line, without the line's end.

@@ -21,7 +21,11 @@ fn steps() -> impl Strategy<Value = (u8, Vec<Step>)> {
 /// needed.
 fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64) {
     let ops = Arc::new(millstream_ops::standard());
-    let mut builder = Builder::new(&BuilderConfig { sync }, ops, Box::new(OfflineCatalog));
+    let mut builder = Builder::new(
+        &BuilderConfig { sync, ..BuilderConfig::default() },
+        ops,
+        Box::new(OfflineCatalog),
+    );
     let mut sink = OfflineSink::default();
     let streams: Vec<StreamId> = (0..streams)
         .map(|k| builder.stream(&StreamKey::compute(DeviceId::cpu(0), k.into())).unwrap())

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use millstream_ops::args::Scalar;
-use millstream_types::{Attrs, DType, Dims, Layout};
+use millstream_types::{Attrs, DType, Dims};
 
 use super::call_layouts::{CallLayouts, unlocated};
 use super::element::{Element, dispatch, from_scalar};
-use super::memory::{Extent, Temporary, byte_count, is_contiguous, is_same, may_overlap};
+use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
 use super::strided::{Address, BLOCK, CHUNK, LoopPlan, Sequence, StridedRow};
 use super::traversal::Order;
 use super::{KIND, Kernel};
@@ -85,6 +85,15 @@ unsafe fn copy_row<T: Element>(
             to.store_from(at, buffer, n);
         }
     }
+}
+
+/// Converts the elements of one row to another. Elements of equal dtypes are copied bit for bit.
+///
+/// # Safety
+/// The rows are of equal length, and the same elements or apart.
+pub(crate) unsafe fn convert_row(from: &StridedRow, to: &StridedRow) {
+    // SAFETY: guaranteed by the caller.
+    dispatch!(to.dtype(), T => unsafe { copy_row::<T>(from, to, &mut MaybeUninit::uninit()) });
 }
 
 /// Converts every element of `from`, broadcast, into `to`. Elements of equal dtypes are copied bit
@@ -239,7 +248,7 @@ impl FillPlan {
         let shape: Dims = lengths.map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
         let x = RawTensor { shape: &shape, ..*x };
         // Where x overlaps itself it is filled on one thread.
-        let block = if !is_contiguous(&x) && overlaps_itself(&x) { usize::MAX } else { BLOCK };
+        let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
         let all = LoopPlan::new(&shape, &[x], Order::Any)?;
         Ok(FillPlan { all, block, dtype: x.dtype, value })
     }
@@ -268,9 +277,4 @@ impl PreparedKernel for FillPlan {
 pub(crate) unsafe fn set(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     unsafe { FillPlan::new(&x, value)?.run(&[x.data], ctx.threads()) }
-}
-
-fn overlaps_itself(x: &RawTensor<'_>) -> bool {
-    // An operand has a valid layout; for any other, one thread is the safe choice.
-    Layout::strided(x.shape, x.strides, 0).map_or(true, |l| l.may_overlap_itself())
 }

@@ -29,15 +29,33 @@ pub(crate) struct CallArgs<'a> {
 
 /// An input of an op.
 #[derive(Clone, Copy)]
-pub(crate) enum Input<'a> {
-    Tensor(RawTensor<'a>),
+pub(crate) enum Input<T> {
+    Tensor(T),
     Number(Scalar),
 }
 
-/// The inputs and the output of an op.
-pub(crate) struct Call<'a, const N: usize> {
-    pub(crate) inputs: [Input<'a>; N],
-    pub(crate) out: RawTensor<'a>,
+/// A tensor as far as type promotion depends on it.
+pub(crate) trait Promoted {
+    /// Returns the dtype and the number of dimensions.
+    fn dtype_and_rank(&self) -> (DType, usize);
+}
+
+impl Promoted for RawTensor<'_> {
+    fn dtype_and_rank(&self) -> (DType, usize) {
+        (self.dtype, self.shape.len())
+    }
+}
+
+impl Promoted for (DType, usize) {
+    fn dtype_and_rank(&self) -> (DType, usize) {
+        *self
+    }
+}
+
+/// The types of the inputs and of the output of an op.
+pub(crate) struct Call<const N: usize> {
+    pub(crate) inputs: [Input<(DType, usize)>; N],
+    pub(crate) out: DType,
 }
 
 /// An input of a bound call.
@@ -60,10 +78,10 @@ pub(crate) struct Bound {
     pub(crate) divides: bool,
 }
 
-impl<'a, const N: usize> Call<'a, N> {
+impl<const N: usize> Call<N> {
     /// Returns the operands of a call. An input is a number if `numbers` holds the name of a given
     /// argument for it, else a tensor.
-    pub(crate) fn of(args: &CallArgs<'a>, numbers: [&str; N]) -> Result<Call<'a, N>> {
+    pub(crate) fn of(args: &CallArgs<'_>, numbers: [&str; N]) -> Result<Call<N>> {
         let mut inputs = [Input::Number(Scalar::Int(0)); N];
         let mut next = 0;
         for (input, name) in inputs.iter_mut().zip(numbers) {
@@ -71,11 +89,11 @@ impl<'a, const N: usize> Call<'a, N> {
                 Some(number) => Input::Number(number),
                 None => {
                     next += 1;
-                    Input::Tensor(args.operand(next - 1)?)
+                    Input::Tensor(args.operand(next - 1)?.dtype_and_rank())
                 }
             };
         }
-        let out = args.operand(if args.operands.len() > next { next } else { 0 })?;
+        let out = args.operand(if args.operands.len() > next { next } else { 0 })?.dtype;
         Ok(Call { inputs, out })
     }
 
@@ -85,7 +103,7 @@ impl<'a, const N: usize> Call<'a, N> {
     }
 
     /// Returns the call with its numbers rounded to `dtype`, as tensors are.
-    pub(crate) fn rounded(mut self, dtype: DType) -> Call<'a, N> {
+    pub(crate) fn rounded(mut self, dtype: DType) -> Call<N> {
         for input in &mut self.inputs {
             if let Input::Number(v) = input {
                 dispatch!(dtype, D => {
@@ -106,8 +124,8 @@ impl<'a, const N: usize> Call<'a, N> {
         let mut inputs = [BoundInput::Number(0); MAX_INPUTS];
         for (bound, input) in inputs.iter_mut().zip(&self.inputs) {
             *bound = match *input {
-                Input::Tensor(x) => {
-                    let converts = x.dtype != common && common != computed;
+                Input::Tensor((dtype, _)) => {
+                    let converts = dtype != common && common != computed;
                     BoundInput::Tensor { via: converts.then_some(common) }
                 }
                 Input::Number(v) if common.is_float() || common == computed => {
@@ -126,9 +144,8 @@ impl<'a, const N: usize> Call<'a, N> {
 }
 
 impl<'a> CallArgs<'a> {
-    /// Returns operand number `index`.
-    pub(crate) fn operand(&self, index: usize) -> Result<RawTensor<'a>> {
-        let operand = self.operands.get(index).copied();
+    fn operand(&self, index: usize) -> Result<&'a RawTensor<'a>> {
+        let operand = self.operands.get(index);
         operand.with_context(|| format!("operand {index}: missing: schema and kernel disagree"))
     }
 }
@@ -142,9 +159,9 @@ fn word(v: Scalar, computed: DType, via: DType) -> u64 {
 }
 
 /// Returns the dtype that these inputs promote to.
-pub(crate) fn common_of(inputs: &[Input<'_>]) -> DType {
+pub(crate) fn common_of<T: Promoted>(inputs: &[Input<T>]) -> DType {
     let tensors = inputs.iter().filter_map(|i| match i {
-        Input::Tensor(t) => Some((t.dtype, t.shape.len())),
+        Input::Tensor(t) => Some(t.dtype_and_rank()),
         Input::Number(_) => None,
     });
     let numbers = inputs.iter().filter_map(|i| match i {

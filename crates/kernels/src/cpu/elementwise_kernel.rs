@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Result, ensure};
-use millstream_types::{DType, Layout};
-use smallvec::SmallVec;
 
 use super::call_layouts::{CallLayouts, unlocated};
 use super::copy::convert;
 use super::elementwise::{Bind, Bound, BoundInput, CallArgs};
 use super::function::MAX_INPUTS;
-use super::memory::{Extent, Temporary, byte_count, is_contiguous};
+use super::memory::{Extent, Temporary, byte_count, is_contiguous, overlaps_itself};
 use super::row_plan::{OPERANDS, OUT, RowPlan};
 use super::strided::{Address, BLOCK, broadcast_step, broadcasts};
 use super::traversal::{Order, Traversal};
@@ -24,26 +22,26 @@ use crate::registry::Kernel;
 #[derive(Clone, Copy)]
 pub(crate) struct ElementwiseKernel(pub(crate) Bind);
 
-type Tensors<'a> = SmallVec<[RawTensor<'a>; OPERANDS]>;
-
-type Addresses = SmallVec<[*mut u8; OPERANDS]>;
-
 impl Kernel for ElementwiseKernel {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        let operands = (0..ctx.operands()).map(|k| ctx.operand(k)).collect::<Result<Tensors<'_>>>();
-        let operands = operands?;
-        let addresses: Addresses = operands.iter().map(|o| o.data).collect();
-        let bound = (self.0)(&CallArgs { operands: &operands, attrs: ctx.attrs() })?;
-        let plan = Plan::new(bound, &operands)?;
-        if plan.copies(&addresses).next().is_some() {
-            return run_on_copies(ctx, bound, &operands, plan.copies(&addresses));
+        let count = ctx.operands();
+        ensure!((1..=OPERANDS).contains(&count), "{count} operands: schema and kernel disagree");
+        // Those past the last are not used.
+        let nth = |k: usize| ctx.nth(k.min(count - 1));
+        let operands: [_; OPERANDS] = [nth(0), nth(1), nth(2), nth(3)];
+        let operands = &operands[..count];
+        let bound = (self.0)(&CallArgs { operands, attrs: ctx.attrs() })?;
+        let plan = Plan::new(bound, operands)?;
+        let address = |k: usize| operands[k].data;
+        if plan.copies(address).next().is_some() {
+            return run_on_copies(ctx, bound, operands, plan.copies(address));
         }
         // SAFETY: operands of the call; the context guarantees the rest.
-        unsafe { plan.run(&addresses, ctx.threads()) }
+        unsafe { plan.run(address, ctx.threads()) }
     }
 
     fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
-        let operands: Tensors<'_> = call.operands.iter().map(unlocated).collect();
+        let operands: Vec<RawTensor<'_>> = call.operands.iter().map(unlocated).collect();
         let bound = (self.0)(&CallArgs { operands: &operands, attrs: call.attrs }).ok()?;
         let plan = Plan::new(bound, &operands).ok()?;
         Some(Arc::new(PreparedElementwise { kernel: *self, plan, call: CallLayouts::of(call) }))
@@ -60,16 +58,15 @@ fn run_on_copies(
 ) -> Result<()> {
     let copy = |k: usize| Ok((k, Temporary::new(operands[k].dtype, operands[k].shape)?));
     let mut copies = overlapping.map(copy).collect::<Result<Vec<(usize, Temporary)>>>()?;
-    let mut operands = Tensors::from_slice(operands);
+    let mut operands = operands.to_vec();
     for (k, copy) in &mut copies {
         let copy = copy.tensor();
         // SAFETY: an operand of the call, and memory that the copy owns.
         unsafe { convert(ctx, operands[*k], copy) }?;
         operands[*k] = copy;
     }
-    let addresses: Addresses = operands.iter().map(|o| o.data).collect();
     // SAFETY: operands of the call and copies of them; the context guarantees the rest.
-    unsafe { Plan::new(bound, &operands)?.run(&addresses, ctx.threads()) }
+    unsafe { Plan::new(bound, &operands)?.run(|k| operands[k].data, ctx.threads()) }
 }
 
 /// A call of an elementwise op, with everything but the addresses of its operands.
@@ -84,18 +81,26 @@ impl PreparedKernel for PreparedElementwise {
         self.call.check(operands)?;
         // SAFETY: guaranteed by the caller; no operands overlap in the first case.
         unsafe {
-            match self.plan.copies(operands).next() {
-                None => self.plan.run(operands, threads),
+            match self.plan.copies(|k| operands[k]).next() {
+                None => self.plan.run(|k| operands[k], threads),
                 Some(_) => self.call.run(&self.kernel, operands, threads),
             }
         }
     }
 }
 
+/// The elements in the order in which they are computed.
+enum Visit {
+    /// One row of this many elements.
+    Row(usize),
+    /// The rows of a traversal.
+    Rows(Box<Traversal<OPERANDS>>),
+}
+
 /// The execution of a bound call on operands with known layouts.
 struct Plan {
     rows: RowPlan,
-    traversal: Traversal<OPERANDS>,
+    visit: Visit,
     /// The input tensors.
     extents: [Extent; MAX_INPUTS],
     /// The bytes of the output.
@@ -104,72 +109,51 @@ struct Plan {
     inputs: usize,
     /// The position of the output among the call's operands.
     out: usize,
-    bound_divides: bool,
-    common: DType,
 }
 
 impl Plan {
+    #[inline(always)]
     fn new(bound: Bound, operands: &[RawTensor<'_>]) -> Result<Plan> {
         let used = &bound.inputs[..bound.function.inputs()];
         let inputs = used.iter().filter(|i| matches!(i, BoundInput::Tensor { .. })).count();
         let out = if operands.len() > inputs { inputs } else { 0 };
-        let to = operands[out];
-        let contiguous = is_contiguous(&to);
-        let overlaps =
-            || Layout::strided(to.shape, to.strides, 0).map_or(true, |l| l.may_overlap_itself());
-        ensure!(
-            contiguous || !overlaps(),
-            "{to:?} names elements twice: schema and kernel disagree"
-        );
+        let to = &operands[out];
         let mut dtypes = [to.dtype; OPERANDS];
         let mut steps = [0; OPERANDS];
         let mut extents = [Extent::default(); MAX_INPUTS];
+        let mut one_row = is_contiguous(to);
+        ensure!(!overlaps_itself(to), "{to:?} names elements twice: schema and kernel disagree");
         steps[OUT] = to.dtype.size();
-        let mut one_row = contiguous;
         for (k, x) in operands[..inputs].iter().enumerate() {
-            ensure!(
-                broadcasts(x.shape, to.shape),
-                "{x:?} does not broadcast to {:?}: schema and kernel disagree",
-                to.shape
-            );
             dtypes[k] = x.dtype;
-            extents[k] = Extent::of(x, &to);
+            extents[k] = Extent::of(x, to);
             if x.shape == to.shape && is_contiguous(x) {
                 steps[k] = x.dtype.size();
             } else {
                 one_row &= x.numel() == 1;
+                ensure!(
+                    broadcasts(x.shape, to.shape),
+                    "{x:?} does not broadcast to {:?}: schema and kernel disagree",
+                    to.shape
+                );
             }
         }
-        let traversal = if one_row {
-            Traversal::one_row(to.numel(), steps)
+        let visit = if one_row {
+            Visit::Row(to.numel())
         } else {
-            let rank = to.shape.len();
-            let step = |dim| {
-                std::array::from_fn(|k| match k {
-                    OUT => broadcast_step(&to, rank, dim),
-                    _ if k < inputs => broadcast_step(&operands[k], rank, dim),
-                    _ => 0,
-                })
-            };
-            Traversal::new(to.shape, step, Order::Any)
+            let traversal = traversal(&operands[..inputs], to);
+            steps = traversal.steps();
+            Visit::Rows(Box::new(traversal))
         };
-        let rows = RowPlan::new(bound, dtypes, traversal.steps());
-        Ok(Plan {
-            rows,
-            traversal,
-            extents,
-            bytes: byte_count(&to),
-            inputs,
-            out,
-            bound_divides: bound.divides,
-            common: bound.common,
-        })
+        let rows = RowPlan::new(bound, dtypes, steps);
+        Ok(Plan { rows, visit, extents, bytes: byte_count(to), inputs, out })
     }
 
-    /// Returns the inputs at these addresses that overlap the output without being the output.
-    fn copies<'a>(&'a self, addresses: &'a [*mut u8]) -> impl Iterator<Item = usize> + 'a {
-        let out = addresses[self.out];
-        (0..self.inputs).filter(move |&k| self.extents[k].clashes(addresses[k], out, self.bytes))
+    /// Returns the inputs that overlap the output without being the output.
+    #[inline]
+    fn copies(&self, address: impl Fn(usize) -> *mut u8) -> impl Iterator<Item = usize> {
+        let out = address(self.out);
+        (0..self.inputs).filter(move |&k| self.extents[k].clashes(address(k), out, self.bytes))
     }
 
     /// Computes the output.
@@ -180,23 +164,66 @@ impl Plan {
     /// # Safety
     /// The operands at these addresses, of the layouts that the plan was made for, are valid and
     /// aligned; nothing else writes them or reads the output; and [`Plan::copies`] returns none.
-    unsafe fn run(&self, addresses: &[*mut u8], threads: Option<&Threads>) -> Result<()> {
-        let mut data = [Address(addresses[self.out]); OPERANDS];
-        for (to, &from) in data.iter_mut().zip(&addresses[..self.inputs]) {
-            *to = Address(from);
+    #[inline]
+    unsafe fn run(
+        &self,
+        address: impl Fn(usize) -> *mut u8,
+        threads: Option<&Threads>,
+    ) -> Result<()> {
+        let mut data = [address(self.out); OPERANDS];
+        for (k, to) in data.iter_mut().enumerate().take(self.inputs) {
+            *to = address(k);
         }
-        let count = self.traversal.count();
-        let zero = AtomicBool::new(false);
-        Threads::for_each(threads, count.div_ceil(BLOCK), |block| {
-            self.traversal.rows(block * BLOCK, (block + 1) * BLOCK, |row| {
-                let data = std::array::from_fn(|k| data[k].0.wrapping_add(row.offsets[k]));
-                // SAFETY: a row of the operands; blocks cover disjoint elements of the output.
-                if unsafe { self.rows.run(&data, row.length) } {
-                    zero.store(true, Relaxed);
-                }
-            });
-        });
-        ensure!(!self.bound_divides || !zero.into_inner(), "{} divided by zero", self.common);
+        let zero = match self.visit {
+            // SAFETY: guaranteed by the caller.
+            Visit::Row(count) if count <= BLOCK => unsafe { self.rows.run(&data, count) },
+            // SAFETY: guaranteed by the caller.
+            _ => unsafe { self.run_blocks(data.map(Address), threads) },
+        };
+        ensure!(!zero, "{} divided by zero", self.rows.common());
         Ok(())
     }
+
+    /// Computes the output in blocks, on several threads. Returns whether a divisor was zero.
+    ///
+    /// # Safety
+    /// That of [`Plan::run`].
+    unsafe fn run_blocks(&self, data: [Address; OPERANDS], threads: Option<&Threads>) -> bool {
+        let zero = AtomicBool::new(false);
+        let row = |offsets: [usize; OPERANDS], count: usize| {
+            let data = std::array::from_fn(|k| data[k].0.wrapping_add(offsets[k]));
+            // SAFETY: a row of the operands; blocks cover disjoint elements of the output.
+            if unsafe { self.rows.run(&data, count) } {
+                zero.store(true, Relaxed);
+            }
+        };
+        let count = match &self.visit {
+            Visit::Row(count) => *count,
+            Visit::Rows(traversal) => traversal.count(),
+        };
+        Threads::for_each(threads, count.div_ceil(BLOCK), |block| {
+            let (from, to) = (block * BLOCK, count.min((block + 1) * BLOCK));
+            match &self.visit {
+                Visit::Row(_) => row(self.rows.steps().map(|step| step * from), to - from),
+                Visit::Rows(traversal) => {
+                    traversal.rows(from, to, |part| row(part.offsets, part.length));
+                }
+            }
+        });
+        zero.into_inner()
+    }
+}
+
+/// Returns the traversal of inputs that broadcast to the output.
+fn traversal(inputs: &[RawTensor<'_>], out: &RawTensor<'_>) -> Traversal<OPERANDS> {
+    let rank = out.shape.len();
+    let step = |dim| {
+        let mut steps = [0; OPERANDS];
+        steps[OUT] = broadcast_step(out, rank, dim);
+        for (step, x) in steps.iter_mut().zip(inputs) {
+            *step = broadcast_step(x, rank, dim);
+        }
+        steps
+    };
+    Traversal::new(out.shape, step, Order::Any)
 }

@@ -216,6 +216,13 @@ pub(crate) fn is_contiguous(tensor: &RawTensor<'_>) -> bool {
     })
 }
 
+/// Returns whether two indices may name the same element.
+pub(crate) fn overlaps_itself(tensor: &RawTensor<'_>) -> bool {
+    // An operand has a valid layout; for any other, the answer is the safe one.
+    let overlaps = || layout(tensor).map_or(true, |l| l.may_overlap_itself());
+    !is_contiguous(tensor) && overlaps()
+}
+
 /// The layout of an input beside the output of its call, as far as an overlap depends on it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Extent {

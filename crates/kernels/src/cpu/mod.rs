@@ -14,6 +14,7 @@
 //! | `elementwise` | elementwise calls, bound to functions |
 //! | `row_plan`, `elementwise_kernel` | their loops over operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
+//! | `fused` | programs of elementwise calls |
 //! | `create`, `copy` | creation, copies, conversions |
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
 //! | `index`, `masked_select`, `rearrange` | gather, scatter, selection, rearrangement |
@@ -28,13 +29,16 @@
 
 use std::sync::Arc;
 
+use millstream_ops::fused::FUSED;
+
 use crate::communicator::{Communicator, SingleRank};
 use crate::context::KernelCtx;
 use crate::data_movement;
 use crate::registry::KernelRegistry;
 
-use elementwise::ElementwiseOp;
+use elementwise::{Bind, ElementwiseOp};
 use elementwise_kernel::ElementwiseKernel;
+use fused::FusedKernel;
 
 mod arith;
 mod attention;
@@ -54,6 +58,7 @@ mod elementwise_kernel;
 mod embedding;
 mod extremum;
 mod function;
+mod fused;
 mod im2col;
 mod index;
 mod indexed;
@@ -128,6 +133,12 @@ const NEW: &[&[ElementwiseOp]] = &[
 const WITH_IN_PLACE: &[&[ElementwiseOp]] =
     &[arith::KERNELS, pointwise::KERNELS, pointwise::GELU, compare::LOGIC, ternary::KERNELS];
 
+/// Returns the function that binds the calls of an elementwise op that returns a new tensor.
+fn bind_of(op: &str) -> Option<Bind> {
+    let mut ops = NEW.iter().chain(WITH_IN_PLACE).copied().flatten();
+    ops.find(|(name, _)| *name == op).map(|(_, bind)| *bind)
+}
+
 /// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
     for (op, kernel) in data_movement::KERNELS {
@@ -144,6 +155,7 @@ pub fn register(kernels: &mut KernelRegistry) {
         kernels.register(KIND, &format!("{op}_"), Arc::new(ElementwiseKernel(*bind)));
     }
     copy::register(kernels);
+    kernels.register(KIND, FUSED, Arc::new(FusedKernel));
     let single: Arc<dyn Communicator> = Arc::new(SingleRank);
     register_communicator(kernels, &single);
 }

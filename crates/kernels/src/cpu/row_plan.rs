@@ -39,8 +39,8 @@ pub(crate) struct RowPlan {
     modes: [Mode; MAX_INPUTS],
     /// The place among the operands of each input that is a tensor.
     places: [usize; MAX_INPUTS],
-    /// The numbers, at the place of their inputs.
-    splats: [Splat; MAX_INPUTS],
+    /// The numbers, as words of the type of computations, at the place of their inputs.
+    numbers: [u64; MAX_INPUTS],
     dtypes: [DType; OPERANDS],
     steps: [usize; OPERANDS],
     out_direct: bool,
@@ -50,6 +50,7 @@ pub(crate) struct RowPlan {
 
 impl RowPlan {
     /// Returns the plan for operands with these dtypes and steps in bytes.
+    #[inline(always)]
     pub(crate) fn new(
         bound: Bound,
         dtypes: [DType; OPERANDS],
@@ -61,7 +62,7 @@ impl RowPlan {
             bound,
             modes: [Mode::Number; MAX_INPUTS],
             places: [0; MAX_INPUTS],
-            splats: [MaybeUninit::uninit(); MAX_INPUTS],
+            numbers: [0; MAX_INPUTS],
             dtypes,
             steps,
             out_direct: is_direct(OUT),
@@ -70,9 +71,7 @@ impl RowPlan {
         let mut next = 0;
         for k in 0..bound.function.inputs() {
             match bound.inputs[k] {
-                BoundInput::Number(word) => {
-                    compute!(computed, T => splat(&mut plan.splats[k], T::from_word(word)));
-                }
+                BoundInput::Number(word) => plan.numbers[k] = word,
                 BoundInput::Tensor { via } => {
                     plan.places[k] = next;
                     plan.modes[k] = match steps[next] {
@@ -86,6 +85,16 @@ impl RowPlan {
             }
         }
         plan
+    }
+
+    /// Returns the steps of the operands in bytes.
+    pub(crate) fn steps(&self) -> [usize; OPERANDS] {
+        self.steps
+    }
+
+    /// Returns the dtype that the inputs are converted to.
+    pub(crate) fn common(&self) -> DType {
+        self.bound.common
     }
 
     /// Computes `count` elements of a row. Returns whether a divisor was zero where that fails the
@@ -103,16 +112,23 @@ impl RowPlan {
                 self.run_in_chunks::<T>(data, count)
             });
         }
+        let mut splats = [Splat::uninit(); MAX_INPUTS];
         let mut sources = [Source::NONE; MAX_INPUTS];
-        for (k, source) in sources.iter_mut().enumerate().take(self.bound.function.inputs()) {
-            *source = match self.modes[k] {
+        for k in 0..self.bound.function.inputs() {
+            sources[k] = match self.modes[k] {
                 Mode::Direct => Source { data: data[self.places[k]], advances: true },
-                _ => Source { data: self.splats[k].as_ptr().cast(), advances: false },
+                _ => self.number(k, &mut splats[k]),
             };
         }
         // SAFETY: guaranteed by the caller; numbers are `LANES` equal elements.
         unsafe { self.bound.function.apply(&sources, data[OUT], count) };
         false
+    }
+
+    /// Returns number `k` as a source in `to`.
+    fn number(&self, k: usize, to: &mut Splat) -> Source {
+        compute!(self.bound.function.computed(), T => splat(to, T::from_word(self.numbers[k])));
+        Source { data: to.as_ptr().cast(), advances: false }
     }
 
     /// As [`RowPlan::run`], where `T` is the type of computations.
@@ -131,7 +147,10 @@ impl RowPlan {
         for k in 0..inputs {
             let (place, buffer) = (self.places[k], buffers[k].as_mut_ptr().cast::<T>());
             sources[k] = match self.modes[k] {
-                Mode::Number => Source { data: self.splats[k].as_ptr().cast(), advances: false },
+                Mode::Number => {
+                    splat(&mut buffers[k], T::from_word(self.numbers[k]));
+                    Source { data: buffers[k].as_ptr().cast(), advances: false }
+                }
                 Mode::Direct => Source { data: data[place], advances: true },
                 Mode::Converted { .. } => {
                     chunk = CHUNK;

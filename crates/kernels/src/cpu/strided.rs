@@ -51,6 +51,10 @@ impl StridedRow {
         self.length
     }
 
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
     fn at(&self, at: usize, count: usize) -> *mut u8 {
         assert!(count <= self.length && at <= self.length - count, "outside of a row");
         self.data.wrapping_add(at * self.step)

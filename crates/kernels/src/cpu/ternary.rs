@@ -32,7 +32,7 @@ fn choose(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "", "value"])?;
-    let dtype = call.out.dtype;
+    let dtype = call.out;
     compute!(dtype, T => {
         call.bind(dtype, three(|x: T, mask: T, value: T| if mask != T::ZERO { value } else { x }))
     })
@@ -52,7 +52,7 @@ fn clamp(args: &CallArgs<'_>) -> Result<Bound> {
     })
 }
 
-fn common_of_numbers(call: &Call<'_, 1>, numbers: impl IntoIterator<Item = Scalar>) -> DType {
+fn common_of_numbers(call: &Call<1>, numbers: impl IntoIterator<Item = Scalar>) -> DType {
     let inputs = call.inputs.iter().copied();
     let numbers = numbers.into_iter().map(Input::Number);
     common_of(&inputs.chain(numbers).collect::<Vec<_>>())

@@ -42,7 +42,7 @@ impl Function {
     }
 
     /// Returns the dtype that a call is computed in.
-    fn common(&self, inputs: &[Input<'_>], out: DType) -> DType {
+    fn common(&self, inputs: &[Input<RawTensor<'_>>], out: DType) -> DType {
         match self.kind {
             Kind::Any | Kind::Rounded => common_of(inputs),
             Kind::Float => floating(common_of(inputs)),
@@ -56,7 +56,7 @@ impl Function {
     fn variant(
         &self,
         ctx: &KernelCtx<'_>,
-        inputs: &[Input<'_>],
+        inputs: &[Input<RawTensor<'_>>],
         common: &mut DType,
     ) -> Result<Variant> {
         let attrs = ctx.attrs();
@@ -96,7 +96,7 @@ impl Function {
             "clamp" => {
                 let bounds = [Scalar::of(attrs, "min")?, Scalar::of(attrs, "max")?];
                 let given = bounds.into_iter().flatten().map(Input::Number);
-                let all: Vec<Input<'_>> = inputs.iter().copied().chain(given).collect();
+                let all: Vec<Input<RawTensor<'_>>> = inputs.iter().copied().chain(given).collect();
                 *common = common_of(&all);
                 let ends = match common.is_float() {
                     true => [f64::NEG_INFINITY, f64::INFINITY].map(Scalar::Float),
@@ -124,7 +124,7 @@ fn most(dtype: DType) -> f64 {
 }
 
 /// Returns the variant for an exponent. As on the host, common exponents have their own.
-fn power(inputs: &[Input<'_>], common: DType) -> &'static str {
+fn power(inputs: &[Input<RawTensor<'_>>], common: DType) -> &'static str {
     let exponent = match inputs[1] {
         Input::Number(v) if common.is_float() => from_scalar::<f64>(v),
         Input::Number(Scalar::Int(2)) => 2.0,
@@ -174,18 +174,19 @@ impl Kernel for Op {
 pub(super) fn run<'a>(
     ctx: &KernelCtx<'a>,
     kernel: Elementwise<'_>,
-    inputs: &[Input<'a>],
+    inputs: &[Input<RawTensor<'a>>],
     out: RawTensor<'a>,
     scalars: &[Scalar],
 ) -> Result<()> {
     let native = native(ctx)?;
     let overlap = OverlapCopies::new(native, out);
-    let resolve = |input: &Input<'a>| match *input {
+    let resolve = |input: &Input<RawTensor<'a>>| match *input {
         // SAFETY: `KernelCtx::new` promises valid operands.
         Input::Tensor(x) if !is_same(&x, &out) => unsafe { overlap.resolve(x) }.map(Input::Tensor),
         other => Ok(other),
     };
-    let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(resolve).collect::<Result<_>>()?;
+    let inputs: SmallVec<[Input<RawTensor<'_>>; 3]> =
+        inputs.iter().map(resolve).collect::<Result<_>>()?;
     // SAFETY: as above; copies are in scratch memory of the stream.
     unsafe { run_on(native, kernel, &inputs, out, scalars) }
 }
@@ -202,7 +203,7 @@ pub(super) fn run<'a>(
 pub(super) unsafe fn run_on(
     native: &NativeStream,
     mut kernel: Elementwise<'_>,
-    inputs: &[Input<'_>],
+    inputs: &[Input<RawTensor<'_>>],
     out: RawTensor<'_>,
     scalars: &[Scalar],
 ) -> Result<()> {
@@ -258,7 +259,7 @@ pub(super) unsafe fn run_on(
 unsafe fn run_slices(
     native: &NativeStream,
     kernel: &Elementwise<'_>,
-    inputs: &[Input<'_>],
+    inputs: &[Input<RawTensor<'_>>],
     out: RawTensor<'_>,
     scalars: &[Scalar],
 ) -> Result<()> {
@@ -268,7 +269,7 @@ unsafe fn run_slices(
         RawTensor { data, shape: &x.shape[1..], strides: &x.strides[1..], ..*x }
     }
     for index in 0..out.shape[0] {
-        let mut parts: SmallVec<[Input<'_>; 3]> = inputs.iter().copied().collect();
+        let mut parts: SmallVec<[Input<RawTensor<'_>>; 3]> = inputs.iter().copied().collect();
         for input in &mut parts {
             if let Input::Tensor(x) = input
                 && x.shape.len() == out.shape.len()

@@ -3,11 +3,13 @@
 mod collective;
 mod copy;
 mod elementwise;
+mod fused;
 mod in_place;
 mod index;
 mod masked_select;
 mod matmul;
 mod networks;
+mod prepared;
 mod properties;
 mod reduce;
 mod reference;

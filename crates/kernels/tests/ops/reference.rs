@@ -1,10 +1,11 @@
-//! Every op against values made with PyTorch.
+//! Every op against values made with PyTorch, run as any call and by its prepared form.
 
 use anyhow::Result;
-use millstream_kernels::{KernelCtx, standard};
+use millstream_kernels::KernelCtx;
+use millstream_testing::kernels::run_and_compare_prepared;
 
 fn run(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
-    standard().get("cpu", op).expect("a kernel").run(ctx)
+    run_and_compare_prepared(op, ctx)
 }
 
 millstream_testing::reference_tests!(run);

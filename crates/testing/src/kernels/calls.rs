@@ -1,7 +1,9 @@
 //! Calls of kernels as a machine makes them: schema, signature, outputs, workspace, context.
 
+use std::sync::OnceLock;
+
 use anyhow::Result;
-use millstream_kernels::{KernelCtx, KernelRegistry, Operands, RawTensor, Threads};
+use millstream_kernels::{KernelCtx, KernelRegistry, KernelSpec, Operands, RawTensor, Threads};
 use millstream_ops::{CallSpec, OutputSpec, Signature};
 use millstream_types::{Access, Attrs, DType, Layout, TensorSpec};
 
@@ -14,6 +16,12 @@ pub fn signature(op: &str, inputs: &[&Tensor], attrs: &Attrs) -> Result<Signatur
     let op = ops.get(ops.id(op).unwrap()).unwrap();
     let specs: Vec<TensorSpec> = inputs.iter().map(|t| t.spec.clone()).collect();
     op.check(CallSpec { inputs: &specs, attrs }).map_err(|e| e.to_string())
+}
+
+/// Returns the standard kernels.
+fn kernels() -> &'static KernelRegistry {
+    static KERNELS: OnceLock<KernelRegistry> = OnceLock::new();
+    KERNELS.get_or_init(millstream_kernels::standard)
 }
 
 /// Returns a pool of kernel threads; `None` for zero threads.
@@ -34,7 +42,7 @@ pub fn try_launch(
     workspace: usize,
     threads: usize,
 ) -> Result<(), String> {
-    launch_from(&millstream_kernels::standard(), op, operands, attrs, workspace, threads)
+    launch_from(kernels(), op, operands, attrs, workspace, threads)
 }
 
 /// As [`try_launch`], with kernels of the caller.
@@ -52,6 +60,67 @@ pub fn launch_from(
 
 fn run_on_host(kernels: &KernelRegistry, op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
     kernels.get("cpu", op).expect("a kernel").run(ctx)
+}
+
+/// As [`try_launch`], by the kernel's prepared form. Returns none if it has none.
+pub fn try_launch_prepared(
+    op: &str,
+    operands: &[&Tensor],
+    attrs: &Attrs,
+    threads: usize,
+) -> Option<Result<(), String>> {
+    let specs: Vec<TensorSpec> = operands.iter().map(|t| t.spec.clone()).collect();
+    let kernel = kernels().get("cpu", op).expect("a kernel");
+    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs })?;
+    let addresses: Vec<*mut u8> = operands.iter().map(|t| t.raw().data).collect();
+    let pool = thread_pool(threads);
+    // SAFETY: the tensors own their memory, and only this call uses it now.
+    let result = unsafe { prepared.run(&addresses, pool.as_ref()) };
+    Some(result.map_err(|e| format!("{e:#}")))
+}
+
+/// Runs the op's CPU kernel, and then, on the memory as it was before, its prepared form with
+/// threads. Returns the error of the first run.
+///
+/// # Panics
+/// If the prepared form leaves other bits or has another outcome, or if the op is elementwise, a
+/// copy or a fill and has none.
+pub fn run_and_compare_prepared(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
+    let kernel = kernels().get("cpu", op).expect("a kernel");
+    let operands = (0..ctx.operands()).map(|k| ctx.operand(k)).collect::<Result<Vec<_>>>()?;
+    let spec = |t: &RawTensor<'_>| {
+        TensorSpec::new(t.dtype, Layout::strided(t.shape, t.strides, 0).unwrap()).unwrap()
+    };
+    let specs: Vec<TensorSpec> = operands.iter().map(spec).collect();
+    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs: ctx.attrs() });
+    let families =
+        ["Arithmetic", "Pointwise functions", "Comparison and logic", "Ternary functions"];
+    let families = millstream_ops::families().into_iter().filter(|f| families.contains(&f.0));
+    let mut elementwise = families.flat_map(|(_, ops)| ops).map(|op| op.name());
+    let copies = ["copy", "clone", "cast", "copy_", "fill", "full"];
+    let expected = copies.contains(&op) || elementwise.any(|name| name == op);
+    assert!(prepared.is_some() || !expected, "{op} has no prepared form");
+    let Some(prepared) = prepared else { return kernel.run(ctx) };
+    let memory = |k: usize| {
+        let bytes = specs[k].span_bytes();
+        // SAFETY: the bytes from the first element to the end of the last, which a context promises
+        // to be valid. No kernel runs now.
+        unsafe { std::slice::from_raw_parts_mut(operands[k].data, bytes) }
+    };
+    let content = || (0..specs.len()).map(|k| memory(k).to_vec()).collect::<Vec<_>>();
+    let before = content();
+    let result = kernel.run(ctx);
+    let after = content();
+    for (k, bytes) in before.iter().enumerate() {
+        memory(k).copy_from_slice(bytes);
+    }
+    let addresses: Vec<*mut u8> = operands.iter().map(|t| t.data).collect();
+    // SAFETY: operands of the context at their addresses.
+    let again = unsafe { prepared.run(&addresses, thread_pool(3).as_ref()) };
+    let outcome = |r: &Result<()>| r.as_ref().map_err(|e| format!("{e:#}")).cloned();
+    assert_eq!(outcome(&again), outcome(&result), "{op} {specs:?} {}", ctx.attrs());
+    assert!(result.is_err() || content() == after, "{op} {specs:?} {}: other bits", ctx.attrs());
+    result
 }
 
 /// Runs a kernel with these operands.
@@ -100,8 +169,8 @@ pub fn call_on(
     attrs: &Attrs,
     threads: usize,
 ) -> Result<Vec<Tensor>, String> {
-    let kernels = millstream_kernels::standard();
-    let on_host = |op: &str, ctx: &KernelCtx<'_>| run_on_host(&kernels, op, ctx);
+    let kernels = kernels();
+    let on_host = |op: &str, ctx: &KernelCtx<'_>| run_on_host(kernels, op, ctx);
     call_with(on_host, op, inputs, attrs, threads)
 }
 

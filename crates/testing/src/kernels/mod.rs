@@ -6,8 +6,8 @@ pub mod reference;
 mod tensor;
 
 pub use calls::{
-    call, call_on, call_with, launch, launch_from, one, one_into, signature, thread_pool,
-    try_launch,
+    call, call_on, call_with, launch, launch_from, one, one_into, run_and_compare_prepared,
+    signature, thread_pool, try_launch, try_launch_prepared,
 };
 pub use num::Num::{self, Float, Int};
 pub use num::{rounded, samples};

@@ -307,6 +307,8 @@ pub fn check_coverage(files: &[&str]) {
     // Collectives have no counterpart among the values of PyTorch.
     let mut collectives = families().pop().unwrap().1.into_iter().map(|op| op.name());
     ops.extend(collectives.by_ref().map(str::to_owned));
+    // `fused` is compared with the ops of its steps.
+    ops.push("fused".to_owned());
     // `scrub` has no values; tests with machines check its effect on memory.
     ops.push("scrub".to_owned());
     let missing: Vec<&str> =

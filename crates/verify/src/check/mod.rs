@@ -14,6 +14,7 @@ use millstream_instructions::text::Named;
 use millstream_instructions::{Body, Instruction, InstructionList, Placement, Via};
 use millstream_types::{EventId, Point, TensorSpec};
 
+use crate::clock::Clock;
 use crate::cycle::cycle;
 use crate::footprint::Footprint;
 use crate::liveness::Liveness;
@@ -70,44 +71,26 @@ pub(crate) struct Walk<'a> {
     found: Vec<Violation>,
     /// The lines shown so far, because one long line may violate many rules.
     lines: RefCell<HashMap<usize, String>>,
+    /// What each instruction with a point knows that is neither a record nor a wait, if asked for.
+    clocks: Option<HashMap<usize, Clock>>,
 }
 
 /// Walks a list. Returns its violations, up to [`MOST_VIOLATIONS`], and the waits if the mode asks
 /// for them.
 pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
-    let mut walk = Walk {
-        list,
-        mode,
-        whole: Rc::new(Footprint::dense(0, u64::MAX)),
-        needs: Needs::new(mode.needs, list.streams.len() <= MOST_TRACED),
-        pairs: 0,
-        streams: Streams::new(list),
-        liveness: Liveness::default(),
-        arenas: list.arenas.iter().map(|_| Arena::default()).collect(),
-        sections: Sections::default(),
-        records: HashMap::new(),
-        found: Vec::new(),
-        lines: RefCell::default(),
-    };
-    walk.header();
-    let mut end = list.instructions.len();
-    for (index, Instruction { body, .. }) in list.instructions.iter().enumerate() {
-        if walk.found.len() == MOST_VIOLATIONS {
-            end = index;
-            break;
-        }
-        if walk.declared(index, body) {
-            walk.instruction(index, body);
-        }
-    }
-    if end == list.instructions.len() {
-        let open: Vec<usize> = walk.sections.open().collect();
-        for index in open {
-            walk.report(|walk| Violation::NotClosed { site: walk.site(index) });
-        }
-    }
+    let mut walk = Walk::new(list, mode);
+    let end = walk.instructions();
     let waits = if mode.needs { walk.waits(end) } else { Vec::new() };
     Verdict { violations: walk.found, pairs: walk.pairs, waits }
+}
+
+/// Returns the clocks of a list's instructions by their indices: the points that each comes after.
+/// Records and waits are left out.
+pub(crate) fn clocks(list: &InstructionList) -> HashMap<usize, Clock> {
+    let mode = Mode { callbacks: true, bytes: false, needs: false };
+    let mut walk = Walk { clocks: Some(HashMap::new()), ..Walk::new(list, mode) };
+    walk.instructions();
+    walk.clocks.unwrap_or_default()
 }
 
 /// Returns whether an instruction is a wait, which a list could omit.
@@ -116,6 +99,45 @@ pub(crate) const fn is_wait(body: &Body) -> bool {
         body,
         Body::StreamWaitEvent { .. } | Body::StreamWait { .. } | Body::HostObserved { .. }
     )
+}
+
+impl<'a> Walk<'a> {
+    fn new(list: &'a InstructionList, mode: Mode) -> Walk<'a> {
+        Walk {
+            list,
+            mode,
+            whole: Rc::new(Footprint::dense(0, u64::MAX)),
+            needs: Needs::new(mode.needs, list.streams.len() <= MOST_TRACED),
+            pairs: 0,
+            streams: Streams::new(list),
+            liveness: Liveness::default(),
+            arenas: list.arenas.iter().map(|_| Arena::default()).collect(),
+            sections: Sections::default(),
+            records: HashMap::new(),
+            found: Vec::new(),
+            lines: RefCell::default(),
+            clocks: None,
+        }
+    }
+
+    /// Walks over all instructions, up to [`MOST_VIOLATIONS`]. Returns the index of the end.
+    fn instructions(&mut self) -> usize {
+        self.header();
+        let list = self.list;
+        for (index, Instruction { body, .. }) in list.instructions.iter().enumerate() {
+            if self.found.len() == MOST_VIOLATIONS {
+                return index;
+            }
+            if self.declared(index, body) {
+                self.instruction(index, body);
+            }
+        }
+        let open: Vec<usize> = self.sections.open().collect();
+        for index in open {
+            self.report(|walk| Violation::NotClosed { site: walk.site(index) });
+        }
+        list.instructions.len()
+    }
 }
 
 impl Walk<'_> {
@@ -277,6 +299,9 @@ impl Walk<'_> {
             Body::HostObserved { points } => self.observe(index, points),
             Body::Barrier { at } | Body::GlobalSync { at } => {
                 self.counts_up(index, *at);
+                if let Some(clocks) = &mut self.clocks {
+                    clocks.insert(index, self.streams.latest().clone());
+                }
                 self.streams.barrier(*at);
             }
             Body::RecordEvent { at, event } => self.record(index, *at, *event),

@@ -250,6 +250,9 @@ impl Walk<'_> {
                 self.liveness.storage(number).join_pool_knowledge(at.stream, access, &mut clock);
             }
         }
+        if let Some(clocks) = &mut self.clocks {
+            clocks.insert(index, clock.clone());
+        }
         for (number, footprint, tensor, access) in &used {
             let root = self.liveness.storage(*number).root;
             for (earlier, bytes) in self.racing(index, at, (*number, footprint, *access), &clock) {

@@ -100,7 +100,7 @@ const HERE: Origin = Origin::Unknown;
 
 impl Program {
     fn new(sync: SyncPolicy, modes: &[StreamMode], limit: u64, annotated: bool) -> Program {
-        let config = BuilderConfig { sync };
+        let config = BuilderConfig { sync, ..BuilderConfig::default() };
         let mut ops = OpRegistry::new();
         ops.register(Arc::new(AnyUse));
         let ops = Arc::new(ops);

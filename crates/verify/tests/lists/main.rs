@@ -8,4 +8,7 @@ mod common;
 mod large;
 mod many_views;
 mod needs;
+mod pass_cases;
+mod pass_programs;
+mod passes;
 mod repair;

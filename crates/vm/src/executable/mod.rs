@@ -132,7 +132,10 @@ impl ExecutableInner {
         }
         let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
         let stream = self.machine.stream(&key)?;
-        Ok(self.default_stream.get_or_init(|| stream))
+        // Another thread may have set the same one.
+        let _ = self.default_stream.set(stream);
+        let unset = || Error::Internal { message: "a set cell is empty".to_owned() };
+        self.default_stream.get().ok_or_else(unset)
     }
 }
 
@@ -214,7 +217,7 @@ impl Machine {
             ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
         };
         let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
-        let (machine, default_stream) = (self.clone(), OnceLock::new());
+        let (machine, default_stream) = (self.clone(), OnceLock::default());
         let inner = ExecutableInner { machine, program, list, bound, instances, default_stream };
         Ok(Executable(Arc::new(inner)))
     }

@@ -150,7 +150,11 @@ impl Machine {
             DriverKind::Simulated => Driver::simulated(config.host_workers, config.simulation),
         };
         let catalog = Box::new(Catalog(policies));
-        let mut builder = Builder::new(&BuilderConfig { sync: config.sync }, ops, catalog);
+        let mut builder = Builder::new(
+            &BuilderConfig { sync: config.sync, ..BuilderConfig::default() },
+            ops,
+            catalog,
+        );
         builder.set_protection(config.protection);
         if config.check_memory {
             builder.check_memory()?;

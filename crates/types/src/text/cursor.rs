@@ -1,6 +1,6 @@
 //! A cursor over a line of text, which reads tokens.
 
-use crate::text::TextError;
+use super::TextError;
 
 /// A position in one line of text.
 #[derive(Clone, Debug)]
@@ -103,6 +103,25 @@ impl<'a> Cursor<'a> {
         };
         self.advance(end);
         Ok(number)
+    }
+
+    /// Reads `item, item CLOSE`.
+    ///
+    /// # Errors
+    /// An item is something else, or a comma is missing.
+    pub fn items<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Cursor<'a>) -> Result<T, TextError>,
+    ) -> Result<Vec<T>, TextError> {
+        let mut items = Vec::new();
+        while !self.eat(close) {
+            if !items.is_empty() {
+                self.expect(",")?;
+            }
+            items.push(item(self)?);
+        }
+        Ok(items)
     }
 
     /// Reads an id: its mark and a whole number, without a space between.

@@ -1,0 +1,237 @@
+//! Passes: functions from a list to a list that computes the same with less.
+//!
+//! A list that runs once is emitted call by call: the builder sees neither what comes later nor
+//! what nobody will read. A list that is compiled to run many times is known as a whole, and passes
+//! use that. A pass is pure and deterministic; what it returns is a list like any other: printed,
+//! checked by `millstream_verify::check`, and compared with the list before it by
+//! `millstream_verify::same_operations`. A list that a pass cannot improve stays as it is.
+//!
+//! | pass | what it does | source |
+//! |---|---|---|
+//! | `dead` | removes calls, views, allocations and touches whose results nobody can observe | liveness, backwards; Aho, Lam, Sethi & Ullman, *Compilers*, 2nd edition, section 9.2.5 |
+//! | `fuse` | makes one call of op `fused` of chains and trees of elementwise calls | greedy grouping in list order, as in Kjolstad et al., *Weld*, and XLA's instruction fusion |
+//! | `assign` | spreads the calls of a host device over a number of in-order streams | list scheduling by upward rank; Topcuoglu, Hariri & Wu, "HEFT", 2002 |
+//! | `waits` | removes records and waits, and lets one wait serve for several | vector clocks, as in the builder; slack on the critical path |
+//! | `memory` | places storages and workspaces anew by exact lifetimes | greedy by size; Pisarchyk & Lee, 2020 |
+//!
+//! # Order of passes
+//! Any order gives a correct list. `dead,fuse,assign,waits,memory` gives the best one: the fewer
+//! calls there are, the better they are spread; the order of streams decides which waits are
+//! needed; and the waits decide which storages may share bytes.
+//!
+//! # What a pass keeps
+//! - Externals with their names, the ids of tensors, reads and callbacks, the origins of
+//!   instructions, attributes, priorities, the declared arenas, and barriers.
+//! - Every instruction with an effect beyond data: callbacks, reads, collectives, launches of
+//!   stored lists, critical sections, global syncs, and calls that write nothing. Two of them that
+//!   were ordered stay ordered.
+//! - The content of every output external at the end.
+//! - The bits of results: each op runs on the same values with the same arguments.
+//!
+//! Waits and events of the program that no data and no effect needs may go. An error of a call that
+//! `dead` removes is not reported, since the call does not run.
+//!
+//! Passes ask no schema how an op uses its operands: they take the accesses that the instructions
+//! state. Only `fuse` asks which ops are elementwise.
+//!
+//! # Not done
+//! A new tensor is never placed in the memory of an operand that dies in the same call. Schemas do
+//! not say whether a kernel reads each element before it writes that element, and a list whose
+//! memory has two owners at a time is one that the checker refuses.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `dead`, `fuse`, `assign`, `waits`, `memory` | the passes |
+//! | `rebuild` | the emission of a changed list through a fresh builder |
+//! | `facts` | tensors, storages and effects of a list |
+//! | `placement` | offsets for all storages and workspaces together |
+//! | `cost` | the times of calls |
+//! | [`mod@timeline`] | the time of a list |
+
+mod assign;
+pub mod cost;
+mod dead;
+mod facts;
+mod memory;
+mod placement;
+mod rebuild;
+pub mod timeline;
+mod waits;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use millstream_ops::OpRegistry;
+use millstream_types::nearest::nearest;
+use millstream_types::{Error, Result};
+
+use crate::instruction::Via;
+use crate::list::InstructionList;
+use crate::table::Body;
+
+pub use cost::{CoreCosts, CostModel};
+pub use placement::arena_bytes;
+
+/// A pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Pass {
+    /// Removes what nobody can observe.
+    Dead,
+    /// Spreads calls over streams.
+    Assign,
+    /// Removes waits.
+    Waits,
+    /// Places memory anew.
+    Memory,
+}
+
+impl Pass {
+    /// Every pass, in the order that gives the best list.
+    pub const ALL: [Pass; 4] = [Pass::Dead, Pass::Assign, Pass::Waits, Pass::Memory];
+
+    /// Returns the name used on command lines and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pass::Dead => "dead",
+            Pass::Assign => "assign",
+            Pass::Waits => "waits",
+            Pass::Memory => "memory",
+        }
+    }
+
+    /// Parses names of passes, separated by commas. The empty text names none.
+    ///
+    /// # Errors
+    /// A name is not one of a pass.
+    pub fn parse_list(text: &str) -> Result<Vec<Pass>> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::parse).collect()
+    }
+
+    /// Applies the pass. Returns the list unchanged if the pass cannot improve it.
+    ///
+    /// # Errors
+    /// The list is not one that the checker accepts; the error names the instruction's origin.
+    pub fn apply(
+        self,
+        list: &InstructionList,
+        options: &PassOptions<'_>,
+    ) -> Result<InstructionList> {
+        let own = facts::with_own_ids(list)?;
+        let list = own.as_ref().unwrap_or(list);
+        match self {
+            Pass::Dead => dead::dead(list, options),
+            Pass::Assign => assign::assign(list, options),
+            Pass::Waits => waits::waits(list, options),
+            Pass::Memory => memory::memory(list, options),
+        }
+    }
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Pass {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Pass> {
+        let found = Pass::ALL.into_iter().find(|pass| pass.name() == name);
+        found.ok_or_else(|| Error::Unknown {
+            what: "pass",
+            name: name.to_owned(),
+            nearest: nearest(name, Pass::ALL.iter().map(|pass| pass.name())),
+        })
+    }
+}
+
+/// The externals whose content at the end of a list is a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Outputs {
+    /// All of them.
+    #[default]
+    All,
+    /// Those with these names.
+    Named(BTreeSet<String>),
+}
+
+impl Outputs {
+    /// Whether the external of this name is an output.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Outputs::All => true,
+            Outputs::Named(names) => names.contains(name),
+        }
+    }
+}
+
+/// The options of passes.
+#[derive(Clone, Copy)]
+pub struct PassOptions<'a> {
+    /// The ops that calls may become.
+    pub ops: &'a OpRegistry,
+    /// The times of calls.
+    pub costs: &'a dyn CostModel,
+    /// The number of in-order streams of each host device that `assign` spreads calls over.
+    pub streams: usize,
+    /// The externals that are results.
+    pub outputs: &'a Outputs,
+}
+
+impl fmt::Debug for PassOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PassOptions")
+            .field("streams", &self.streams)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Applies passes one after another. Calls `after` with the name of each and the list that it gave,
+/// to print it, or to prove it.
+///
+/// # Errors
+/// As [`Pass::apply`], or the first error of `after`.
+pub fn run(
+    list: &InstructionList,
+    passes: &[Pass],
+    options: &PassOptions<'_>,
+    mut after: impl FnMut(Pass, &InstructionList) -> Result<()>,
+) -> Result<InstructionList> {
+    let mut list = list.clone();
+    for &pass in passes {
+        list = pass.apply(&list, options)?;
+        after(pass, &list)?;
+    }
+    Ok(list)
+}
+
+/// Returns the number of points of a list that are records or waits. A wait that records its event
+/// itself counts as two.
+pub fn sync_points(list: &InstructionList) -> usize {
+    let points = list.instructions.iter().map(|i| match &i.body {
+        Body::RecordEvent { .. }
+        | Body::StreamWaitEvent { .. }
+        | Body::StreamWait { via: Via::Host, .. } => 1,
+        Body::StreamWait { via: Via::Device(_), .. } => 2,
+        Body::OpCall { .. }
+        | Body::AllocateTensor { .. }
+        | Body::ViewTensor { .. }
+        | Body::ReleaseTensor { .. }
+        | Body::TouchTensors { .. }
+        | Body::SoftSyncStream { .. }
+        | Body::Barrier { .. }
+        | Body::GlobalSync { .. }
+        | Body::HostObserved { .. }
+        | Body::AccessBlobByCallback { .. }
+        | Body::SyncRead { .. }
+        | Body::CriticalSectionBegin { .. }
+        | Body::CriticalSectionEnd { .. }
+        | Body::LazyJobLauncher { .. } => 0,
+    });
+    points.sum()
+}

@@ -1,0 +1,305 @@
+//! `fused`: a program of elementwise calls as one call, which reads each input once and writes only
+//! the last result.
+//!
+//! | part | text |
+//! |---|---|
+//! | program | steps, separated by `;` |
+//! | step | `op(value,...)`, or `op(value,...\|name=value,...)` with named arguments |
+//! | value | `%k`, input k; or `#k`, the result of step k, which is an earlier one |
+//! | argument | as in instruction lists ([`millstream_types::text`]) |
+//!
+//! `tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)` is tanh(x) · y + 2 · z.
+//!
+//! Each step has the dtype, shape and layout that the schema of its op infers, so a program returns
+//! the bits of its steps called one by one. A step is a call of an elementwise op, or of `cast`,
+//! that returns a new tensor and cannot fail: dividing integers may, and is refused. Every input
+//! and every result but the last is used.
+
+use std::fmt;
+
+use millstream_types::text::{Cursor, TextError, parse_attrs, print_attrs};
+use millstream_types::{Attrs, Error, Result, TensorSpec};
+use smallvec::SmallVec;
+
+use crate::def::{Arity, Def, arg};
+use crate::elementwise::refuse;
+use crate::schema::{CallSpec, Op, OutputSpec, Signature};
+use crate::{arith, compare, copy, pointwise, ternary};
+
+/// The name of the op.
+pub const FUSED: &str = "fused";
+
+/// The argument that holds the program.
+pub const PROGRAM: &str = "program";
+
+/// The maximal number of inputs of a program.
+pub const MAX_INPUTS: usize = 8;
+
+/// The maximal number of steps of a program.
+pub const MAX_STEPS: usize = 64;
+
+pub(crate) const OPS: &[Def] = &[Def {
+    name: FUSED,
+    summary: "the last result of a program of elementwise calls, as if they were made one by one",
+    inputs: &[arg("inputs", "the tensors that the program reads, at most 8")],
+    attrs: &[arg(PROGRAM, "the steps, as in \"tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)\"")],
+    arity: Arity::Many(1),
+    rule: |call| {
+        let program = Program::of(call.attrs)?;
+        let mut results = program.infer(call.inputs)?;
+        match results.pop() {
+            Some(last) => Ok(Signature::reads(call.inputs.len(), last)),
+            None => refuse(PROGRAM, "expected at least one step"),
+        }
+    },
+}];
+
+/// The tables of the ops whose calls may be steps.
+const STEPS: &[&[Def]] = &[
+    arith::OPS,
+    arith::EXTREMES,
+    pointwise::OPS,
+    pointwise::NEW,
+    pointwise::BY_LAST,
+    compare::OPS,
+    compare::LOGIC,
+    ternary::OPS,
+    ternary::CHOICES,
+    &[copy::CAST],
+];
+
+/// The ops that fail on a divisor of zero if their result is not a float.
+const DIVISIONS: &[&str] = &["div", "remainder", "fmod"];
+
+/// An operand of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The input at this position.
+    Input(usize),
+    /// The result of the step at this position.
+    Step(usize),
+}
+
+/// A call within a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The name of the op.
+    pub op: String,
+    /// The operands.
+    pub operands: Vec<Value>,
+    /// The named arguments.
+    pub attrs: Attrs,
+}
+
+/// A program of elementwise calls. [`Program::parse`] reads the text that [`fmt::Display`] writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    steps: Vec<Step>,
+}
+
+impl Program {
+    /// Creates a program of these steps.
+    ///
+    /// # Errors
+    /// There is no step, or there are more than [`MAX_STEPS`]; a step uses the result of itself or
+    /// of a later one; or a result but the last, or an input, is not used.
+    pub fn new(steps: Vec<Step>) -> Result<Program> {
+        if !(1..=MAX_STEPS).contains(&steps.len()) {
+            return refuse(
+                PROGRAM,
+                format!("expected 1 to {MAX_STEPS} steps, got {}", steps.len()),
+            );
+        }
+        let mut used = vec![false; steps.len()];
+        let mut inputs: SmallVec<[bool; MAX_INPUTS]> = SmallVec::new();
+        for (k, step) in steps.iter().enumerate() {
+            for &operand in &step.operands {
+                match operand {
+                    Value::Step(of) if of >= k => {
+                        let message = format!("step {k}: expected an earlier result, got #{of}");
+                        return refuse(PROGRAM, message);
+                    }
+                    Value::Step(of) => used[of] = true,
+                    Value::Input(of) if of >= MAX_INPUTS => {
+                        let message = format!(
+                            "step {k}: expected inputs %0 to %{}, got %{of}",
+                            MAX_INPUTS - 1
+                        );
+                        return refuse(PROGRAM, message);
+                    }
+                    Value::Input(of) => {
+                        inputs.resize(inputs.len().max(of + 1), false);
+                        inputs[of] = true;
+                    }
+                }
+            }
+        }
+        used.pop();
+        let results = used.iter().position(|used| !used).map(|k| format!("#{k}"));
+        let unused = inputs.iter().position(|used| !used).map(|k| format!("%{k}"));
+        if let Some(value) = results.or(unused) {
+            return refuse(PROGRAM, format!("{value} is not used; remove it"));
+        }
+        Ok(Program { steps })
+    }
+
+    /// Reads a program.
+    ///
+    /// # Errors
+    /// The text is something else, at the given column; or as [`Program::new`] fails.
+    pub fn parse(text: &str) -> Result<Program> {
+        let steps = parse_steps(text).map_err(|e| Error::Invalid {
+            what: PROGRAM,
+            message: format!("column {}: {}", e.column, e.message),
+        })?;
+        Program::new(steps)
+    }
+
+    /// Reads the program of a call of `fused`.
+    ///
+    /// # Errors
+    /// The argument is missing or not a text; or as [`Program::parse`] fails.
+    pub fn of(attrs: &Attrs) -> Result<Program> {
+        match attrs.get(PROGRAM) {
+            Some(millstream_types::AttrValue::Str(text)) => Program::parse(text),
+            Some(other) => refuse(PROGRAM, format!("expected a text, got {other}")),
+            None => refuse(PROGRAM, "missing; this argument is required"),
+        }
+    }
+
+    /// Returns the steps in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns the number of inputs.
+    pub fn inputs(&self) -> usize {
+        let operands = self.steps.iter().flat_map(|step| &step.operands);
+        let number = |value: &Value| if let Value::Input(k) = value { k + 1 } else { 0 };
+        operands.map(number).max().unwrap_or(0)
+    }
+
+    /// Returns the results of all steps.
+    ///
+    /// # Errors
+    /// The number of inputs is another, or a call may not be a step ([`step_result`]).
+    pub fn infer(&self, inputs: &[TensorSpec]) -> Result<Vec<TensorSpec>> {
+        let expected = self.inputs();
+        if inputs.len() != expected {
+            let message = format!("the program reads {expected} input(s), got {}", inputs.len());
+            return refuse("inputs", message);
+        }
+        let mut results: Vec<TensorSpec> = Vec::with_capacity(self.steps.len());
+        for (k, step) in self.steps.iter().enumerate() {
+            let operands = step.operand_specs(inputs, &results);
+            let result = step_result(&step.op, CallSpec { inputs: &operands, attrs: &step.attrs });
+            results.push(result.map_err(|e| Error::Invalid {
+                what: PROGRAM,
+                message: format!("step {k}: {e}"),
+            })?);
+        }
+        Ok(results)
+    }
+}
+
+impl Step {
+    /// Returns the operands' specs, from those of the program's inputs and earlier results.
+    ///
+    /// # Panics
+    /// If the step uses an input or a result that is not there.
+    pub fn operand_specs(&self, inputs: &[TensorSpec], results: &[TensorSpec]) -> Vec<TensorSpec> {
+        let spec = |value: &Value| match *value {
+            Value::Input(k) => inputs[k].clone(),
+            Value::Step(k) => results[k].clone(),
+        };
+        self.operands.iter().map(spec).collect()
+    }
+}
+
+/// Returns the result of a call that may be a step of a program.
+///
+/// # Errors
+/// The call may not be a step: its op is not elementwise or works in place, it may fail on data, or
+/// its schema refuses it.
+pub fn step_result(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
+    let Some(def) = STEPS.iter().copied().flatten().find(|def| def.name == op) else {
+        let message = format!("{op}: expected an elementwise op that returns a new tensor");
+        return refuse("step", message);
+    };
+    let mut signature = def.check(call)?;
+    let result = match (signature.outputs.pop(), signature.outputs.is_empty()) {
+        (Some(OutputSpec::Fresh(result)), true) => result,
+        _ => return refuse("step", format!("{op}: expected a call with one new result")),
+    };
+    if DIVISIONS.contains(&op) && !result.dtype.is_float() {
+        let message = format!("{op}: expected floats, as dividing {} may fail", result.dtype);
+        return refuse("step", message);
+    }
+    Ok(result)
+}
+
+fn parse_steps(text: &str) -> std::result::Result<Vec<Step>, TextError> {
+    let mut cursor = Cursor::new(text, 1);
+    let mut steps = Vec::new();
+    loop {
+        steps.push(parse_step(&mut cursor)?);
+        if cursor.peek().is_none() {
+            return Ok(steps);
+        }
+        cursor.expect(";")?;
+    }
+}
+
+fn parse_step(cursor: &mut Cursor<'_>) -> std::result::Result<Step, TextError> {
+    let op = cursor.word("an op's name")?.to_owned();
+    cursor.expect("(")?;
+    let mut operands = Vec::new();
+    let mut attrs = Attrs::new();
+    while !cursor.eat(")") {
+        if cursor.eat("|") {
+            attrs = parse_attrs(cursor, ")")?;
+            break;
+        }
+        if !operands.is_empty() {
+            cursor.expect(",")?;
+        }
+        operands.push(match cursor.peek() {
+            Some('#') => Value::Step(cursor.id("#", "a result, as in #0")?),
+            _ => Value::Input(cursor.id("%", "an input, as in %0, or a result, as in #0")?),
+        });
+    }
+    Ok(Step { op, operands, attrs })
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Input(k) => write!(f, "%{k}"),
+            Value::Step(k) => write!(f, "#{k}"),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.op)?;
+        for (k, operand) in self.operands.iter().enumerate() {
+            write!(f, "{}{operand}", if k == 0 { "" } else { "," })?;
+        }
+        if !self.attrs.is_empty() {
+            let mut attrs = String::from("|");
+            print_attrs(&self.attrs, ",", &mut attrs);
+            f.write_str(&attrs)?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (k, step) in self.steps.iter().enumerate() {
+            write!(f, "{}{step}", if k == 0 { "" } else { ";" })?;
+        }
+        Ok(())
+    }
+}

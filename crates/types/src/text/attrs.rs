@@ -1,0 +1,96 @@
+//! The text form of named arguments: `name=value`, as [`AttrValue`] writes values.
+
+use std::fmt::Write;
+
+use super::{Cursor, TextError, is_word};
+use crate::attr::{AttrValue, Attrs};
+
+/// Writes `name=value` for each argument, with `separator` between them.
+pub fn print_attrs(attrs: &Attrs, separator: &str, out: &mut String) {
+    for (k, (name, value)) in attrs.iter().enumerate() {
+        let separator = if k == 0 { "" } else { separator };
+        let _ = if is_word(name) {
+            write!(out, "{separator}{name}={value}")
+        } else {
+            write!(out, "{separator}{name:?}={value}")
+        };
+    }
+}
+
+/// Reads `name=value, name=value CLOSE`.
+///
+/// # Errors
+/// The text is something else, or a name is given twice.
+pub fn parse_attrs(cursor: &mut Cursor<'_>, close: &str) -> Result<Attrs, TextError> {
+    let mut attrs = Attrs::new();
+    cursor.items(close, |c| {
+        let name = if c.peek() == Some('"') {
+            c.quoted()?
+        } else {
+            c.word("an argument's name")?.to_owned()
+        };
+        if attrs.get(&name).is_some() {
+            return Err(c.error(format!("argument '{name}' is given twice")));
+        }
+        c.expect("=")?;
+        attrs.set(name, parse_value(c)?);
+        Ok(())
+    })?;
+    Ok(attrs)
+}
+
+fn parse_value(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
+    match cursor.peek() {
+        Some('"') => return cursor.quoted().map(AttrValue::Str),
+        Some('[') => return parse_values(cursor),
+        _ => {}
+    }
+    let error = cursor.expected("a number, true, false, a dtype, a text or a list");
+    let Ok(token) = cursor.until(&[',', '}', ')', ' '], "a value") else { return Err(error) };
+    let value = match token {
+        "true" => AttrValue::Bool(true),
+        "false" => AttrValue::Bool(false),
+        _ => match (number(token), token.parse()) {
+            (Some(value), _) => value,
+            (None, Ok(dtype)) => AttrValue::DType(dtype),
+            (None, Err(_)) => return Err(error),
+        },
+    };
+    Ok(value)
+}
+
+fn number(token: &str) -> Option<AttrValue> {
+    if let Ok(whole) = token.parse() {
+        return Some(AttrValue::Int(whole));
+    }
+    // Rust parses more floats than `{:?}` writes, such as `infinity`; those are refused. Digits
+    // that do not fit in an i64 are a whole number that is too large, not a float.
+    let digits = token.strip_prefix('-').unwrap_or(token);
+    let float = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains(['.', 'e']);
+    if matches!(digits, "inf" | "NaN") || float {
+        return token.parse().ok().map(AttrValue::Float);
+    }
+    None
+}
+
+fn parse_values(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
+    if cursor.eat("[.]") {
+        return Ok(AttrValue::Floats(Vec::new()));
+    }
+    cursor.expect("[")?;
+    let items = cursor.items("]", |c| {
+        let error = c.expected("a number");
+        number(c.until(&[',', ']', ' '], "a number")?).ok_or(error)
+    })?;
+    let whole: Option<Vec<i64>> =
+        items.iter().map(|v| if let AttrValue::Int(n) = v { Some(*n) } else { None }).collect();
+    if let Some(whole) = whole {
+        return Ok(AttrValue::Ints(whole));
+    }
+    let as_float = |v: &AttrValue| match v {
+        AttrValue::Float(x) => *x,
+        AttrValue::Int(n) => *n as f64,
+        _ => f64::NAN,
+    };
+    Ok(AttrValue::Floats(items.iter().map(as_float).collect()))
+}

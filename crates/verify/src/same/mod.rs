@@ -1,0 +1,247 @@
+//! The proof that two lists compute the same operations on the same data.
+//!
+//! A list is read in its order, which every run agrees with on whatever two instructions conflict
+//! about: that is what [`check`](crate::check) has shown. So the content of a storage is a function
+//! of the list, and two lists do the same if these are the same in both:
+//!
+//! 1. *Outputs.* The content of every output external at the end, as an expression of ops over the
+//!    first contents of externals.
+//! 2. *Effects.* The callbacks, reads, collectives, launches, sections, global syncs and calls that
+//!    write nothing; and the values that each uses.
+//! 3. *Order of effects.* What happens before what in the first list does so in the second.
+//!
+//! Ops are functions of their operands' values, layouts and arguments. Memory, streams, waits,
+//! views, and when tensors begin and end do not enter. Memory that is read before it is written has
+//! no value; any two of those are the same.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `values` | value numbers |
+//! | `reading` | the walk over one list |
+
+mod reading;
+mod values;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use millstream_instructions::InstructionList;
+use millstream_instructions::passes::Outputs;
+use millstream_instructions::text::Named;
+use millstream_ops::OpRegistry;
+use millstream_types::{Origin, StreamMode};
+
+use crate::check;
+use crate::clock::Clock;
+use crate::violation::Site;
+use reading::{Effect, Reading, read};
+use values::{Side, Value, Values};
+
+/// The first difference between two lists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// What differs: an output, an effect, an order.
+    pub what: String,
+    /// The first instruction of the first list that the second one lacks or does otherwise.
+    pub before: Option<Site>,
+    /// That of the second list.
+    pub after: Option<Site>,
+    /// The place in the program of the instruction of the first list; else of the second.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        for (name, site) in [("before", &self.before), ("after", &self.after)] {
+            match site {
+                Some(site) => write!(f, "\n  {name}: {site}")?,
+                None => write!(f, "\n  {name}: nothing")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Difference {}
+
+/// Accepts two lists that compute the same operations on the same data, for all that can be
+/// observed of them. Both are lists that [`check`](crate::check) accepts.
+///
+/// # Errors
+/// The first difference.
+pub fn same_operations(
+    before: &InstructionList,
+    after: &InstructionList,
+    ops: &OpRegistry,
+    outputs: &Outputs,
+) -> Result<(), Box<Difference>> {
+    Comparison { before, after, values: Values::default() }.run(ops, outputs)
+}
+
+struct Comparison<'a> {
+    before: &'a InstructionList,
+    after: &'a InstructionList,
+    values: Values,
+}
+
+impl Comparison<'_> {
+    fn list(&self, side: Side) -> &InstructionList {
+        match side {
+            Side::Before => self.before,
+            Side::After => self.after,
+        }
+    }
+
+    fn site(&self, side: Side, index: usize) -> Option<Site> {
+        let list = self.list(side);
+        let instruction = list.instructions.get(index)?;
+        Some(Site { index, line: Named(instruction, &list.ops).to_string() })
+    }
+
+    fn difference(
+        &self,
+        what: String,
+        before: Option<usize>,
+        after: Option<usize>,
+    ) -> Box<Difference> {
+        let site = |side, index: Option<usize>| self.site(side, index?);
+        let origin = |side, index: Option<usize>| {
+            let origin = &self.list(side).instructions.get(index?)?.origin;
+            (!origin.is_unknown()).then(|| origin.clone())
+        };
+        let of_before = origin(Side::Before, before);
+        Box::new(Difference {
+            what,
+            before: site(Side::Before, before),
+            after: site(Side::After, after),
+            origin: of_before.or_else(|| origin(Side::After, after)).unwrap_or_default(),
+        })
+    }
+
+    /// Returns the difference of two values: the instructions that make the first part of them that
+    /// is not made alike.
+    fn of_values(&self, what: String, before: Value, after: Value) -> Box<Difference> {
+        let (a, b) = self.values.first_difference(before, after);
+        let made = |value, whole, side| {
+            self.values.made(value, side).or_else(|| self.values.made(whole, side))
+        };
+        self.difference(what, made(a, before, Side::Before), made(b, after, Side::After))
+    }
+
+    fn run(&mut self, ops: &OpRegistry, outputs: &Outputs) -> Result<(), Box<Difference>> {
+        let first = read(self.before, ops, Side::Before, &mut self.values)
+            .map_err(|(index, what)| self.difference(what, Some(index), None))?;
+        let second = read(self.after, ops, Side::After, &mut self.values)
+            .map_err(|(index, what)| self.difference(what, None, Some(index)))?;
+        let pairs = self.effects(&first, &second)?;
+        self.order(&first, &second, &pairs)?;
+        self.outputs(&first, &second, outputs)
+    }
+
+    /// Compares the effects. Returns for each effect of the first list its place in the second.
+    fn effects(&self, first: &Reading, second: &Reading) -> Result<Vec<usize>, Box<Difference>> {
+        let by_name: HashMap<&str, usize> =
+            second.effects.iter().enumerate().map(|(k, e)| (e.name.as_str(), k)).collect();
+        let mut pairs = Vec::new();
+        for effect in &first.effects {
+            let Some(&pair) = by_name.get(effect.name.as_str()) else {
+                let what = format!("{} is gone", effect.name);
+                return Err(self.difference(what, Some(effect.index), None));
+            };
+            let other = &second.effects[pair];
+            if effect.value != other.value {
+                let what = format!("{} is of other values", effect.name);
+                return Err(self.of_values(what, effect.value, other.value));
+            }
+            pairs.push(pair);
+        }
+        if pairs.len() < second.effects.len() {
+            let known: Vec<&str> = first.effects.iter().map(|e| e.name.as_str()).collect();
+            let new = second.effects.iter().find(|e| !known.contains(&e.name.as_str()));
+            if let Some(Effect { name, index, .. }) = new {
+                return Err(self.difference(format!("{name} is new"), None, Some(*index)));
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Checks that effects that were ordered still are.
+    fn order(
+        &self,
+        first: &Reading,
+        second: &Reading,
+        pairs: &[usize],
+    ) -> Result<(), Box<Difference>> {
+        if first.effects.len() < 2 {
+            return Ok(());
+        }
+        let before = check::clocks(self.before);
+        let after = check::clocks(self.after);
+        let streams = &self.before.streams;
+        let mut earlier: Vec<Vec<usize>> = vec![Vec::new(); streams.len()];
+        for (k, effect) in first.effects.iter().enumerate() {
+            let (Some(knows), Some(now)) =
+                (before.get(&effect.index), after.get(&second.effects[pairs[k]].index))
+            else {
+                continue;
+            };
+            for (decl, earlier) in streams.iter().zip(&earlier) {
+                let known = |&&e: &&usize| is_before(self.before, &first.effects[e], effect, knows);
+                let known = earlier.iter().rev().filter(known);
+                // On an in-order stream the last one comes after the others.
+                let most = if decl.mode == StreamMode::InOrder { 1 } else { usize::MAX };
+                for &e in known.take(most) {
+                    let (was, is) = (&second.effects[pairs[e]], &second.effects[pairs[k]]);
+                    if !is_before(self.after, was, is, now) {
+                        let what = format!(
+                            "{} came after {}, and no longer does",
+                            effect.name, first.effects[e].name
+                        );
+                        let after = second.effects[pairs[k]].index;
+                        return Err(self.difference(what, Some(effect.index), Some(after)));
+                    }
+                }
+            }
+            if let Some(stream) = earlier.get_mut(effect.at.stream.index()) {
+                stream.push(k);
+            }
+        }
+        Ok(())
+    }
+
+    fn outputs(
+        &self,
+        first: &Reading,
+        second: &Reading,
+        outputs: &Outputs,
+    ) -> Result<(), Box<Difference>> {
+        let header = |list: &InstructionList| {
+            let one = |e: &millstream_instructions::External| {
+                (e.name.clone(), e.spec.clone(), e.bytes, list.arenas.get(e.arena.index()).cloned())
+            };
+            list.externals.iter().map(one).collect::<Vec<_>>()
+        };
+        if header(self.before) != header(self.after) {
+            return Err(self.difference("the externals differ".to_owned(), None, None));
+        }
+        for (k, external) in self.before.externals.iter().enumerate() {
+            let (a, b) = (first.finals[k], second.finals[k]);
+            if outputs.has(&external.name) && a != b {
+                let what = format!("external {:?} ends with another content", external.name);
+                return Err(self.of_values(what, a, b));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether one effect happens before another, which knows this clock and what an in-order stream
+/// ran before it.
+fn is_before(list: &InstructionList, first: &Effect, second: &Effect, knows: &Clock) -> bool {
+    let (stream, seq) = (second.at.stream, second.at.seq);
+    let decl = list.streams.get(stream.index());
+    let in_order = decl.is_some_and(|d| d.mode == StreamMode::InOrder);
+    let on_stream = in_order && first.at.stream == stream && first.at.seq < seq;
+    first.index < second.index && (on_stream || knows.covers(first.at))
+}

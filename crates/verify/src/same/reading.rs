@@ -1,0 +1,236 @@
+//! The walk over one list: the content of each storage, and the effects beyond data.
+
+use std::collections::HashMap;
+
+use millstream_instructions::{Body, InstructionList, Operand};
+use millstream_ops::{OpRegistry, collective};
+use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpec, WorkKind};
+
+use crate::same::values::{Node, Side, Use, Value, Values};
+
+/// An instruction with an effect beyond data.
+#[derive(Clone, Debug)]
+pub(crate) struct Effect {
+    /// What it is, and which one of its kind. Each of a list differs.
+    pub(crate) name: String,
+    /// What it does, to which values.
+    pub(crate) value: Value,
+    pub(crate) at: Point,
+    pub(crate) index: usize,
+}
+
+/// A list's effects, and the contents of its externals at its end.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) effects: Vec<Effect>,
+    /// By the order of the externals.
+    pub(crate) finals: Vec<Value>,
+}
+
+struct Storage {
+    content: Value,
+    bytes: u64,
+}
+
+struct Reader<'a> {
+    list: &'a InstructionList,
+    ops: &'a OpRegistry,
+    side: Side,
+    values: &'a mut Values,
+    storages: Vec<Storage>,
+    tensors: HashMap<TensorId, (usize, TensorSpec)>,
+    /// How many effects of each name there were.
+    counts: HashMap<String, usize>,
+    reading: Reading,
+}
+
+/// Reads a list.
+///
+/// # Errors
+/// The index of an instruction that names what the list does not have, with the reason.
+pub(crate) fn read(
+    list: &InstructionList,
+    ops: &OpRegistry,
+    side: Side,
+    values: &mut Values,
+) -> Result<Reading, (usize, String)> {
+    let mut reader = Reader {
+        list,
+        ops,
+        side,
+        values,
+        storages: Vec::new(),
+        tensors: HashMap::new(),
+        counts: HashMap::new(),
+        reading: Reading::default(),
+    };
+    for external in &list.externals {
+        let node = Node::External(external.name.clone());
+        let content = reader.values.number(node, side, None);
+        let storage = reader.storages.len();
+        reader.storages.push(Storage { content, bytes: external.bytes });
+        reader.tensors.insert(external.tensor, (storage, external.spec.clone()));
+    }
+    for (index, instruction) in list.instructions.iter().enumerate() {
+        reader.instruction(index, &instruction.body).map_err(|reason| (index, reason))?;
+    }
+    let externals = reader.storages.iter().take(list.externals.len());
+    reader.reading.finals = externals.map(|s| s.content).collect();
+    Ok(reader.reading)
+}
+
+impl Reader<'_> {
+    fn number(&mut self, node: Node, index: usize) -> Value {
+        self.values.number(node, self.side, Some(index))
+    }
+
+    fn tensor(&self, tensor: TensorId) -> Result<(usize, TensorSpec), String> {
+        let found = self.tensors.get(&tensor).cloned();
+        found.ok_or_else(|| format!("{tensor} never began"))
+    }
+
+    /// Returns the elements of a tensor.
+    fn content(&mut self, tensor: TensorId, index: usize) -> Result<Value, String> {
+        let (storage, spec) = self.tensor(tensor)?;
+        let content = self.storages[storage].content;
+        if let Node::Stored(value, whole) = self.values.node(content)
+            && *whole == spec
+        {
+            return Ok(*value);
+        }
+        Ok(self.number(Node::Part(content, spec), index))
+    }
+
+    /// Returns the operation of these operands, and writes its results.
+    fn operation(
+        &mut self,
+        name: String,
+        operands: &[Operand],
+        index: usize,
+    ) -> Result<Value, String> {
+        let mut uses = Vec::new();
+        for &Operand { tensor, access } in operands {
+            let reads = match access {
+                Access::Write => None,
+                Access::Read | Access::ReadWrite => Some(self.content(tensor, index)?),
+            };
+            uses.push(Use { access, reads, spec: self.tensor(tensor)?.1 });
+        }
+        let operation = self.number(Node::Operation { name, uses }, index);
+        for (k, operand) in operands.iter().enumerate().filter(|(_, o)| o.access.writes()) {
+            let result = self.number(Node::Result(operation, k), index);
+            self.write(operand.tensor, result, index)?;
+        }
+        Ok(operation)
+    }
+
+    fn write(&mut self, tensor: TensorId, value: Value, index: usize) -> Result<(), String> {
+        let (storage, spec) = self.tensor(tensor)?;
+        let Storage { content, bytes } = self.storages[storage];
+        let size = spec.dtype.size() as u64;
+        let is_whole = bytes % size == 0 && spec.layout.covers((bytes / size) as usize);
+        let node = match is_whole {
+            true => Node::Stored(value, spec),
+            false => Node::Overlay { content, part: value, spec },
+        };
+        self.storages[storage].content = self.number(node, index);
+        Ok(())
+    }
+
+    /// Adds an effect: the next one of this name.
+    fn effect(&mut self, name: String, value: Value, at: Point, index: usize) {
+        let count = self.counts.entry(name.clone()).or_insert(0);
+        *count += 1;
+        let name = format!("{name}, number {count}");
+        self.reading.effects.push(Effect { name, value, at, index });
+    }
+
+    fn key(&self, stream: StreamId) -> Result<String, String> {
+        let decl = self.list.streams.get(stream.index());
+        decl.map(|d| d.key.to_string()).ok_or_else(|| format!("{stream} is not declared"))
+    }
+
+    fn instruction(&mut self, index: usize, body: &Body) -> Result<(), String> {
+        let kind = body.kind().name();
+        match body {
+            Body::OpCall { at, op, operands, attrs, .. } => {
+                self.call(index, *at, *op, operands, attrs.as_deref())?;
+            }
+            Body::AllocateTensor { tensor, spec, placement, .. } => {
+                let content = self.number(Node::Undefined, index);
+                let storage = self.storages.len();
+                self.storages.push(Storage { content, bytes: placement.size });
+                self.tensors.insert(*tensor, (storage, (**spec).clone()));
+            }
+            Body::ViewTensor { tensor, of, spec } => {
+                let (storage, _) = self.tensor(*of)?;
+                self.tensors.insert(*tensor, (storage, (**spec).clone()));
+            }
+            Body::AccessBlobByCallback { at, operand, callback } => {
+                let name = format!("{kind} {callback}");
+                let value = self.operation(name.clone(), &[*operand], index)?;
+                self.effect(name, value, *at, index);
+            }
+            Body::SyncRead { at, operand, into } => {
+                let operand = Operand { access: Access::Read, ..*operand };
+                let value = self.operation(kind.to_owned(), &[operand], index)?;
+                self.effect(format!("{kind} into {into}"), value, *at, index);
+            }
+            Body::CriticalSectionBegin { at, operands }
+            | Body::CriticalSectionEnd { at, operands } => {
+                let read = |o: &Operand| Operand { access: Access::Read, ..*o };
+                let operands: Vec<Operand> = operands.iter().map(read).collect();
+                let value = self.operation(kind.to_owned(), &operands, index)?;
+                self.effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
+            }
+            Body::LazyJobLauncher { at, list, operands } => {
+                let value = self.operation(format!("{kind} {list}"), operands, index)?;
+                let name = format!("{kind} {list} on {}", self.key(at.stream)?);
+                self.effect(name, value, *at, index);
+            }
+            Body::GlobalSync { at } => {
+                let value = self.operation(kind.to_owned(), &[], index)?;
+                self.effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
+            }
+            // They order, or begin and end names.
+            Body::ReleaseTensor { .. }
+            | Body::TouchTensors { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { .. }
+            | Body::Barrier { .. }
+            | Body::HostObserved { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        index: usize,
+        at: Point,
+        op: OpId,
+        operands: &[Operand],
+        attrs: Option<&Attrs>,
+    ) -> Result<(), String> {
+        let op = self.list.ops.get(op).ok_or_else(|| format!("{op} is not declared"))?;
+        let work = self.list.streams.get(at.stream.index()).map(|d| d.work);
+        let is_collective =
+            collective::is(op) || work.is_some_and(|w| w.contains(WorkKind::Collective));
+        let value = self.operation(operation_name(op, attrs), operands, index)?;
+        if is_collective {
+            let name = format!("{op} on {}", self.key(at.stream)?);
+            self.effect(name, value, at, index);
+        } else if operands.iter().all(|o| !o.access.writes()) {
+            self.effect(format!("{op} of value {value:?}"), value, at, index);
+        }
+        let _ = self.ops;
+        Ok(())
+    }
+}
+
+/// Returns the name of an operation: the op with its arguments.
+fn operation_name(op: &str, attrs: Option<&Attrs>) -> String {
+    let attrs = attrs.into_iter().flat_map(Attrs::iter);
+    attrs.fold(op.to_owned(), |name, (attr, value)| format!("{name} {attr:?}={value}"))
+}

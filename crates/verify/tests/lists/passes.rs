@@ -1,0 +1,209 @@
+//! Every sequence of passes gives lists that the checker and the verifier accept, that compute the
+//! same operations on the same data, and that are no worse; and the proof finds planted mistakes.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRng, TestRunner};
+
+use millstream_instructions::passes::{
+    CostModel, Outputs, Pass, PassOptions, arena_bytes, sync_points,
+};
+use millstream_instructions::text::print_list;
+use millstream_instructions::{Body, InstructionList};
+use millstream_types::{Access, StreamMode, TensorSpec};
+use millstream_verify::{CheckOptions, check_with, same_operations, verify};
+
+use crate::pass_programs::{emit, ops, steps, streams};
+
+const OPTIONS: CheckOptions = CheckOptions { callbacks: true };
+
+/// Returns a runner that draws the same cases in every run.
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(Default::default()))
+}
+
+/// Asserts that a list is accepted.
+fn accepted(list: &InstructionList, context: &dyn Fn() -> String) -> Result<(), TestCaseError> {
+    if let Err(found) = check_with(list.clone(), OPTIONS) {
+        let found: Vec<String> = found.iter().map(|v| v.to_string()).collect();
+        let context = context();
+        return Err(TestCaseError::fail(format!("{context}\n{}", found.join("\n"))));
+    }
+    prop_assert!(verify(list).proven(), "{}", context());
+    Ok(())
+}
+
+fn outputs() -> impl Strategy<Value = Outputs> {
+    let named = proptest::sample::subsequence(vec!["x", "y", "z"], 0..=3)
+        .prop_map(|names| Outputs::Named(names.into_iter().map(str::to_owned).collect()));
+    prop_oneof![Just(Outputs::All), named]
+}
+
+/// Every call takes as long as it has operands, and a wait takes less or more.
+#[derive(Clone, Copy, Debug)]
+struct Flat {
+    wait: u64,
+}
+
+impl CostModel for Flat {
+    fn call(&self, _: &str, reads: &[&TensorSpec], writes: &[&TensorSpec]) -> u64 {
+        100 * (reads.len() + writes.len()) as u64
+    }
+
+    fn wait(&self) -> u64 {
+        self.wait
+    }
+}
+
+/// Applies a pass and checks the result.
+fn applied(
+    pass: Pass,
+    before: &InstructionList,
+    options: &PassOptions<'_>,
+) -> Result<InstructionList, TestCaseError> {
+    let refused = |e| TestCaseError::fail(format!("{pass}: {e}\n{}", print_list(before)));
+    let after = pass.apply(before, options).map_err(refused)?;
+    let context = || format!("{pass}\n{}\nbecame\n{}", print_list(before), print_list(&after));
+    accepted(&after, &context)?;
+    if let Err(difference) = same_operations(before, &after, options.ops, options.outputs) {
+        return Err(TestCaseError::fail(format!("{difference}\n{}", context())));
+    }
+    // More streams need more waits and more memory.
+    if pass != Pass::Assign {
+        // On a pool, a dead call may have ordered effects by its operands.
+        let pools = before.streams.iter().any(|s| s.mode == StreamMode::Pool);
+        let fewer = sync_points(&after) <= sync_points(before);
+        prop_assert!(fewer || (pools && pass == Pass::Dead), "{}", context());
+        let (now, old) = (arena_bytes(&after), arena_bytes(before));
+        prop_assert!(now.iter().zip(&old).all(|(a, b)| a <= b), "{}", context());
+    }
+    let again = pass.apply(before, options).map_err(refused)?;
+    prop_assert_eq!(&again, &after, "a pass is deterministic");
+    Ok(after)
+}
+
+#[test]
+fn passes_give_lists_that_compute_the_same() {
+    let changed: RefCell<BTreeMap<Pass, usize>> = RefCell::default();
+    let passes = proptest::collection::vec(select(Pass::ALL.to_vec()), 1..5);
+    let programs = (streams(), 4u64..40, steps(40));
+    let options = (1usize..5, outputs(), select(vec![1, 50, 1000]));
+    runner(2000)
+        .run(&(programs, passes, options), |((streams, limit, steps), passes, options)| {
+            let (streams_of_each, outputs, wait) = options;
+            let mut list = emit(&streams, limit * 1024, &steps);
+            accepted(&list, &|| print_list(&list))?;
+            let (ops, costs) = (&ops(), &Flat { wait });
+            let streams = streams_of_each;
+            let options = PassOptions { ops, costs, streams, outputs: &outputs };
+            for pass in passes {
+                let after = applied(pass, &list, &options)?;
+                *changed.borrow_mut().entry(pass).or_default() += usize::from(after != list);
+                list = after;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let changed = changed.into_inner();
+    assert!(changed.values().all(|times| *times > 200), "{changed:?}");
+}
+
+/// A mistake in a list, for the instruction at an index.
+type Mistake = fn(&mut InstructionList, usize) -> bool;
+
+/// Drops a call.
+fn dropped(list: &mut InstructionList, at: usize) -> bool {
+    let is_call = matches!(list.instructions[at].body, Body::OpCall { .. });
+    if is_call {
+        list.instructions.remove(at);
+    }
+    is_call
+}
+
+/// Has a call read another tensor.
+fn other_operand(list: &mut InstructionList, at: usize) -> bool {
+    let names: Vec<_> = list.externals.iter().map(|e| e.tensor).collect();
+    let Body::OpCall { operands, .. } = &mut list.instructions[at].body else { return false };
+    let Some(read) = operands.iter_mut().find(|o| o.access.reads()) else { return false };
+    read.tensor = if read.tensor == names[0] { names[1] } else { names[0] };
+    true
+}
+
+/// Has a call overwrite what it changed.
+fn other_access(list: &mut InstructionList, at: usize) -> bool {
+    let Body::OpCall { operands, .. } = &mut list.instructions[at].body else { return false };
+    let changed = operands.iter_mut().find(|o| o.access == Access::ReadWrite);
+    changed.map(|o| o.access = Access::Write).is_some()
+}
+
+/// Moves a tensor to the memory of the one before it.
+fn overlapping(list: &mut InstructionList, at: usize) -> bool {
+    let earlier = list.instructions[..at].iter().rev().find_map(|i| i.body.placement().copied());
+    let (Body::AllocateTensor { placement, .. }, Some(earlier)) =
+        (&mut list.instructions[at].body, earlier)
+    else {
+        return false;
+    };
+    let moved = placement.offset != earlier.offset;
+    placement.offset = earlier.offset;
+    moved
+}
+
+/// Drops a wait.
+fn without_wait(list: &mut InstructionList, at: usize) -> bool {
+    let is_wait = matches!(list.instructions[at].body, Body::StreamWaitEvent { .. });
+    if is_wait {
+        list.instructions.remove(at);
+    }
+    is_wait
+}
+
+#[test]
+fn planted_mistakes_are_found() {
+    let mistakes: [(&str, Mistake); 5] = [
+        ("a dropped call", dropped),
+        ("another operand", other_operand),
+        ("another access", other_access),
+        ("overlapping memory", overlapping),
+        ("a dropped wait", without_wait),
+    ];
+    let found: RefCell<BTreeMap<&str, [usize; 2]>> = RefCell::default();
+    let programs = (streams(), 4u64..40, steps(30));
+    runner(300)
+        .run(&(programs, any::<usize>()), |((streams, limit, steps), seed)| {
+            let outputs = Outputs::All;
+            let (ops, costs) = (&ops(), &Flat { wait: 50 });
+            let options = PassOptions { ops, costs, streams: 3, outputs: &outputs };
+            let before = emit(&streams, limit * 1024, &steps);
+            // After `dead` every call is needed, after `waits` nearly every wait, and after
+            // `memory` nearly every byte is shared.
+            let mut after = before.clone();
+            for pass in [Pass::Dead, Pass::Waits, Pass::Memory] {
+                after = applied(pass, &after, &options)?;
+            }
+            for (name, mistake) in mistakes {
+                let mut wrong = after.clone();
+                if wrong.instructions.is_empty()
+                    || !mistake(&mut wrong, seed % after.instructions.len())
+                {
+                    continue;
+                }
+                let found_one = check_with(wrong.clone(), OPTIONS).is_err()
+                    || same_operations(&before, &wrong, ops, &outputs).is_err();
+                found.borrow_mut().entry(name).or_default()[usize::from(found_one)] += 1;
+                let must = ["a dropped call", "another operand", "another access"].contains(&name);
+                let shown =
+                    || format!("{name}\n{}\nbecame\n{}", print_list(&after), print_list(&wrong));
+                prop_assert!(found_one || !must, "{}", shown());
+            }
+            Ok(())
+        })
+        .unwrap();
+    let found = found.into_inner();
+    assert_eq!(found.len(), mistakes.len(), "{found:?}");
+    assert!(found.values().all(|[_, found]| *found > 3), "{found:?}");
+}
