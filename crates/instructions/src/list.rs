@@ -129,11 +129,6 @@ impl CheckedList {
         CheckedList(list)
     }
 
-    /// Returns the list, without the statement that it was checked.
-    pub fn into_list(self) -> InstructionList {
-        self.0
-    }
-
     /// Returns the list.
     pub const fn list(&self) -> &InstructionList {
         &self.0

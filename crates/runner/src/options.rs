@@ -10,11 +10,13 @@ use millstream_ep::cuda::{CudaBackend, CudaConfig};
 use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
+use millstream_instructions::passes::Pass;
 use millstream_kernels::{Communicator, communicator, cpu};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
+    USUAL_PASSES,
 };
 
 /// The connection of a rank to the others.
@@ -82,6 +84,11 @@ pub struct RunOptions {
     /// Whether the program is compiled to an executable once, and launched by each run. Its reads
     /// and synchronizations are left out, since a launch has no host in it.
     pub replay: bool,
+    /// The passes that a replayed program's list goes through.
+    pub passes: Vec<Pass>,
+    /// The pass of a replayed program after which its list is the report's; none for the list of
+    /// the run, which holds the launch.
+    pub emit_after: Option<Pass>,
     /// Whether to record the first run's list of instructions.
     pub emit: bool,
     /// The limit of each device's memory in bytes; `None` for each device's default.
@@ -129,6 +136,8 @@ impl Default for RunOptions {
             compute_streams: 1,
             repeat: 1,
             replay: false,
+            passes: USUAL_PASSES.to_vec(),
+            emit_after: None,
             emit: false,
             memory_limit: None,
             tf32: false,
@@ -186,6 +195,20 @@ impl RunOptions {
     #[must_use]
     pub fn replay(mut self, replay: bool) -> RunOptions {
         self.replay = replay;
+        self
+    }
+
+    /// Sets [`RunOptions::passes`].
+    #[must_use]
+    pub fn passes(mut self, passes: &[Pass]) -> RunOptions {
+        self.passes = passes.to_vec();
+        self
+    }
+
+    /// Sets [`RunOptions::emit_after`].
+    #[must_use]
+    pub fn emit_after(mut self, pass: Option<Pass>) -> RunOptions {
+        self.emit_after = pass;
         self
     }
 

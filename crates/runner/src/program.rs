@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use millstream_instructions::{Body as Line, InstructionList};
 use millstream_trace::{Program, TraceError, ValueRef};
 use millstream_types::{Error, TensorId, TensorSpec};
-use millstream_vm::{Executable, Machine, Tensor, with_origin};
+use millstream_vm::{Machine, Tensor, with_origin};
 
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
@@ -15,6 +15,7 @@ use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
+use crate::replay::Replayed;
 use crate::report::{OutputReport, RunReport};
 use crate::{replay, upload};
 
@@ -89,7 +90,7 @@ fn round(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
-    (first, replayed): (bool, &Option<Executable>),
+    (first, replayed): (bool, &Option<Replayed>),
     report: &mut RunReport,
 ) -> Result<Round, RunError> {
     let whole = |e: Error| RunError::whole(program, &e);
@@ -117,7 +118,7 @@ fn round(
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
     let executed = options.cancellable(|| match replayed {
-        Some(executable) => replay::launch(executable, program, &tensors, &mut execution),
+        Some(replayed) => replay::launch(&replayed.executable, program, &tensors, &mut execution),
         None => {
             for (value, tensor) in (0..).zip(tensors) {
                 execution.set(ValueRef(value), tensor);
@@ -134,7 +135,9 @@ fn round(
     }
     let reads = read?;
     if record {
-        report.list = Some(machine.finish_recording().map_err(whole)?);
+        let list = machine.finish_recording().map_err(whole)?;
+        let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());
+        report.list = Some(compiled.unwrap_or(list));
     }
     // Waits for instructions that no output depends on: their failures and their time count.
     match machine.synchronize() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millstream_instructions::InstructionList;
 use millstream_trace::{Program, ValueRef};
 use millstream_types::Error;
 use millstream_vm::{Executable, Machine, Recorded, Tensor};
@@ -23,7 +24,7 @@ pub(crate) fn compile(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
-) -> Result<Executable, RunError> {
+) -> Result<Replayed, RunError> {
     let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
     let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
     execution.declare_streams()?;
@@ -43,7 +44,22 @@ pub(crate) fn compile(
         execution.executor.recorder.output(&output.name, &tensor).map_err(at)?;
     }
     let whole = |e: Error| RunError::whole(program, &e);
-    execution.executor.recorder.finish().and_then(Recorded::compile).map_err(whole)
+    let recorded = execution.executor.recorder.finish().map_err(whole)?;
+    let mut list = None;
+    let recorded = recorded.optimize(&options.passes, |pass, after| {
+        if options.emit_after == Some(pass) {
+            list = Some(after.clone());
+        }
+    });
+    let executable = recorded.and_then(Recorded::compile_as_is).map_err(whole)?;
+    Ok(Replayed { executable, list })
+}
+
+/// A compiled program.
+pub(crate) struct Replayed {
+    pub(crate) executable: Executable,
+    /// The list after the pass that the options name.
+    pub(crate) list: Option<InstructionList>,
 }
 
 /// Launches a compiled program on the tensors of the trace, and gives the outputs their tensors.

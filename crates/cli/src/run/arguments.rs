@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use millstream_instructions::SyncPolicy;
+use millstream_instructions::passes::Pass;
 use millstream_runner::RunOptions;
 use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
@@ -37,6 +38,12 @@ pub(crate) struct Arguments {
     /// Compile each program of statements to an executable once, and launch it for each run
     #[arg(long)]
     replay: bool,
+    /// Passes that a replayed program's list goes through, in order, as in dead,memory
+    #[arg(long, value_name = "LIST", requires = "replay", value_parser = passes)]
+    passes: Option<Passes>,
+    /// With --replay and --emit: write the executable's list as it is after PASS
+    #[arg(long, value_name = "PASS", requires_all = ["replay", "emit"])]
+    emit_after: Option<Pass>,
     /// Most memory of each device, as in 512MiB [default: the device's own]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
@@ -121,14 +128,35 @@ impl Arguments {
             .compute_streams(self.compute_streams)
             .repeat(self.repeat)
             .replay(self.replay)
+            .emit_after(self.emit_after)
             .emit(self.emit.is_some() || self.certificate)
             .memory_limit(self.memory_limit)
             .tf32(self.tf32);
+        let options = match &self.passes {
+            Some(Passes(passes)) => options.passes(passes),
+            None => options,
+        };
+        if let Some(pass) = self.emit_after
+            && !options.passes.contains(&pass)
+        {
+            return Err(format!("--emit-after {pass}: --passes does not name it"));
+        }
         Ok(match self.threads {
             Some(threads) => options.threads(threads as usize),
             None => options,
         })
     }
+}
+
+/// Passes in the order of the command line.
+#[derive(Clone, Debug)]
+struct Passes(Vec<Pass>);
+
+/// Parses names of passes, separated by commas.
+fn passes(text: &str) -> Result<Passes, String> {
+    let known = || Pass::ALL.map(Pass::name).join(", ");
+    let parsed = Pass::parse_list(text).map(Passes);
+    parsed.map_err(|error| format!("{error}; the passes are {}", known()))
 }
 
 /// Parses a number as in a trace: an integer, a floating-point number, `true` or `false`.

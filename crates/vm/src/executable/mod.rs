@@ -44,7 +44,7 @@ use crate::sync::{Mutex, OnceLock};
 
 pub use foreign::accepts;
 pub use launch::{LaunchBuilder, Launched};
-pub use recorder::{Recorded, RecordedCall, RecordedTensor, Recorder};
+pub use recorder::{Recorded, RecordedCall, RecordedTensor, Recorder, USUAL_PASSES};
 use run::{Run, TapeStream};
 use tape::{Formal, FormalKind, OutputSpec, Program};
 

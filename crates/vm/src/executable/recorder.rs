@@ -9,6 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, Output, SectionId};
+use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
 use millstream_instructions::{
     Body, Builder, BuilderConfig, Call, External, InstructionList, Priority, TensorRef,
 };
@@ -17,7 +18,7 @@ use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DeviceId, Error, Origin, ReadId, Result, StreamId,
     StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
 };
-use millstream_verify::{CheckOptions, check_with};
+use millstream_verify::{CheckOptions, same_operations, violations_with};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
@@ -490,24 +491,68 @@ fn outputs_of(
     Ok(outputs)
 }
 
+/// The passes that [`Recorded::compile`] applies.
+pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Waits, Pass::Memory];
+
+/// Shows that a list is sound.
+fn prove(list: &InstructionList) -> Result<()> {
+    let found = violations_with(list, CheckOptions { callbacks: true });
+    let Some(first) = found.first() else { return Ok(()) };
+    Err(Error::List { message: first.to_string() })
+}
+
 impl Recorded {
     /// Returns the list.
     pub const fn list(&self) -> &InstructionList {
         &self.list
     }
 
-    /// Compiles the list, once it has been shown to be sound.
+    /// Applies passes to the list, one after another, and proves after each that the list is sound
+    /// and does the same operations on the same data. Calls `after` with each pass and its list.
     ///
     /// # Errors
-    /// An instruction cannot stand in an executable, with its place; or the list breaks a rule of
-    /// the checker, which is a defect of the library.
+    /// A pass fails its proof, which is a defect of the library.
+    pub fn optimize(
+        self,
+        passes: &[Pass],
+        mut after: impl FnMut(Pass, &InstructionList),
+    ) -> Result<Recorded> {
+        let Recorded { machine, mut list, signature } = self;
+        let ops = &machine.shared.tables.ops;
+        let outputs = Outputs::All;
+        let streams = machine.shared.host_workers;
+        let costs = CoreCosts::default();
+        let options = PassOptions { ops, costs: &costs, streams, outputs: &outputs };
+        for &pass in passes {
+            let better = pass.apply(&list, &options)?;
+            prove(&better)?;
+            same_operations(&list, &better, ops, &outputs).map_err(|difference| {
+                let message = format!("the pass {pass} changes the program: {difference}");
+                Error::Internal { message }.at(&difference.origin)
+            })?;
+            after(pass, &better);
+            list = better;
+        }
+        Ok(Recorded { machine, list, signature })
+    }
+
+    /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the
+    /// stream on which it was recorded.
+    ///
+    /// # Errors
+    /// As [`Recorded::optimize`] and [`Recorded::compile_as_is`].
     pub fn compile(self) -> Result<Executable> {
+        self.optimize(USUAL_PASSES, |_, _| ())?.compile_as_is()
+    }
+
+    /// Compiles the list without passes, once it has been shown to be sound.
+    ///
+    /// # Errors
+    /// An instruction cannot stand in an executable, with its place.
+    pub fn compile_as_is(self) -> Result<Executable> {
         let Recorded { machine, list, signature } = self;
-        let proven = check_with(list, CheckOptions { callbacks: true }).map_err(|violations| {
-            let first = violations.first().map_or_else(String::new, ToString::to_string);
-            Error::List { message: first }
-        })?;
-        machine.compile_sound(proven.into_list(), signature)
+        prove(&list)?;
+        machine.compile_sound(list, signature)
     }
 }
 

@@ -56,7 +56,8 @@ use driver::{Schedule, Simulation};
 use emission::cancel::Cancellation;
 use emission::origin::with_origin;
 use executable::{
-    Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder, accepts,
+    Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder,
+    USUAL_PASSES, accepts,
 };
 use host::Blob;
 use tables::{RankBarrier, SingleRank};
