@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use millstream::instructions::text::{parse_list, print_list};
 use millstream::instructions::{Body, Kind};
-use millstream::{DeviceId, DriverKind, SyncPolicy};
+use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
 use millstream_explore::simulate::{random_options, random_program};
-use millstream_runner::{RunOptions, RunReport, prepare, run, run_ranks};
+use millstream_runner::{RunOptions, RunReport, lists, prepare, run, run_ranks};
 use millstream_trace::{LoadOptions, Program, load, load_bytes};
 use serde_json::{Map, Value, json};
 
@@ -170,6 +170,25 @@ fn emitted_lists_are_accepted_and_run_again() {
         }
     }
     assert!(jobs > 0, "no example launches a job");
+}
+
+/// A list that is made without a run has the calls and launches of the run, on the same tensors:
+/// also the private memory of executables.
+#[test]
+fn a_list_without_a_run_has_the_calls_of_the_run() {
+    let uses = |list: &InstructionList| -> Vec<String> {
+        let used = list.instructions.iter().filter(|i| !i.body.operands().is_empty());
+        used.map(|i| format!("{} {:?}", i.body.kind().name(), i.body.operands())).collect()
+    };
+    for path in examples() {
+        let program = read(&path);
+        for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
+            let options = RunOptions::default().device(device).compute_streams(2).emit(true);
+            let ran = run(program.clone(), &options).unwrap().list.unwrap();
+            let made = lists(&program, &options).unwrap().remove(0);
+            assert_eq!((made.job, uses(&made.list)), (None, uses(&ran)), "{}", path.display());
+        }
+    }
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! A list of instructions with its header.
 
-use millstream_types::{DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec, WorkSet};
+use std::collections::HashMap;
+
+use millstream_types::{
+    Access, DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec, WorkSet,
+};
 
 use crate::ids::Remap;
 use crate::planner::ArenaId;
-use crate::table::Instruction;
+use crate::table::{Body, Instruction};
 use crate::text::OpNames;
 
 /// A stream that a list uses.
@@ -82,6 +86,40 @@ impl PartialEq for InstructionList {
 }
 
 impl InstructionList {
+    /// Returns how the list uses the storage of each external; none if it does not. A storage that
+    /// is overwritten in full before it is read counts as written: its content before the list does
+    /// not matter.
+    pub fn external_uses(&self) -> Vec<Option<Access>> {
+        let externals = self.externals.iter().enumerate();
+        let mut external_of: HashMap<TensorId, usize> =
+            externals.map(|(k, external)| (external.tensor, k)).collect();
+        let mut uses: Vec<Option<Access>> = vec![None; self.externals.len()];
+        // The externals that are read, and those whose content before the list is read.
+        let mut needs_content = vec![false; self.externals.len()];
+        for instruction in &self.instructions {
+            if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
+                match external_of.get(of).copied() {
+                    Some(external) => external_of.insert(*tensor, external),
+                    None => external_of.remove(tensor),
+                };
+            } else if let Some((tensor, _)) = instruction.body.begins() {
+                external_of.remove(&tensor);
+            }
+            for operand in instruction.body.operands() {
+                let Some(&external) = external_of.get(&operand.tensor) else { continue };
+                let is_first = uses[external].is_none();
+                needs_content[external] |= is_first && operand.access.reads();
+                let joined = uses[external].map_or(operand.access, |u| u.join(operand.access));
+                uses[external] = Some(joined);
+            }
+        }
+        let overwritten = |(uses, needs_content): (Option<Access>, bool)| match uses {
+            Some(Access::ReadWrite) if !needs_content => Some(Access::Write),
+            other => other,
+        };
+        uses.into_iter().zip(needs_content).map(overwritten).collect()
+    }
+
     /// Whether `a` of this list and `b` of another one name the same op and are equal otherwise.
     fn reads_as(&self, a: &Instruction, other: &InstructionList, b: &Instruction) -> bool {
         let (mut a, mut b) = (a.body.clone(), b.body.clone());

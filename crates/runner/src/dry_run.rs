@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, Launch, LaunchOperand, Output, SectionId};
+use millstream_instructions::passes::{self, CoreCosts, Outputs, PassOptions, arena_bytes};
 use millstream_instructions::{
     Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Outcome, Priority,
     Sink, TensorRef,
@@ -14,9 +15,10 @@ use millstream_instructions::{
 use millstream_stream_policy::{Catalog, PolicyTable};
 use millstream_trace::{JobRef, Program, ValueRef};
 use millstream_types::{
-    Access, DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey,
+    Access, DType, DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey,
     StreamMode, StreamType, TensorSpec,
 };
+use millstream_vm::USUAL_PASSES;
 use millstream_vm::lowering::{self, OfflineSubmitter, OfflineTensors, Submitter};
 
 use crate::error::RunError;
@@ -53,8 +55,7 @@ struct DryRun {
     is_incomplete: bool,
     /// The open sections; none for one that holds only unknown tensors.
     sections: Vec<Option<SectionId>>,
-    /// The tensors of the trace that each job uses.
-    jobs: Vec<Vec<Option<TensorRef>>>,
+    jobs: Vec<JobLaunches>,
     in_job: bool,
     policies: Arc<PolicyTable>,
     tensors: OfflineTensors,
@@ -71,6 +72,16 @@ pub(crate) struct Subject<'a> {
 
 /// A list, and the name of the job that it belongs to; none for the program's own.
 pub(crate) type Named = (Option<String>, InstructionList);
+
+/// The launches of a job.
+struct JobLaunches {
+    /// The tensors of the trace that it uses, with its accesses.
+    operands: Vec<(Option<TensorRef>, Access)>,
+    /// Its private memory, by device.
+    memory: Vec<(DeviceId, TensorSpec)>,
+    /// The tensors of that memory, after the first launch.
+    instance: Vec<TensorRef>,
+}
 
 /// Checks a program of statements.
 pub(crate) fn check(subject: Subject<'_>) -> Result<(), RunError> {
@@ -92,21 +103,23 @@ struct Part<'a> {
     block: &'a LoweredBlock,
     /// The tensors of the trace that it starts from.
     tensors: &'a [ValueRef],
-    /// The tensors that each job uses; none if the block is a job itself.
-    jobs: Option<&'a [&'a [ValueRef]]>,
+    /// The tensors that each job uses, and its list; none if the block is a job itself.
+    jobs: Option<&'a [(&'a [ValueRef], Option<InstructionList>)]>,
 }
 
 impl Subject<'_> {
     /// Executes the jobs and then the program. Returns their lists if they are `wanted`.
     fn blocks(self, wanted: bool) -> Result<Vec<Named>, RunError> {
-        let (mut uses, mut lists) = (Vec::new(), Vec::new());
+        let (mut jobs, mut lists) = (Vec::new(), Vec::new());
         for (job, block) in self.program.jobs.iter().zip(&self.lowered.jobs) {
-            let list = self.part(&Part { block, tensors: &job.uses, jobs: None }, wanted)?;
-            lists.extend(list.map(|list| (Some(job.name.clone()), list)));
-            uses.push(job.uses.as_slice());
+            let list = self.part(&Part { block, tensors: &job.uses, jobs: None }, true)?;
+            if wanted {
+                lists.extend(list.clone().map(|list| (Some(job.name.clone()), list)));
+            }
+            jobs.push((job.uses.as_slice(), list));
         }
         let all: Vec<ValueRef> = (0..self.program.tensors.len() as u32).map(ValueRef).collect();
-        let main = Part { block: &self.lowered.main, tensors: &all, jobs: Some(&uses) };
+        let main = Part { block: &self.lowered.main, tensors: &all, jobs: Some(&jobs) };
         let list = self.part(&main, wanted)?;
         lists.extend(list.map(|list| (None, list)));
         Ok(lists)
@@ -141,9 +154,11 @@ impl Subject<'_> {
             execution.executor.declare(&tensor.name, made).map_err(at)?;
             execution.set(value, Some(made));
         }
-        for used in part.jobs.unwrap_or_default() {
-            let used = used.iter().map(|v| execution.get(*v).copied().flatten()).collect();
-            execution.executor.jobs.push(used);
+        for (used, list) in part.jobs.unwrap_or_default() {
+            let used = used.iter().map(|v| execution.get(*v).copied().flatten());
+            let launches = self.launches(used.collect(), list.as_ref());
+            let launches = launches.map_err(|e| RunError::whole(program, &e))?;
+            execution.executor.jobs.push(launches);
         }
         match execution.run(part.block) {
             // The program is valid as far as it goes; its run will find how far that is.
@@ -161,6 +176,40 @@ impl Subject<'_> {
             }
         }
         Ok(execution.executor.finish())
+    }
+}
+
+impl Subject<'_> {
+    /// Returns what launches of a job need. The job is compiled with the usual passes.
+    fn launches(
+        &self,
+        used: Vec<Option<TensorRef>>,
+        list: Option<&InstructionList>,
+    ) -> Result<JobLaunches> {
+        let Some(list) = list else {
+            let operands = used.into_iter().map(|tensor| (tensor, Access::ReadWrite)).collect();
+            return Ok(JobLaunches { operands, memory: Vec::new(), instance: Vec::new() });
+        };
+        let machine = &self.options.machine;
+        let (costs, outputs) = (CoreCosts::default(), Outputs::All);
+        let options = PassOptions {
+            ops: &machine.ops,
+            costs: &costs,
+            streams: machine.host_workers,
+            outputs: &outputs,
+        };
+        let list = passes::run(list, USUAL_PASSES, &options, |_, _| Ok(()))?;
+        let accesses = list.external_uses().into_iter().map(|a| a.unwrap_or(Access::Read));
+        let bytes = list.arenas.iter().zip(arena_bytes(&list));
+        let memory = bytes.filter(|(_, bytes)| *bytes > 0).map(|(device, bytes)| {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            Ok((device.clone(), TensorSpec::contiguous(DType::U8, &[bytes])?))
+        });
+        Ok(JobLaunches {
+            operands: used.into_iter().zip(accesses).collect(),
+            memory: memory.collect::<Result<_>>()?,
+            instance: Vec::new(),
+        })
     }
 }
 
@@ -360,16 +409,31 @@ impl Executor for DryRun {
             Some(stream) => *stream,
             None => self.host_stream(StreamType::LAZY_JOB_LAUNCHER)?,
         };
-        let used: Vec<_> = self.jobs[job.index()]
-            .iter()
-            .filter_map(|t| Some(LaunchOperand::Given((*t)?, Access::ReadWrite)))
-            .collect();
-        let list = ListId(job.0);
-        let section = self.section();
-        let launch = Launch { stream, list, operands: &used, section, origin };
-        while let Outcome::Need(need) = self.builder.launch(&mut self.log, &launch)? {
-            self.builder.assume(&mut self.log, need, origin)?;
+        let (list, section) = (ListId(job.0), self.section());
+        let DryRun { builder, log, jobs, .. } = self;
+        let JobLaunches { operands, memory, instance } = &mut jobs[job.index()];
+        let given = |(tensor, access): &(Option<TensorRef>, Access)| {
+            Some(LaunchOperand::Given((*tensor)?, *access))
+        };
+        let mut all: Vec<_> = operands.iter().filter_map(given).collect();
+        let formals = all.len();
+        if instance.is_empty() {
+            let fresh = memory
+                .iter()
+                .map(|(device, spec)| LaunchOperand::Fresh(device, spec, spec.span_bytes() as u64));
+            all.extend(fresh);
+        } else {
+            all.extend(instance.iter().map(|t| LaunchOperand::Given(*t, Access::Write)));
         }
-        Ok(())
+        let launch = Launch { stream, list, operands: &all, section, origin };
+        loop {
+            match builder.launch(log, &launch)? {
+                Outcome::Done((_, tensors)) => {
+                    *instance = tensors[formals..].to_vec();
+                    return Ok(());
+                }
+                Outcome::Need(need) => builder.assume(log, need, origin)?,
+            }
+        }
     }
 }

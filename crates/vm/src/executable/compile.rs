@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use millstream_instructions::passes::arena_bytes;
 use millstream_instructions::{Body, InstructionList, Kind, Operand, Placement, StreamDecl, Via};
 use millstream_kernels::{KernelSpec, PreparedKernel};
 use millstream_types::{
-    Access, Attrs, DeviceId, Error, EventId, Origin, Point, Result, StreamId, TensorId, TensorSpec,
+    Attrs, DeviceId, Error, EventId, Origin, Point, Result, StreamId, TensorId, TensorSpec,
     WorkKind,
 };
 
@@ -52,6 +53,9 @@ pub(crate) fn compile(
     formals: &mut [Formal],
     host_tapes: usize,
 ) -> Result<Compiled> {
+    for (formal, access) in formals.iter_mut().zip(list.external_uses()) {
+        formal.access = access;
+    }
     let mut compiler = Compiler::new(tables, list, formals, host_tapes)?;
     for instruction in &list.instructions {
         let compiled = compiler.instruction(&instruction.body, &instruction.origin);
@@ -87,8 +91,6 @@ struct Compiler<'a> {
     tables: &'a Tables,
     list: &'a InstructionList,
     formals: &'a mut [Formal],
-    /// The formals that were written before they were read, or not used yet.
-    unread: Vec<bool>,
     tensors: HashMap<TensorId, Known>,
     tapes: Vec<Draft>,
     /// The tape of each stream; none for those that only order others.
@@ -103,7 +105,6 @@ struct Compiler<'a> {
     events: HashMap<EventId, (u16, u16, u32)>,
     on_device: HashSet<EventId>,
     next_event: u16,
-    extents: Vec<u64>,
     storages: u32,
     reads: Vec<millstream_types::ReadId>,
 }
@@ -129,7 +130,6 @@ impl<'a> Compiler<'a> {
         let mut compiler = Compiler {
             tables,
             list,
-            unread: vec![true; formals.len()],
             storages: formals.len() as u32,
             formals,
             tensors,
@@ -141,7 +141,6 @@ impl<'a> Compiler<'a> {
             events: HashMap::new(),
             on_device,
             next_event: 0,
-            extents: vec![0; list.arenas.len()],
             reads: Vec::new(),
         };
         compiler.open_tapes(host_tapes.max(1))?;
@@ -299,11 +298,11 @@ impl<'a> Compiler<'a> {
     fn place(&mut self, placement: &Placement) -> Result<Address> {
         let arena = placement.arena.index();
         let undeclared = || Error::List { message: format!("{} is not declared", placement.arena) };
-        let extent = self.extents.get_mut(arena).ok_or_else(undeclared)?;
-        let end = placement.offset.checked_add(placement.size).ok_or_else(|| Error::List {
-            message: "a placement ends past all memory".to_owned(),
-        })?;
-        *extent = (*extent).max(end);
+        self.list.arenas.get(arena).ok_or_else(undeclared)?;
+        if placement.offset.checked_add(placement.size).is_none() {
+            let message = "a placement ends past all memory".to_owned();
+            return Err(Error::List { message });
+        }
         // Arenas without bytes have no base; `finish` renumbers the others.
         Ok(Address { base: (self.formals.len() + arena) as u32, offset: placement.offset })
     }
@@ -321,15 +320,6 @@ impl<'a> Compiler<'a> {
             if let Some(formal) = self.formals.get_mut(storage as usize) {
                 formal.begin = formal.begin.min(offset);
                 formal.end = formal.end.max(spec.span_bytes() as u64);
-                let unread = &mut self.unread[storage as usize];
-                // A formal that is overwritten before it is read is overwritten by the launch.
-                let joined = match formal.access {
-                    None => access,
-                    Some(Access::Write) if *unread => Access::Write,
-                    Some(before) => before.join(access),
-                };
-                *unread &= joined == Access::Write;
-                formal.access = Some(joined);
             }
             let address = Address { base: start.base, offset: start.offset + offset };
             made.push(StepOperand { tensor, storage, access, address, spec });
@@ -471,7 +461,7 @@ impl<'a> Compiler<'a> {
         // Bases are numbered without the arenas that hold nothing.
         let mut memory = Vec::new();
         let mut numbers = Vec::new();
-        for (device, &bytes) in self.list.arenas.iter().zip(&self.extents) {
+        for (device, bytes) in self.list.arenas.iter().zip(arena_bytes(self.list)) {
             numbers.push((self.formals.len() + memory.len()) as u32);
             if bytes > 0 {
                 memory.push((device.clone(), bytes));
