@@ -1,5 +1,5 @@
-//! The examples run, and the pages docs/tutorial.md, docs/streams.md and docs/memory.md show their
-//! code and their output.
+//! The examples run, and the pages docs/tutorial.md, docs/streams.md, docs/memory.md and
+//! docs/executables.md show their code and their output.
 
 use std::fs;
 use std::path::Path;
@@ -18,6 +18,9 @@ mod memory;
 #[path = "../../examples/pipeline.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod pipeline;
+#[path = "../../examples/replay.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod replay;
 #[path = "../../examples/streams.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod streams;
@@ -28,6 +31,7 @@ mod tutorial;
 const TUTORIAL: &str = "docs/tutorial.md";
 const STREAMS: &str = "docs/streams.md";
 const MEMORY: &str = "docs/memory.md";
+const EXECUTABLES: &str = "docs/executables.md";
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -106,6 +110,18 @@ fn the_page_on_streams_shows_the_timeline_of_its_pipeline() {
     let (timeline, results) = pipeline::run().unwrap();
     assert!(blocks(STREAMS, "text").contains(&timeline), "not in docs/streams.md:\n{timeline}");
     assert_eq!(results, [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0, 0.0]);
+}
+
+#[test]
+fn the_page_on_executables_quotes_its_program_and_its_tape() {
+    let program = read("examples/replay.rs");
+    for block in blocks(EXECUTABLES, "rust") {
+        assert!(program.contains(&block), "not in the example:\n{block}");
+    }
+    let tape = replay::tape().unwrap();
+    assert!(blocks(EXECUTABLES, "text").contains(&tape), "not in docs/executables.md:\n{tape}");
+    let (first, last) = replay::train(200).unwrap();
+    assert!(first > 1.0 && last < 1e-3, "{first} {last}");
 }
 
 #[test]

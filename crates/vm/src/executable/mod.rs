@@ -12,6 +12,7 @@
 //! | `tape` | tapes: steps, addresses, waits |
 //! | `launch` | the launch of an executable: operands, instances |
 //! | `run` | the state of one launch: bases, poison, results |
+//! | `show` | the text of tapes |
 //!
 //! # Rules
 //! 1. A tape keeps the order of the list, and every wait of a step is for an earlier instruction of
@@ -26,6 +27,7 @@ mod foreign;
 mod launch;
 mod recorder;
 pub(crate) mod run;
+mod show;
 pub(crate) mod tape;
 
 use std::collections::VecDeque;
@@ -116,6 +118,13 @@ impl Executable {
     /// Returns the id by which lists name the executable.
     pub fn id(&self) -> ListId {
         self.0.list
+    }
+
+    /// Describes the tapes: a line for each step, with its operands as base and offset.
+    pub fn describe(&self) -> String {
+        let Executable(inner) = self;
+        let ops = &*inner.machine.shared.tables.ops;
+        show::Shown { program: &inner.program, ops }.to_string()
     }
 
     /// Returns how many steps each of its tapes has.

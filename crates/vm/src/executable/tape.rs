@@ -48,25 +48,6 @@ pub(crate) enum Action {
 // Two steps are a cache line.
 const _: () = assert!(size_of::<Action>() == 32);
 
-impl std::fmt::Debug for Action {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Action::Call { call, kernel, .. } => {
-                let how = if kernel.is_some() { "prepared" } else { "in context" };
-                write!(f, "call {call} {how}")
-            }
-            Action::Wait { tape, steps } => write!(f, "wait for tape {tape} step {steps}"),
-            Action::Record { event, .. } => write!(f, "record event {event}"),
-            Action::WaitOnDevice { event, tape, steps, .. } => {
-                write!(f, "wait on the device for event {event}, tape {tape} step {steps}")
-            }
-            Action::Read { call, into } => write!(f, "read {call} into {into}"),
-            Action::Callback { call, callback } => write!(f, "callback {callback} on {call}"),
-            Action::GlobalSync { .. } => f.write_str("global sync"),
-        }
-    }
-}
-
 /// An operand of a step, for errors and for poison.
 #[derive(Clone, Debug)]
 pub(crate) struct StepOperand {
@@ -93,7 +74,6 @@ pub(crate) struct StepCall {
 }
 
 /// The steps of one stream of one worker.
-#[derive(Debug)]
 pub(crate) struct Tape {
     /// The stream whose native stream runs the calls.
     pub(crate) key: StreamKey,
