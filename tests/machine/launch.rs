@@ -39,7 +39,18 @@ fn launched_twice() {
     arena a0 cpu:0
     external %0 "x" f32[2] in 8 bytes of a0
     external %1 "y" f32[2] in 8 bytes of a0
-    AllocateTensor s1 %2 u8[8] as 8 bytes at a0+1024 generation 3
+    executable list0
+    list0: stream s0 cpu:0 compute 0 in-order
+    list0: stream s1 cpu:0 compute 1 in-order
+    list0: arena a0 cpu:0
+    list0: external %0 "bound 0" f32[2] in 8 bytes of a0
+    list0: external %1 "bound 1" f32[2] in 8 bytes of a0
+    list0: AllocateTensor s0 %2 f32[2] as 8 bytes at a0+0 generation 1
+    list0: OpCall s0:1 relu (%0 read, %2 write)
+    list0: StreamWaitEvent s1:1 until s0:1 by-host
+    list0: OpCall s1:2 add (%2 read, %0 read, %1 write)
+    list0: ReleaseTensor %2
+    AllocateTensor s1 %2 u8[512] as 512 bytes at a0+1024 generation 3
     SoftSyncStream s1 needs s0:2 for (%0, %1) elided-fenced
     LazyJobLauncher s1:1 list0 (%0 read, %1 write, %2 write)
     SoftSyncStream s0 needs s1:1 for (%0, %1) by-host

@@ -7,6 +7,7 @@ use millstream_types::{
 };
 
 use crate::ids::Remap;
+use crate::instruction::Effect;
 use crate::planner::ArenaId;
 use crate::table::{Body, Instruction};
 use crate::text::OpNames;
@@ -66,6 +67,8 @@ pub struct InstructionList {
     pub arenas: Vec<DeviceId>,
     /// The tensors from outside.
     pub externals: Vec<External>,
+    /// The lists of the executables that this list launches, by id. They launch none themselves.
+    pub executables: Vec<InstructionList>,
     /// The ops, by id.
     pub ops: OpNames,
     /// The instructions, in program order.
@@ -78,8 +81,8 @@ impl PartialEq for InstructionList {
         let same = |a: &Instruction, b: &Instruction| {
             a.origin == b.origin && ((same_ops && a.body == b.body) || self.reads_as(a, other, b))
         };
-        (&self.streams, &self.arenas, &self.externals)
-            == (&other.streams, &other.arenas, &other.externals)
+        (&self.streams, &self.arenas, &self.externals, &self.executables)
+            == (&other.streams, &other.arenas, &other.externals, &other.executables)
             && self.instructions.len() == other.instructions.len()
             && self.instructions.iter().zip(&other.instructions).all(|(a, b)| same(a, b))
     }
@@ -94,8 +97,9 @@ impl InstructionList {
         let mut external_of: HashMap<TensorId, usize> =
             externals.map(|(k, external)| (external.tensor, k)).collect();
         let mut uses: Vec<Option<Access>> = vec![None; self.externals.len()];
-        // The externals that are read, and those whose content before the list is read.
-        let mut needs_content = vec![false; self.externals.len()];
+        // For each external, whether its content before the list is read; none before its first use
+        // of data.
+        let mut needs_content: Vec<Option<bool>> = vec![None; self.externals.len()];
         for instruction in &self.instructions {
             if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
                 match external_of.get(of).copied() {
@@ -107,14 +111,16 @@ impl InstructionList {
             }
             for operand in instruction.body.operands() {
                 let Some(&external) = external_of.get(&operand.tensor) else { continue };
-                let is_first = uses[external].is_none();
-                needs_content[external] |= is_first && operand.access.reads();
+                // Touches and sections name their operands for order alone.
+                if instruction.body.effect() != Effect::Orders {
+                    needs_content[external].get_or_insert(operand.access.reads());
+                }
                 let joined = uses[external].map_or(operand.access, |u| u.join(operand.access));
                 uses[external] = Some(joined);
             }
         }
-        let overwritten = |(uses, needs_content): (Option<Access>, bool)| match uses {
-            Some(Access::ReadWrite) if !needs_content => Some(Access::Write),
+        let overwritten = |(uses, needs_content): (Option<Access>, Option<bool>)| match uses {
+            Some(Access::ReadWrite) if needs_content == Some(false) => Some(Access::Write),
             other => other,
         };
         uses.into_iter().zip(needs_content).map(overwritten).collect()

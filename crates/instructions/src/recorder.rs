@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use millstream_types::{CallbackId, DeviceId, EventId, ReadId, TensorId};
+use millstream_types::{CallbackId, DeviceId, EventId, ListId, ReadId, TensorId};
 
 use crate::ids::{Remap, Role};
 use crate::list::{External, InstructionList, StreamDecl};
@@ -57,7 +57,15 @@ impl ListRecorder {
         self.list.externals.push(external);
     }
 
-    /// Adds an instruction.
+    /// Adds the list of an executable that the machine knows by `id`, if it is not there yet.
+    pub fn executable(&mut self, id: ListId, list: &InstructionList) {
+        let next = ListId(self.list.executables.len() as u32);
+        if *self.names.lists.entry(id).or_insert(next) == next {
+            self.list.executables.push(list.clone());
+        }
+    }
+
+    /// Adds an instruction. The list of an executable is added before its first launch.
     pub fn push(&mut self, instruction: &Instruction) {
         let mut copy = instruction.clone();
         let Ok(()) = copy.body.remap(&mut self.names);
@@ -85,6 +93,7 @@ impl ListRecorder {
 struct Names {
     tensors: HashMap<TensorId, TensorId>,
     events: HashMap<EventId, EventId>,
+    lists: HashMap<ListId, ListId>,
     next_tensor: u32,
     next_event: u32,
     next_read: u32,
@@ -117,6 +126,10 @@ impl Remap for Names {
         let name = EventId(count(&mut self.next_event));
         self.events.insert(slot, name);
         Ok(name)
+    }
+
+    fn list(&mut self, id: ListId) -> Result<ListId, Infallible> {
+        Ok(self.lists.get(&id).copied().unwrap_or(id))
     }
 
     // Each read and each callback has an id of its own.

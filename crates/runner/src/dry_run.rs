@@ -77,6 +77,8 @@ pub(crate) type Named = (Option<String>, InstructionList);
 struct JobLaunches {
     /// The tensors of the trace that it uses, with its accesses.
     operands: Vec<(Option<TensorRef>, Access)>,
+    /// Its list, if it is known.
+    list: Option<InstructionList>,
     /// Its private memory, by device.
     memory: Vec<(DeviceId, TensorSpec)>,
     /// The tensors of that memory, after the first launch.
@@ -188,7 +190,8 @@ impl Subject<'_> {
     ) -> Result<JobLaunches> {
         let Some(list) = list else {
             let operands = used.into_iter().map(|tensor| (tensor, Access::ReadWrite)).collect();
-            return Ok(JobLaunches { operands, memory: Vec::new(), instance: Vec::new() });
+            let (memory, instance) = (Vec::new(), Vec::new());
+            return Ok(JobLaunches { operands, list: None, memory, instance });
         };
         let machine = &self.options.machine;
         let (costs, outputs) = (CoreCosts::default(), Outputs::All);
@@ -208,6 +211,7 @@ impl Subject<'_> {
         Ok(JobLaunches {
             operands: used.into_iter().zip(accesses).collect(),
             memory: memory.collect::<Result<_>>()?,
+            list: Some(list),
             instance: Vec::new(),
         })
     }
@@ -411,7 +415,10 @@ impl Executor for DryRun {
         };
         let (list, section) = (ListId(job.0), self.section());
         let DryRun { builder, log, jobs, .. } = self;
-        let JobLaunches { operands, memory, instance } = &mut jobs[job.index()];
+        let JobLaunches { operands, list: of, memory, instance } = &mut jobs[job.index()];
+        if let (Some(recorder), Some(of)) = (&mut log.0, of) {
+            recorder.executable(list, of);
+        }
         let given = |(tensor, access): &(Option<TensorRef>, Access)| {
             Some(LaunchOperand::Given((*tensor)?, *access))
         };

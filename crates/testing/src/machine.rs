@@ -179,7 +179,8 @@ pub fn checked(list: &InstructionList) -> CheckedList {
 /// test.
 pub fn listing(list: &InstructionList) -> String {
     let mut bare = list.clone();
-    for instruction in &mut bare.instructions {
+    let executables = bare.executables.iter_mut().flat_map(|list| &mut list.instructions);
+    for instruction in bare.instructions.iter_mut().chain(executables) {
         instruction.origin = Origin::Unknown;
     }
     text::print_list(&bare)

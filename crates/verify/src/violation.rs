@@ -6,7 +6,9 @@ use std::fmt;
 use std::ops::Range;
 
 use millstream_instructions::Placement;
-use millstream_types::{Access, EventId, Point, StreamId, StreamType, TensorId, TensorSpec};
+use millstream_types::{
+    Access, EventId, ListId, Point, StreamId, StreamType, TensorId, TensorSpec,
+};
 
 /// An instruction of the list, displayed as its index in brackets and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,6 +235,22 @@ pub enum Violation {
         /// The missing declaration.
         what: String,
     },
+    /// A launch does not give its executable what that needs.
+    #[error("{site}: {what}")]
+    BadLaunch {
+        /// The launch.
+        site: Site,
+        /// What is given, and what is needed.
+        what: String,
+    },
+    /// The list of an executable violates a rule.
+    #[error("in {list}: {violation}")]
+    InExecutable {
+        /// The executable.
+        list: ListId,
+        /// The violation, with places in the executable's list.
+        violation: Box<Violation>,
+    },
     /// An instruction on a stream whose type cannot run it.
     #[error("{site}: {stream} is of type {found}; expected {expected}")]
     WrongStream {
@@ -335,8 +353,11 @@ impl Violation {
             Violation::ReusedTooEarly { new, .. } | Violation::MemoryInUse { new, .. } => {
                 Some(new.index)
             }
-            Violation::PastStorage { .. } | Violation::NotDeclared { .. } => None,
-            Violation::SameGeneration { site, .. }
+            Violation::PastStorage { .. }
+            | Violation::NotDeclared { .. }
+            | Violation::InExecutable { .. } => None,
+            Violation::BadLaunch { site, .. }
+            | Violation::SameGeneration { site, .. }
             | Violation::BadPlace { site, .. }
             | Violation::NotAlive { site, .. }
             | Violation::LivesAlready { site, .. }
@@ -364,6 +385,8 @@ impl Violation {
             Violation::NotAlive { .. } => "not-alive",
             Violation::LivesAlready { .. } => "lives-already",
             Violation::NotDeclared { .. } => "not-declared",
+            Violation::BadLaunch { .. } => "bad-launch",
+            Violation::InExecutable { .. } => "in-executable",
             Violation::WrongStream { .. } => "wrong-stream",
             Violation::OutOfOrder { .. } => "out-of-order",
             Violation::NoSuchPoint { .. } => "no-such-point",
@@ -406,7 +429,9 @@ impl Violation {
             Violation::MemoryInUse { new, begun, .. } => {
                 vec![(new, "takes this memory".to_owned()), (begun, "has it".to_owned())]
             }
-            Violation::PastStorage { .. } | Violation::NotDeclared { .. } => Vec::new(),
+            Violation::PastStorage { .. }
+            | Violation::NotDeclared { .. }
+            | Violation::InExecutable { .. } => Vec::new(),
             Violation::NotAlive { site, released, .. } => {
                 let released = released.as_ref().map(|at| (at, "released here".to_owned()));
                 std::iter::once((site, String::new())).chain(released).collect()
@@ -427,6 +452,7 @@ impl Violation {
             }
             Violation::SameGeneration { site, .. }
             | Violation::BadPlace { site, .. }
+            | Violation::BadLaunch { site, .. }
             | Violation::WrongStream { site, .. }
             | Violation::OutOfOrder { site, .. }
             | Violation::NoSuchPoint { site, .. }

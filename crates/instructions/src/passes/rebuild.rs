@@ -423,6 +423,7 @@ impl<'a> Emitter<'a> {
             ops: plan.ops.clone(),
             arenas: facts.list.arenas.clone(),
             externals: facts.list.externals.clone(),
+            executables: facts.list.executables.clone(),
             instructions: sink.instructions,
         };
         let owners = if plan.memory == Memory::Planned { owners } else { Vec::new() };

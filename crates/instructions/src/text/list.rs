@@ -5,13 +5,14 @@ use std::fmt::Write;
 
 use millstream_types::nearest::nearest;
 use millstream_types::{
-    DeviceId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec, WorkKind, WorkSet,
+    DeviceId, ListId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec, WorkKind,
+    WorkSet,
 };
 
 use crate::list::{External, InstructionList, StreamDecl};
 use crate::planner::ArenaId;
 use crate::text::field::Field;
-use crate::text::{OpNames, TextError, parse_instruction, print_instruction};
+use crate::text::{OpNames, TextError, instruction_at, print_instruction};
 use millstream_types::text::Cursor;
 
 const MAGIC: &str = "millstream-list";
@@ -24,27 +25,45 @@ pub fn is_list(text: &str) -> bool {
     first.split_whitespace().next() == Some(MAGIC)
 }
 
-/// Writes a list: a line for each part of the header and for each instruction.
+/// Writes a list: a line for each part of the header and for each instruction. An executable has a
+/// line with its id, and then its list, whose lines begin with the id, as in `list0: OpCall …`.
 pub fn print_list(list: &InstructionList) -> String {
     let mut out = format!("{MAGIC} {VERSION}\n");
+    print_header(list, "", &mut out);
+    for (k, executable) in list.executables.iter().enumerate() {
+        let id = ListId(k as u32);
+        let prefix = format!("{id}: ");
+        let _ = writeln!(out, "executable {id}");
+        print_header(executable, &prefix, &mut out);
+        print_instructions(executable, &prefix, &mut out);
+    }
+    print_instructions(list, "", &mut out);
+    out
+}
+
+fn print_header(list: &InstructionList, prefix: &str, out: &mut String) {
     for (k, StreamDecl { key, mode, work }) in list.streams.iter().enumerate() {
-        let _ = write!(out, "stream {}{k} {key} {}", StreamId::MARK, mode.name());
+        let _ = write!(out, "{prefix}stream {}{k} {key} {}", StreamId::MARK, mode.name());
         if key.ty.built_in_work() != Some(*work) {
             let _ = write!(out, " runs {work}");
         }
         out.push('\n');
     }
     for (k, device) in list.arenas.iter().enumerate() {
-        let _ = writeln!(out, "arena a{k} {device}");
+        let _ = writeln!(out, "{prefix}arena a{k} {device}");
     }
     for External { tensor, name, spec, bytes, arena } in &list.externals {
-        let _ = writeln!(out, "external {tensor} {name:?} {spec} in {bytes} bytes of {arena}");
+        let of = format!("{name:?} {spec} in {bytes} bytes of {arena}");
+        let _ = writeln!(out, "{prefix}external {tensor} {of}");
     }
+}
+
+fn print_instructions(list: &InstructionList, prefix: &str, out: &mut String) {
     for instruction in &list.instructions {
+        out.push_str(prefix);
         out.push_str(&print_instruction(instruction, &list.ops));
         out.push('\n');
     }
-    out
 }
 
 /// The names that a header may declare only once.
@@ -59,13 +78,13 @@ struct Seen {
 ///
 /// # Errors
 /// A line is neither a part of the header nor an instruction; the version is unknown; header lines
-/// are out of order, because ids count up from 0; or a stream of a type that is not built in does
-/// not state what it runs.
+/// or executables are out of order, because ids count up from 0; or a stream of a type that is not
+/// built in does not state what it runs.
 pub fn parse_list(text: &str) -> Result<InstructionList, TextError> {
     parse_list_with_lines(text).map(|(list, _)| list)
 }
 
-/// Reads a list, and the line number of each instruction, from 1.
+/// Reads a list, and the line number of each of its own instructions, from 1.
 ///
 /// # Errors
 /// The same as those of [`parse_list`].
@@ -74,6 +93,7 @@ pub fn parse_list_with_lines(text: &str) -> Result<(InstructionList, Vec<usize>)
     let mut list = InstructionList::default();
     let mut versioned = false;
     let mut seen = Seen::default();
+    let mut seen_of: Vec<Seen> = Vec::new();
     for (k, line) in text.lines().enumerate() {
         let mut cursor = Cursor::new(line, k + 1);
         if cursor.peek().is_none_or(|c| c == '#') {
@@ -88,14 +108,16 @@ pub fn parse_list_with_lines(text: &str) -> Result<(InstructionList, Vec<usize>)
             }
             cursor.comment()?;
             versioned = true;
-        } else if cursor.eat("stream") {
-            parse_stream(&mut cursor, &mut list, &mut seen)?;
-        } else if cursor.eat("arena") {
-            parse_arena(&mut cursor, &mut list)?;
-        } else if cursor.eat("external") {
-            parse_external(&mut cursor, &mut list, &mut seen)?;
-        } else {
-            list.instructions.push(parse_instruction(line, k + 1, &mut list.ops)?);
+        } else if cursor.eat("executable") {
+            let id = ListId::parse(&mut cursor, &mut OpNames::new())?;
+            counts_up(&cursor, id.index(), list.executables.len())?;
+            cursor.comment()?;
+            list.executables.push(InstructionList::default());
+            seen_of.push(Seen::default());
+        } else if let Some(executable) = executable(&mut cursor, list.executables.len())? {
+            let list = &mut list.executables[executable];
+            parse_line(&mut cursor, list, &mut seen_of[executable])?;
+        } else if parse_line(&mut cursor, &mut list, &mut seen)? {
             lines.push(k + 1);
         }
     }
@@ -104,6 +126,40 @@ pub fn parse_list_with_lines(text: &str) -> Result<(InstructionList, Vec<usize>)
         return Err(TextError { line: 1, column: 1, message });
     }
     Ok((list, lines))
+}
+
+/// Reads the id that a line of an executable begins with, if the line has one.
+fn executable(cursor: &mut Cursor<'_>, known: usize) -> Result<Option<usize>, TextError> {
+    let mut ahead = cursor.clone();
+    let Ok(id) = ListId::parse(&mut ahead, &mut OpNames::new()) else { return Ok(None) };
+    if !ahead.eat(":") {
+        return Ok(None);
+    }
+    if id.index() >= known {
+        let message = format!("{id} has no line 'executable {id}' before this one");
+        return Err(cursor.error(message));
+    }
+    *cursor = ahead;
+    Ok(Some(id.index()))
+}
+
+/// Reads a line of a header or an instruction. Returns whether it is an instruction.
+fn parse_line(
+    cursor: &mut Cursor<'_>,
+    list: &mut InstructionList,
+    seen: &mut Seen,
+) -> Result<bool, TextError> {
+    if cursor.eat("stream") {
+        parse_stream(cursor, list, seen)?;
+    } else if cursor.eat("arena") {
+        parse_arena(cursor, list)?;
+    } else if cursor.eat("external") {
+        parse_external(cursor, list, seen)?;
+    } else {
+        list.instructions.push(instruction_at(cursor, &mut list.ops)?);
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 fn counts_up(cursor: &Cursor<'_>, got: usize, expected: usize) -> Result<(), TextError> {

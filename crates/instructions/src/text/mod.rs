@@ -134,7 +134,11 @@ pub fn parse_instruction(
     line: usize,
     ops: &mut OpNames,
 ) -> Result<Instruction, TextError> {
-    let mut cursor = Cursor::new(text, line);
+    instruction_at(&mut Cursor::new(text, line), ops)
+}
+
+/// Reads the instruction that the rest of a line is.
+fn instruction_at(cursor: &mut Cursor<'_>, ops: &mut OpNames) -> Result<Instruction, TextError> {
     let start = cursor.clone();
     let word = cursor.word("an instruction")?;
     let Some(&kind) = Kind::ALL.iter().find(|k| k.name() == word) else {
@@ -142,7 +146,7 @@ pub fn parse_instruction(
         let hint = near.map_or_else(String::new, |n| format!("; did you mean '{n}'?"));
         return Err(start.error(format!("unknown instruction '{word}'{hint}")));
     };
-    let body = Body::parse_fields(kind, &mut cursor, ops)?;
+    let body = Body::parse_fields(kind, cursor, ops)?;
     let origin = cursor.comment()?.map_or(Origin::Unknown, parse_place);
     Ok(Instruction { body, origin })
 }

@@ -207,8 +207,14 @@ fn devices() -> impl Strategy<Value = DeviceId> {
     ("[a-z0-9_-]{1,4}", any::<u32>()).prop_map(|(kind, index)| DeviceId::new(kind, index).unwrap())
 }
 
-/// Returns any list. Its ids need not be declared.
+/// Returns any list, with executables. Its ids need not be declared.
 pub(crate) fn list() -> impl Strategy<Value = InstructionList> {
+    (flat_list(), vec(flat_list(), 0..3))
+        .prop_map(|(list, executables)| InstructionList { executables, ..list })
+}
+
+/// Returns any list without executables.
+fn flat_list() -> impl Strategy<Value = InstructionList> {
     let mode = select(vec![StreamMode::InOrder, StreamMode::Pool]);
     let foreign = "[a-z][a-z0-9_-]{0,2}".prop_map(|name| name.parse().unwrap());
     let ty = prop_oneof![3 => select(StreamType::BUILT_IN.to_vec()), 1 => foreign];
@@ -238,6 +244,7 @@ pub(crate) fn list() -> impl Strategy<Value = InstructionList> {
             streams,
             arenas,
             externals,
+            executables: Vec::new(),
             ops: ops(),
             instructions,
         },

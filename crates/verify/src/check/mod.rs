@@ -1,5 +1,6 @@
 //! The walk over a list, instruction by instruction.
 
+mod launch;
 mod uses;
 mod waits;
 
@@ -123,6 +124,7 @@ impl<'a> Walk<'a> {
     /// Walks over all instructions, up to [`MOST_VIOLATIONS`]. Returns the index of the end.
     fn instructions(&mut self) -> usize {
         self.header();
+        self.executables();
         let list = self.list;
         for (index, Instruction { body, .. }) in list.instructions.iter().enumerate() {
             if self.found.len() == MOST_VIOLATIONS {
@@ -258,6 +260,11 @@ impl Walk<'_> {
         {
             missing.push(op.to_string());
         }
+        if let Body::LazyJobLauncher { list, .. } = body
+            && list.index() >= self.list.executables.len()
+        {
+            missing.push(list.to_string());
+        }
         if !missing.is_empty() {
             for what in missing {
                 let site = |walk: &Self| walk.site(index).to_string();
@@ -320,9 +327,13 @@ impl Walk<'_> {
                 }
                 self.work(index, *at, body, None);
             }
-            Body::TouchTensors { at, .. }
-            | Body::SyncRead { at, .. }
-            | Body::LazyJobLauncher { at, .. } => self.work(index, *at, body, None),
+            Body::TouchTensors { at, .. } | Body::SyncRead { at, .. } => {
+                self.work(index, *at, body, None);
+            }
+            Body::LazyJobLauncher { at, list, operands } => {
+                self.launch(index, *list, operands);
+                self.work(index, *at, body, None);
+            }
             Body::CriticalSectionBegin { at, operands } => {
                 self.work(index, *at, body, None);
                 let tensors = operands.iter().map(|o| o.tensor);

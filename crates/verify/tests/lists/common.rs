@@ -138,6 +138,7 @@ pub(crate) fn generate(modes: &[StreamMode], steps: &[Step]) -> InstructionList 
             streams,
             arenas: vec![cpu],
             externals: (0..2).map(external).collect(),
+            executables: Vec::new(),
             ops,
             instructions: Vec::new(),
         },

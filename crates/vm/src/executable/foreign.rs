@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use millstream_instructions::{Body, CheckedList, InstructionList, Operand};
 use millstream_ops::{CallSpec, OpRegistry};
 use millstream_stream_policy::PolicyTable;
-use millstream_types::{Access, Attrs, Error, Origin, Result, TensorId, TensorSpec};
+use millstream_types::{Access, Attrs, Error, Result, TensorId, TensorSpec};
 
 use crate::api::machine::Machine;
 
@@ -33,32 +33,6 @@ impl Machine {
     }
 }
 
-fn refused(message: String, origin: &Origin) -> Error {
-    Error::List { message }.at(origin)
-}
-
-/// Returns whether an instruction has the same meaning wherever its list runs.
-const fn is_portable(body: &Body) -> bool {
-    match body {
-        Body::LazyJobLauncher { .. } | Body::AccessBlobByCallback { .. } => false,
-        Body::OpCall { .. }
-        | Body::AllocateTensor { .. }
-        | Body::ViewTensor { .. }
-        | Body::ReleaseTensor { .. }
-        | Body::TouchTensors { .. }
-        | Body::SoftSyncStream { .. }
-        | Body::RecordEvent { .. }
-        | Body::StreamWaitEvent { .. }
-        | Body::StreamWait { .. }
-        | Body::Barrier { .. }
-        | Body::GlobalSync { .. }
-        | Body::HostObserved { .. }
-        | Body::SyncRead { .. }
-        | Body::CriticalSectionBegin { .. }
-        | Body::CriticalSectionEnd { .. } => true,
-    }
-}
-
 /// Checks that a machine with these streams, devices and ops can compile a checked list: each call
 /// is what its op's schema says, and no instruction needs more than the list. Makes and runs
 /// nothing.
@@ -67,6 +41,10 @@ const fn is_portable(body: &Body) -> bool {
 /// The first violation, with its place.
 pub fn accepts(list: &CheckedList, policies: &PolicyTable, ops: &OpRegistry) -> Result<()> {
     let list = list.list();
+    list.executables.iter().chain([list]).try_for_each(|list| accepts_one(list, policies, ops))
+}
+
+fn accepts_one(list: &InstructionList, policies: &PolicyTable, ops: &OpRegistry) -> Result<()> {
     for decl in &list.streams {
         policies.policy(&decl.key)?;
     }
@@ -74,10 +52,11 @@ pub fn accepts(list: &CheckedList, policies: &PolicyTable, ops: &OpRegistry) -> 
         policies.devices().probe(device)?;
     }
     for instruction in &list.instructions {
-        if !is_portable(&instruction.body) {
+        // The functions are in the table of the machine that made the list.
+        if let Body::AccessBlobByCallback { .. } = &instruction.body {
             let kind = instruction.body.kind().name();
-            let message = format!("{kind} cannot stand in an executable");
-            return Err(refused(message, &instruction.origin));
+            let message = format!("{kind} cannot stand in a list from elsewhere");
+            return Err(Error::List { message }.at(&instruction.origin));
         }
     }
     check_signatures(list, ops)

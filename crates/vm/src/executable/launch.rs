@@ -11,7 +11,7 @@ use millstream_instructions::builder::{Launch, LaunchOperand};
 use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::nearest::nearest;
 use millstream_types::{
-    Access, DType, Error, Layout, Origin, Point, ReadId, Result, StreamId, TensorSpec,
+    Access, DType, DeviceId, Error, Layout, Origin, Point, ReadId, Result, StreamId, TensorSpec,
 };
 
 use crate::api::handle::{Completion, Section, Stream, Tensor};
@@ -155,6 +155,9 @@ impl<'a> LaunchBuilder<'a> {
                 }
             }
             let (builder, router) = (&mut e.builder, &mut e.router);
+            if let Some(recorder) = &mut router.recorder {
+                recorder.executable(inner.list, &inner.program.list);
+            }
             let launch = Launch {
                 stream: stream.id,
                 list: inner.list,
@@ -216,16 +219,13 @@ impl ExecutableInner {
             operands.push(match tensor {
                 Some(tensor) => {
                     let made = self.machine.owns(tensor)?;
-                    formal.check(tensor)?;
+                    formal.check(tensor.spec(), tensor.device())?;
                     LaunchOperand::Given(made, access)
                 }
                 None if formal.kind == FormalKind::Output => {
                     LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
                 }
-                None => {
-                    let message = format!("input {:?} is not given", formal.name);
-                    return Err(Error::Invalid { what: "launch", message });
-                }
+                None => return Err(formal.missing()),
             });
         }
         Ok(operands)
@@ -267,7 +267,7 @@ impl ExecutableInner {
     }
 
     /// Describes the private memory, for allocations.
-    fn memory_specs(&self) -> Result<SmallVec<[TensorSpec; 1]>> {
+    pub(super) fn memory_specs(&self) -> Result<SmallVec<[TensorSpec; 1]>> {
         let bytes = self.program.memory.iter().map(|(_, bytes)| *bytes);
         bytes
             .map(|bytes| {
@@ -352,7 +352,7 @@ impl ExecutableInner {
 }
 
 /// Returns a view's layout in a storage where the tensor lies at another offset than declared.
-fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec> {
+pub(super) fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec> {
     if declared == actual {
         return Ok(spec.clone());
     }
@@ -366,20 +366,25 @@ fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec
 
 impl Formal {
     /// Checks that a tensor is what was recorded for the formal.
-    fn check(&self, tensor: &Tensor) -> Result<()> {
-        let given = tensor.spec();
+    pub(super) fn check(&self, given: &TensorSpec, device: &DeviceId) -> Result<()> {
         let is_same = given.dtype == self.spec.dtype
             && given.shape() == self.spec.shape()
             && given.layout.strides() == self.spec.layout.strides();
-        if is_same && *tensor.device() == self.device {
+        if is_same && *device == self.device {
             return Ok(());
         }
-        let (name, device) = (&self.name, tensor.device());
+        let name = &self.name;
         let message = format!(
             "{name:?} was recorded as {} on {}, and is given as {given} on {device}",
             self.spec, self.device
         );
         Err(Error::Invalid { what: "launch", message })
+    }
+
+    /// Returns the error of a launch without a tensor for the formal.
+    pub(super) fn missing(&self) -> Error {
+        let message = format!("input {:?} is not given", self.name);
+        Error::Invalid { what: "launch", message }
     }
 
     /// Returns the bytes that a launch uses of a storage of `bytes` bytes, in which the tensor has

@@ -1,0 +1,633 @@
+//! From a list to tapes.
+//!
+//! Streams become tapes: those that only order others have none, those of a synchronous host device
+//! share a few, every other one has its own. The compiler walks the list once and keeps, for each
+//! stream, how many steps of each tape have completed when the stream's next instruction runs. That
+//! is the list's own order, projected to tapes: a wait between streams of one tape vanishes, since
+//! a tape keeps the order of the list, and a wait between tapes is made only where no earlier wait
+//! of the tape implies it.
+//!
+//! A launch within the list is replaced by the instructions of its executable, on streams of their
+//! own, which begin with what the launch comes after and end before what comes after the launch.
+
+mod draft;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::passes::arena_bytes;
+use millstream_instructions::{Body, Instruction, InstructionList, Kind, Operand, Placement, Via};
+use millstream_kernels::{KernelSpec, PreparedKernel};
+use millstream_types::{
+    Attrs, DeviceId, Error, EventId, ListId, Origin, Point, ReadId, Result, StreamId, TensorId,
+    TensorSpec, WorkKind,
+};
+
+use crate::tables::Tables;
+
+use super::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
+
+use draft::{Clock, Draft, join};
+
+/// The number of operands up to which a prepared kernel is called. A tape gathers the addresses of
+/// a call on its stack.
+pub(crate) const MAX_OPERANDS: usize = 16;
+
+/// How many addresses are resolved together. Each call has full groups.
+pub(crate) const GROUP: usize = 4;
+
+/// The result of compiling: everything of a program that depends on the list's instructions.
+pub(crate) struct Compiled {
+    pub(crate) tapes: Vec<Tape>,
+    pub(crate) memory: Vec<(DeviceId, u64)>,
+    pub(crate) events: u16,
+    pub(crate) reads: Vec<ReadId>,
+}
+
+/// Compiles a checked list. `formals` are its externals in order; their accesses and extents are
+/// filled in. Streams of the host share at most `host_tapes` tapes.
+///
+/// # Errors
+/// An instruction cannot stand in an executable, or a number exceeds what tapes can hold.
+pub(crate) fn compile(
+    tables: &Tables,
+    list: &InstructionList,
+    formals: &mut [Formal],
+    host_tapes: usize,
+) -> Result<Compiled> {
+    for (formal, access) in formals.iter_mut().zip(list.external_uses()) {
+        formal.access = access;
+    }
+    let mut compiler = Compiler::new(tables, formals);
+    let mut shared = SharedTapes { tapes: Vec::new(), most: host_tapes.max(1), next: 0 };
+    let streams = compiler.open_tapes(list, &mut shared)?;
+    for executable in &list.executables {
+        let streams = compiler.open_tapes(executable, &mut shared)?;
+        compiler.executables.push((executable, streams));
+    }
+    compiler.start_clocks();
+    let mut scope = compiler.outermost(list, streams)?;
+    compiler.instructions(&mut scope)?;
+    Ok(compiler.finish(list))
+}
+
+/// The tapes that streams of the host share.
+struct SharedTapes {
+    tapes: Vec<u16>,
+    most: usize,
+    next: usize,
+}
+
+/// A list on its way through the compiler: the compiled one, or that of an executable that it
+/// launches.
+struct Scope<'a> {
+    list: &'a InstructionList,
+    tensors: HashMap<TensorId, Known>,
+    /// The number of the list's first stream among all.
+    first_stream: u16,
+    /// Where each arena begins.
+    arenas: Vec<Address>,
+    /// The native event of each event that is awaited on a device, its tape and its step.
+    events: HashMap<EventId, (u16, u16, u32)>,
+    on_device: HashSet<EventId>,
+}
+
+impl Scope<'_> {
+    /// Returns a point with the number of its stream among all.
+    fn point(&self, at: Point) -> Point {
+        Point::new(StreamId(self.first_stream + at.stream.0), at.seq)
+    }
+
+    fn tensor(&self, tensor: TensorId) -> Result<&Known> {
+        let unknown = || Error::List { message: format!("{tensor} is used before it begins") };
+        self.tensors.get(&tensor).ok_or_else(unknown)
+    }
+
+    fn place(&self, placement: &Placement) -> Result<Address> {
+        let undeclared = || Error::List { message: format!("{} is not declared", placement.arena) };
+        let arena = self.arenas.get(placement.arena.index()).ok_or_else(undeclared)?;
+        let end = placement.offset.checked_add(placement.size);
+        if end.and_then(|end| end.checked_add(arena.offset)).is_none() {
+            let message = "a placement ends past all memory".to_owned();
+            return Err(Error::List { message });
+        }
+        Ok(Address { base: arena.base, offset: arena.offset + placement.offset })
+    }
+}
+
+/// A tensor of the list.
+#[derive(Clone)]
+struct Known {
+    storage: u32,
+    /// The storage's first byte.
+    start: Address,
+    spec: TensorSpec,
+}
+
+struct Compiler<'a> {
+    tables: &'a Tables,
+    formals: &'a mut [Formal],
+    tapes: Vec<Draft>,
+    /// The executables that the list launches, each with the tapes of its streams.
+    executables: Vec<(&'a InstructionList, Vec<Option<u16>>)>,
+    /// The tape of each stream; none for those that only order others.
+    tape_of: Vec<Option<u16>>,
+    /// For each stream, what has completed before its next instruction.
+    clocks: Vec<Clock>,
+    /// The clocks at the points that instructions wait for, the point included.
+    at: HashMap<Point, Clock>,
+    /// The points that instructions wait for.
+    awaited: HashSet<Point>,
+    host_tapes: u16,
+    next_event: u16,
+    storages: u32,
+    reads: Vec<ReadId>,
+}
+
+fn too_many(what: &str) -> Error {
+    Error::List { message: format!("an executable has at most 65,535 {what}") }
+}
+
+impl<'a> Compiler<'a> {
+    fn new(tables: &'a Tables, formals: &'a mut [Formal]) -> Compiler<'a> {
+        Compiler {
+            tables,
+            storages: formals.len() as u32,
+            formals,
+            tapes: Vec::new(),
+            executables: Vec::new(),
+            tape_of: Vec::new(),
+            clocks: Vec::new(),
+            at: HashMap::new(),
+            awaited: HashSet::new(),
+            host_tapes: 0,
+            next_event: 0,
+            reads: Vec::new(),
+        }
+    }
+
+    /// Decides which streams of a list share tapes. Returns the tape of each stream; none for those
+    /// that only order others.
+    fn open_tapes(
+        &mut self,
+        list: &InstructionList,
+        shared: &mut SharedTapes,
+    ) -> Result<Vec<Option<u16>>> {
+        // A stream that only orders others has a tape if it meets other ranks.
+        let syncs: HashSet<StreamId> = list
+            .instructions
+            .iter()
+            .filter_map(|i| match i.body {
+                Body::GlobalSync { at } => Some(at.stream),
+                _ => None,
+            })
+            .collect();
+        let mut tapes = Vec::with_capacity(list.streams.len());
+        for (k, decl) in list.streams.iter().enumerate() {
+            let policy = self.tables.policies.policy(&decl.key)?;
+            let syncs = syncs.contains(&StreamId(k as u16));
+            if !policy.runs_native() && !syncs {
+                tapes.push(None);
+                continue;
+            }
+            let is_asynchronous = policy.runs_native()
+                && self.tables.policies.devices().capabilities(&decl.key.device)?.asynchronous;
+            // A collective holds its tape until the other ranks have come, and a rank barrier too.
+            let can_share = !is_asynchronous && !syncs && !decl.work.contains(WorkKind::Collective);
+            if can_share && shared.tapes.len() == shared.most {
+                tapes.push(Some(shared.tapes[shared.next % shared.most]));
+                shared.next += 1;
+                continue;
+            }
+            let tape = u16::try_from(self.tapes.len()).map_err(|_| too_many("tapes"))?;
+            if can_share {
+                shared.tapes.push(tape);
+            }
+            tapes.push(Some(tape));
+            let on_host = (!is_asynchronous).then_some(self.host_tapes);
+            self.host_tapes += u16::from(!is_asynchronous);
+            self.tapes.push(Draft::new(decl, on_host, is_asynchronous));
+        }
+        Ok(tapes)
+    }
+
+    /// Starts the clocks, once all tapes are known.
+    fn start_clocks(&mut self) {
+        let none = self.no_steps();
+        for draft in &mut self.tapes {
+            draft.known = none.clone();
+        }
+    }
+
+    fn no_steps(&self) -> Clock {
+        Clock::from_elem(0, self.tapes.len())
+    }
+
+    /// Adds the streams of a list, each with what has completed before its first instruction.
+    /// Returns the number of the first one.
+    fn add_streams(
+        &mut self,
+        list: &InstructionList,
+        tapes: Vec<Option<u16>>,
+        before: &Clock,
+    ) -> Result<u16> {
+        let first = self.clocks.len();
+        let last = first + tapes.len();
+        let first = u16::try_from(first).map_err(|_| too_many("streams"))?;
+        u16::try_from(last).map_err(|_| too_many("streams"))?;
+        self.clocks.resize(last, before.clone());
+        self.tape_of.extend(tapes);
+        let all = |at: Point| Point::new(StreamId(first + at.stream.0), at.seq);
+        for instruction in &list.instructions {
+            self.awaited.extend(instruction.body.until().map(all));
+            if let Body::HostObserved { points } = &instruction.body {
+                self.awaited.extend(points.iter().copied().map(all));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Begins the compiled list.
+    fn outermost(
+        &mut self,
+        list: &'a InstructionList,
+        tapes: Vec<Option<u16>>,
+    ) -> Result<Scope<'a>> {
+        let externals = list.externals.iter().enumerate().map(|(k, external)| {
+            let start = Address { base: k as u32, offset: 0 };
+            let spec = external.spec.clone();
+            (external.tensor, Known { storage: k as u32, start, spec })
+        });
+        let tensors = externals.collect();
+        let none = self.no_steps();
+        let first_stream = self.add_streams(list, tapes, &none)?;
+        // Arenas without bytes have no base; `finish` renumbers the others.
+        let arena = |k: usize| Address { base: (self.formals.len() + k) as u32, offset: 0 };
+        let arenas = (0..list.arenas.len()).map(arena).collect();
+        let (events, on_device) = (HashMap::new(), on_device(list));
+        Ok(Scope { list, tensors, first_stream, arenas, events, on_device })
+    }
+
+    fn instructions(&mut self, scope: &mut Scope<'a>) -> Result<()> {
+        for Instruction { body, origin } in &scope.list.instructions {
+            self.instruction(scope, body, origin).map_err(|e| e.at(origin))?;
+        }
+        Ok(())
+    }
+
+    /// Compiles a launch: the instructions of the executable, with the operands for its externals
+    /// and its arenas.
+    fn launch(
+        &mut self,
+        outer: &Scope<'a>,
+        at: Point,
+        list: ListId,
+        operands: &[Operand],
+    ) -> Result<()> {
+        let undeclared = || Error::List { message: format!("{list} is not declared") };
+        let (inner, tapes) = self.executables.get(list.index()).ok_or_else(undeclared)?;
+        let (inner, tapes) = (*inner, tapes.clone());
+        let (formals, memory) = operands.split_at(inner.externals.len().min(operands.len()));
+        let mut tensors = HashMap::new();
+        for (external, operand) in inner.externals.iter().zip(formals) {
+            let given = outer.tensor(operand.tensor)?;
+            // The list's offsets count from the declared one.
+            let size = external.spec.dtype.size();
+            let moved = given.spec.layout.offset().wrapping_sub(external.spec.layout.offset());
+            let start = Address {
+                offset: given.start.offset.wrapping_add(moved.wrapping_mul(size) as u64),
+                ..given.start
+            };
+            let spec = external.spec.clone();
+            tensors.insert(external.tensor, Known { storage: given.storage, start, spec });
+        }
+        let mut memory = memory.iter();
+        let mut arenas = Vec::new();
+        for bytes in arena_bytes(inner) {
+            let operand = if bytes > 0 { memory.next() } else { None };
+            arenas.push(match operand {
+                Some(operand) => outer.tensor(operand.tensor)?.start,
+                None => Address { base: u32::MAX, offset: 0 },
+            });
+        }
+        let before = self.clocks[at.stream.index()].clone();
+        let first_stream = self.add_streams(inner, tapes, &before)?;
+        let (events, on_device) = (HashMap::new(), on_device(inner));
+        let mut scope = Scope { list: inner, tensors, first_stream, arenas, events, on_device };
+        self.instructions(&mut scope)?;
+        let first = usize::from(first_stream);
+        let mut after = before;
+        self.clocks[first..first + inner.streams.len()].iter().for_each(|c| join(&mut after, c));
+        self.clocks[at.stream.index()] = after;
+        self.note(at);
+        Ok(())
+    }
+
+    fn instruction(
+        &mut self,
+        scope: &mut Scope<'a>,
+        body: &'a Body,
+        origin: &Origin,
+    ) -> Result<()> {
+        match body {
+            Body::AllocateTensor { tensor, spec, placement, .. } => {
+                let start = scope.place(placement)?;
+                let storage = self.storages;
+                self.storages += 1;
+                let spec = (**spec).clone();
+                scope.tensors.insert(*tensor, Known { storage, start, spec });
+            }
+            Body::ViewTensor { tensor, of, spec } => {
+                let whole = scope.tensor(*of)?.clone();
+                scope.tensors.insert(*tensor, Known { spec: (**spec).clone(), ..whole });
+            }
+            Body::ReleaseTensor { .. } | Body::SoftSyncStream { .. } => {}
+            Body::OpCall { at, op, operands, attrs, workspace, .. } => {
+                let workspace = workspace.as_deref().map(|p| Ok((scope.place(p)?, p.size)));
+                let op = self.tables.ops.id(scope.list.ops.name(*op))?;
+                let operands = self.operands(scope, operands)?;
+                let call = StepCall {
+                    kind: body.kind().name(),
+                    op: Some(op),
+                    operands,
+                    attrs: attrs.clone(),
+                    workspace: workspace.transpose()?,
+                    origin: origin.clone(),
+                };
+                let at = scope.point(*at);
+                let tape = self.ready(at.stream)?;
+                let kernel = self.prepare(tape, &call);
+                let draft = &mut self.tapes[usize::from(tape)];
+                let (first, count) = match kernel {
+                    Some(_) => draft.gather(&call.operands),
+                    None => (0, 0),
+                };
+                let call = draft.call(call);
+                self.step(at, tape, Action::Call { kernel, first, count, call });
+            }
+            Body::SyncRead { at, operand, into } => {
+                let into_at = u16::try_from(self.reads.len()).map_err(|_| too_many("reads"))?;
+                // The reads of an executable within are nobody's.
+                let own = scope.first_stream == 0;
+                self.reads.push(if own { *into } else { ReadId(u32::MAX - u32::from(into_at)) });
+                let call = self.host_call(scope, body, &[*operand], origin)?;
+                let at = scope.point(*at);
+                let tape = self.ready(at.stream)?;
+                let call = self.tapes[usize::from(tape)].call(call);
+                self.step(at, tape, Action::Read { call, into: into_at });
+            }
+            Body::AccessBlobByCallback { at, operand, callback } => {
+                // The recorder numbers the functions of a list from 0.
+                let callback = u16::try_from(callback.0).map_err(|_| too_many("callbacks"))?;
+                let call = self.host_call(scope, body, &[*operand], origin)?;
+                let at = scope.point(*at);
+                let tape = self.ready(at.stream)?;
+                let call = self.tapes[usize::from(tape)].call(call);
+                self.step(at, tape, Action::Callback { call, callback });
+            }
+            Body::RecordEvent { at, event } => self.record(scope, *at, *event, origin)?,
+            Body::StreamWaitEvent { at, until, via } => {
+                self.wait(scope, at.stream, *until, *via, origin)?;
+                self.note(scope.point(*at));
+            }
+            Body::StreamWait { at, until, via } => {
+                if let Via::Device(event) = via {
+                    self.record(scope, *until, *event, origin)?;
+                }
+                self.wait(scope, at.stream, *until, *via, origin)?;
+                self.note(scope.point(*at));
+            }
+            Body::HostObserved { points } => {
+                for point in points {
+                    let clock = self.clock_at(scope.point(*point));
+                    self.clocks_of(scope).iter_mut().for_each(|own| join(own, &clock));
+                }
+            }
+            Body::Barrier { at } | Body::GlobalSync { at } => {
+                let at = scope.point(*at);
+                let mut all = self.no_steps();
+                self.clocks_of(scope).iter().for_each(|one| join(&mut all, one));
+                self.clocks[at.stream.index()] = all;
+                if matches!(body, Body::GlobalSync { .. }) {
+                    let call = self.host_call(scope, body, &[], origin)?;
+                    let tape = self.ready(at.stream)?;
+                    let call = self.tapes[usize::from(tape)].call(call);
+                    self.step(at, tape, Action::GlobalSync { call });
+                }
+                self.note(at);
+                let all = self.clocks[at.stream.index()].clone();
+                self.clocks_of(scope).iter_mut().for_each(|own| join(own, &all));
+            }
+            Body::TouchTensors { at, .. }
+            | Body::CriticalSectionBegin { at, .. }
+            | Body::CriticalSectionEnd { at, .. } => self.note(scope.point(*at)),
+            Body::LazyJobLauncher { at, list, operands } => {
+                self.launch(scope, scope.point(*at), *list, operands)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the clocks of a list's streams.
+    fn clocks_of(&mut self, scope: &Scope<'_>) -> &mut [Clock] {
+        let first = usize::from(scope.first_stream);
+        &mut self.clocks[first..first + scope.list.streams.len()]
+    }
+
+    fn operands(
+        &mut self,
+        scope: &Scope<'_>,
+        operands: &[Operand],
+    ) -> Result<SmallVec<[StepOperand; 3]>> {
+        let mut made = SmallVec::new();
+        for &Operand { tensor, access } in operands {
+            let Known { storage, start, spec } = scope.tensor(tensor)?.clone();
+            let offset = (spec.layout.offset() * spec.dtype.size()) as u64;
+            if let Some(formal) = self.formals.get_mut(storage as usize) {
+                // Within a launch, offsets count from the tensor that is given there.
+                let span = spec.span_bytes() as u64 - offset.min(spec.span_bytes() as u64);
+                let begin = start.offset.wrapping_add(offset);
+                formal.begin = formal.begin.min(begin);
+                formal.end = formal.end.max(begin.wrapping_add(span));
+            }
+            let address = Address { base: start.base, offset: start.offset.wrapping_add(offset) };
+            made.push(StepOperand { tensor, storage, access, address, spec });
+        }
+        Ok(made)
+    }
+
+    fn host_call(
+        &mut self,
+        scope: &Scope<'_>,
+        body: &Body,
+        operands: &[Operand],
+        origin: &Origin,
+    ) -> Result<StepCall> {
+        Ok(StepCall {
+            kind: body.kind().name(),
+            op: None,
+            operands: self.operands(scope, operands)?,
+            attrs: None,
+            workspace: None,
+            origin: origin.clone(),
+        })
+    }
+
+    /// Prepares the kernel of a call on a device whose streams run work at once.
+    fn prepare(&self, tape: u16, call: &StepCall) -> Option<Arc<dyn PreparedKernel>> {
+        let draft = &self.tapes[usize::from(tape)];
+        if draft.is_asynchronous || call.operands.len() > MAX_OPERANDS {
+            return None;
+        }
+        let device = self.tables.policies.devices().device(&draft.tape.key.device).ok()?;
+        let op = self.tables.ops.get(call.op?)?;
+        let kernel = self.tables.kernels.get(device.kernel_kind(), op.name())?;
+        let operands: SmallVec<[TensorSpec; 4]> =
+            call.operands.iter().map(|o| o.spec.clone()).collect();
+        let none = Attrs::new();
+        let attrs = call.attrs.as_deref().unwrap_or(&none);
+        kernel.prepare(KernelSpec { operands: &operands, attrs })
+    }
+
+    /// Makes the waits that the next instruction of a stream needs, and returns the stream's tape.
+    fn ready(&mut self, stream: StreamId) -> Result<u16> {
+        let none = || Error::List { message: format!("{stream} runs no work") };
+        let tape = self.tape_of[stream.index()].ok_or_else(none)?;
+        let needs = self.clocks[stream.index()].clone();
+        for (source, &steps) in needs.iter().enumerate() {
+            if source == usize::from(tape) || self.tapes[usize::from(tape)].known[source] >= steps {
+                continue;
+            }
+            self.tapes[source].publishes[steps as usize - 1] = true;
+            let brought = self.tapes[source].known_at(steps);
+            let draft = &mut self.tapes[usize::from(tape)];
+            draft.push(Action::Wait { tape: source as u16, steps });
+            draft.learn(source, steps, brought.as_ref());
+        }
+        Ok(tape)
+    }
+
+    /// Adds a step at a point of a stream.
+    fn step(&mut self, at: Point, tape: u16, action: Action) {
+        let draft = &mut self.tapes[usize::from(tape)];
+        draft.push(action);
+        let done = draft.steps.len() as u32;
+        self.clocks[at.stream.index()][usize::from(tape)] = done;
+        self.note(at);
+    }
+
+    /// Keeps the clock at a point that an instruction waits for.
+    fn note(&mut self, at: Point) {
+        if self.awaited.contains(&at) {
+            self.at.insert(at, self.clocks[at.stream.index()].clone());
+        }
+    }
+
+    /// Returns the clock at a point. A list that was taken on trust may lack the instruction there;
+    /// then it is the clock of what the stream has so far.
+    fn clock_at(&self, point: Point) -> Clock {
+        if point.seq == 0 {
+            return self.no_steps();
+        }
+        self.at.get(&point).unwrap_or(&self.clocks[point.stream.index()]).clone()
+    }
+
+    fn record(
+        &mut self,
+        scope: &mut Scope<'_>,
+        at: Point,
+        event: EventId,
+        origin: &Origin,
+    ) -> Result<()> {
+        let at = scope.point(at);
+        let tape = self.tape_of[at.stream.index()];
+        let Some(tape) = tape.filter(|_| scope.on_device.contains(&event)) else {
+            self.note(at);
+            return Ok(());
+        };
+        if !self.tapes[usize::from(tape)].is_asynchronous {
+            self.note(at);
+            return Ok(());
+        }
+        let slot = self.next_event;
+        self.next_event = slot.checked_add(1).ok_or_else(|| too_many("events"))?;
+        // What the stream waits for by the host comes before the record.
+        self.ready(at.stream)?;
+        let call = self.tapes[usize::from(tape)].order_call(Kind::RecordEvent, origin);
+        self.step(at, tape, Action::Record { event: slot, call });
+        let steps = self.tapes[usize::from(tape)].steps.len() as u32;
+        scope.events.insert(event, (slot, tape, steps));
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        scope: &Scope<'_>,
+        stream: StreamId,
+        until: Point,
+        via: Via,
+        origin: &Origin,
+    ) -> Result<()> {
+        let stream = scope.point(Point::new(stream, 0)).stream;
+        let clock = self.clock_at(scope.point(until));
+        if let Via::Device(event) = via
+            && let Some(&(slot, source, steps)) = scope.events.get(&event)
+            && let Some(tape) = self.tape_of[stream.index()]
+            && self.tapes[usize::from(tape)].is_asynchronous
+            && tape != source
+            && self.tapes[usize::from(tape)].known[usize::from(source)] < steps
+        {
+            self.ready(stream)?;
+            let brought = self.tapes[usize::from(source)].known_at(steps);
+            let call = self.tapes[usize::from(tape)].order_call(Kind::StreamWaitEvent, origin);
+            let draft = &mut self.tapes[usize::from(tape)];
+            draft.push(Action::WaitOnDevice { event: slot, tape: source, steps, call });
+            draft.learn(usize::from(source), steps, brought.as_ref());
+            let done = draft.steps.len() as u32;
+            self.clocks[stream.index()][usize::from(tape)] = done;
+        }
+        join(&mut self.clocks[stream.index()], &clock);
+        Ok(())
+    }
+
+    fn finish(self, list: &InstructionList) -> Compiled {
+        // Bases are numbered without the arenas that hold nothing.
+        let mut memory = Vec::new();
+        let mut numbers = Vec::new();
+        for (device, bytes) in list.arenas.iter().zip(arena_bytes(list)) {
+            numbers.push((self.formals.len() + memory.len()) as u32);
+            if bytes > 0 {
+                memory.push((device.clone(), bytes));
+            }
+        }
+        // A tensor of no bytes in an empty arena gets any base: no byte is accessed.
+        let last = (self.formals.len() + memory.len()).saturating_sub(1) as u32;
+        let formals = self.formals.len();
+        let renumber = |address: &mut Address| {
+            if let Some(arena) = (address.base as usize).checked_sub(formals) {
+                address.base = numbers[arena].min(last);
+            }
+        };
+        let tapes = self.tapes.into_iter().map(|mut draft| {
+            draft.addresses.iter_mut().for_each(renumber);
+            for call in &mut draft.calls {
+                call.operands.iter_mut().for_each(|o| renumber(&mut o.address));
+                call.workspace.iter_mut().for_each(|(address, _)| renumber(address));
+            }
+            draft.finish()
+        });
+        Compiled { tapes: tapes.collect(), memory, events: self.next_event, reads: self.reads }
+    }
+}
+
+/// Returns the events that a list waits for on a device.
+fn on_device(list: &InstructionList) -> HashSet<EventId> {
+    let waits = list.instructions.iter().filter_map(|instruction| match &instruction.body {
+        Body::StreamWaitEvent { via: Via::Device(event), .. }
+        | Body::StreamWait { via: Via::Device(event), .. } => Some(*event),
+        _ => None,
+    });
+    waits.collect()
+}
