@@ -21,6 +21,7 @@ mod event_ring;
 mod event_snapshot;
 mod events;
 mod executable;
+mod executable_within;
 mod failed_allocation;
 mod fan_out;
 mod foreign;

@@ -6,31 +6,30 @@
 
 use std::sync::Arc;
 
-use millstream_instructions::builder::{EventRef, Launch, LaunchOperand, Output, SectionId};
-use millstream_instructions::passes::{self, CoreCosts, Outputs, PassOptions, arena_bytes};
+use millstream_instructions::builder::{EventRef, Output, SectionId};
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Outcome, Priority,
-    Sink, TensorRef,
+    Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Priority, Sink,
+    TensorRef,
 };
 use millstream_stream_policy::{Catalog, PolicyTable};
 use millstream_trace::{JobRef, Program, ValueRef};
 use millstream_types::{
-    Access, DType, DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey,
-    StreamMode, StreamType, TensorSpec,
+    DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode,
+    StreamType, TensorSpec,
 };
-use millstream_vm::USUAL_PASSES;
 use millstream_vm::lowering::{self, OfflineSubmitter, OfflineTensors, Submitter};
 
 use crate::error::RunError;
 use crate::execution::Execution;
 use crate::executor::{Executor, OpCall};
+use crate::job_launches::{JobLaunches, Launching};
 use crate::lower::{Lowered, LoweredBlock};
 use crate::options::RunOptions;
 
 /// Records instructions, if the list is wanted. Nothing runs, so that every point counts as
 /// reached.
 #[derive(Default)]
-struct Log(Option<ListRecorder>);
+pub(crate) struct Log(pub(crate) Option<ListRecorder>);
 
 impl Sink for Log {
     fn emit(&mut self, instruction: Instruction) {
@@ -72,18 +71,6 @@ pub(crate) struct Subject<'a> {
 
 /// A list, and the name of the job that it belongs to; none for the program's own.
 pub(crate) type Named = (Option<String>, InstructionList);
-
-/// The launches of a job.
-struct JobLaunches {
-    /// The tensors of the trace that it uses, with its accesses.
-    operands: Vec<(Option<TensorRef>, Access)>,
-    /// Its list, if it is known.
-    list: Option<InstructionList>,
-    /// Its private memory, by device.
-    memory: Vec<(DeviceId, TensorSpec)>,
-    /// The tensors of that memory, after the first launch.
-    instance: Vec<TensorRef>,
-}
 
 /// Checks a program of statements.
 pub(crate) fn check(subject: Subject<'_>) -> Result<(), RunError> {
@@ -158,7 +145,7 @@ impl Subject<'_> {
         }
         for (used, list) in part.jobs.unwrap_or_default() {
             let used = used.iter().map(|v| execution.get(*v).copied().flatten());
-            let launches = self.launches(used.collect(), list.as_ref());
+            let launches = JobLaunches::new(used.collect(), list.as_ref(), options);
             let launches = launches.map_err(|e| RunError::whole(program, &e))?;
             execution.executor.jobs.push(launches);
         }
@@ -178,42 +165,6 @@ impl Subject<'_> {
             }
         }
         Ok(execution.executor.finish())
-    }
-}
-
-impl Subject<'_> {
-    /// Returns what launches of a job need. The job is compiled with the usual passes.
-    fn launches(
-        &self,
-        used: Vec<Option<TensorRef>>,
-        list: Option<&InstructionList>,
-    ) -> Result<JobLaunches> {
-        let Some(list) = list else {
-            let operands = used.into_iter().map(|tensor| (tensor, Access::ReadWrite)).collect();
-            let (memory, instance) = (Vec::new(), Vec::new());
-            return Ok(JobLaunches { operands, list: None, memory, instance });
-        };
-        let machine = &self.options.machine;
-        let (costs, outputs) = (CoreCosts::default(), Outputs::All);
-        let options = PassOptions {
-            ops: &machine.ops,
-            costs: &costs,
-            streams: machine.host_workers,
-            outputs: &outputs,
-        };
-        let list = passes::run(list, USUAL_PASSES, &options, |_, _| Ok(()))?;
-        let accesses = list.external_uses().into_iter().map(|a| a.unwrap_or(Access::Read));
-        let bytes = list.arenas.iter().zip(arena_bytes(&list));
-        let memory = bytes.filter(|(_, bytes)| *bytes > 0).map(|(device, bytes)| {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            Ok((device.clone(), TensorSpec::contiguous(DType::U8, &[bytes])?))
-        });
-        Ok(JobLaunches {
-            operands: used.into_iter().zip(accesses).collect(),
-            memory: memory.collect::<Result<_>>()?,
-            list: Some(list),
-            instance: Vec::new(),
-        })
     }
 }
 
@@ -415,32 +366,6 @@ impl Executor for DryRun {
         };
         let (list, section) = (ListId(job.0), self.section());
         let DryRun { builder, log, jobs, .. } = self;
-        let JobLaunches { operands, list: of, memory, instance } = &mut jobs[job.index()];
-        if let (Some(recorder), Some(of)) = (&mut log.0, of) {
-            recorder.executable(list, of);
-        }
-        let given = |(tensor, access): &(Option<TensorRef>, Access)| {
-            Some(LaunchOperand::Given((*tensor)?, *access))
-        };
-        let mut all: Vec<_> = operands.iter().filter_map(given).collect();
-        let formals = all.len();
-        if instance.is_empty() {
-            let fresh = memory
-                .iter()
-                .map(|(device, spec)| LaunchOperand::Fresh(device, spec, spec.span_bytes() as u64));
-            all.extend(fresh);
-        } else {
-            all.extend(instance.iter().map(|t| LaunchOperand::Given(*t, Access::Write)));
-        }
-        let launch = Launch { stream, list, operands: &all, section, origin };
-        loop {
-            match builder.launch(log, &launch)? {
-                Outcome::Done((_, tensors)) => {
-                    *instance = tensors[formals..].to_vec();
-                    return Ok(());
-                }
-                Outcome::Need(need) => builder.assume(log, need, origin)?,
-            }
-        }
+        jobs[job.index()].launch(builder, log, Launching { stream, list, section, origin })
     }
 }

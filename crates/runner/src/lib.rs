@@ -17,6 +17,7 @@
 //! | `lower` | from statements to steps: the one place that reads statements |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
+//! | `job_launches` | launches of jobs in the dry run |
 //! | `machine_executor` | the executor that is a machine |
 //! | `recording_executor` | the executor that records a list to be compiled |
 //! | `replay` | executables: the whole program, and its jobs |
@@ -34,6 +35,7 @@ mod dry_run;
 pub mod error;
 mod execution;
 mod executor;
+mod job_launches;
 mod list;
 pub mod listing;
 mod lower;

@@ -48,7 +48,8 @@ impl Builder {
             return;
         }
         let annotated = sink.annotated();
-        let requested = std::mem::take(&mut self.streams[stream.index()].requested);
+        let asked = &mut self.streams[stream.index()].requested;
+        let requested = if asked.is_empty() { SmallVec::new() } else { std::mem::take(asked) };
         if !annotated
             && requested.is_empty()
             && self.policy == SyncPolicy::Frontier

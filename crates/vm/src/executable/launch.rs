@@ -1,7 +1,6 @@
 //! Launches: the operands, the instance, and the instruction.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
@@ -10,18 +9,18 @@ use smallvec::SmallVec;
 use millstream_instructions::builder::{Launch, LaunchOperand};
 use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::nearest::nearest;
-use millstream_types::{
-    Access, DType, DeviceId, Error, Layout, Origin, Point, ReadId, Result, StreamId, TensorSpec,
-};
+use millstream_types::{Access, DType, Error, Layout, Origin, Point, Result, TensorSpec};
 
-use crate::api::handle::{Completion, Section, Stream, Tensor};
+use crate::api::handle::{Section, Stream, Tensor};
 use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
 
+use super::instance::Instance;
+use super::launched::Launched;
 use super::run::{Base, Playing, Run};
 use super::tape::{Formal, FormalKind, OutputSpec};
-use super::{Executable, ExecutableInner, Instance, Instances};
+use super::{Executable, ExecutableInner};
 
 /// How many launches an instance keeps to be used again.
 const MAX_RUNS: usize = 64;
@@ -362,150 +361,4 @@ pub(super) fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result
         Error::Invalid { what: "output", message }
     })?;
     TensorSpec::new(spec.dtype, Layout::strided(layout.shape(), layout.strides(), offset)?)
-}
-
-impl Formal {
-    /// Checks that a tensor is what was recorded for the formal.
-    pub(super) fn check(&self, given: &TensorSpec, device: &DeviceId) -> Result<()> {
-        let is_same = given.dtype == self.spec.dtype
-            && given.shape() == self.spec.shape()
-            && given.layout.strides() == self.spec.layout.strides();
-        if is_same && *device == self.device {
-            return Ok(());
-        }
-        let name = &self.name;
-        let message = format!(
-            "{name:?} was recorded as {} on {}, and is given as {given} on {device}",
-            self.spec, self.device
-        );
-        Err(Error::Invalid { what: "launch", message })
-    }
-
-    /// Returns the error of a launch without a tensor for the formal.
-    pub(super) fn missing(&self) -> Error {
-        let message = format!("input {:?} is not given", self.name);
-        Error::Invalid { what: "launch", message }
-    }
-
-    /// Returns the bytes that a launch uses of a storage of `bytes` bytes, in which the tensor has
-    /// this description.
-    ///
-    /// # Errors
-    /// Views of the list reach past the storage.
-    fn extent(&self, given: &TensorSpec, bytes: u64) -> Result<Range<u64>> {
-        if self.begin >= self.end {
-            return Ok(0..0);
-        }
-        let size = self.spec.dtype.size() as u64;
-        let (declared, actual) = (self.spec.layout.offset(), given.layout.offset());
-        let moved = |byte: u64| {
-            let moved = (byte + actual as u64 * size).checked_sub(declared as u64 * size);
-            moved.filter(|byte| *byte <= bytes)
-        };
-        match (moved(self.begin), moved(self.end)) {
-            (Some(begin), Some(end)) => Ok(begin..end),
-            _ => {
-                let (name, recorded) = (&self.name, self.bytes);
-                let message = format!(
-                    "{name:?}: the list uses views of it within {recorded} bytes, and {given} lies \
-                     in a storage of {bytes} bytes"
-                );
-                Err(Error::Invalid { what: "launch", message })
-            }
-        }
-    }
-}
-
-impl Instances {
-    /// Returns the instance for a launch on `stream`: one that the stream may use without a wait;
-    /// none, so that another one is made, while there are fewer than may be; or else the one whose
-    /// last launch is the oldest.
-    fn choose(&self, e: &Emission, stream: StreamId) -> Result<Option<usize>> {
-        let mut oldest: Option<usize> = None;
-        for (k, instance) in self.all.iter().enumerate() {
-            let mut is_free = true;
-            for tensor in &instance.memory {
-                is_free &= e.builder.is_ordered(stream, *tensor, Access::Write)?;
-            }
-            if is_free && !instance.memory.is_empty() {
-                return Ok(Some(k));
-            }
-            if oldest.is_none_or(|oldest| instance.last < self.all[oldest].last) {
-                oldest = Some(k);
-            }
-        }
-        // Without private memory, one instance serves launches on all streams.
-        let is_shared = oldest.is_some_and(|k| self.all[k].memory.is_empty());
-        Ok(oldest.filter(|_| is_shared || self.all.len() >= self.most))
-    }
-
-    fn note_launch(&mut self, chosen: Option<usize>) {
-        self.launches += 1;
-        let last = self.all.len().saturating_sub(1);
-        if let Some(instance) = self.all.get_mut(chosen.unwrap_or(last)) {
-            instance.last = self.launches;
-        }
-    }
-}
-
-/// A launch that was made: its completion, and its results.
-pub struct Launched {
-    run: Arc<Run>,
-    completion: Completion,
-    outputs: Vec<Tensor>,
-}
-
-impl Launched {
-    /// Returns the tensor of an output. It may not be computed yet; its uses wait for it.
-    ///
-    /// # Errors
-    /// The executable has no output of this name.
-    pub fn output(&self, name: &str) -> Result<&Tensor> {
-        let outputs = &self.run.program.outputs;
-        let found = outputs.iter().position(|o| o.name == name);
-        found.map(|k| &self.outputs[k]).ok_or_else(|| Error::Unknown {
-            what: "output",
-            name: name.to_owned(),
-            nearest: nearest(name, outputs.iter().map(|o| o.name.as_str())),
-        })
-    }
-
-    /// Returns the tensors of all outputs, in the order in which they were recorded.
-    pub fn outputs(&self) -> &[Tensor] {
-        &self.outputs
-    }
-
-    /// Returns the completion of the launch, to be awaited as a future or later.
-    pub const fn completion(&self) -> &Completion {
-        &self.completion
-    }
-
-    /// Blocks until the launch has completed.
-    ///
-    /// # Errors
-    /// As [`Completion::wait`].
-    #[track_caller]
-    pub fn wait(&self) -> Result<()> {
-        self.completion.wait_at(None, origin::caller())
-    }
-
-    /// Takes the bytes of a host read of the list; none if the launch has not reached it, or they
-    /// were taken.
-    ///
-    /// # Errors
-    /// The list has no such read; or the failure of the read, or of what it reads.
-    pub fn take_read(&self, read: ReadId) -> Result<Option<Vec<u8>>> {
-        let found = self.run.program.reads.iter().position(|r| *r == read);
-        let unknown = || Error::Unknown { what: "read", name: read.to_string(), nearest: None };
-        self.run.take_read(found.ok_or_else(unknown)?).transpose()
-    }
-}
-
-impl fmt::Debug for Launched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launched")
-            .field("completion", &self.completion)
-            .field("outputs", &self.outputs)
-            .finish_non_exhaustive()
-    }
 }

@@ -7,10 +7,15 @@
 //! | module | holds |
 //! |---|---|
 //! | `recorder` | lists recorded on formals |
+//! | `recorded_call`, `within` | the calls of such lists, and launches within them |
+//! | `recorded` | recorded lists: passes and compilation |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `compile` | from a list to tapes |
 //! | `tape` | tapes: steps, addresses, waits |
-//! | `launch` | the launch of an executable: operands, instances |
+//! | `launch` | the launch of an executable: its operands and its instruction |
+//! | `formal` | what is given for a formal, compared with what was recorded |
+//! | `instance` | private memory and streams, for launches that overlap |
+//! | `launched` | a launch that was made: its completion and its results |
 //! | `run` | the state of one launch: bases, poison, results |
 //! | `show` | the text of tapes |
 //!
@@ -24,13 +29,18 @@
 
 pub(crate) mod compile;
 mod foreign;
+mod formal;
+mod instance;
 mod launch;
+mod launched;
+mod recorded;
+mod recorded_call;
 mod recorder;
 pub(crate) mod run;
 mod show;
 pub(crate) mod tape;
+mod within;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
@@ -45,9 +55,13 @@ use crate::emission::Release;
 use crate::sync::{Mutex, OnceLock};
 
 pub use foreign::accepts;
-pub use launch::{LaunchBuilder, Launched};
-pub use recorder::{Recorded, RecordedCall, RecordedTensor, Recorder, USUAL_PASSES};
-use run::{Run, TapeStream};
+use instance::Instances;
+pub use launch::LaunchBuilder;
+pub use launched::Launched;
+pub use recorded::{Recorded, USUAL_PASSES};
+pub use recorded_call::RecordedCall;
+pub use recorder::{RecordedTensor, Recorder};
+use run::TapeStream;
 use tape::{Formal, FormalKind, OutputSpec, Program};
 
 use crate::host::SharedCallback;
@@ -68,23 +82,6 @@ struct ExecutableInner {
     instances: Mutex<Instances>,
     /// The stream of launches that name none, after the first of them.
     default_stream: OnceLock<Stream>,
-}
-
-/// The instances of an executable: its private memory, as often as launches may overlap.
-struct Instances {
-    all: SmallVec<[Instance; 1]>,
-    most: usize,
-    launches: u64,
-}
-
-/// Private memory and the streams of the tapes.
-pub(crate) struct Instance {
-    memory: SmallVec<[TensorRef; 1]>,
-    tapes: SmallVec<[TapeStream; 4]>,
-    /// The last launches, the oldest first.
-    runs: VecDeque<Arc<Run>>,
-    /// The number of its last launch.
-    last: u64,
 }
 
 /// The resources of a dropped executable.

@@ -2,39 +2,29 @@
 //!
 //! Long because the recorder has a method for each kind of instruction.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-use millstream_instructions::builder::{
-    EventRef, Launch, LaunchOperand, OfflineSink, Output, SectionId,
-};
-use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
-use millstream_instructions::{
-    Body, Builder, BuilderConfig, Call, External, InstructionList, Outcome, Priority, TensorRef,
-};
+use millstream_instructions::builder::{EventRef, OfflineSink, SectionId};
+use millstream_instructions::{Builder, BuilderConfig, TensorRef};
 use millstream_stream_policy::Catalog;
-use millstream_types::nearest::nearest;
 use millstream_types::{
-    Access, AttrValue, Attrs, CallbackId, DeviceId, Error, ListId, Origin, ReadId, Result,
-    StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
+    Access, CallbackId, DeviceId, Error, ReadId, Result, StreamId, StreamKey, StreamMode,
+    StreamType, TensorSpec,
 };
-use millstream_verify::{CheckOptions, same_operations, violations_with};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
 use crate::emission::origin;
 use crate::host::{Blob, SharedCallback};
 
-use super::launch::moved;
-use super::tape::{FormalKind, OutputSpec};
-use super::{Executable, ExecutableInner, Signature};
+use super::Signature;
+use super::recorded::{Recorded, outputs_of};
+use super::tape::FormalKind;
 
 /// A tensor of a list that is being recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedTensor(TensorRef);
+pub struct RecordedTensor(pub(super) TensorRef);
 
 /// A formal that was declared.
 struct Declared {
@@ -45,24 +35,17 @@ struct Declared {
 /// Records a list on formals: inputs that each launch gives, tensors of the machine that are bound
 /// to the list, and outputs.
 pub struct Recorder {
-    machine: Machine,
-    builder: Builder,
-    sink: OfflineSink,
+    pub(super) machine: Machine,
+    pub(super) builder: Builder,
+    pub(super) sink: OfflineSink,
     formals: Vec<Declared>,
-    bound: Vec<(Tensor, RecordedTensor)>,
-    outputs: Vec<(String, RecordedTensor)>,
-    sections: Vec<SectionId>,
-    callbacks: Vec<SharedCallback>,
-    reads: u32,
-    executables: u32,
-    device: DeviceId,
-}
-
-/// A recorded list with its formals. Clones are the same list.
-pub struct Recorded {
-    machine: Machine,
-    list: InstructionList,
-    signature: Signature,
+    pub(super) bound: Vec<(Tensor, RecordedTensor)>,
+    pub(super) outputs: Vec<(String, RecordedTensor)>,
+    pub(super) sections: Vec<SectionId>,
+    pub(super) callbacks: Vec<SharedCallback>,
+    pub(super) reads: u32,
+    pub(super) executables: u32,
+    pub(super) device: DeviceId,
 }
 
 impl Machine {
@@ -119,7 +102,7 @@ impl Recorder {
 
     /// Returns the stream of calls that name none: compute stream 0 of the machine's default
     /// device.
-    fn default_stream(&mut self) -> Result<StreamId> {
+    pub(super) fn default_stream(&mut self) -> Result<StreamId> {
         let key = StreamKey::compute(self.device.clone(), 0);
         let known = self.builder.streams().position(|decl| decl.key == key);
         known.map_or_else(|| self.builder.stream(&key), |at| Ok(StreamId(at as u16)))
@@ -225,20 +208,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Begins a call of the op called `name`.
-    #[track_caller]
-    pub fn call<'a>(&'a mut self, name: &'a str, inputs: &'a [RecordedTensor]) -> RecordedCall<'a> {
-        RecordedCall {
-            recorder: self,
-            name,
-            inputs,
-            out: None,
-            attrs: Attrs::new(),
-            priority: Priority::default(),
-            origin: origin::caller(),
-        }
-    }
-
     /// Makes a tensor of unspecified content in the memory that a stream works on.
     ///
     /// # Errors
@@ -338,109 +307,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// Launches another executable within the list, with tensors for its inputs, by name. Returns
-    /// its outputs, in the order in which they were recorded. Its bound tensors are bound to this
-    /// list, too; its private memory and its outputs are this list's.
-    ///
-    /// # Errors
-    /// The executable is another machine's; an input is missing, unknown, or not what was recorded;
-    /// a tensor was released or is held.
-    #[track_caller]
-    pub fn launch(
-        &mut self,
-        executable: &Executable,
-        inputs: &[(&str, RecordedTensor)],
-    ) -> Result<Vec<RecordedTensor>> {
-        let origin = origin::caller();
-        self.launch_at(executable, inputs, &origin).map_err(|e| e.at(&origin))
-    }
-
-    fn launch_at(
-        &mut self,
-        executable: &Executable,
-        inputs: &[(&str, RecordedTensor)],
-        origin: &Origin,
-    ) -> Result<Vec<RecordedTensor>> {
-        let inner = &executable.0;
-        self.machine.own(inner.machine.shared.tables.machine, "the executable")?;
-        let program = &inner.program;
-        let formals = &program.formals;
-        for (name, _) in inputs {
-            if !formals.iter().any(|f| f.kind == FormalKind::Input && f.name == *name) {
-                let names = formals.iter().filter(|f| f.kind == FormalKind::Input);
-                let nearest = nearest(name, names.map(|f| f.name.as_str()));
-                return Err(Error::Unknown { what: "input", name: (*name).to_owned(), nearest });
-            }
-        }
-        let memory = inner.memory_specs()?;
-        let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();
-        for (formal, bound) in formals.iter().zip(&inner.bound) {
-            let given = inputs.iter().find(|(name, _)| *name == formal.name).map(|(_, t)| *t);
-            let given = match (formal.kind, bound) {
-                (FormalKind::Bound, Some(bound)) => Some(self.bind(bound)?),
-                (FormalKind::Input, _) => given,
-                (FormalKind::Output | FormalKind::Bound, _) => None,
-            };
-            let access = formal.access.unwrap_or(Access::Read);
-            operands.push(match given {
-                Some(tensor) => {
-                    formal.check(self.builder.spec(tensor.0)?, self.builder.device(tensor.0)?)?;
-                    LaunchOperand::Given(tensor.0, access)
-                }
-                None if formal.kind == FormalKind::Output => {
-                    LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
-                }
-                None => return Err(formal.missing()),
-            });
-        }
-        let private = program.memory.iter().zip(&memory);
-        operands.extend(private.map(|((d, bytes), s)| LaunchOperand::Fresh(d, s, *bytes)));
-        let stream = self.host_stream(StreamType::LAZY_JOB_LAUNCHER)?;
-        let list = self.executable(inner);
-        let section = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        let launch = Launch { stream, list, operands: &operands, section, origin };
-        let tensors = loop {
-            match builder.launch(sink, &launch)? {
-                Outcome::Done((_, tensors)) => break tensors,
-                Outcome::Need(need) => builder.assume(sink, need, origin)?,
-            }
-        };
-        let mut outputs = Vec::with_capacity(program.outputs.len());
-        for OutputSpec { formal, spec, .. } in &program.outputs {
-            let (declared, whole) = (&formals[*formal].spec, tensors[*formal]);
-            let output = if spec == declared {
-                whole
-            } else {
-                let actual = builder.spec(whole)?.layout.offset();
-                let moved = moved(spec, declared.layout.offset(), actual)?;
-                builder.view(sink, whole, moved, origin)?
-            };
-            outputs.push(RecordedTensor(output));
-        }
-        for private in &tensors[formals.len()..] {
-            builder.release(sink, *private, None, origin)?;
-        }
-        Ok(outputs)
-    }
-
-    /// Adds an executable's list to this one. Its functions become functions of this list.
-    fn executable(&mut self, inner: &ExecutableInner) -> ListId {
-        let first = self.callbacks.len() as u32;
-        let mut list = inner.program.list.clone();
-        for instruction in &mut list.instructions {
-            if let Body::AccessBlobByCallback { callback, .. } = &mut instruction.body {
-                callback.0 += first;
-            }
-        }
-        self.callbacks.extend(inner.program.callbacks.iter().cloned());
-        // Each launch has an entry of its own, as its functions are numbered for it.
-        let id = ListId(self.executables);
-        self.executables += 1;
-        self.sink.recorder.executable(id, &list);
-        id
-    }
-
     /// Puts a barrier between all earlier and all later instructions of the list; a `global` one
     /// meets all ranks.
     ///
@@ -485,7 +351,7 @@ impl Recorder {
         ended.map(drop).map_err(|e| e.at(&origin))
     }
 
-    fn host_stream(&mut self, ty: StreamType) -> Result<StreamId> {
+    pub(super) fn host_stream(&mut self, ty: StreamType) -> Result<StreamId> {
         self.builder.stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
     }
 
@@ -555,221 +421,8 @@ impl Recorder {
     }
 }
 
-/// Makes the storages of outputs externals of the list, and returns the outputs. A storage that an
-/// output lies in is not private memory: each launch has its own.
-fn outputs_of(
-    list: &mut InstructionList,
-    named: Vec<(String, TensorId, TensorSpec)>,
-) -> Result<Vec<OutputSpec>> {
-    let mut root_of: HashMap<TensorId, TensorId> = HashMap::new();
-    for instruction in &list.instructions {
-        if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
-            let root = root_of.get(of).copied().unwrap_or(*of);
-            root_of.insert(*tensor, root);
-        }
-    }
-    let mut outputs = Vec::with_capacity(named.len());
-    for (name, tensor, spec) in named {
-        let root = root_of.get(&tensor).copied().unwrap_or(tensor);
-        let known = list.externals.iter().position(|e| e.tensor == root);
-        let formal = match known {
-            Some(known) => known,
-            None => {
-                let made = list.instructions.iter().position(
-                    |i| matches!(&i.body, Body::AllocateTensor { tensor, .. } if *tensor == root),
-                );
-                let unmade = || Error::Internal { message: format!("{root} is never made") };
-                let made = list.instructions.remove(made.ok_or_else(unmade)?);
-                if let Body::AllocateTensor { spec, placement, .. } = made.body {
-                    let (bytes, arena) = (placement.size, placement.arena);
-                    let taken = list.externals.iter().any(|e| e.name == name);
-                    let name = if taken { format!("output {name}") } else { name.clone() };
-                    list.externals.push(External { tensor: root, name, spec: *spec, bytes, arena });
-                }
-                list.externals.len() - 1
-            }
-        };
-        outputs.push(OutputSpec { name, formal, spec });
-    }
-    // The launch ends the storages of its outputs.
-    let externals = &list.externals;
-    list.instructions.retain(|i| {
-        !matches!(&i.body, Body::ReleaseTensor { tensor }
-            if externals.iter().any(|e| e.tensor == *tensor))
-    });
-    Ok(outputs)
-}
-
-/// The passes that [`Recorded::compile`] applies.
-pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Waits, Pass::Memory];
-
-/// Shows that a list is sound.
-fn prove(list: &InstructionList) -> Result<()> {
-    let found = violations_with(list, CheckOptions { callbacks: true });
-    let Some(first) = found.first() else { return Ok(()) };
-    Err(Error::List { message: first.to_string() })
-}
-
-impl Recorded {
-    /// Returns the list.
-    pub const fn list(&self) -> &InstructionList {
-        &self.list
-    }
-
-    /// Applies passes to the list, one after another, and proves after each that the list is sound
-    /// and does the same operations on the same data. Calls `after` with each pass and its list.
-    ///
-    /// # Errors
-    /// A pass fails its proof, which is a defect of the library.
-    pub fn optimize(
-        self,
-        passes: &[Pass],
-        mut after: impl FnMut(Pass, &InstructionList),
-    ) -> Result<Recorded> {
-        let Recorded { machine, mut list, signature } = self;
-        let ops = &machine.shared.tables.ops;
-        let outputs = Outputs::All;
-        let streams = machine.shared.host_workers;
-        let costs = CoreCosts::default();
-        let options = PassOptions { ops, costs: &costs, streams, outputs: &outputs };
-        for &pass in passes {
-            let better = pass.apply(&list, &options)?;
-            prove(&better)?;
-            same_operations(&list, &better, ops, &outputs).map_err(|difference| {
-                let message = format!("the pass {pass} changes the program: {difference}");
-                Error::Internal { message }.at(&difference.origin)
-            })?;
-            after(pass, &better);
-            list = better;
-        }
-        Ok(Recorded { machine, list, signature })
-    }
-
-    /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the
-    /// stream on which it was recorded.
-    ///
-    /// # Errors
-    /// As [`Recorded::optimize`] and [`Recorded::compile_as_is`].
-    pub fn compile(self) -> Result<Executable> {
-        self.optimize(USUAL_PASSES, |_, _| ())?.compile_as_is()
-    }
-
-    /// Compiles the list without passes, once it has been shown to be sound.
-    ///
-    /// # Errors
-    /// An instruction cannot stand in an executable, with its place.
-    pub fn compile_as_is(self) -> Result<Executable> {
-        let Recorded { machine, list, signature } = self;
-        prove(&list)?;
-        machine.compile_sound(list, signature)
-    }
-}
-
-impl fmt::Debug for Recorded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recorded({} instructions)", self.list.instructions.len())
-    }
-}
-
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder").field("list", self.sink.recorder.list()).finish()
-    }
-}
-
-/// A call that is recorded, under construction.
-#[must_use = "a call is recorded by `run` or `on`"]
-pub struct RecordedCall<'a> {
-    recorder: &'a mut Recorder,
-    name: &'a str,
-    inputs: &'a [RecordedTensor],
-    out: Option<&'a [RecordedTensor]>,
-    attrs: Attrs,
-    priority: Priority,
-    origin: Origin,
-}
-
-impl<'a> RecordedCall<'a> {
-    /// Sets a named argument.
-    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> RecordedCall<'a> {
-        self.attrs.set(name, value);
-        self
-    }
-
-    /// Sets all named arguments.
-    pub fn attrs(mut self, attrs: Attrs) -> RecordedCall<'a> {
-        self.attrs = attrs;
-        self
-    }
-
-    /// Writes the results to these tensors instead of new ones.
-    pub fn out(mut self, targets: &'a [RecordedTensor]) -> RecordedCall<'a> {
-        self.out = Some(targets);
-        self
-    }
-
-    /// Sets the priority among the calls of a pool.
-    pub fn priority(mut self, priority: i32) -> RecordedCall<'a> {
-        self.priority = Priority(priority);
-        self
-    }
-
-    /// Sets the origin: the place that errors and lists name.
-    pub fn origin(mut self, origin: Origin) -> RecordedCall<'a> {
-        self.origin = origin;
-        self
-    }
-
-    /// Records the call on compute stream 0 of the machine's default device.
-    ///
-    /// # Errors
-    /// As [`RecordedCall::on`].
-    pub fn run(self) -> Result<Vec<RecordedTensor>> {
-        let stream = self.recorder.default_stream().map_err(|e| e.at(&self.origin))?;
-        self.on(stream)
-    }
-
-    /// Records the call on a stream of the list. The results are the op's outputs in order; an
-    /// output that is changed in place is the input itself.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, a tensor was released or is held; or the size of
-    /// a result is known only by running the op.
-    pub fn on(self, stream: StreamId) -> Result<Vec<RecordedTensor>> {
-        let RecordedCall { recorder, name, inputs, out, attrs, priority, origin } = self;
-        let op = recorder.builder.ops().id(name).map_err(|e| e.at(&origin))?;
-        let refs: SmallVec<[TensorRef; 4]> = inputs.iter().map(|t| t.0).collect();
-        let targets: Option<SmallVec<[TensorRef; 2]>> =
-            out.map(|targets| targets.iter().map(|t| t.0).collect());
-        let attrs = Arc::new(attrs);
-        let call = Call {
-            op,
-            inputs: &refs,
-            into: targets.as_deref(),
-            attrs: &attrs,
-            stream,
-            priority,
-            section: recorder.sections.last().copied(),
-            origin: &origin,
-        };
-        let Recorder { builder, sink, .. } = recorder;
-        let outputs = builder.call_offline(sink, &call).map_err(|e| e.at(&origin))?;
-        let result = |output| match output {
-            Output::Tensor(tensor) => Ok(RecordedTensor(tensor)),
-            Output::Same(input) => Ok(inputs[input]),
-            Output::Bounded { .. } => {
-                let message = "its result's size is known only by running it, so it cannot stand \
-                               in an executable"
-                    .to_owned();
-                Err(Error::Op { op: name.to_owned(), message }.at(&origin))
-            }
-        };
-        outputs.into_iter().map(result).collect()
-    }
-}
-
-impl fmt::Debug for RecordedCall<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RecordedCall({})", self.name)
     }
 }

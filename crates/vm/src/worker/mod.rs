@@ -23,6 +23,7 @@ pub(crate) mod inbox;
 mod launch;
 mod pooled;
 mod retire;
+mod step_work;
 mod stored;
 mod stream;
 mod subject;

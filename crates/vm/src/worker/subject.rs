@@ -1,5 +1,5 @@
-//! What a worker runs, as its end concerns it: an instruction, or a step of a tape. Poison, failures
-//! and reads are the same for both.
+//! The subject of a completion: an instruction, or a step of a tape. Poison, failures and reads are
+//! the same for both.
 
 use std::sync::Arc;
 

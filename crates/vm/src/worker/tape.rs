@@ -7,11 +7,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_ep::{Work, WorkResult, catch_panic, run_catching_panic};
-use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
+use millstream_ep::{WorkResult, catch_panic, run_catching_panic};
 use millstream_types::{Cause, Point};
 
-use crate::emission::cancel;
 use crate::executable::compile::{GROUP, MAX_OPERANDS};
 use crate::executable::run::{Base, Run};
 use crate::executable::tape::{Action, StepCall, Tape};
@@ -20,10 +18,11 @@ use crate::sync::spin_loop;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::inbox::{Inbox, Message};
+use crate::worker::step_work::{StepWork, kernel_of, no_kernel};
 use crate::worker::stream::{ExternalCompletion, NativeStream};
 use crate::worker::subject::{EventPlace, StepRef, Subject};
 use crate::worker::task::Task;
-use crate::worker::work::{HostOperand, NO_ATTRS, TokenSource};
+use crate::worker::work::{HostOperand, TokenSource};
 
 /// Why the loop of direct steps has ended.
 enum Exit {
@@ -246,15 +245,6 @@ impl Worker {
     }
 }
 
-fn kernel_of(native: &NativeStream, call: &StepCall) -> Option<Arc<dyn Kernel>> {
-    native.kernels.get(call.op?.index())?.clone()
-}
-
-fn no_kernel(tables: &Tables, call: &StepCall, native: &NativeStream) -> String {
-    let op = call.op.and_then(|op| tables.ops.get(op)).map_or("?", |o| o.name());
-    format!("{op} has no kernel on {}", native.device.id())
-}
-
 /// The loop of steps on a stream that runs work directly.
 struct Direct<'a> {
     tables: &'a Arc<Tables>,
@@ -367,96 +357,5 @@ impl Direct<'_> {
         result?;
         run.heal(&call.operands);
         Ok(None)
-    }
-}
-
-/// The operands of a step.
-struct StepOperands<'a> {
-    run: &'a Run,
-    call: &'a StepCall,
-}
-
-impl Operands for StepOperands<'_> {
-    fn len(&self) -> usize {
-        self.call.operands.len()
-    }
-
-    fn get(&self, index: usize) -> RawTensor<'_> {
-        self.run.raw(&self.call.operands[index])
-    }
-}
-
-/// A call of a tape.
-struct StepWork<'a> {
-    tables: &'a Arc<Tables>,
-    step: &'a StepRef,
-    call: &'a StepCall,
-    kernel: &'a Arc<dyn Kernel>,
-    token: TokenSource<'a>,
-}
-
-fn run_step(
-    tables: &Tables,
-    run: &Run,
-    call: &StepCall,
-    kernel: &dyn Kernel,
-    token: Option<&TokenSource<'_>>,
-    native: &dyn Any,
-) -> WorkResult {
-    cancel::check(run.cancel_scope.as_ref())?;
-    let operands = StepOperands { run, call };
-    let attrs = call.attrs.as_deref().unwrap_or(&NO_ATTRS);
-    let workspace = match call.workspace {
-        Some((address, bytes)) => (run.resolve(address), bytes as usize),
-        None => (std::ptr::null_mut(), 0),
-    };
-    // SAFETY: the list was checked to order all conflicting uses, and to place no two live storages
-    // or workspaces on the same bytes; the launch holds its formals and its private memory until
-    // its last step has ended.
-    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
-    match token {
-        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
-        None => kernel.run(&ctx),
-    }
-}
-
-impl Work for StepWork<'_> {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let StepWork { tables, step, call, kernel, token } = self;
-        run_step(tables, &step.run, call, &***kernel, Some(token), native)
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        Box::new(DetachedStep {
-            tables: self.tables.clone(),
-            step: self.step.clone(),
-            kernel: self.kernel.clone(),
-        })
-    }
-}
-
-/// A call of a tape that runs when its device reaches it.
-struct DetachedStep {
-    tables: Arc<Tables>,
-    step: StepRef,
-    kernel: Arc<dyn Kernel>,
-}
-
-impl Work for DetachedStep {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let DetachedStep { tables, step, kernel } = self;
-        let Some(call) = step.call() else { return Ok(()) };
-        crate::emission::reentrancy::enter(tables.machine, || {
-            run_step(tables, &step.run, call, &**kernel, None, native)
-        })
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        let DetachedStep { tables, step, kernel } = self;
-        Box::new(DetachedStep {
-            tables: tables.clone(),
-            step: step.clone(),
-            kernel: kernel.clone(),
-        })
     }
 }

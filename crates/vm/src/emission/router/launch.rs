@@ -72,8 +72,8 @@ impl Router {
         Ok(id)
     }
 
-    /// Takes back the streams of a dropped executable. Its launches may not have completed yet: what
-    /// comes later on a stream waits for them.
+    /// Takes back the streams of a dropped executable. Its launches may not have completed yet: the
+    /// next tape of a stream begins after them.
     pub(crate) fn close_tapes(&mut self, tapes: impl IntoIterator<Item = (StreamKey, TapeStream)>) {
         for (key, stream) in tapes {
             self.tapes.free.entry((key, stream.worker)).or_default().push(stream.id);

@@ -1,0 +1,127 @@
+//! Calls that are recorded.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::Output;
+use millstream_instructions::{Call, Priority, TensorRef};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
+
+use crate::emission::origin;
+
+use super::recorder::{RecordedTensor, Recorder};
+
+impl Recorder {
+    /// Begins a call of the op called `name`.
+    #[track_caller]
+    pub fn call<'a>(&'a mut self, name: &'a str, inputs: &'a [RecordedTensor]) -> RecordedCall<'a> {
+        RecordedCall {
+            recorder: self,
+            name,
+            inputs,
+            out: None,
+            attrs: Attrs::new(),
+            priority: Priority::default(),
+            origin: origin::caller(),
+        }
+    }
+}
+
+/// A call that is recorded, under construction.
+#[must_use = "a call is recorded by `run` or `on`"]
+pub struct RecordedCall<'a> {
+    recorder: &'a mut Recorder,
+    name: &'a str,
+    inputs: &'a [RecordedTensor],
+    out: Option<&'a [RecordedTensor]>,
+    attrs: Attrs,
+    priority: Priority,
+    origin: Origin,
+}
+
+impl<'a> RecordedCall<'a> {
+    /// Sets a named argument.
+    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> RecordedCall<'a> {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// Sets all named arguments.
+    pub fn attrs(mut self, attrs: Attrs) -> RecordedCall<'a> {
+        self.attrs = attrs;
+        self
+    }
+
+    /// Writes the results to these tensors instead of new ones.
+    pub fn out(mut self, targets: &'a [RecordedTensor]) -> RecordedCall<'a> {
+        self.out = Some(targets);
+        self
+    }
+
+    /// Sets the priority among the calls of a pool.
+    pub fn priority(mut self, priority: i32) -> RecordedCall<'a> {
+        self.priority = Priority(priority);
+        self
+    }
+
+    /// Sets the origin: the place that errors and lists name.
+    pub fn origin(mut self, origin: Origin) -> RecordedCall<'a> {
+        self.origin = origin;
+        self
+    }
+
+    /// Records the call on compute stream 0 of the machine's default device.
+    ///
+    /// # Errors
+    /// As [`RecordedCall::on`].
+    pub fn run(self) -> Result<Vec<RecordedTensor>> {
+        let stream = self.recorder.default_stream().map_err(|e| e.at(&self.origin))?;
+        self.on(stream)
+    }
+
+    /// Records the call on a stream of the list. The results are the op's outputs in order; an
+    /// output that is changed in place is the input itself.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, a tensor was released or is held; or the size of
+    /// a result is known only by running the op.
+    pub fn on(self, stream: StreamId) -> Result<Vec<RecordedTensor>> {
+        let RecordedCall { recorder, name, inputs, out, attrs, priority, origin } = self;
+        let op = recorder.builder.ops().id(name).map_err(|e| e.at(&origin))?;
+        let refs: SmallVec<[TensorRef; 4]> = inputs.iter().map(|t| t.0).collect();
+        let targets: Option<SmallVec<[TensorRef; 2]>> =
+            out.map(|targets| targets.iter().map(|t| t.0).collect());
+        let attrs = Arc::new(attrs);
+        let call = Call {
+            op,
+            inputs: &refs,
+            into: targets.as_deref(),
+            attrs: &attrs,
+            stream,
+            priority,
+            section: recorder.sections.last().copied(),
+            origin: &origin,
+        };
+        let Recorder { builder, sink, .. } = recorder;
+        let outputs = builder.call_offline(sink, &call).map_err(|e| e.at(&origin))?;
+        let result = |output| match output {
+            Output::Tensor(tensor) => Ok(RecordedTensor(tensor)),
+            Output::Same(input) => Ok(inputs[input]),
+            Output::Bounded { .. } => {
+                let message = "its result's size is known only by running it, so it cannot stand \
+                               in an executable"
+                    .to_owned();
+                Err(Error::Op { op: name.to_owned(), message }.at(&origin))
+            }
+        };
+        outputs.into_iter().map(result).collect()
+    }
+}
+
+impl fmt::Debug for RecordedCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordedCall({})", self.name)
+    }
+}

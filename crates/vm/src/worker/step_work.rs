@@ -1,0 +1,117 @@
+//! Calls of tapes as work for native streams.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_ep::{Work, WorkResult};
+use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
+
+use crate::emission::cancel;
+use crate::executable::run::Run;
+use crate::executable::tape::StepCall;
+use crate::tables::Tables;
+use crate::worker::stream::NativeStream;
+use crate::worker::subject::StepRef;
+use crate::worker::work::{NO_ATTRS, TokenSource};
+
+/// Returns the kernel of a call on a device.
+pub(super) fn kernel_of(native: &NativeStream, call: &StepCall) -> Option<Arc<dyn Kernel>> {
+    native.kernels.get(call.op?.index())?.clone()
+}
+
+/// Says that a device has no kernel for a call.
+pub(super) fn no_kernel(tables: &Tables, call: &StepCall, native: &NativeStream) -> String {
+    let op = call.op.and_then(|op| tables.ops.get(op)).map_or("?", |o| o.name());
+    format!("{op} has no kernel on {}", native.device.id())
+}
+
+/// The operands of a step.
+struct StepOperands<'a> {
+    run: &'a Run,
+    call: &'a StepCall,
+}
+
+impl Operands for StepOperands<'_> {
+    fn len(&self) -> usize {
+        self.call.operands.len()
+    }
+
+    fn get(&self, index: usize) -> RawTensor<'_> {
+        self.run.raw(&self.call.operands[index])
+    }
+}
+
+/// A call of a tape.
+pub(super) struct StepWork<'a> {
+    pub(super) tables: &'a Arc<Tables>,
+    pub(super) step: &'a StepRef,
+    pub(super) call: &'a StepCall,
+    pub(super) kernel: &'a Arc<dyn Kernel>,
+    pub(super) token: TokenSource<'a>,
+}
+
+fn run_step(
+    tables: &Tables,
+    run: &Run,
+    call: &StepCall,
+    kernel: &dyn Kernel,
+    token: Option<&TokenSource<'_>>,
+    native: &dyn Any,
+) -> WorkResult {
+    cancel::check(run.cancel_scope.as_ref())?;
+    let operands = StepOperands { run, call };
+    let attrs = call.attrs.as_deref().unwrap_or(&NO_ATTRS);
+    let workspace = match call.workspace {
+        Some((address, bytes)) => (run.resolve(address), bytes as usize),
+        None => (std::ptr::null_mut(), 0),
+    };
+    // SAFETY: the list was checked to order all conflicting uses, and to place no two live storages
+    // or workspaces on the same bytes; the launch holds its formals and its private memory until
+    // its last step has ended.
+    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
+    match token {
+        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
+        None => kernel.run(&ctx),
+    }
+}
+
+impl Work for StepWork<'_> {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        let StepWork { tables, step, call, kernel, token } = self;
+        run_step(tables, &step.run, call, &***kernel, Some(token), native)
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(DetachedStep {
+            tables: self.tables.clone(),
+            step: self.step.clone(),
+            kernel: self.kernel.clone(),
+        })
+    }
+}
+
+/// A call of a tape that runs when its device reaches it.
+struct DetachedStep {
+    tables: Arc<Tables>,
+    step: StepRef,
+    kernel: Arc<dyn Kernel>,
+}
+
+impl Work for DetachedStep {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        let DetachedStep { tables, step, kernel } = self;
+        let Some(call) = step.call() else { return Ok(()) };
+        crate::emission::reentrancy::enter(tables.machine, || {
+            run_step(tables, &step.run, call, &**kernel, None, native)
+        })
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        let DetachedStep { tables, step, kernel } = self;
+        Box::new(DetachedStep {
+            tables: tables.clone(),
+            step: step.clone(),
+            kernel: kernel.clone(),
+        })
+    }
+}
