@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use millstream_types::{Access, Result, TensorId};
 
-use crate::instruction::Operands;
+use crate::instruction::{Effect, Operands};
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::{Plan, Step, Waits, rebuild};
@@ -59,18 +59,19 @@ impl Kept {
             let body = &instruction.body;
             let is_live = |o: &crate::Operand| live[facts.storage_of(o.tensor)];
             let writes_live = body.operands().iter().any(|o| o.access.writes() && is_live(o));
-            let computes = matches!(body, Body::OpCall { .. });
-            if !(facts.has_effect(body) || computes && writes_live) {
+            let is_call = matches!(body, Body::OpCall { .. });
+            if !(facts.has_effect(body) || is_call && writes_live) {
                 continue;
             }
             calls[index] = true;
+            let computes = body.effect() == Effect::Computes;
             for operand in body.operands().iter().filter(|_| computes) {
                 if operand.access == Access::Write && facts.is_whole(operand.tensor) {
                     live[facts.storage_of(operand.tensor)] = false;
                 }
             }
             for operand in body.operands() {
-                // Whoever stands behind another effect may read all that it names.
+                // A launched list or a section may read all that it names.
                 if operand.access.reads() || !computes {
                     live[facts.storage_of(operand.tensor)] = true;
                 }

@@ -53,6 +53,7 @@ mod assign;
 pub mod cost;
 mod dead;
 mod facts;
+mod fuse;
 mod memory;
 mod placement;
 mod rebuild;
@@ -79,6 +80,8 @@ pub use placement::arena_bytes;
 pub enum Pass {
     /// Removes what nobody can observe.
     Dead,
+    /// Makes one call of chains and trees of elementwise calls.
+    Fuse,
     /// Spreads calls over streams.
     Assign,
     /// Removes waits.
@@ -89,12 +92,13 @@ pub enum Pass {
 
 impl Pass {
     /// Every pass, in the order that gives the best list.
-    pub const ALL: [Pass; 4] = [Pass::Dead, Pass::Assign, Pass::Waits, Pass::Memory];
+    pub const ALL: [Pass; 5] = [Pass::Dead, Pass::Fuse, Pass::Assign, Pass::Waits, Pass::Memory];
 
     /// Returns the name used on command lines and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Pass::Dead => "dead",
+            Pass::Fuse => "fuse",
             Pass::Assign => "assign",
             Pass::Waits => "waits",
             Pass::Memory => "memory",
@@ -123,6 +127,7 @@ impl Pass {
         let list = own.as_ref().unwrap_or(list);
         match self {
             Pass::Dead => dead::dead(list, options),
+            Pass::Fuse => fuse::fuse(list, options),
             Pass::Assign => assign::assign(list, options),
             Pass::Waits => waits::waits(list, options),
             Pass::Memory => memory::memory(list, options),

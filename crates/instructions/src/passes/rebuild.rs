@@ -94,7 +94,7 @@ pub(super) struct Plan<'a> {
     /// The new id of each old stream.
     pub(super) stream_of: Vec<StreamId>,
     /// The ops.
-    pub(super) ops: OpNames,
+    pub(super) ops: Arc<OpNames>,
     /// The instructions, in their order.
     pub(super) steps: Vec<Step<'a>>,
     pub(super) waits: Waits,
@@ -130,7 +130,7 @@ impl<'a> Plan<'a> {
         let mut plan = Plan {
             streams: list.streams.clone(),
             stream_of: (0..list.streams.len()).map(|s| StreamId(s as u16)).collect(),
-            ops: list.ops.clone(),
+            ops: Arc::new(list.ops.clone()),
             steps: list.instructions.iter().enumerate().map(step).collect(),
             waits: Waits::Replayed,
             memory: Memory::Kept,
@@ -417,7 +417,7 @@ impl<'a> Emitter<'a> {
         let Emitter { facts, plan, sink, owners, effects, .. } = self;
         let list = InstructionList {
             streams: plan.streams.clone(),
-            ops: plan.ops.clone(),
+            ops: (*plan.ops).clone(),
             arenas: facts.list.arenas.clone(),
             externals: facts.list.externals.clone(),
             instructions: sink.instructions,

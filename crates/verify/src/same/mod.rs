@@ -10,7 +10,8 @@
 //!    write nothing; and the values that each uses.
 //! 3. *Order of effects.* What happens before what in the first list does so in the second.
 //!
-//! Ops are functions of their operands' values, layouts and arguments. Memory, streams, waits,
+//! Ops are functions of their operands' values, layouts and arguments; a call of `fused` is the calls
+//! of its program. Memory, streams, waits,
 //! views, and when tensors begin and end do not enter. Memory that is read before it is written has
 //! no value; any two of those are the same.
 //!
@@ -28,7 +29,6 @@ use std::fmt;
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Outputs;
 use millstream_instructions::text::Named;
-use millstream_ops::OpRegistry;
 use millstream_types::{Origin, StreamMode};
 
 use crate::check;
@@ -73,10 +73,9 @@ impl std::error::Error for Difference {}
 pub fn same_operations(
     before: &InstructionList,
     after: &InstructionList,
-    ops: &OpRegistry,
     outputs: &Outputs,
 ) -> Result<(), Box<Difference>> {
-    Comparison { before, after, values: Values::default() }.run(ops, outputs)
+    Comparison { before, after, values: Values::default() }.run(outputs)
 }
 
 struct Comparison<'a> {
@@ -129,10 +128,10 @@ impl Comparison<'_> {
         self.difference(what, made(a, before, Side::Before), made(b, after, Side::After))
     }
 
-    fn run(&mut self, ops: &OpRegistry, outputs: &Outputs) -> Result<(), Box<Difference>> {
-        let first = read(self.before, ops, Side::Before, &mut self.values)
+    fn run(&mut self, outputs: &Outputs) -> Result<(), Box<Difference>> {
+        let first = read(self.before, Side::Before, &mut self.values)
             .map_err(|(index, what)| self.difference(what, Some(index), None))?;
-        let second = read(self.after, ops, Side::After, &mut self.values)
+        let second = read(self.after, Side::After, &mut self.values)
             .map_err(|(index, what)| self.difference(what, None, Some(index)))?;
         let pairs = self.effects(&first, &second)?;
         self.order(&first, &second, &pairs)?;

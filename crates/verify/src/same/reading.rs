@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use millstream_instructions::{Body, InstructionList, Operand};
-use millstream_ops::{OpRegistry, collective};
+use millstream_ops::fused::{FUSED, Program};
+use millstream_ops::{collective, fused};
 use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpec, WorkKind};
 
 use crate::same::values::{Node, Side, Use, Value, Values};
@@ -34,7 +35,6 @@ struct Storage {
 
 struct Reader<'a> {
     list: &'a InstructionList,
-    ops: &'a OpRegistry,
     side: Side,
     values: &'a mut Values,
     storages: Vec<Storage>,
@@ -50,13 +50,11 @@ struct Reader<'a> {
 /// The index of an instruction that names what the list does not have, with the reason.
 pub(crate) fn read(
     list: &InstructionList,
-    ops: &OpRegistry,
     side: Side,
     values: &mut Values,
 ) -> Result<Reading, (usize, String)> {
     let mut reader = Reader {
         list,
-        ops,
         side,
         values,
         storages: Vec::new(),
@@ -217,6 +215,9 @@ impl Reader<'_> {
         let work = self.list.streams.get(at.stream.index()).map(|d| d.work);
         let is_collective =
             collective::is(op) || work.is_some_and(|w| w.contains(WorkKind::Collective));
+        if op == FUSED {
+            return self.fused(operands, attrs, index);
+        }
         let value = self.operation(operation_name(op, attrs), operands, index)?;
         if is_collective {
             let name = format!("{op} on {}", self.key(at.stream)?);
@@ -224,8 +225,45 @@ impl Reader<'_> {
         } else if operands.iter().all(|o| !o.access.writes()) {
             self.effect(format!("{op} of value {value:?}"), value, at, index);
         }
-        let _ = self.ops;
         Ok(())
+    }
+
+    /// Reads a call of the op `fused` as the calls of its steps.
+    fn fused(
+        &mut self,
+        operands: &[Operand],
+        attrs: Option<&Attrs>,
+        index: usize,
+    ) -> Result<(), String> {
+        let program = Program::of(attrs.unwrap_or(&Attrs::new())).map_err(|e| e.to_string())?;
+        let Some((output, inputs)) = operands.split_last() else {
+            return Err(format!("{FUSED} has no result"));
+        };
+        let mut values = Vec::new();
+        let mut specs = Vec::new();
+        for input in inputs {
+            values.push(self.content(input.tensor, index)?);
+            specs.push(self.tensor(input.tensor)?.1);
+        }
+        let results = program.infer(&specs).map_err(|e| e.to_string())?;
+        let mut made: Vec<Value> = Vec::new();
+        for (step, result) in program.steps().iter().zip(&results) {
+            let operand = |value: &fused::Value| match *value {
+                fused::Value::Input(k) => (values[k], specs[k].clone()),
+                fused::Value::Step(k) => (made[k], results[k].clone()),
+            };
+            let read = |(value, spec)| Use { access: Access::Read, reads: Some(value), spec };
+            let mut uses: Vec<Use> = step.operands.iter().map(operand).map(read).collect();
+            let output = uses.len();
+            uses.push(Use { access: Access::Write, reads: None, spec: result.clone() });
+            let name = operation_name(&step.op, Some(&step.attrs));
+            let operation = self.number(Node::Operation { name, uses }, index);
+            made.push(self.number(Node::Result(operation, output), index));
+        }
+        match made.last() {
+            Some(&last) => self.write(output.tensor, last, index),
+            None => Err(format!("{FUSED} has no step")),
+        }
     }
 }
 
