@@ -47,6 +47,9 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
     for by_rank in [false, true] {
         let schedule = graph.schedule(&groups, options.costs.wait(), by_rank);
         let plan = groups.plan(&unchanged, &graph, &schedule);
+        if plan.orders_within_pools(&facts) {
+            continue;
+        }
         let spread = waits::needed(&facts, &plan, options)?;
         let time = waits::time_of(&spread.list, options)?;
         if time < shortest {

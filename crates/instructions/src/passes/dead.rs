@@ -26,7 +26,7 @@ pub(super) fn dead(list: &InstructionList, options: &PassOptions<'_>) -> Result<
     let kept = Kept::of(&facts, options);
     let all = Plan::unchanged(&facts)?;
     let steps: Vec<Step<'_>> = all.steps.iter().filter_map(|step| kept.step(step)).collect();
-    if steps == all.steps {
+    if steps == all.steps || all.orders_within_pools(&facts) {
         return Ok(list.clone());
     }
     let needed = Plan { steps, waits: Waits::Needed, ..all };

@@ -41,6 +41,9 @@ use crate::table::Body;
 pub(super) fn fuse(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
     let facts = Facts::of(list)?;
     let unchanged = Plan::unchanged(&facts)?;
+    if unchanged.orders_within_pools(&facts) {
+        return Ok(list.clone());
+    }
     let longest = waits::time_of(list, options)?;
     for (memory, lifetimes) in
         [(Memory::Planned, Lifetimes::Tight), (Memory::Kept, Lifetimes::Kept)]
@@ -86,8 +89,6 @@ struct Uses {
     changes: Vec<usize>,
     /// Whether something other than calls reads it, or it has a view.
     escapes: bool,
-    /// The last instruction that may still use it as the list stands.
-    end: usize,
 }
 
 struct Groups {
@@ -200,7 +201,8 @@ impl Grouping<'_> {
         loop {
             let inputs = self.inputs(members.iter());
             let ends = |t: &TensorId| {
-                inputs.contains(t) && self.uses[self.facts.storage_of(*t)].end < last
+                let released = self.facts.tensor(*t).released;
+                inputs.contains(t) && released.is_some_and(|at| at < last)
             };
             let is_needed = |k: &usize| {
                 let made = self.facts.storage_of(self.candidates[k].output);
@@ -363,11 +365,6 @@ fn uses(facts: &Facts<'_>) -> Vec<Uses> {
                 _ => uses.escapes = true,
             }
         }
-    }
-    // A storage lasts until its last tensor is released.
-    for (_, tensor) in facts.tensors() {
-        let end = &mut all[tensor.storage].end;
-        *end = tensor.released.unwrap_or(usize::MAX).max(*end);
     }
     all
 }

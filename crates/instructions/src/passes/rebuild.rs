@@ -111,7 +111,8 @@ pub(super) struct Plan<'a> {
     pub(super) effects: Arc<EffectOrder>,
 }
 
-/// For each instruction with an effect, by index, those that it came after in the old list.
+/// For each instruction with an effect, by index, those that it came after in the old list. For
+/// each observation of the host, those that it was behind.
 pub(super) type EffectOrder = HashMap<usize, Vec<usize>>;
 
 impl<'a> Plan<'a> {
@@ -149,8 +150,9 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether two effects on one pool are in an order. A pool cannot wait for itself, so only the
-    /// old waits, through other streams, can express it.
-    fn orders_within_pools(&self, facts: &Facts<'_>) -> bool {
+    /// old waits, through other streams and to calls that share operands, can express it. A pass
+    /// that removes or moves calls leaves such a list as it is.
+    pub(super) fn orders_within_pools(&self, facts: &Facts<'_>) -> bool {
         let pool_of = |index: usize| {
             let old = Facts::stream_of(&facts.list.instructions[index].body)?;
             let new = self.stream_of[old.index()];
@@ -172,9 +174,21 @@ pub(super) struct Rebuilt {
     pub(super) sources: Vec<usize>,
     /// The owners of memory that have no place yet.
     owners: Vec<Owner>,
-    /// For each old instruction with an effect: its index, its new point, and the points that it
-    /// comes after.
-    effects: Vec<(usize, Point, Frontier)>,
+    /// The instructions with an effect.
+    effects: Vec<Passed>,
+}
+
+/// An instruction with an effect, or an observation of the host, emitted again.
+#[derive(Debug)]
+struct Passed {
+    /// The index of the old one.
+    index: usize,
+    /// The point of an effect.
+    at: Option<Point>,
+    /// The points that it comes after.
+    knows: Frontier,
+    /// The last point of its own stream, if that is a pool, that a fence is behind.
+    fenced: u64,
 }
 
 impl Rebuilt {
@@ -201,21 +215,29 @@ impl Rebuilt {
 fn effect_order(rebuilt: &Rebuilt) -> EffectOrder {
     let mut on: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
     let mut order = EffectOrder::new();
-    for (index, at, passed) in &rebuilt.effects {
+    for &Passed { index, at, ref knows, fenced } in &rebuilt.effects {
         let mut earlier: Vec<usize> = Vec::new();
-        for point in passed.iter() {
+        for point in knows.iter() {
             let Some(before) = on.get(&point.stream) else { continue };
             let known = &before[..before.partition_point(|(seq, _)| *seq <= point.seq)];
             let decl = &rebuilt.list.streams[point.stream.index()];
             match decl.mode {
                 // The last one comes after the others.
                 StreamMode::InOrder => earlier.extend(known.last().map(|(_, k)| *k)),
-                StreamMode::Pool => earlier.extend(known.iter().map(|(_, k)| *k)),
+                // Those behind a fence stay behind it.
+                StreamMode::Pool => {
+                    let is_own = at.is_some_and(|at| at.stream == point.stream);
+                    let fenced = if is_own { fenced } else { 0 };
+                    let open = known.iter().filter(|(seq, _)| *seq > fenced);
+                    earlier.extend(open.map(|(_, k)| *k));
+                }
             }
         }
         earlier.sort_unstable();
-        order.insert(*index, earlier);
-        on.entry(at.stream).or_default().push((at.seq, *index));
+        order.insert(index, earlier);
+        if let Some(at) = at {
+            on.entry(at.stream).or_default().push((at.seq, index));
+        }
     }
     order
 }
@@ -353,7 +375,7 @@ struct Emitter<'a> {
     regions: Vec<BTreeMap<u64, Region>>,
     /// The open sections: the old stream of each, and its held tensors.
     sections: Vec<(StreamId, SmallVec<[TensorId; 4]>, SectionId)>,
-    effects: Vec<(usize, Point, Frontier)>,
+    effects: Vec<Passed>,
     /// For each storage and pool, what the pool's writers of it came after, and what its readers
     /// did: the pool's workers have later users of the storage come after both.
     in_pools: HashMap<(usize, StreamId), [Frontier; 2]>,
@@ -482,9 +504,20 @@ impl<'a> Emitter<'a> {
                         new.add(point);
                     }
                 }
+                let mut knows = Frontier::new();
+                new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
+                // What was known of effects through calls that are gone.
+                for effect in self.points_before(step) {
+                    if !knows.covers(effect) {
+                        new.add(effect);
+                    }
+                }
+                new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
                 let new: Vec<Point> = new.iter().collect();
                 let origin = self.origin(step);
                 self.builder.observe(&mut self.sink, &new, origin);
+                let (index, at, fenced) = (step.index, None, 0);
+                self.effects.push(Passed { index, at, knows, fenced });
             }
             Body::SoftSyncStream { .. } => {}
             Body::RecordEvent { at, .. } => {
@@ -534,7 +567,9 @@ impl<'a> Emitter<'a> {
                 let at = self.work(step, stream)?;
                 let knows = self.knowledge(step, at, first)?;
                 if self.facts.has_effect(&self.facts.list.instructions[step.index].body) {
-                    self.effects.push((step.index, at, knows));
+                    let fenced = self.builder.clock_of(stream)?.get(stream);
+                    let at = Some(at);
+                    self.effects.push(Passed { index: step.index, at, knows, fenced });
                 }
                 for operand in body.operands() {
                     self.used(operand.tensor, at);

@@ -223,7 +223,9 @@ impl Reader<'_> {
             let name = format!("{op} on {}", self.key(at.stream)?);
             self.effect(name, value, at, index);
         } else if operands.iter().all(|o| !o.access.writes()) {
-            self.effect(format!("{op} of value {value:?}"), value, at, index);
+            // Two calls of the same values may be swapped. Their places tell which is which.
+            let origin = &self.list.instructions[index].origin;
+            self.effect(format!("{op} from {origin}"), value, at, index);
         }
         Ok(())
     }

@@ -194,7 +194,9 @@ fn planted_mistakes_are_found() {
                 let found_one = check_with(wrong.clone(), OPTIONS).is_err()
                     || same_operations(&before, &wrong, &outputs).is_err();
                 found.borrow_mut().entry(name).or_default()[usize::from(found_one)] += 1;
-                let must = ["a dropped call", "another access"].contains(&name);
+                // A pool that orders effects keeps its dead calls.
+                let pools = after.streams.iter().any(|s| s.mode == StreamMode::Pool);
+                let must = !pools && ["a dropped call", "another access"].contains(&name);
                 let shown =
                     || format!("{name}\n{}\nbecame\n{}", print_list(&after), print_list(&wrong));
                 prop_assert!(found_one || !must, "{}", shown());
