@@ -1,9 +1,11 @@
 //! Removes calls, views, allocations and touches whose results nobody can observe.
 //!
+//! Liveness, backwards: Aho, Lam, Sethi & Ullman, *Compilers*, 2nd edition, section 9.2.5.
+//!
 //! The walk goes backwards and keeps the set of storages whose content is still asked for: those of
 //! output externals at the end, and those that a kept instruction reads. A call is kept if it has
-//! an effect or writes a storage of the set. A full overwrite takes its storage out of the set: the
-//! content before it is not asked for. Overwriting a part does not.
+//! a side effect or writes a storage of the set. A full overwrite takes its storage out of the
+//! set: the content before it is not asked for. Overwriting a part does not.
 //!
 //! A touch orders and does nothing else. It is kept as long as its tensors are used by other kept
 //! instructions; of the others it loses its hold.
@@ -60,7 +62,7 @@ impl Kept {
             let is_live = |o: &crate::Operand| live[facts.storage_of(o.tensor)];
             let writes_live = body.operands().iter().any(|o| o.access.writes() && is_live(o));
             let is_call = matches!(body, Body::OpCall { .. });
-            if !(facts.has_effect(body) || is_call && writes_live) {
+            if !(facts.has_side_effect(body) || is_call && writes_live) {
                 continue;
             }
             calls[index] = true;

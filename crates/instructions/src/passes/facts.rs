@@ -1,5 +1,5 @@
 //! The facts about a list that passes ask for: its tensors and storages, and which instructions
-//! have effects beyond data.
+//! have side effects.
 
 use std::collections::{HashMap, HashSet};
 
@@ -157,7 +157,7 @@ impl<'a> Facts<'a> {
     /// Whether an instruction does more than to change data: the host, another rank, another list
     /// or a section outside could tell whether and when it runs. A call that writes nothing counts,
     /// since nothing else can be its purpose.
-    pub(super) fn has_effect(&self, body: &Body) -> bool {
+    pub(super) fn has_side_effect(&self, body: &Body) -> bool {
         match body {
             Body::OpCall { op, operands, at, .. } => {
                 let work = self.list.streams[at.stream.index()].work;

@@ -2,9 +2,9 @@
 //!
 //! A group has one result: that of its last call. It grows backwards from that call: the producer
 //! of an operand joins if nobody but the group uses what it makes. So each call is in at most one
-//! group, and no element is computed twice. Source: the producer-consumer fusion of XLA's
-//! instruction fusion and of Weld (Palkar et al., "Weld: A Common Runtime for High Performance Data
-//! Analytics", 2017), for calls without loops between them.
+//! group, and no element is computed twice. Source: producer-consumer fusion, as in XLA's pass
+//! `instruction_fusion` and in Palkar et al., "Weld: A Common Runtime for High Performance Data
+//! Analytics", CIDR 2017, section 4; here for elementwise calls alone.
 //!
 //! # Conditions
 //! 1. The call may be a step ([`step_result`]): it is elementwise, makes a new tensor, and cannot
@@ -13,8 +13,8 @@
 //! 2. All calls are on one stream, with one priority, and between the same two barriers.
 //! 3. What a call of the group makes has a storage of its own, without views, which only calls of
 //!    the group read.
-//! 4. The fused call runs where the last one did. Nobody writes an operand of an earlier one, and no
-//!    critical section that holds it begins or ends, in between.
+//! 4. The fused call runs where the last one did. In between, nobody writes an operand of an
+//!    earlier one, and no critical section that holds it begins or ends.
 //! 5. A program has at most [`MAX_INPUTS`] inputs and [`MAX_STEPS`] steps.
 //!
 //! The list stays as it is if the fused one needed more memory or more waits, or took longer by the

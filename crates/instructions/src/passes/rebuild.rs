@@ -7,10 +7,10 @@
 //!
 //! # Order
 //! Waits that the data need are the builder's. With [`Waits::Needed`] the list's own waits go,
-//! except for the order between instructions with effects beyond data: for each of them the
-//! emission waits for the effects that it came after in the old list. With [`Waits::Kept`] each old
-//! wait is requested again at its place, for the last instruction that is left of those that it
-//! waited for; the builder leaves out those that are known.
+//! except for the order between instructions with side effects: for each of them the emission waits
+//! for the side effects that it came after in the old list. With [`Waits::Kept`] each old wait is
+//! requested again at its place, for the last instruction that is left of those that it waited for;
+//! the builder leaves out those that are known.
 //!
 //! # Memory
 //! With [`Memory::Kept`] placements stay, and a new owner of bytes waits for the last uses by their
@@ -51,7 +51,7 @@ pub(super) enum Waits {
     Replayed,
     /// Each is requested again.
     Kept,
-    /// Only the order of effects is.
+    /// Only the order of side effects is.
     Needed,
 }
 
@@ -107,16 +107,17 @@ pub(super) struct Plan<'a> {
     pub(super) by_host: bool,
     /// Old instructions behind which an event is recorded, for the waits that find none newer.
     pub(super) records: HashSet<usize>,
-    /// For each instruction with an effect, by index, the earlier effects that it comes after.
-    pub(super) effects: Arc<EffectOrder>,
+    /// For each instruction with a side effect, by index, the earlier side effects that it comes
+    /// after.
+    pub(super) side_effects: Arc<SideEffectOrder>,
 }
 
-/// For each instruction with an effect, by index, those that it came after in the old list. For
-/// each observation of the host, those that it was behind.
-pub(super) type EffectOrder = HashMap<usize, Vec<usize>>;
+/// For each instruction with a side effect, by index, those that it came after in the old list.
+/// For each observation of the host, those that it was behind.
+pub(super) type SideEffectOrder = HashMap<usize, Vec<usize>>;
 
 impl<'a> Plan<'a> {
-    /// Returns the plan that changes nothing, with the order of effects.
+    /// Returns the plan that changes nothing, with the order of side effects.
     ///
     /// # Errors
     /// The list is not one that the checker accepts.
@@ -139,26 +140,27 @@ impl<'a> Plan<'a> {
             reordered: false,
             by_host: false,
             records: HashSet::new(),
-            effects: Arc::default(),
+            side_effects: Arc::default(),
         };
-        let effects = list.instructions.iter().filter(|i| facts.has_effect(&i.body)).count();
-        if effects > 1 {
-            plan.effects = Arc::new(effect_order(&rebuild(facts, &plan)?));
+        let side_effects =
+            list.instructions.iter().filter(|i| facts.has_side_effect(&i.body)).count();
+        if side_effects > 1 {
+            plan.side_effects = Arc::new(side_effect_order(&rebuild(facts, &plan)?));
         }
         plan.waits = Waits::Kept;
         Ok(plan)
     }
 
-    /// Whether two effects on one pool are in an order. A pool cannot wait for itself, so only the
-    /// old waits, through other streams and to calls that share operands, can express it. A pass
-    /// that removes or moves calls leaves such a list as it is.
+    /// Whether two side effects on one pool are in an order. A pool cannot wait for itself, so only
+    /// the old waits, through other streams and to calls that share operands, can express it. A
+    /// pass that removes or moves calls leaves such a list as it is.
     pub(super) fn orders_within_pools(&self, facts: &Facts<'_>) -> bool {
         let pool_of = |index: usize| {
             let old = Facts::stream_of(&facts.list.instructions[index].body)?;
             let new = self.stream_of[old.index()];
             (self.streams[new.index()].mode == StreamMode::Pool).then_some(new)
         };
-        self.effects.iter().any(|(&later, earlier)| {
+        self.side_effects.iter().any(|(&later, earlier)| {
             let pool = pool_of(later);
             pool.is_some() && earlier.iter().any(|&e| pool_of(e) == pool)
         })
@@ -174,16 +176,16 @@ pub(super) struct Rebuilt {
     pub(super) sources: Vec<usize>,
     /// The owners of memory that have no place yet.
     owners: Vec<Owner>,
-    /// The instructions with an effect.
-    effects: Vec<Passed>,
+    /// The instructions with a side effect.
+    side_effects: Vec<Passed>,
 }
 
-/// An instruction with an effect, or an observation of the host, emitted again.
+/// An instruction with a side effect, or an observation of the host, emitted again.
 #[derive(Debug)]
 struct Passed {
     /// The index of the old one.
     index: usize,
-    /// The point of an effect.
+    /// The point of a side effect.
     at: Option<Point>,
     /// The points that it comes after.
     knows: Frontier,
@@ -211,11 +213,11 @@ impl Rebuilt {
     }
 }
 
-/// Returns the order of the effects of a list that was rebuilt unchanged.
-fn effect_order(rebuilt: &Rebuilt) -> EffectOrder {
+/// Returns the order of the side effects of a list that was rebuilt unchanged.
+fn side_effect_order(rebuilt: &Rebuilt) -> SideEffectOrder {
     let mut on: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
-    let mut order = EffectOrder::new();
-    for &Passed { index, at, ref knows, fenced } in &rebuilt.effects {
+    let mut order = SideEffectOrder::new();
+    for &Passed { index, at, ref knows, fenced } in &rebuilt.side_effects {
         let mut earlier: Vec<usize> = Vec::new();
         for point in knows.iter() {
             let Some(before) = on.get(&point.stream) else { continue };
@@ -375,7 +377,7 @@ struct Emitter<'a> {
     regions: Vec<BTreeMap<u64, Region>>,
     /// The open sections: the old stream of each, and its held tensors.
     sections: Vec<(StreamId, SmallVec<[TensorId; 4]>, SectionId)>,
-    effects: Vec<Passed>,
+    side_effects: Vec<Passed>,
     /// For each storage and pool, what the pool's writers of it came after, and what its readers
     /// did: the pool's workers have later users of the storage come after both.
     in_pools: HashMap<(usize, StreamId), [Frontier; 2]>,
@@ -414,7 +416,7 @@ impl<'a> Emitter<'a> {
             storages: HashMap::new(),
             regions: vec![BTreeMap::new(); list.arenas.len()],
             sections: Vec::new(),
-            effects: Vec::new(),
+            side_effects: Vec::new(),
             in_pools: HashMap::new(),
             recorded: (list.instructions.iter())
                 .filter_map(|i| match &i.body {
@@ -436,7 +438,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn finish(self) -> Rebuilt {
-        let Emitter { facts, plan, sink, owners, effects, .. } = self;
+        let Emitter { facts, plan, sink, owners, side_effects, .. } = self;
         let list = InstructionList {
             streams: plan.streams.clone(),
             ops: (*plan.ops).clone(),
@@ -445,7 +447,7 @@ impl<'a> Emitter<'a> {
             instructions: sink.instructions,
         };
         let owners = if plan.memory == Memory::Planned { owners } else { Vec::new() };
-        Rebuilt { list, sources: sink.sources, owners, effects }
+        Rebuilt { list, sources: sink.sources, owners, side_effects }
     }
 
     fn origin(&self, step: &Step<'_>) -> &'a Origin {
@@ -506,7 +508,7 @@ impl<'a> Emitter<'a> {
                 }
                 let mut knows = Frontier::new();
                 new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
-                // What was known of effects through calls that are gone.
+                // What was known of side effects through calls that are gone.
                 for effect in self.points_before(step) {
                     if !knows.covers(effect) {
                         new.add(effect);
@@ -517,7 +519,7 @@ impl<'a> Emitter<'a> {
                 let origin = self.origin(step);
                 self.builder.observe(&mut self.sink, &new, origin);
                 let (index, at, fenced) = (step.index, None, 0);
-                self.effects.push(Passed { index, at, knows, fenced });
+                self.side_effects.push(Passed { index, at, knows, fenced });
             }
             Body::SoftSyncStream { .. } => {}
             Body::RecordEvent { at, .. } => {
@@ -566,10 +568,10 @@ impl<'a> Emitter<'a> {
                 let first = self.sink.instructions.len();
                 let at = self.work(step, stream)?;
                 let knows = self.knowledge(step, at, first)?;
-                if self.facts.has_effect(&self.facts.list.instructions[step.index].body) {
+                if self.facts.has_side_effect(&self.facts.list.instructions[step.index].body) {
                     let fenced = self.builder.clock_of(stream)?.get(stream);
                     let at = Some(at);
-                    self.effects.push(Passed { index: step.index, at, knows, fenced });
+                    self.side_effects.push(Passed { index: step.index, at, knows, fenced });
                 }
                 for operand in body.operands() {
                     self.used(operand.tensor, at);
@@ -591,15 +593,15 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Returns the points that the plan and the order of effects have a step wait for.
+    /// Returns the points that the plan and the order of side effects have a step wait for.
     fn points_before(&self, step: &Step<'_>) -> Vec<Point> {
-        let effects = self.plan.effects.get(&step.index).map_or(&[][..], Vec::as_slice);
-        let before = step.after.iter().chain(effects);
+        let side_effects = self.plan.side_effects.get(&step.index).map_or(&[][..], Vec::as_slice);
+        let before = step.after.iter().chain(side_effects);
         before.filter_map(|k| self.points.get(k).copied()).collect()
     }
 
-    /// Returns the points that the instruction at `at` comes after. The waits before it begin at the
-    /// instruction `first`.
+    /// Returns the points that the instruction at `at` comes after. The waits before it begin at
+    /// the instruction `first`.
     fn knowledge(&mut self, step: &Step<'_>, at: Point, first: usize) -> Result<Frontier> {
         if self.plan.streams[at.stream.index()].mode == StreamMode::InOrder {
             return Ok(self.builder.passed_with(at));

@@ -1,4 +1,4 @@
-//! The walk over one list: the content of each storage, and the effects beyond data.
+//! The walk over one list: the content of each storage, and the side effects.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpe
 
 use crate::same::values::{Node, Side, Use, Value, Values};
 
-/// An instruction with an effect beyond data.
+/// An instruction with a side effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Effect {
+pub(crate) struct SideEffect {
     /// What it is, and which one of its kind. Each of a list differs.
     pub(crate) name: String,
     /// What it does, to which values.
@@ -20,10 +20,10 @@ pub(crate) struct Effect {
     pub(crate) index: usize,
 }
 
-/// A list's effects, and the contents of its externals at its end.
+/// A list's side effects, and the contents of its externals at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    pub(crate) effects: Vec<Effect>,
+    pub(crate) side_effects: Vec<SideEffect>,
     /// By the order of the externals.
     pub(crate) finals: Vec<Value>,
 }
@@ -39,7 +39,7 @@ struct Reader<'a> {
     values: &'a mut Values,
     storages: Vec<Storage>,
     tensors: HashMap<TensorId, (usize, TensorSpec)>,
-    /// How many effects of each name there were.
+    /// How many side effects of each name there were.
     counts: HashMap<String, usize>,
     reading: Reading,
 }
@@ -135,12 +135,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds an effect: the next one of this name.
-    fn effect(&mut self, name: String, value: Value, at: Point, index: usize) {
+    /// Adds a side effect: the next one of this name.
+    fn side_effect(&mut self, name: String, value: Value, at: Point, index: usize) {
         let count = self.counts.entry(name.clone()).or_insert(0);
         *count += 1;
         let name = format!("{name}, number {count}");
-        self.reading.effects.push(Effect { name, value, at, index });
+        self.reading.side_effects.push(SideEffect { name, value, at, index });
     }
 
     fn key(&self, stream: StreamId) -> Result<String, String> {
@@ -167,28 +167,28 @@ impl Reader<'_> {
             Body::AccessBlobByCallback { at, operand, callback } => {
                 let name = format!("{kind} {callback}");
                 let value = self.operation(name.clone(), &[*operand], index)?;
-                self.effect(name, value, *at, index);
+                self.side_effect(name, value, *at, index);
             }
             Body::SyncRead { at, operand, into } => {
                 let operand = Operand { access: Access::Read, ..*operand };
                 let value = self.operation(kind.to_owned(), &[operand], index)?;
-                self.effect(format!("{kind} into {into}"), value, *at, index);
+                self.side_effect(format!("{kind} into {into}"), value, *at, index);
             }
             Body::CriticalSectionBegin { at, operands }
             | Body::CriticalSectionEnd { at, operands } => {
                 let read = |o: &Operand| Operand { access: Access::Read, ..*o };
                 let operands: Vec<Operand> = operands.iter().map(read).collect();
                 let value = self.operation(kind.to_owned(), &operands, index)?;
-                self.effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
+                self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
             }
             Body::LazyJobLauncher { at, list, operands } => {
                 let value = self.operation(format!("{kind} {list}"), operands, index)?;
                 let name = format!("{kind} {list} on {}", self.key(at.stream)?);
-                self.effect(name, value, *at, index);
+                self.side_effect(name, value, *at, index);
             }
             Body::GlobalSync { at } => {
                 let value = self.operation(kind.to_owned(), &[], index)?;
-                self.effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
+                self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
             }
             // They order, or begin and end names.
             Body::ReleaseTensor { .. }
@@ -221,11 +221,11 @@ impl Reader<'_> {
         let value = self.operation(operation_name(op, attrs), operands, index)?;
         if is_collective {
             let name = format!("{op} on {}", self.key(at.stream)?);
-            self.effect(name, value, at, index);
+            self.side_effect(name, value, at, index);
         } else if operands.iter().all(|o| !o.access.writes()) {
             // Two calls of the same values may be swapped. Their places tell which is which.
             let origin = &self.list.instructions[index].origin;
-            self.effect(format!("{op} from {origin}"), value, at, index);
+            self.side_effect(format!("{op} from {origin}"), value, at, index);
         }
         Ok(())
     }

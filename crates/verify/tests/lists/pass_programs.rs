@@ -278,7 +278,7 @@ impl Program {
                 let Program { builder, sink, .. } = self;
                 let read = ReadId(effect);
                 let at = builder.sync_read(sink, stream, tensor, read, None, &origin)?;
-                if effect % 2 == 0 {
+                if effect.is_multiple_of(2) {
                     builder.observe(sink, &[at], &origin);
                 }
             }

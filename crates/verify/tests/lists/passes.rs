@@ -1,5 +1,5 @@
-//! Every sequence of passes gives lists that the checker accepts, that compute the same operations on
-//! the same data, and that are no worse; and the proof finds planted mistakes.
+//! Every sequence of passes gives lists that the checker accepts, that compute the same operations
+//! on the same data, and that are no worse; and the proof finds planted mistakes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
