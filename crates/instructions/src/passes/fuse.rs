@@ -142,11 +142,11 @@ impl Groups {
     fn plan<'a>(&self, old: &Plan<'a>) -> Plan<'a> {
         let mut plan = old.clone();
         let op = Arc::make_mut(&mut plan.ops).id(FUSED);
-        let is_gone = |body: &Body| match body {
-            Body::AllocateTensor { tensor, .. } | Body::ReleaseTensor { tensor } => {
-                self.tensors.contains(tensor)
+        let is_gone = |body: &Body| {
+            if let Body::AllocateTensor { tensor, .. } | Body::ReleaseTensor { tensor } = body {
+                return self.tensors.contains(tensor);
             }
-            _ => false,
+            false
         };
         plan.steps.retain(|s| !self.absorbed.contains(&s.index) && !is_gone(&s.body));
         for Step { index, body, .. } in &mut plan.steps {
@@ -359,10 +359,10 @@ fn uses(facts: &Facts<'_>) -> Vec<Uses> {
             if operand.access.writes() || holds {
                 uses.changes.push(index);
             }
-            match body {
-                Body::OpCall { .. } if operand.access.reads() => uses.readers.push(index),
-                Body::OpCall { .. } => {}
-                _ => uses.escapes = true,
+            let is_call = matches!(body, Body::OpCall { .. });
+            uses.escapes |= !is_call;
+            if is_call && operand.access.reads() {
+                uses.readers.push(index);
             }
         }
     }

@@ -203,10 +203,11 @@ impl Rebuilt {
             generations[owner.arena.index()] += 1;
             let generation = generations[owner.arena.index()];
             let new = Placement { arena: owner.arena, offset, size: owner.bytes, generation };
-            match &mut list.instructions[owner.instruction].body {
-                Body::AllocateTensor { placement, .. } => **placement = new,
-                Body::OpCall { workspace, .. } => *workspace = Some(Box::new(new)),
-                other => unreachable!("{other:?} owns no memory"),
+            let body = &mut list.instructions[owner.instruction].body;
+            if let Body::AllocateTensor { placement, .. } = body {
+                **placement = new;
+            } else if let Body::OpCall { workspace, .. } = body {
+                *workspace = Some(Box::new(new));
             }
         }
         list
@@ -419,10 +420,8 @@ impl<'a> Emitter<'a> {
             side_effects: Vec::new(),
             in_pools: HashMap::new(),
             recorded: (list.instructions.iter())
-                .filter_map(|i| match &i.body {
-                    Body::StreamWaitEvent { until, via: Via::Device(_), .. } => Some(*until),
-                    _ => None,
-                })
+                .filter(|i| matches!(i.body, Body::StreamWaitEvent { via: Via::Device(_), .. }))
+                .filter_map(|i| i.body.until())
                 .collect(),
             bound: HashMap::new(),
         };
@@ -755,33 +754,27 @@ impl<'a> Emitter<'a> {
     fn begin(&mut self, tensor: TensorId, stream: StreamId, index: usize) -> Result<()> {
         let Instruction { body, origin } = &self.facts.list.instructions[index];
         self.sink.source = index;
-        let made = match body {
-            Body::AllocateTensor { spec, placement, .. } => {
-                let (placement, owner) = self.claim(**placement, stream, origin)?;
-                let tail = self.builder.tail(stream);
-                self.sink.names.next = tensor;
-                let spec = (**spec).clone();
-                let Emitter { builder, sink, .. } = self;
-                let made = builder.begin_placed(sink, stream, spec, placement, origin)?;
-                let instruction = self.sink.instructions.len() - 1;
-                let uses = [tail].into_iter().collect();
-                let owner = Owner { instruction, uses, ..owner };
-                let owner = self.own(placement, owner);
-                self.storages.insert(self.facts.storage_of(tensor), (owner, 1));
-                made
+        self.sink.names.next = tensor;
+        let made = if let Body::AllocateTensor { spec, placement, .. } = body {
+            let (placement, owner) = self.claim(**placement, stream, origin)?;
+            let tail = self.builder.tail(stream);
+            let Emitter { builder, sink, .. } = self;
+            let spec = (**spec).clone();
+            let made = builder.begin_placed(sink, stream, spec, placement, origin)?;
+            let instruction = self.sink.instructions.len() - 1;
+            let uses = [tail].into_iter().collect();
+            let owner = self.own(placement, Owner { instruction, uses, ..owner });
+            self.storages.insert(self.facts.storage_of(tensor), (owner, 1));
+            made
+        } else if let Body::ViewTensor { of, spec, .. } = body {
+            let base = self.tensor(*of)?;
+            if let Some((_, live)) = self.storages.get_mut(&self.facts.storage_of(tensor)) {
+                *live += 1;
             }
-            Body::ViewTensor { of, spec, .. } => {
-                let base = self.tensor(*of)?;
-                self.sink.names.next = tensor;
-                if let Some((_, live)) = self.storages.get_mut(&self.facts.storage_of(tensor)) {
-                    *live += 1;
-                }
-                self.builder.view(&mut self.sink, base, (**spec).clone(), origin)?
-            }
-            other => {
-                let message = format!("{} begins no tensor", other.kind().name());
-                return Err(Error::Internal { message });
-            }
+            self.builder.view(&mut self.sink, base, (**spec).clone(), origin)?
+        } else {
+            let message = format!("{} begins no tensor", body.kind().name());
+            return Err(Error::Internal { message });
         };
         self.refs.insert(tensor, made);
         Ok(())
@@ -912,15 +905,13 @@ impl<'a> Emitter<'a> {
             }
             for &(index, tensor) in lifetimes.begin.get(&k).into_iter().flatten() {
                 let Instruction { body, origin } = &self.facts.list.instructions[index];
-                let on = match body {
-                    Body::AllocateTensor { on, .. } => self.plan.stream_of[on.index()],
-                    _ => StreamId(0),
-                };
                 // The stream of the first use need not wait for the one that made it.
-                let on = match &*step.body {
-                    Body::OpCall { at, .. } => self.stream(step, at.stream),
-                    _ => on,
-                };
+                let mut on = StreamId(0);
+                if let Body::OpCall { at, .. } = &*step.body {
+                    on = self.stream(step, at.stream);
+                } else if let Body::AllocateTensor { on: old, .. } = body {
+                    on = self.plan.stream_of[old.index()];
+                }
                 self.begin(tensor, on, index).map_err(|e| e.at(origin))?;
             }
             self.step(step)?;

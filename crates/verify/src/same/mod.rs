@@ -1,7 +1,7 @@
 //! The proof that two lists compute the same operations on the same data.
 //!
 //! A list is read in its order, which every run agrees with on whatever two instructions conflict
-//! about: that is what [`check`](crate::check) has shown. So the content of a storage is a function
+//! about: that is what [`check`](crate::check()) has shown. So the content of a storage is a function
 //! of the list, and two lists do the same if these are the same in both:
 //!
 //! 1. *Outputs.* The content of every output external at the end, as an expression of ops over the
@@ -11,9 +11,8 @@
 //! 3. *Order of side effects.* What happens before what in the first list does so in the second.
 //!
 //! Ops are functions of their operands' values, layouts and arguments; a call of `fused` is the
-//! calls of its program. Memory, streams, waits,
-//! views, and when tensors begin and end do not enter. Memory that is read before it is written has
-//! no value; any two of those are the same.
+//! calls of its program. Memory, streams, waits, views, and when tensors begin and end do not enter.
+//! Memory that is read before it is written has no value; any two of those are the same.
 //!
 //! | module | holds |
 //! |---|---|
@@ -66,7 +65,7 @@ impl fmt::Display for Difference {
 impl std::error::Error for Difference {}
 
 /// Accepts two lists that compute the same operations on the same data, for all that can be
-/// observed of them. Both are lists that [`check`](crate::check) accepts.
+/// observed of them. Both are lists that [`check`](crate::check()) accepts.
 ///
 /// # Errors
 /// The first difference.
