@@ -6,12 +6,17 @@ use millstream_instructions::text::parse_list;
 use millstream_ops::OpRegistry;
 use millstream_types::Error;
 
-/// Returns the error of all passes on a list of these instructions.
-fn refused(instructions: &str) -> String {
+/// Returns the list of these instructions.
+fn list(instructions: &str) -> InstructionList {
     let header = "millstream-list 1\nstream s0 cpu:0 compute 0 in-order\n\
                   stream s1 cpu:0 critical-section 0 in-order\narena a0 cpu:0\n\
                   external %0 \"x\" f32[4] in 16 bytes of a0\n";
-    let list = parse_list(&format!("{header}{instructions}")).unwrap();
+    parse_list(&format!("{header}{instructions}")).unwrap()
+}
+
+/// Returns the error of all passes on a list of these instructions.
+fn refused(instructions: &str) -> String {
+    let list = list(instructions);
     let errors = Pass::ALL.map(|pass| applied(pass, &list).unwrap_err().to_string());
     assert!(errors.iter().all(|e| *e == errors[0]), "{errors:?}");
     errors[0].clone()
@@ -35,8 +40,13 @@ fn errors_name_the_place() {
         refused("OpCall s9:1 relu_ (%0 readwrite) # a.py:1"),
         "a.py:1: the list is refused: s9 is not declared"
     );
+}
+
+#[test]
+fn a_section_that_never_ends_is_refused() {
+    let list = list("CriticalSectionBegin s1:1 (%0 readwrite) # a.py:1");
     assert_eq!(
-        refused("CriticalSectionBegin s1:1 (%0 readwrite) # a.py:1"),
+        applied(Pass::Waits, &list).unwrap_err().to_string(),
         "a.py:1: invalid list: the critical section begun here is never ended"
     );
 }
