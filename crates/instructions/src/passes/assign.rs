@@ -4,7 +4,7 @@
 //! longest path of its results; of the calls whose operands are ready the one of the highest rank
 //! comes first, on the stream where it begins earliest. Source: Topcuoglu, Hariri & Wu,
 //! "Performance-effective and low-complexity task scheduling for heterogeneous computing", 2002,
-//! sections 4.1 and 4.2, without insertion into gaps. A second schedule takes the calls in list
+//! sections 4.1 and 4.2, without insertion into gaps. A second assignment takes the calls in list
 //! order instead. The one that ends first is emitted; if neither ends before the list as it is, the
 //! list stays.
 //!
@@ -16,8 +16,8 @@
 //! hardware queue is not known here.
 //!
 //! # Order
-//! Barriers and host observations stay where they are: the calls between two of them are scheduled
-//! among themselves. Effects keep their order.
+//! Barriers and host observations stay where they are: the calls between two of them are assigned
+//! among themselves. Side effects keep their order.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
@@ -45,8 +45,11 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
     let mut best = None;
     let mut shortest = makespan(&by_costs(&facts, options.costs));
     for by_rank in [false, true] {
-        let schedule = graph.schedule(&groups, options.costs.wait(), by_rank);
-        let plan = groups.plan(&unchanged, &graph, &schedule);
+        let assignment = graph.assign(&groups, options.costs.wait(), by_rank);
+        let plan = groups.plan(&unchanged, &graph, &assignment);
+        if plan.orders_within_pools(&facts) {
+            continue;
+        }
         let spread = waits::needed(&facts, &plan, options)?;
         let time = waits::time_of(&spread.list, options)?;
         if time < shortest {
@@ -108,11 +111,11 @@ impl Groups {
         })
     }
 
-    /// Returns the plan of a schedule. Streams that it does not use are not declared.
-    fn plan<'a>(&self, old: &Plan<'a>, graph: &Graph, schedule: &[Slot]) -> Plan<'a> {
+    /// Returns the plan of an assignment. Streams that it does not use are not declared.
+    fn plan<'a>(&self, old: &Plan<'a>, graph: &Graph, assignment: &[Assigned]) -> Plan<'a> {
         let mut streams = Vec::new();
         let used = |group: usize, target: usize| {
-            schedule.iter().any(|s| s.lane == Lane::Target(group, target))
+            assignment.iter().any(|s| s.target == Target::Group(group, target))
         };
         let mut ids: BTreeMap<(usize, usize), StreamId> = BTreeMap::new();
         let mut stream_of = vec![StreamId(0); old.streams.len()];
@@ -147,11 +150,11 @@ impl Groups {
                 stream_of[number] = *id;
             }
         }
-        let steps = schedule.iter().map(|slot| {
-            let step: &Step<'a> = &old.steps[graph.nodes[slot.node].step];
-            let on = match slot.lane {
-                Lane::Target(group, target) => ids.get(&(group, target)).copied(),
-                Lane::Own(_) => None,
+        let steps = assignment.iter().map(|call| {
+            let step: &Step<'a> = &old.steps[graph.nodes[call.node].step];
+            let on = match call.target {
+                Target::Group(group, target) => ids.get(&(group, target)).copied(),
+                Target::Own(_) => None,
             };
             Step { on, ..step.clone() }
         });
@@ -168,11 +171,11 @@ impl Groups {
     }
 }
 
-/// A stream of the schedule.
+/// A stream of the assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Lane {
+enum Target {
     /// A stream of a group: the group, and the number of its target.
-    Target(usize, usize),
+    Group(usize, usize),
     /// A stream that keeps its instructions.
     Own(StreamId),
 }
@@ -202,10 +205,10 @@ struct Graph {
     after: Vec<Vec<usize>>,
 }
 
-/// A node in a schedule.
-struct Slot {
+/// A node in an assignment.
+struct Assigned {
     node: usize,
-    lane: Lane,
+    target: Target,
     start: u64,
     end: u64,
 }
@@ -244,8 +247,8 @@ impl Graph {
                     uses.write = Some(node);
                 }
             }
-            let effects = plan.effects.get(index).into_iter().flatten();
-            before.extend(effects.filter_map(|k| by_index.get(k).copied()));
+            let side_effects = plan.side_effects.get(index).into_iter().flatten();
+            before.extend(side_effects.filter_map(|k| by_index.get(k).copied()));
             if let (Place::Stream(_), Some(at)) = (place, at) {
                 before.extend(last_on.insert(at.stream, node));
             }
@@ -272,7 +275,7 @@ impl Graph {
     }
 
     /// Returns all nodes in an order that their dependencies allow, each on a stream.
-    fn schedule(&self, groups: &Groups, wait: u64, by_rank: bool) -> Vec<Slot> {
+    fn assign(&self, groups: &Groups, wait: u64, by_rank: bool) -> Vec<Assigned> {
         let mut open: Vec<usize> = self.nodes.iter().map(|n| n.before.len()).collect();
         // The heap gives the largest: the highest rank, and of equal ones the first of the list.
         let key = |k: usize| {
@@ -281,43 +284,45 @@ impl Graph {
         };
         let ready = (0..self.nodes.len()).filter(|&k| open[k] == 0).map(key);
         let mut ready: BinaryHeap<_> = ready.collect();
-        let mut free: HashMap<Lane, u64> = HashMap::new();
-        let mut fenced = 0;
+        let mut free: HashMap<Target, u64> = HashMap::new();
+        let (mut fenced, mut latest) = (0, 0);
         let mut at: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        let mut slots: Vec<Slot> = Vec::with_capacity(self.nodes.len());
+        let mut assigned: Vec<Assigned> = Vec::with_capacity(self.nodes.len());
         while let Some((_, std::cmp::Reverse(k))) = ready.pop() {
             let node = &self.nodes[k];
-            let start_on = |lane: Lane| {
-                let free = free.get(&lane).copied().unwrap_or(0).max(fenced);
-                let before = node.before.iter().filter_map(|b| at[*b]).map(|s| &slots[s]);
-                let known = |slot: &Slot| slot.end + if slot.lane == lane { 0 } else { wait };
+            let start_on = |target: Target| {
+                let free = free.get(&target).copied().unwrap_or(0).max(fenced);
+                let before = node.before.iter().filter_map(|b| at[*b]).map(|s| &assigned[s]);
+                let known =
+                    |call: &Assigned| call.end + if call.target == target { 0 } else { wait };
                 before.map(known).fold(free, u64::max)
             };
-            let (lane, start) = match node.place {
+            let (target, start) = match node.place {
                 Place::Group(group) => {
-                    let lanes = (0..groups.targets[group].len()).map(|t| Lane::Target(group, t));
-                    let starts = lanes.map(|lane| (start_on(lane), lane));
+                    let targets = (0..groups.targets[group].len()).map(|t| Target::Group(group, t));
+                    let starts = targets.map(|target| (start_on(target), target));
                     // Of equal ones the one that has been idle for the shortest time, which is most
                     // often the one with the operands.
-                    let best = starts.min_by_key(|(start, lane)| {
-                        (*start, std::cmp::Reverse(free.get(lane).copied().unwrap_or(0)))
+                    let best = starts.min_by_key(|(start, target)| {
+                        (*start, std::cmp::Reverse(free.get(target).copied().unwrap_or(0)))
                     });
-                    best.map_or((Lane::Target(group, 0), 0), |(start, lane)| (lane, start))
+                    best.map_or((Target::Group(group, 0), 0), |(start, target)| (target, start))
                 }
-                Place::Stream(stream) => (Lane::Own(stream), start_on(Lane::Own(stream))),
+                Place::Stream(stream) => (Target::Own(stream), start_on(Target::Own(stream))),
                 Place::Fence => {
-                    let all = slots.iter().map(|s| s.end).fold(0, u64::max);
-                    (Lane::Own(StreamId(0)), all)
+                    // All streams: which one it is assigned to does not matter.
+                    (Target::Own(StreamId(0)), latest)
                 }
             };
             let end = start + node.time;
+            latest = end.max(latest);
             if let Place::Fence = node.place {
                 fenced = end;
             } else {
-                free.insert(lane, end);
+                free.insert(target, end);
             }
-            at[k] = Some(slots.len());
-            slots.push(Slot { node: k, lane, start, end });
+            at[k] = Some(assigned.len());
+            assigned.push(Assigned { node: k, target, start, end });
             for &next in &self.after[k] {
                 open[next] -= 1;
                 if open[next] == 0 {
@@ -328,13 +333,14 @@ impl Graph {
         if by_rank {
             // By time, so that lifetimes are short. The sort is stable: what takes no time stays
             // before what needs it.
-            slots.sort_by_key(|slot| slot.start);
+            assigned.sort_by_key(|call| call.start);
         }
-        slots
+        assigned
     }
 }
 
-/// Returns where an instruction may run, with its old point; none if it is not part of a schedule.
+/// Returns where an instruction may run, with its old point; none if it is not part of an
+/// assignment.
 fn place_of(groups: &Groups, body: &Body) -> Option<(Place, Option<Point>)> {
     match body {
         Body::HostObserved { .. } => Some((Place::Fence, None)),

@@ -1,9 +1,11 @@
 //! Removes calls, views, allocations and touches whose results nobody can observe.
 //!
+//! Liveness, backwards: Aho, Lam, Sethi & Ullman, *Compilers*, 2nd edition, section 9.2.5.
+//!
 //! The walk goes backwards and keeps the set of storages whose content is still asked for: those of
 //! output externals at the end, and those that a kept instruction reads. A call is kept if it has
-//! an effect or writes a storage of the set. A full overwrite takes its storage out of the set: the
-//! content before it is not asked for. Overwriting a part does not.
+//! a side effect or writes a storage of the set. A full overwrite takes its storage out of the
+//! set: the content before it is not asked for. Overwriting a part does not.
 //!
 //! A touch orders and does nothing else. It is kept as long as its tensors are used by other kept
 //! instructions; of the others it loses its hold.
@@ -13,7 +15,7 @@ use std::collections::HashSet;
 
 use millstream_types::{Access, Result, TensorId};
 
-use crate::instruction::Operands;
+use crate::instruction::{Effect, Operands};
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::{Plan, Step, Waits, rebuild};
@@ -26,7 +28,7 @@ pub(super) fn dead(list: &InstructionList, options: &PassOptions<'_>) -> Result<
     let kept = Kept::of(&facts, options);
     let all = Plan::unchanged(&facts)?;
     let steps: Vec<Step<'_>> = all.steps.iter().filter_map(|step| kept.step(step)).collect();
-    if steps == all.steps {
+    if steps == all.steps || all.orders_within_pools(&facts) {
         return Ok(list.clone());
     }
     let needed = Plan { steps, waits: Waits::Needed, ..all };
@@ -59,18 +61,19 @@ impl Kept {
             let body = &instruction.body;
             let is_live = |o: &crate::Operand| live[facts.storage_of(o.tensor)];
             let writes_live = body.operands().iter().any(|o| o.access.writes() && is_live(o));
-            let computes = matches!(body, Body::OpCall { .. });
-            if !(facts.has_effect(body) || computes && writes_live) {
+            let is_call = matches!(body, Body::OpCall { .. });
+            if !(facts.has_side_effect(body) || is_call && writes_live) {
                 continue;
             }
             calls[index] = true;
+            let computes = body.effect() == Effect::Computes;
             for operand in body.operands().iter().filter(|_| computes) {
                 if operand.access == Access::Write && facts.is_whole(operand.tensor) {
                     live[facts.storage_of(operand.tensor)] = false;
                 }
             }
             for operand in body.operands() {
-                // Whoever stands behind another effect may read all that it names.
+                // A launched list or a section may read all that it names.
                 if operand.access.reads() || !computes {
                     live[facts.storage_of(operand.tensor)] = true;
                 }

@@ -1,7 +1,8 @@
 //! The facts about a list that passes ask for: its tensors and storages, and which instructions
-//! have effects beyond data.
+//! have side effects.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use millstream_ops::collective;
 use millstream_types::{Error, Point, Result, StreamId, TensorId, TensorSpec, WorkKind, WorkSet};
@@ -108,19 +109,20 @@ impl<'a> Facts<'a> {
 
     /// Checks that the list declares all that an instruction names.
     fn declared(&self, body: &Body) -> Result<(), String> {
+        let list = self.list;
         let mut missing = None;
         body.visit_ids(&mut |id, _| {
-            let found = match id {
-                Id::Stream(stream) | Id::Point(Point { stream, .. }) => {
-                    stream.index() < self.list.streams.len()
+            let name: &dyn fmt::Display = match &id {
+                Id::Stream(s) | Id::Point(Point { stream: s, .. })
+                    if s.index() >= list.streams.len() =>
+                {
+                    s
                 }
-                Id::Arena(arena) => arena.index() < self.list.arenas.len(),
-                Id::Op(op) => self.list.ops.get(op).is_some(),
-                Id::Tensor(_) | Id::Event(_) | Id::List(_) | Id::Read(_) | Id::Callback(_) => true,
+                Id::Arena(arena) if arena.index() >= list.arenas.len() => arena,
+                Id::Op(op) if list.ops.get(*op).is_none() => op,
+                _ => return,
             };
-            if !found {
-                missing = Some(format!("{id:?} is not declared"));
-            }
+            missing = Some(format!("{name} is not declared"));
         });
         missing.map_or(Ok(()), Err)
     }
@@ -157,7 +159,7 @@ impl<'a> Facts<'a> {
     /// Whether an instruction does more than to change data: the host, another rank, another list
     /// or a section outside could tell whether and when it runs. A call that writes nothing counts,
     /// since nothing else can be its purpose.
-    pub(super) fn has_effect(&self, body: &Body) -> bool {
+    pub(super) fn has_side_effect(&self, body: &Body) -> bool {
         match body {
             Body::OpCall { op, operands, at, .. } => {
                 let work = self.list.streams[at.stream.index()].work;

@@ -6,37 +6,71 @@
 //! checked by `millstream_verify::check`, and compared with the list before it by
 //! `millstream_verify::same_operations`. A list that a pass cannot improve stays as it is.
 //!
-//! | pass | what it does | source |
-//! |---|---|---|
-//! | `dead` | removes calls, views, allocations and touches whose results nobody can observe | liveness, backwards; Aho, Lam, Sethi & Ullman, *Compilers*, 2nd edition, section 9.2.5 |
-//! | `fuse` | makes one call of op `fused` of chains and trees of elementwise calls | greedy grouping in list order, as in Kjolstad et al., *Weld*, and XLA's instruction fusion |
-//! | `assign` | spreads the calls of a host device over a number of in-order streams | list scheduling by upward rank; Topcuoglu, Hariri & Wu, "HEFT", 2002 |
-//! | `waits` | removes records and waits, and lets one wait serve for several | vector clocks, as in the builder; slack on the critical path |
-//! | `memory` | places storages and workspaces anew by exact lifetimes | greedy by size; Pisarchyk & Lee, 2020 |
+//! | pass | what it does |
+//! |---|---|
+//! | `dead` | removes calls, views, allocations and touches whose results nobody can observe |
+//! | `fuse` | makes one call of op `fused` of chains and trees of elementwise calls |
+//! | `assign` | spreads the calls of a host device over a number of in-order streams |
+//! | `waits` | removes records and waits, and lets one wait serve for several |
+//! | `memory` | places storages and workspaces anew, by exact lifetimes |
+//!
+//! Each module names the source of its algorithm.
+//!
+//! ```
+//! use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions, run};
+//! use millstream_instructions::text::{parse_list, print_list};
+//!
+//! let list = parse_list(
+//!     "millstream-list 1
+//!     stream s0 cpu:0 compute 0 in-order
+//!     arena a0 cpu:0
+//!     external %0 \"x\" f32[4] in 16 bytes of a0
+//!     external %1 \"y\" f32[4] in 16 bytes of a0
+//!     AllocateTensor s0 %2 f32[4] as 16 bytes at a0+0 generation 1
+//!     OpCall s0:1 tanh (%0 read, %2 write)
+//!     AllocateTensor s0 %3 f32[4] as 16 bytes at a0+512 generation 2
+//!     OpCall s0:2 exp (%0 read, %3 write)
+//!     OpCall s0:3 mul (%2 read, %0 read, %1 write)",
+//! )?;
+//! let ops = millstream_ops::standard();
+//! let (costs, outputs) = (CoreCosts::default(), Outputs::All);
+//! let options = PassOptions { ops: &ops, costs: &costs, streams: 1, outputs: &outputs };
+//! let passes = Pass::parse_list("dead,fuse")?;
+//! let list = run(&list, &passes, &options, |pass, list| {
+//!     println!("after {pass}:\n{}", print_list(list));
+//!     Ok(())
+//! })?;
+//! // Nobody reads the result of exp; the result of tanh stays within the fused call.
+//! assert_eq!(list.instructions.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Order of passes
-//! Any order gives a correct list. `dead,fuse,assign,waits,memory` gives the best one: the fewer
-//! calls there are, the better they are spread; the order of streams decides which waits are
-//! needed; and the waits decide which storages may share bytes.
+//! Any order gives a correct list. `dead,fuse,assign,waits,memory`, the order of [`Pass::ALL`],
+//! gives the best one: the fewer calls there are, the better they are spread; streams decide which
+//! waits are needed; and waits decide which storages may share bytes. `assign` may need more memory
+//! and more waits than the list before it. No other pass does, except that on a pool `dead` may add
+//! a wait where a dead call ordered two side effects.
 //!
 //! # What a pass keeps
 //! - Externals with their names, the ids of tensors, reads and callbacks, the origins of
-//!   instructions, attributes, priorities, the declared arenas, and barriers.
-//! - Every instruction with an effect beyond data: callbacks, reads, collectives, launches of
-//!   stored lists, critical sections, global syncs, and calls that write nothing. Two of them that
-//!   were ordered stay ordered.
+//!   instructions, arguments, priorities, the declared arenas, barriers and host observations.
+//! - Every instruction with a *side effect*: callbacks, reads, collectives, launches
+//!   of stored lists, critical sections, global syncs, and calls that write nothing. Two side
+//!   effects that were ordered stay ordered.
 //! - The content of every output external at the end.
-//! - The bits of results: each op runs on the same values with the same arguments.
+//! - The bits of results: each op runs on the same values, layouts and arguments.
 //!
-//! Waits and events of the program that no data and no effect needs may go. An error of a call that
-//! `dead` removes is not reported, since the call does not run.
+//! Waits and events of the program that no data, no memory and no side effect needs may go. An
+//! error of a call that `dead` removes is not reported, since the call does not run. A fused call
+//! fails, and is poisoned, as a whole.
 //!
 //! Passes ask no schema how an op uses its operands: they take the accesses that the instructions
-//! state. Only `fuse` asks which ops are elementwise.
+//! state. Only `fuse` asks for schemas: those of the standard elementwise ops, and of `fused`.
 //!
 //! # Not done
 //! A new tensor is never placed in the memory of an operand that dies in the same call. Schemas do
-//! not say whether a kernel reads each element before it writes that element, and a list whose
+//! not say whether a kernel reads each element before it writes that element, and a list in which
 //! memory has two owners at a time is one that the checker refuses.
 //!
 //! # Map
@@ -44,7 +78,7 @@
 //! |---|---|
 //! | `dead`, `fuse`, `assign`, `waits`, `memory` | the passes |
 //! | `rebuild` | the emission of a changed list through a fresh builder |
-//! | `facts` | tensors, storages and effects of a list |
+//! | `facts` | tensors, storages and side effects of a list |
 //! | `placement` | offsets for all storages and workspaces together |
 //! | `cost` | the times of calls |
 //! | [`mod@timeline`] | the time of a list |
@@ -53,6 +87,7 @@ mod assign;
 pub mod cost;
 mod dead;
 mod facts;
+mod fuse;
 mod memory;
 mod placement;
 mod rebuild;
@@ -79,6 +114,8 @@ pub use placement::arena_bytes;
 pub enum Pass {
     /// Removes what nobody can observe.
     Dead,
+    /// Makes one call of chains and trees of elementwise calls.
+    Fuse,
     /// Spreads calls over streams.
     Assign,
     /// Removes waits.
@@ -89,12 +126,13 @@ pub enum Pass {
 
 impl Pass {
     /// Every pass, in the order that gives the best list.
-    pub const ALL: [Pass; 4] = [Pass::Dead, Pass::Assign, Pass::Waits, Pass::Memory];
+    pub const ALL: [Pass; 5] = [Pass::Dead, Pass::Fuse, Pass::Assign, Pass::Waits, Pass::Memory];
 
     /// Returns the name used on command lines and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Pass::Dead => "dead",
+            Pass::Fuse => "fuse",
             Pass::Assign => "assign",
             Pass::Waits => "waits",
             Pass::Memory => "memory",
@@ -123,6 +161,7 @@ impl Pass {
         let list = own.as_ref().unwrap_or(list);
         match self {
             Pass::Dead => dead::dead(list, options),
+            Pass::Fuse => fuse::fuse(list, options),
             Pass::Assign => assign::assign(list, options),
             Pass::Waits => waits::waits(list, options),
             Pass::Memory => memory::memory(list, options),

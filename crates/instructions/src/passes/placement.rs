@@ -172,7 +172,7 @@ mod tests {
     fn owners() -> impl Strategy<Value = Vec<Owner>> {
         let event = (0..STREAMS, 1u64..5, 0..STREAMS, any::<bool>(), 0usize..9);
         proptest::collection::vec(event, 1..60).prop_map(|events| {
-            let mut clocks = vec![[0u64; STREAMS]; STREAMS];
+            let mut clocks = [[0u64; STREAMS]; STREAMS];
             let mut owners: Vec<Owner> = Vec::new();
             let frontier = |clock: &[u64; STREAMS]| -> Frontier {
                 let points = (0..).zip(clock).map(|(s, seq)| Point::new(StreamId(s), *seq));

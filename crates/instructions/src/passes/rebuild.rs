@@ -7,10 +7,10 @@
 //!
 //! # Order
 //! Waits that the data need are the builder's. With [`Waits::Needed`] the list's own waits go,
-//! except for the order between instructions with effects beyond data: for each of them the
-//! emission waits for the effects that it came after in the old list. With [`Waits::Kept`] each old
-//! wait is requested again at its place, for the last instruction that is left of those that it
-//! waited for; the builder leaves out those that are known.
+//! except for the order between instructions with side effects: for each of them the emission waits
+//! for the side effects that it came after in the old list. With [`Waits::Kept`] each old wait is
+//! requested again at its place, for the last instruction that is left of those that it waited for;
+//! the builder leaves out those that are known.
 //!
 //! # Memory
 //! With [`Memory::Kept`] placements stay, and a new owner of bytes waits for the last uses by their
@@ -54,7 +54,7 @@ pub(super) enum Waits {
     Replayed,
     /// Each is requested again.
     Kept,
-    /// Only the order of effects is.
+    /// Only the order of side effects is.
     Needed,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Plan<'a> {
     /// The new id of each old stream.
     pub(super) stream_of: Vec<StreamId>,
     /// The ops.
-    pub(super) ops: OpNames,
+    pub(super) ops: Arc<OpNames>,
     /// The instructions, in their order.
     pub(super) steps: Vec<Step<'a>>,
     pub(super) waits: Waits,
@@ -110,15 +110,17 @@ pub(super) struct Plan<'a> {
     pub(super) by_host: bool,
     /// Old instructions behind which an event is recorded, for the waits that find none newer.
     pub(super) records: HashSet<usize>,
-    /// For each instruction with an effect, by index, the earlier effects that it comes after.
-    pub(super) effects: Arc<EffectOrder>,
+    /// For each instruction with a side effect, by index, the earlier side effects that it comes
+    /// after.
+    pub(super) side_effects: Arc<SideEffectOrder>,
 }
 
-/// For each instruction with an effect, by index, those that it came after in the old list.
-pub(super) type EffectOrder = HashMap<usize, Vec<usize>>;
+/// For each instruction with a side effect, by index, those that it came after in the old list.
+/// For each observation of the host, those that it was behind.
+pub(super) type SideEffectOrder = HashMap<usize, Vec<usize>>;
 
 impl<'a> Plan<'a> {
-    /// Returns the plan that changes nothing, with the order of effects.
+    /// Returns the plan that changes nothing, with the order of side effects.
     ///
     /// # Errors
     /// The list is not one that the checker accepts.
@@ -133,7 +135,7 @@ impl<'a> Plan<'a> {
         let mut plan = Plan {
             streams: list.streams.clone(),
             stream_of: (0..list.streams.len()).map(|s| StreamId(s as u16)).collect(),
-            ops: list.ops.clone(),
+            ops: Arc::new(list.ops.clone()),
             steps: list.instructions.iter().enumerate().map(step).collect(),
             waits: Waits::Replayed,
             memory: Memory::Kept,
@@ -141,25 +143,27 @@ impl<'a> Plan<'a> {
             reordered: false,
             by_host: false,
             records: HashSet::new(),
-            effects: Arc::default(),
+            side_effects: Arc::default(),
         };
-        let effects = list.instructions.iter().filter(|i| facts.has_effect(&i.body)).count();
-        if effects > 1 {
-            plan.effects = Arc::new(effect_order(&rebuild(facts, &plan)?));
+        let side_effects =
+            list.instructions.iter().filter(|i| facts.has_side_effect(&i.body)).count();
+        if side_effects > 1 {
+            plan.side_effects = Arc::new(side_effect_order(&rebuild(facts, &plan)?));
         }
         plan.waits = Waits::Kept;
         Ok(plan)
     }
 
-    /// Whether two effects on one pool are in an order. A pool cannot wait for itself, so only the
-    /// old waits, through other streams, can express it.
-    fn orders_within_pools(&self, facts: &Facts<'_>) -> bool {
+    /// Whether two side effects on one pool are in an order. A pool cannot wait for itself, so only
+    /// the old waits, through other streams and to calls that share operands, can express it. A
+    /// pass that removes or moves calls leaves such a list as it is.
+    pub(super) fn orders_within_pools(&self, facts: &Facts<'_>) -> bool {
         let pool_of = |index: usize| {
             let old = Facts::stream_of(&facts.list.instructions[index].body)?;
             let new = self.stream_of[old.index()];
             (self.streams[new.index()].mode == StreamMode::Pool).then_some(new)
         };
-        self.effects.iter().any(|(&later, earlier)| {
+        self.side_effects.iter().any(|(&later, earlier)| {
             let pool = pool_of(later);
             pool.is_some() && earlier.iter().any(|&e| pool_of(e) == pool)
         })
@@ -175,9 +179,21 @@ pub(super) struct Rebuilt {
     pub(super) sources: Vec<usize>,
     /// The owners of memory that have no place yet.
     owners: Vec<Owner>,
-    /// For each old instruction with an effect: its index, its new point, and the points that it
-    /// comes after.
-    effects: Vec<(usize, Point, Frontier)>,
+    /// The instructions with a side effect.
+    side_effects: Vec<Passed>,
+}
+
+/// An instruction with a side effect, or an observation of the host, emitted again.
+#[derive(Debug)]
+struct Passed {
+    /// The index of the old one.
+    index: usize,
+    /// The point of a side effect.
+    at: Option<Point>,
+    /// The points that it comes after.
+    knows: Frontier,
+    /// The last point of its own stream, if that is a pool, that a fence is behind.
+    fenced: u64,
 }
 
 impl Rebuilt {
@@ -190,35 +206,44 @@ impl Rebuilt {
             generations[owner.arena.index()] += 1;
             let generation = generations[owner.arena.index()];
             let new = Placement { arena: owner.arena, offset, size: owner.bytes, generation };
-            match &mut list.instructions[owner.instruction].body {
-                Body::AllocateTensor { placement, .. } => **placement = new,
-                Body::OpCall { workspace, .. } => *workspace = Some(Box::new(new)),
-                other => unreachable!("{other:?} owns no memory"),
+            let body = &mut list.instructions[owner.instruction].body;
+            if let Body::AllocateTensor { placement, .. } = body {
+                **placement = new;
+            } else if let Body::OpCall { workspace, .. } = body {
+                *workspace = Some(Box::new(new));
             }
         }
         list
     }
 }
 
-/// Returns the order of the effects of a list that was rebuilt unchanged.
-fn effect_order(rebuilt: &Rebuilt) -> EffectOrder {
+/// Returns the order of the side effects of a list that was rebuilt unchanged.
+fn side_effect_order(rebuilt: &Rebuilt) -> SideEffectOrder {
     let mut on: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
-    let mut order = EffectOrder::new();
-    for (index, at, passed) in &rebuilt.effects {
+    let mut order = SideEffectOrder::new();
+    for &Passed { index, at, ref knows, fenced } in &rebuilt.side_effects {
         let mut earlier: Vec<usize> = Vec::new();
-        for point in passed.iter() {
+        for point in knows.iter() {
             let Some(before) = on.get(&point.stream) else { continue };
             let known = &before[..before.partition_point(|(seq, _)| *seq <= point.seq)];
             let decl = &rebuilt.list.streams[point.stream.index()];
             match decl.mode {
                 // The last one comes after the others.
                 StreamMode::InOrder => earlier.extend(known.last().map(|(_, k)| *k)),
-                StreamMode::Pool => earlier.extend(known.iter().map(|(_, k)| *k)),
+                // Those behind a fence stay behind it.
+                StreamMode::Pool => {
+                    let is_own = at.is_some_and(|at| at.stream == point.stream);
+                    let fenced = if is_own { fenced } else { 0 };
+                    let open = known.iter().filter(|(seq, _)| *seq > fenced);
+                    earlier.extend(open.map(|(_, k)| *k));
+                }
             }
         }
         earlier.sort_unstable();
-        order.insert(*index, earlier);
-        on.entry(at.stream).or_default().push((at.seq, *index));
+        order.insert(index, earlier);
+        if let Some(at) = at {
+            on.entry(at.stream).or_default().push((at.seq, index));
+        }
     }
     order
 }
@@ -356,7 +381,7 @@ struct Emitter<'a> {
     regions: Vec<BTreeMap<u64, Region>>,
     /// The open sections: the old stream of each, and its held tensors.
     sections: Vec<(StreamId, SmallVec<[TensorId; 4]>, SectionId)>,
-    effects: Vec<(usize, Point, Frontier)>,
+    side_effects: Vec<Passed>,
     /// For each storage and pool, what the pool's writers of it came after, and what its readers
     /// did: the pool's workers have later users of the storage come after both.
     in_pools: HashMap<(usize, StreamId), [Frontier; 2]>,
@@ -395,13 +420,11 @@ impl<'a> Emitter<'a> {
             storages: HashMap::new(),
             regions: vec![BTreeMap::new(); list.arenas.len()],
             sections: Vec::new(),
-            effects: Vec::new(),
+            side_effects: Vec::new(),
             in_pools: HashMap::new(),
             recorded: (list.instructions.iter())
-                .filter_map(|i| match &i.body {
-                    Body::StreamWaitEvent { until, via: Via::Device(_), .. } => Some(*until),
-                    _ => None,
-                })
+                .filter(|i| matches!(i.body, Body::StreamWaitEvent { via: Via::Device(_), .. }))
+                .filter_map(|i| i.body.until())
                 .collect(),
             bound: HashMap::new(),
         };
@@ -417,17 +440,17 @@ impl<'a> Emitter<'a> {
     }
 
     fn finish(self) -> Rebuilt {
-        let Emitter { facts, plan, sink, owners, effects, .. } = self;
+        let Emitter { facts, plan, sink, owners, side_effects, .. } = self;
         let list = InstructionList {
             streams: plan.streams.clone(),
-            ops: plan.ops.clone(),
+            ops: (*plan.ops).clone(),
             arenas: facts.list.arenas.clone(),
             externals: facts.list.externals.clone(),
             executables: facts.list.executables.clone(),
             instructions: sink.instructions,
         };
         let owners = if plan.memory == Memory::Planned { owners } else { Vec::new() };
-        Rebuilt { list, sources: sink.sources, owners, effects }
+        Rebuilt { list, sources: sink.sources, owners, side_effects }
     }
 
     fn origin(&self, step: &Step<'_>) -> &'a Origin {
@@ -486,9 +509,20 @@ impl<'a> Emitter<'a> {
                         new.add(point);
                     }
                 }
+                let mut knows = Frontier::new();
+                new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
+                // What was known of side effects through calls that are gone.
+                for effect in self.points_before(step) {
+                    if !knows.covers(effect) {
+                        new.add(effect);
+                    }
+                }
+                new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
                 let new: Vec<Point> = new.iter().collect();
                 let origin = self.origin(step);
                 self.builder.observe(&mut self.sink, &new, origin);
+                let (index, at, fenced) = (step.index, None, 0);
+                self.side_effects.push(Passed { index, at, knows, fenced });
             }
             Body::SoftSyncStream { .. } => {}
             Body::RecordEvent { at, .. } => {
@@ -537,8 +571,10 @@ impl<'a> Emitter<'a> {
                 let first = self.sink.instructions.len();
                 let at = self.work(step, stream)?;
                 let knows = self.knowledge(step, at, first)?;
-                if self.facts.has_effect(&self.facts.list.instructions[step.index].body) {
-                    self.effects.push((step.index, at, knows));
+                if self.facts.has_side_effect(&self.facts.list.instructions[step.index].body) {
+                    let fenced = self.builder.clock_of(stream)?.get(stream);
+                    let at = Some(at);
+                    self.side_effects.push(Passed { index: step.index, at, knows, fenced });
                 }
                 for operand in body.operands() {
                     self.used(operand.tensor, at);
@@ -560,15 +596,15 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Returns the points that the plan and the order of effects have a step wait for.
+    /// Returns the points that the plan and the order of side effects have a step wait for.
     fn points_before(&self, step: &Step<'_>) -> Vec<Point> {
-        let effects = self.plan.effects.get(&step.index).map_or(&[][..], Vec::as_slice);
-        let before = step.after.iter().chain(effects);
+        let side_effects = self.plan.side_effects.get(&step.index).map_or(&[][..], Vec::as_slice);
+        let before = step.after.iter().chain(side_effects);
         before.filter_map(|k| self.points.get(k).copied()).collect()
     }
 
-    /// Returns the points that the instruction at `at` comes after. The waits before it begin at the
-    /// instruction `first`.
+    /// Returns the points that the instruction at `at` comes after. The waits before it begin at
+    /// the instruction `first`.
     fn knowledge(&mut self, step: &Step<'_>, at: Point, first: usize) -> Result<Frontier> {
         if self.plan.streams[at.stream.index()].mode == StreamMode::InOrder {
             return Ok(self.builder.passed_with(at));
@@ -732,33 +768,27 @@ impl<'a> Emitter<'a> {
     fn begin(&mut self, tensor: TensorId, stream: StreamId, index: usize) -> Result<()> {
         let Instruction { body, origin } = &self.facts.list.instructions[index];
         self.sink.source = index;
-        let made = match body {
-            Body::AllocateTensor { spec, placement, .. } => {
-                let (placement, owner) = self.claim(**placement, stream, origin)?;
-                let tail = self.builder.tail(stream);
-                self.sink.names.next = tensor;
-                let spec = (**spec).clone();
-                let Emitter { builder, sink, .. } = self;
-                let made = builder.begin_placed(sink, stream, spec, placement, origin)?;
-                let instruction = self.sink.instructions.len() - 1;
-                let uses = [tail].into_iter().collect();
-                let owner = Owner { instruction, uses, ..owner };
-                let owner = self.own(placement, owner);
-                self.storages.insert(self.facts.storage_of(tensor), (owner, 1));
-                made
+        self.sink.names.next = tensor;
+        let made = if let Body::AllocateTensor { spec, placement, .. } = body {
+            let (placement, owner) = self.claim(**placement, stream, origin)?;
+            let tail = self.builder.tail(stream);
+            let Emitter { builder, sink, .. } = self;
+            let spec = (**spec).clone();
+            let made = builder.begin_placed(sink, stream, spec, placement, origin)?;
+            let instruction = self.sink.instructions.len() - 1;
+            let uses = [tail].into_iter().collect();
+            let owner = self.own(placement, Owner { instruction, uses, ..owner });
+            self.storages.insert(self.facts.storage_of(tensor), (owner, 1));
+            made
+        } else if let Body::ViewTensor { of, spec, .. } = body {
+            let base = self.tensor(*of)?;
+            if let Some((_, live)) = self.storages.get_mut(&self.facts.storage_of(tensor)) {
+                *live += 1;
             }
-            Body::ViewTensor { of, spec, .. } => {
-                let base = self.tensor(*of)?;
-                self.sink.names.next = tensor;
-                if let Some((_, live)) = self.storages.get_mut(&self.facts.storage_of(tensor)) {
-                    *live += 1;
-                }
-                self.builder.view(&mut self.sink, base, (**spec).clone(), origin)?
-            }
-            other => {
-                let message = format!("{} begins no tensor", other.kind().name());
-                return Err(Error::Internal { message });
-            }
+            self.builder.view(&mut self.sink, base, (**spec).clone(), origin)?
+        } else {
+            let message = format!("{} begins no tensor", body.kind().name());
+            return Err(Error::Internal { message });
         };
         self.refs.insert(tensor, made);
         Ok(())
@@ -889,15 +919,13 @@ impl<'a> Emitter<'a> {
             }
             for &(index, tensor) in lifetimes.begin.get(&k).into_iter().flatten() {
                 let Instruction { body, origin } = &self.facts.list.instructions[index];
-                let on = match body {
-                    Body::AllocateTensor { on, .. } => self.plan.stream_of[on.index()],
-                    _ => StreamId(0),
-                };
                 // The stream of the first use need not wait for the one that made it.
-                let on = match &*step.body {
-                    Body::OpCall { at, .. } => self.stream(step, at.stream),
-                    _ => on,
-                };
+                let mut on = StreamId(0);
+                if let Body::OpCall { at, .. } = &*step.body {
+                    on = self.stream(step, at.stream);
+                } else if let Body::AllocateTensor { on: old, .. } = body {
+                    on = self.plan.stream_of[old.index()];
+                }
                 self.begin(tensor, on, index).map_err(|e| e.at(origin))?;
             }
             self.step(step)?;

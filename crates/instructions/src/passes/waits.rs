@@ -1,10 +1,11 @@
 //! Removes records and waits.
 //!
-//! 1. The builder finds the waits that data, memory and effects need. The program's own waits go.
+//! 1. The builder finds the waits that data, memory and side effects need. The program's own waits
+//!    go.
 //! 2. A wait that comes later on the same stream for a later point of the same source is merged
 //!    into the earlier one: that one waits for the later point at once, and the later one is known.
-//!    It may do so if the later point stands before it in the list and, by the cost model, completes
-//!    before the wait would delay the end of the list.
+//!    It may do so if the later point stands before it in the list and, by the cost model,
+//!    completes before the wait would delay the end of the list.
 //! 3. Where waits are by the device, an event is recorded for each of them at any point between the
 //!    one that it needs and the last that would not delay it. The fewest records that leave none of
 //!    these intervals without one are found greedily, by the ends of the intervals (the classical

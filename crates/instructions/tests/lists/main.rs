@@ -3,6 +3,7 @@
 mod common;
 mod ids;
 mod nested_sections;
+mod pass_errors;
 mod planner;
 mod recorder;
 mod sync_rules;

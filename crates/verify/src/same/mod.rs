@@ -1,18 +1,18 @@
 //! The proof that two lists compute the same operations on the same data.
 //!
 //! A list is read in its order, which every run agrees with on whatever two instructions conflict
-//! about: that is what [`check`](crate::check) has shown. So the content of a storage is a function
+//! about: that is what [`check`](crate::check()) has shown. So the content of a storage is a function
 //! of the list, and two lists do the same if these are the same in both:
 //!
 //! 1. *Outputs.* The content of every output external at the end, as an expression of ops over the
 //!    first contents of externals.
-//! 2. *Effects.* The callbacks, reads, collectives, launches, sections, global syncs and calls that
-//!    write nothing; and the values that each uses.
-//! 3. *Order of effects.* What happens before what in the first list does so in the second.
+//! 2. *Side effects.* The callbacks, reads, collectives, launches, sections, global syncs and calls
+//!    that write nothing; and the values that each uses.
+//! 3. *Order of side effects.* What happens before what in the first list does so in the second.
 //!
-//! Ops are functions of their operands' values, layouts and arguments. Memory, streams, waits,
-//! views, and when tensors begin and end do not enter. Memory that is read before it is written has
-//! no value; any two of those are the same.
+//! Ops are functions of their operands' values, layouts and arguments; a call of `fused` is the
+//! calls of its program. Memory, streams, waits, views, and when tensors begin and end do not enter.
+//! Memory that is read before it is written has no value; any two of those are the same.
 //!
 //! | module | holds |
 //! |---|---|
@@ -28,19 +28,18 @@ use std::fmt;
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Outputs;
 use millstream_instructions::text::Named;
-use millstream_ops::OpRegistry;
 use millstream_types::{Origin, StreamMode};
 
 use crate::check;
 use crate::clock::Clock;
 use crate::violation::Site;
-use reading::{Effect, Reading, read};
+use reading::{Reading, SideEffect, read};
 use values::{Side, Value, Values};
 
 /// The first difference between two lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// What differs: an output, an effect, an order.
+    /// What differs: an output, a side effect, an order.
     pub what: String,
     /// The first instruction of the first list that the second one lacks or does otherwise.
     pub before: Option<Site>,
@@ -66,17 +65,16 @@ impl fmt::Display for Difference {
 impl std::error::Error for Difference {}
 
 /// Accepts two lists that compute the same operations on the same data, for all that can be
-/// observed of them. Both are lists that [`check`](crate::check) accepts.
+/// observed of them. Both are lists that [`check`](crate::check()) accepts.
 ///
 /// # Errors
 /// The first difference.
 pub fn same_operations(
     before: &InstructionList,
     after: &InstructionList,
-    ops: &OpRegistry,
     outputs: &Outputs,
 ) -> Result<(), Box<Difference>> {
-    Comparison { before, after, values: Values::default() }.run(ops, outputs)
+    Comparison { before, after, values: Values::default() }.run(outputs)
 }
 
 struct Comparison<'a> {
@@ -129,76 +127,83 @@ impl Comparison<'_> {
         self.difference(what, made(a, before, Side::Before), made(b, after, Side::After))
     }
 
-    fn run(&mut self, ops: &OpRegistry, outputs: &Outputs) -> Result<(), Box<Difference>> {
-        let first = read(self.before, ops, Side::Before, &mut self.values)
+    fn run(&mut self, outputs: &Outputs) -> Result<(), Box<Difference>> {
+        let first = read(self.before, Side::Before, &mut self.values)
             .map_err(|(index, what)| self.difference(what, Some(index), None))?;
-        let second = read(self.after, ops, Side::After, &mut self.values)
+        let second = read(self.after, Side::After, &mut self.values)
             .map_err(|(index, what)| self.difference(what, None, Some(index)))?;
-        let pairs = self.effects(&first, &second)?;
+        let pairs = self.side_effects(&first, &second)?;
         self.order(&first, &second, &pairs)?;
         self.outputs(&first, &second, outputs)
     }
 
-    /// Compares the effects. Returns for each effect of the first list its place in the second.
-    fn effects(&self, first: &Reading, second: &Reading) -> Result<Vec<usize>, Box<Difference>> {
+    /// Compares the side effects. Returns for each side effect of the first list its place in the
+    /// second.
+    fn side_effects(
+        &self,
+        first: &Reading,
+        second: &Reading,
+    ) -> Result<Vec<usize>, Box<Difference>> {
         let by_name: HashMap<&str, usize> =
-            second.effects.iter().enumerate().map(|(k, e)| (e.name.as_str(), k)).collect();
+            second.side_effects.iter().enumerate().map(|(k, e)| (e.name.as_str(), k)).collect();
         let mut pairs = Vec::new();
-        for effect in &first.effects {
+        for effect in &first.side_effects {
             let Some(&pair) = by_name.get(effect.name.as_str()) else {
                 let what = format!("{} is gone", effect.name);
                 return Err(self.difference(what, Some(effect.index), None));
             };
-            let other = &second.effects[pair];
+            let other = &second.side_effects[pair];
             if effect.value != other.value {
                 let what = format!("{} is of other values", effect.name);
                 return Err(self.of_values(what, effect.value, other.value));
             }
             pairs.push(pair);
         }
-        if pairs.len() < second.effects.len() {
-            let known: Vec<&str> = first.effects.iter().map(|e| e.name.as_str()).collect();
-            let new = second.effects.iter().find(|e| !known.contains(&e.name.as_str()));
-            if let Some(Effect { name, index, .. }) = new {
+        if pairs.len() < second.side_effects.len() {
+            let known: Vec<&str> = first.side_effects.iter().map(|e| e.name.as_str()).collect();
+            let new = second.side_effects.iter().find(|e| !known.contains(&e.name.as_str()));
+            if let Some(SideEffect { name, index, .. }) = new {
                 return Err(self.difference(format!("{name} is new"), None, Some(*index)));
             }
         }
         Ok(pairs)
     }
 
-    /// Checks that effects that were ordered still are.
+    /// Checks that side effects that were ordered still are.
     fn order(
         &self,
         first: &Reading,
         second: &Reading,
         pairs: &[usize],
     ) -> Result<(), Box<Difference>> {
-        if first.effects.len() < 2 {
+        if first.side_effects.len() < 2 {
             return Ok(());
         }
         let before = check::clocks(self.before);
         let after = check::clocks(self.after);
         let streams = &self.before.streams;
         let mut earlier: Vec<Vec<usize>> = vec![Vec::new(); streams.len()];
-        for (k, effect) in first.effects.iter().enumerate() {
+        for (k, effect) in first.side_effects.iter().enumerate() {
             let (Some(knows), Some(now)) =
-                (before.get(&effect.index), after.get(&second.effects[pairs[k]].index))
+                (before.get(&effect.index), after.get(&second.side_effects[pairs[k]].index))
             else {
                 continue;
             };
             for (decl, earlier) in streams.iter().zip(&earlier) {
-                let known = |&&e: &&usize| is_before(self.before, &first.effects[e], effect, knows);
+                let known =
+                    |&&e: &&usize| is_before(self.before, &first.side_effects[e], effect, knows);
                 let known = earlier.iter().rev().filter(known);
                 // On an in-order stream the last one comes after the others.
                 let most = if decl.mode == StreamMode::InOrder { 1 } else { usize::MAX };
                 for &e in known.take(most) {
-                    let (was, is) = (&second.effects[pairs[e]], &second.effects[pairs[k]]);
+                    let (was, is) =
+                        (&second.side_effects[pairs[e]], &second.side_effects[pairs[k]]);
                     if !is_before(self.after, was, is, now) {
                         let what = format!(
                             "{} came after {}, and no longer does",
-                            effect.name, first.effects[e].name
+                            effect.name, first.side_effects[e].name
                         );
-                        let after = second.effects[pairs[k]].index;
+                        let after = second.side_effects[pairs[k]].index;
                         return Err(self.difference(what, Some(effect.index), Some(after)));
                     }
                 }
@@ -236,9 +241,14 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether one effect happens before another, which knows this clock and what an in-order stream
-/// ran before it.
-fn is_before(list: &InstructionList, first: &Effect, second: &Effect, knows: &Clock) -> bool {
+/// Whether one side effect happens before another, which knows this clock and what an in-order
+/// stream ran before it.
+fn is_before(
+    list: &InstructionList,
+    first: &SideEffect,
+    second: &SideEffect,
+    knows: &Clock,
+) -> bool {
     let (stream, seq) = (second.at.stream, second.at.seq);
     let decl = list.streams.get(stream.index());
     let in_order = decl.is_some_and(|d| d.mode == StreamMode::InOrder);

@@ -1,16 +1,17 @@
-//! The walk over one list: the content of each storage, and the effects beyond data.
+//! The walk over one list: the content of each storage, and the side effects.
 
 use std::collections::HashMap;
 
 use millstream_instructions::{Body, InstructionList, Operand};
-use millstream_ops::{OpRegistry, collective};
+use millstream_ops::fused::{FUSED, Program};
+use millstream_ops::{collective, fused};
 use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpec, WorkKind};
 
 use crate::same::values::{Node, Side, Use, Value, Values};
 
-/// An instruction with an effect beyond data.
+/// An instruction with a side effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Effect {
+pub(crate) struct SideEffect {
     /// What it is, and which one of its kind. Each of a list differs.
     pub(crate) name: String,
     /// What it does, to which values.
@@ -19,10 +20,10 @@ pub(crate) struct Effect {
     pub(crate) index: usize,
 }
 
-/// A list's effects, and the contents of its externals at its end.
+/// A list's side effects, and the contents of its externals at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    pub(crate) effects: Vec<Effect>,
+    pub(crate) side_effects: Vec<SideEffect>,
     /// By the order of the externals.
     pub(crate) finals: Vec<Value>,
 }
@@ -34,12 +35,11 @@ struct Storage {
 
 struct Reader<'a> {
     list: &'a InstructionList,
-    ops: &'a OpRegistry,
     side: Side,
     values: &'a mut Values,
     storages: Vec<Storage>,
     tensors: HashMap<TensorId, (usize, TensorSpec)>,
-    /// How many effects of each name there were.
+    /// How many side effects of each name there were.
     counts: HashMap<String, usize>,
     reading: Reading,
 }
@@ -50,13 +50,11 @@ struct Reader<'a> {
 /// The index of an instruction that names what the list does not have, with the reason.
 pub(crate) fn read(
     list: &InstructionList,
-    ops: &OpRegistry,
     side: Side,
     values: &mut Values,
 ) -> Result<Reading, (usize, String)> {
     let mut reader = Reader {
         list,
-        ops,
         side,
         values,
         storages: Vec::new(),
@@ -137,12 +135,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds an effect: the next one of this name.
-    fn effect(&mut self, name: String, value: Value, at: Point, index: usize) {
+    /// Adds a side effect: the next one of this name.
+    fn side_effect(&mut self, name: String, value: Value, at: Point, index: usize) {
         let count = self.counts.entry(name.clone()).or_insert(0);
         *count += 1;
         let name = format!("{name}, number {count}");
-        self.reading.effects.push(Effect { name, value, at, index });
+        self.reading.side_effects.push(SideEffect { name, value, at, index });
     }
 
     fn key(&self, stream: StreamId) -> Result<String, String> {
@@ -169,28 +167,28 @@ impl Reader<'_> {
             Body::AccessBlobByCallback { at, operand, callback } => {
                 let name = format!("{kind} {callback}");
                 let value = self.operation(name.clone(), &[*operand], index)?;
-                self.effect(name, value, *at, index);
+                self.side_effect(name, value, *at, index);
             }
             Body::SyncRead { at, operand, into } => {
                 let operand = Operand { access: Access::Read, ..*operand };
                 let value = self.operation(kind.to_owned(), &[operand], index)?;
-                self.effect(format!("{kind} into {into}"), value, *at, index);
+                self.side_effect(format!("{kind} into {into}"), value, *at, index);
             }
             Body::CriticalSectionBegin { at, operands }
             | Body::CriticalSectionEnd { at, operands } => {
                 let read = |o: &Operand| Operand { access: Access::Read, ..*o };
                 let operands: Vec<Operand> = operands.iter().map(read).collect();
                 let value = self.operation(kind.to_owned(), &operands, index)?;
-                self.effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
+                self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
             }
             Body::LazyJobLauncher { at, list, operands } => {
                 let value = self.operation(format!("{kind} {list}"), operands, index)?;
                 let name = format!("{kind} {list} on {}", self.key(at.stream)?);
-                self.effect(name, value, *at, index);
+                self.side_effect(name, value, *at, index);
             }
             Body::GlobalSync { at } => {
                 let value = self.operation(kind.to_owned(), &[], index)?;
-                self.effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
+                self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
             }
             // They order, or begin and end names.
             Body::ReleaseTensor { .. }
@@ -217,15 +215,57 @@ impl Reader<'_> {
         let work = self.list.streams.get(at.stream.index()).map(|d| d.work);
         let is_collective =
             collective::is(op) || work.is_some_and(|w| w.contains(WorkKind::Collective));
+        if op == FUSED {
+            return self.fused(operands, attrs, index);
+        }
         let value = self.operation(operation_name(op, attrs), operands, index)?;
         if is_collective {
             let name = format!("{op} on {}", self.key(at.stream)?);
-            self.effect(name, value, at, index);
+            self.side_effect(name, value, at, index);
         } else if operands.iter().all(|o| !o.access.writes()) {
-            self.effect(format!("{op} of value {value:?}"), value, at, index);
+            // Two calls of the same values may be swapped. Their places tell which is which.
+            let origin = &self.list.instructions[index].origin;
+            self.side_effect(format!("{op} from {origin}"), value, at, index);
         }
-        let _ = self.ops;
         Ok(())
+    }
+
+    /// Reads a call of the op `fused` as the calls of its steps.
+    fn fused(
+        &mut self,
+        operands: &[Operand],
+        attrs: Option<&Attrs>,
+        index: usize,
+    ) -> Result<(), String> {
+        let program = Program::of(attrs.unwrap_or(&Attrs::new())).map_err(|e| e.to_string())?;
+        let Some((output, inputs)) = operands.split_last() else {
+            return Err(format!("{FUSED} has no result"));
+        };
+        let mut values = Vec::new();
+        let mut specs = Vec::new();
+        for input in inputs {
+            values.push(self.content(input.tensor, index)?);
+            specs.push(self.tensor(input.tensor)?.1);
+        }
+        let results = program.infer(&specs).map_err(|e| e.to_string())?;
+        let mut made: Vec<Value> = Vec::new();
+        for (step, result) in program.steps().iter().zip(&results) {
+            let operand = |value: &fused::Value| match *value {
+                fused::Value::Input(k) => (values[k], specs[k].clone()),
+                fused::Value::Step(k) => (made[k], results[k].clone()),
+            };
+            let read = |(value, spec)| Use { access: Access::Read, reads: Some(value), spec };
+            let mut uses: Vec<Use> = step.operands.iter().map(operand).map(read).collect();
+            let output = uses.len();
+            uses.push(Use { access: Access::Write, reads: None, spec: result.clone() });
+            let name = operation_name(&step.op, Some(&step.attrs));
+            let operation = self.number(Node::Operation { name, uses }, index);
+            made.push(self.number(Node::Result(operation, output), index));
+        }
+        match made.last() {
+            Some(&last) => self.write(output.tensor, last, index),
+            None => Err(format!("{FUSED} has no step")),
+        }
     }
 }
 

@@ -43,7 +43,7 @@ fn result(name: &str, source: &str) -> String {
     let mut before = list.clone();
     let after = passes::run(&list, &chosen, &options, |pass, after| {
         accepted(&format!("{name} after {pass}"), after);
-        let same = same_operations(&before, after, &ops, &outputs);
+        let same = same_operations(&before, after, &outputs);
         same.unwrap_or_else(|e| panic!("{name} after {pass}: {e}"));
         before = after.clone();
         Ok(())

@@ -1,18 +1,18 @@
 //! Random programs for the passes, emitted by the builder: calls with stated accesses on several
 //! streams, views, releases, reads, callbacks, collectives, sections, events and barriers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use millstream_instructions::builder::{
-    Builder, BuilderConfig, Call, EventRef, OfflineCatalog, OfflineSink, Outcome, TensorRef,
+    Builder, BuilderConfig, Call, EventRef, OfflineCatalog, OfflineSink, Outcome, Output, TensorRef,
 };
 use millstream_instructions::{InstructionList, Priority};
 use millstream_ops::{ArgDoc, CallSpec, Op, OpRegistry, OutputSpec, Signature};
 use millstream_types::{
-    Access, Attrs, CallbackId, DType, DeviceId, Layout, OpId, Origin, ReadId, Result, StreamId,
+    Access, Attrs, CallbackId, DType, DeviceId, Layout, Origin, ReadId, Result, StreamId,
     StreamKey, StreamMode, StreamType, TensorSpec,
 };
 use smallvec::SmallVec;
@@ -58,20 +58,35 @@ impl Op for AnyUse {
 }
 
 /// The ops of random programs.
-pub(crate) fn ops() -> OpRegistry {
-    let mut ops = OpRegistry::new();
+pub(crate) static OPS: LazyLock<Arc<OpRegistry>> = LazyLock::new(|| {
+    let mut ops = millstream_ops::standard();
     for name in ["f", "g", "h"] {
         ops.register(Arc::new(AnyUse(name)));
     }
-    ops
-}
+    Arc::new(ops)
+});
 
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    Allocate { rows: usize },
-    Call { op: u32, operands: Vec<(Index, Access)>, workspace: bool },
+    Allocate {
+        rows: usize,
+    },
+    Call {
+        op: u32,
+        operands: Vec<(Index, Access)>,
+        workspace: bool,
+    },
+    /// Calls of elementwise ops, each on the result of the one before and perhaps on another
+    /// tensor; and whether that result is kept.
+    Chain {
+        ops: Vec<(&'static str, Index, bool)>,
+        from: Index,
+    },
     Touch(Index),
-    View { of: Index, half: bool },
+    View {
+        of: Index,
+        half: bool,
+    },
     Release(Index),
     Record,
     WaitEvent(Index),
@@ -79,7 +94,9 @@ pub(crate) enum Action {
     Read(Index),
     Callback(Index, Access),
     Collective(Index),
-    Barrier { global: bool },
+    Barrier {
+        global: bool,
+    },
     Section(Index),
 }
 
@@ -89,10 +106,14 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Steps> {
     let index = any::<Index>;
     let access = || select(vec![Access::Read, Access::Read, Access::Write, Access::ReadWrite]);
     let operands = proptest::collection::vec((index(), access()), 1..4);
+    let op = select(vec!["relu", "neg", "add", "mul", "maximum"]);
+    let keeps = proptest::bool::weighted(0.15);
     let action = prop_oneof![
         6 => (1usize..4).prop_map(|rows| Action::Allocate { rows }),
         16 => (0u32..3, operands, proptest::bool::weighted(0.15))
             .prop_map(|(op, operands, workspace)| Action::Call { op, operands, workspace }),
+        5 => (proptest::collection::vec((op, index(), keeps), 1..6), index())
+            .prop_map(|(ops, from)| Action::Chain { ops, from }),
         1 => index().prop_map(Action::Touch),
         2 => (index(), any::<bool>()).prop_map(|(of, half)| Action::View { of, half }),
         5 => index().prop_map(Action::Release),
@@ -139,7 +160,7 @@ pub(crate) fn emit(
 ) -> InstructionList {
     let (on_host, modes) = streams;
     let device = if *on_host { DeviceId::cpu(0) } else { DeviceId::sim(0) };
-    let ops = Arc::new(ops());
+    let ops = OPS.clone();
     let mut builder = Builder::new(&BuilderConfig::default(), ops, Box::new(OfflineCatalog));
     builder.planner_mut().set_limit(&device, limit);
     let mut stream = |ty, index, mode| {
@@ -199,10 +220,26 @@ impl Program {
             }
             Action::Call { op, operands, workspace } => {
                 let workspace = if *workspace { 600 } else { 0 };
-                self.call(*op, stream, operands, workspace, &origin)?;
+                let op = ["f", "g", "h"][*op as usize];
+                self.call(op, stream, operands, workspace, &origin)?;
             }
             Action::Collective(index) => {
-                self.call(0, self.collectives, &[(*index, Access::ReadWrite)], 0, &origin)?;
+                self.call("f", self.collectives, &[(*index, Access::ReadWrite)], 0, &origin)?;
+            }
+            Action::Chain { ops, from } if !self.tensors.is_empty() => {
+                let mut result = *from.get(&self.tensors);
+                for (k, (op, other, keeps)) in ops.iter().enumerate() {
+                    let other = *other.get(&self.tensors);
+                    let made = self.elementwise(op, [result, other], stream, &origin)?;
+                    if k == 0 || *keeps {
+                        // It is a tensor of the program's.
+                    } else {
+                        self.builder.release(&mut self.sink, result, None, &origin)?;
+                        self.tensors.retain(|t| *t != result);
+                    }
+                    result = made;
+                    self.tensors.push(made);
+                }
             }
             Action::Touch(index) if !self.tensors.is_empty() => {
                 let tensor = *index.get(&self.tensors);
@@ -241,7 +278,7 @@ impl Program {
                 let Program { builder, sink, .. } = self;
                 let read = ReadId(effect);
                 let at = builder.sync_read(sink, stream, tensor, read, None, &origin)?;
-                if effect % 2 == 0 {
+                if effect.is_multiple_of(2) {
                     builder.observe(sink, &[at], &origin);
                 }
             }
@@ -267,9 +304,34 @@ impl Program {
         Ok(())
     }
 
+    fn elementwise(
+        &mut self,
+        op: &str,
+        inputs: [TensorRef; 2],
+        stream: StreamId,
+        origin: &Origin,
+    ) -> Result<TensorRef> {
+        let op = self.builder.ops().id(op)?;
+        let takes = self.builder.ops().get(op).map_or(0, |op| op.inputs().len());
+        let call = Call {
+            op,
+            inputs: &inputs[..takes],
+            into: None,
+            attrs: &Arc::default(),
+            stream,
+            priority: Priority::default(),
+            section: None,
+            origin,
+        };
+        match self.builder.call_offline(&mut self.sink, &call)?[0] {
+            Output::Tensor(made) => Ok(made),
+            other => panic!("{other:?} is no new tensor"),
+        }
+    }
+
     fn call(
         &mut self,
-        op: u32,
+        op: &str,
         stream: StreamId,
         picked: &[(Index, Access)],
         workspace: i64,
@@ -280,7 +342,7 @@ impl Program {
             picked.map(|(index, access)| (*index.get(&self.tensors), *access as i64)).unzip();
         let attrs = Attrs::new().with("accesses", accesses).with("workspace", workspace);
         let call = Call {
-            op: OpId(op),
+            op: self.builder.ops().id(op)?,
             inputs: &inputs,
             into: None,
             attrs: &Arc::new(attrs),

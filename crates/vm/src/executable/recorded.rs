@@ -55,7 +55,7 @@ impl Recorded {
         for &pass in passes {
             let better = pass.apply(&list, &options)?;
             prove(&better)?;
-            same_operations(&list, &better, ops, &outputs).map_err(|difference| {
+            same_operations(&list, &better, &outputs).map_err(|difference| {
                 let message = format!("the pass {pass} changes the program: {difference}");
                 Error::Internal { message }.at(&difference.origin)
             })?;
