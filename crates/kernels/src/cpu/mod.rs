@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `element` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
+//! | `vector_math` | exponential, logarithm and their like, vectorised |
 //! | `traversal` | the order in which loops visit strided tensors |
 //! | `strided`, `lines` | loads and stores; loops over operands |
 //! | `indexed` | operands accessed at irregular offsets |
@@ -88,6 +89,7 @@ mod sort;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
+mod vector_math;
 
 /// The device kind of these kernels.
 pub const KIND: &str = "cpu";
