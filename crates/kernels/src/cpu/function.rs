@@ -119,7 +119,7 @@ impl Function {
             if whole > 0 {
                 (self.blocks)(self.closure.as_ptr().cast(), inputs, out, whole);
             }
-            if count % LANES > 0 {
+            if !count.is_multiple_of(LANES) {
                 self.apply_rest(inputs, out, whole * LANES, count % LANES);
             }
         }

@@ -75,7 +75,7 @@ impl StridedRow {
     #[inline]
     pub(crate) unsafe fn load_to<T: Element>(&self, at: usize, to: *mut T, count: usize) {
         // SAFETY: guaranteed by the caller.
-        dispatch!(self.dtype, S => unsafe { self.load_as::<S, T>(at, to, count) });
+        unsafe { dispatch!(self.dtype, S => self.load_as::<S, T>(at, to, count)) };
     }
 
     /// # Safety
@@ -114,17 +114,17 @@ impl StridedRow {
         to: *mut T,
         count: usize,
     ) {
-        dispatch!(via, V => {
-            let mut values = [<V as Element>::ZERO; CHUNK];
-            for done in (0..count).step_by(CHUNK) {
-                let values = &mut values[..CHUNK.min(count - done)];
-                self.load(at + done, values);
-                for (k, &v) in values.iter().enumerate() {
-                    // SAFETY: guaranteed by the caller.
-                    unsafe { to.add(done + k).write(cast::<V, T>(v)) };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            dispatch!(via, V => {
+                let mut values = [<V as Element>::ZERO; CHUNK];
+                for done in (0..count).step_by(CHUNK) {
+                    let values = &mut values[..CHUNK.min(count - done)];
+                    self.load(at + done, values);
+                    write_all(to.add(done), values.iter().map(|&v| cast::<V, T>(v)));
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Stores the elements from number `at` on, converted from `T`.
@@ -141,7 +141,7 @@ impl StridedRow {
     #[inline]
     pub(crate) unsafe fn store_from<T: Element>(&self, at: usize, from: *const T, count: usize) {
         // SAFETY: guaranteed by the caller.
-        dispatch!(self.dtype, D => unsafe { self.store_as::<T, D>(at, from, count) });
+        unsafe { dispatch!(self.dtype, D => self.store_as::<T, D>(at, from, count)) };
     }
 
     /// # Safety
@@ -162,18 +162,17 @@ impl StridedRow {
 
     /// Stores a value to every element.
     pub(crate) fn fill<T: Element>(&self, value: T) {
-        dispatch!(self.dtype, D => {
-            let (value, to) = (cast::<T, D>(value), self.data.cast::<D>());
-            let dense = self.step == size_of::<D>();
-            // SAFETY: these are the elements of the row, valid by the contract of `new`.
-            unsafe {
-                if dense {
-                    (0..self.length).for_each(|i| to.add(i).write(value));
+        // SAFETY: these are the elements of the row, valid by the contract of `new`.
+        unsafe {
+            dispatch!(self.dtype, D => {
+                let (value, to) = (cast::<T, D>(value), self.data.cast::<D>());
+                if self.step == size_of::<D>() {
+                    write_all(to, std::iter::repeat_n(value, self.length));
                 } else {
                     (0..self.length).for_each(|i| to.byte_add(i * self.step).write(value));
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Returns the address of the first element if the elements follow one another in memory and
@@ -181,6 +180,18 @@ impl StridedRow {
     pub(crate) fn dense<T: Element>(&self) -> Option<*mut T> {
         let dense = self.dtype == T::DTYPE && self.step == size_of::<T>();
         dense.then(|| self.data.cast())
+    }
+}
+
+/// Writes elements one after another.
+///
+/// # Safety
+/// `to` is valid for writes of as many aligned elements.
+#[inline(always)]
+unsafe fn write_all<T>(to: *mut T, values: impl Iterator<Item = T>) {
+    for (k, v) in values.enumerate() {
+        // SAFETY: guaranteed by the caller.
+        unsafe { to.add(k).write(v) };
     }
 }
 

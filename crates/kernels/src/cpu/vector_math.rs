@@ -79,7 +79,7 @@ pub(crate) fn log(x: f32) -> f32 {
             -1.666_805_8e-1,
             2.000_071_5e-1,
             -2.499_999_4e-1,
-            3.333_333_1e-1,
+            3.333_333e-1,
         ],
     );
     let square = z * z;
@@ -88,8 +88,8 @@ pub(crate) fn log(x: f32) -> f32 {
     let result = e.mul_add(LN_2[0], z + y);
     let result = if x == f32::INFINITY { x } else { result };
     let result = if x == 0.0 { f32::NEG_INFINITY } else { result };
-    // Also true for NaN.
-    if !(x >= 0.0) { f32::NAN } else { result }
+    let result = if x < 0.0 { f32::NAN } else { result };
+    if x.is_nan() { x } else { result }
 }
 
 /// Returns the hyperbolic tangent.
@@ -99,7 +99,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     let square = x * x;
     let p = polynomial(
         square,
-        [-5.704_988_7e-3, 2.063_908_9e-2, -5.373_971_5e-2, 1.333_144_2e-1, -3.333_328_3e-1],
+        [-5.704_988_7e-3, 2.063_909e-2, -5.373_971_5e-2, 1.333_144_2e-1, -3.333_328_3e-1],
     );
     let near = (p * square).mul_add(x, x);
     let far = 1.0 - 2.0 / (exp(magnitude + magnitude) + 1.0);
