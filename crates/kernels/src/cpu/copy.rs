@@ -9,8 +9,9 @@ use millstream_types::{Attrs, DType, Dims};
 
 use super::call_layouts::{CallLayouts, unlocated};
 use super::element::{Element, dispatch, from_scalar};
+use super::loops::LoopPlan;
 use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
-use super::strided::{Address, BLOCK, CHUNK, LoopPlan, Sequence, StridedRow};
+use super::strided::{Address, BLOCK, CHUNK, Sequence, StridedRow};
 use super::traversal::Order;
 use super::{KIND, Kernel};
 use crate::context::{KernelCtx, RawTensor, Threads};

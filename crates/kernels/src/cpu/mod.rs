@@ -7,7 +7,7 @@
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
 //! | `vector_math` | exponential, logarithm and their like, vectorised |
 //! | `traversal` | the order in which loops visit strided tensors |
-//! | `strided`, `lines` | loads and stores; loops over operands |
+//! | `strided`, `loops`, `lines` | loads and stores; loops over operands, over lines |
 //! | `indexed` | operands accessed at irregular offsets |
 //! | `call_layouts` | the layouts that a kernel was prepared for |
 //! | `memory`, `optional_inputs` | workspace, heap temporaries, overlap; optional operands |
@@ -65,6 +65,7 @@ mod index;
 mod indexed;
 mod linear;
 mod lines;
+mod loops;
 mod loss;
 mod masked_select;
 mod matmul;
