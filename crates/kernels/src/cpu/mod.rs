@@ -5,8 +5,9 @@
 //! |---|---|
 //! | `element` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
+//! | `vector_math` | exponential, logarithm and their like, vectorised |
 //! | `traversal` | the order in which loops visit strided tensors |
-//! | `strided`, `lines` | loads and stores; loops over operands |
+//! | `strided`, `loops`, `lines` | loads and stores; loops over operands, over lines |
 //! | `indexed` | operands accessed at irregular offsets |
 //! | `call_layouts` | the layouts that a kernel was prepared for |
 //! | `memory`, `optional_inputs` | workspace, heap temporaries, overlap; optional operands |
@@ -64,6 +65,7 @@ mod index;
 mod indexed;
 mod linear;
 mod lines;
+mod loops;
 mod loss;
 mod masked_select;
 mod matmul;
@@ -88,6 +90,7 @@ mod sort;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
+mod vector_math;
 
 /// The device kind of these kernels.
 pub const KIND: &str = "cpu";
