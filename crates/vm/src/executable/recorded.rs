@@ -21,7 +21,7 @@ pub struct Recorded {
 }
 
 /// The passes that [`Recorded::compile`] applies.
-pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Waits, Pass::Memory];
+pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Memory];
 
 /// Shows that a list is sound.
 fn prove(list: &InstructionList) -> Result<()> {
