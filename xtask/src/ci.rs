@@ -67,6 +67,11 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Both, "random programs under many schedules", "millstream simulate --random --seeds 10000"),
     (Both, "and with faults", "millstream simulate --random --seeds 2000 --faults"),
     (Full, "recorded programs", "millstream run examples/pytorch tests/traces"),
+    (
+        Both,
+        "recorded programs, compiled and launched",
+        "millstream run --replay --repeat 2 --compute-streams 3 examples/pytorch",
+    ),
     (Long, "random programs, 200,000 seeds", "millstream simulate --random --seeds 200000"),
     (Long, "and with faults, 40,000 seeds", "millstream simulate --random --seeds 40000 --faults"),
     (

@@ -1,6 +1,6 @@
 //! Programs with host functions, sections, barriers and executables.
 
-use millstream_types::{Access, Attrs, Error, StreamKey};
+use millstream_types::{Access, Error, StreamKey, StreamType};
 use shuttle::thread;
 
 use crate::rig::*;
@@ -46,6 +46,38 @@ fn regions() {
         let expected: &[i64] = if came { &[4, 8] } else { &[4] };
         assert!(expected.contains(&read(&y)));
         assert_eq!(read(&x), if came { 4 } else { 2 });
+    });
+}
+
+/// An executable on two tapes that wait for each other, launched by two threads on streams of their
+/// own, with two instances of its memory; dropped while it may still run.
+#[test]
+fn launches_overlap() {
+    explore(|| {
+        let m = machine();
+        let s = cpu(&m, 0);
+        let recorded = m.record(|r| {
+            let x = r.input("x", spec(1))?;
+            let s = [0, 1].map(|k| r.stream(&StreamKey::compute(CPU, k)).unwrap());
+            let t = r.call("add", &[x, x]).on(s[0])?[0];
+            let u = r.call("add", &[t, x]).on(s[1])?[0];
+            let y = r.call("add", &[u, t]).on(s[0])?[0];
+            r.output("y", &y)
+        });
+        let step = recorded.unwrap().compile_as_is().unwrap();
+        step.set_instances(2);
+        let (x, z) = (upload(&m, &s, 1), upload(&m, &s, 10));
+        let (other, theirs) = (m.clone(), step.clone());
+        let thread = thread::spawn(move || {
+            let key = StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, 1);
+            let on = other.stream(&key).unwrap();
+            let launched = theirs.launch().input("x", &z).on(&on).run().unwrap();
+            read(launched.output("y").unwrap())
+        });
+        let launched = step.launch().input("x", &x).run().unwrap();
+        drop(step);
+        assert_eq!(read(launched.output("y").unwrap()), 5);
+        assert_eq!(thread.join().unwrap(), 50);
     });
 }
 
