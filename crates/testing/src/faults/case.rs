@@ -52,6 +52,9 @@ pub enum Step {
     Slice(usize, usize, i64, i64, usize),
     /// Runs a host function that adds 1 to each element.
     Access(usize),
+    /// `out = (relu(a) + 2 a) + 2 relu(relu(a) + 2 a)`, in a new tensor: two launches of an
+    /// executable on two streams of the device. The executable is dropped before they have run.
+    Launch(usize, usize),
     /// Records on one stream, and waits on another.
     Event(usize, usize),
     /// Releases a tensor.
@@ -111,6 +114,20 @@ fn stream(machine: &Machine, device: &DeviceId, number: usize) -> Result<Stream>
     }
 }
 
+/// Compiles `y = relu(x) + 2 x`, a diamond over two streams of the device.
+fn executable(machine: &Machine, device: &DeviceId) -> Result<Executable> {
+    let recorded = machine.record(|r| {
+        let x = r.input_on("x", f32_spec(&[ELEMENTS]), device)?;
+        let first = r.stream(&StreamKey::compute(device.clone(), 0))?;
+        let second = r.stream(&StreamKey::compute(device.clone(), 1))?;
+        let positive = r.call("relu", &[x]).on(first)?[0];
+        let twice = r.call("add", &[x, x]).on(second)?[0];
+        let y = r.call("add", &[positive, twice]).on(first)?[0];
+        r.output("y", &y)
+    });
+    recorded?.compile_as_is()
+}
+
 impl Step {
     /// Returns the tensors that the step needs.
     pub fn needs(&self) -> Vec<usize> {
@@ -119,7 +136,8 @@ impl Step {
             Step::Call(_, a, b, ..) => std::iter::once(a).chain(b).collect(),
             Step::Into(_, a, to, _) => vec![a, to],
             Step::AddTo(a, b, _) => vec![a, b],
-            Step::Fill(a, ..) | Step::Slice(a, ..) | Step::Access(a) | Step::Drop(a) => vec![a],
+            Step::Fill(a, ..) | Step::Slice(a, ..) | Step::Access(a) => vec![a],
+            Step::Launch(a, _) | Step::Drop(a) => vec![a],
         }
     }
 
@@ -164,6 +182,11 @@ impl Step {
                     blob.write_bytes(&bytes(&more))
                 })?;
                 return Ok(());
+            }
+            Step::Launch(a, out) => {
+                let step = executable(machine, device)?;
+                let first = step.launch().input("x", t(a)).run()?.output("y")?.clone();
+                (out, step.launch().input("x", &first).run()?.output("y")?.clone())
             }
             Step::Event(from, to) => {
                 let event = s(from)?.record_event()?;
@@ -324,6 +347,19 @@ pub fn all(device: &DeviceId, host_memory: bool) -> Vec<Case> {
                 Step::AddTo(2, 3, NEIGHBOUR),
             ],
             &[0, 1, 2, 3, 5],
+        ),
+        of(
+            "launches of an executable among calls",
+            &[
+                Step::Upload(0, DEVICE, x),
+                Step::Call("relu", 0, None, 1, DEVICE1),
+                Step::Launch(1, 2),
+                Step::AddTo(1, 2, DEVICE2),
+                Step::Launch(0, 3),
+                Step::Drop(0),
+                Step::Call("add", 2, Some(3), 4, DEVICE1),
+            ],
+            &[1, 2, 3, 4],
         ),
         Case {
             // Five blocks of the planner's granularity; the staging of an upload takes one on the

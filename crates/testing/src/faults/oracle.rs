@@ -21,6 +21,7 @@ pub fn tainted(case: &Case, emitted: &[bool], failed: &BTreeSet<usize>) -> Taint
             Step::Empty(..) | Step::Event(..) | Step::Drop(_) => continue,
             Step::Call(_, a, b, out, _) => (std::iter::once(a).chain(b).collect(), out, true),
             Step::Into(_, a, to, _) => (vec![a], to, true),
+            Step::Launch(a, out) => (vec![a], out, true),
             Step::AddTo(a, b, _) => (vec![a, b], a, false),
             Step::Fill(a, ..) => (vec![], a, storage[a] == a),
             Step::Access(a) => (vec![a], a, false),
