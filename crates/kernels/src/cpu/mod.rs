@@ -3,7 +3,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `element` | dtypes as Rust types, conversions |
+//! | `element`, `half_float` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
 //! | `vector_math` | exponential, logarithm and their like, vectorised |
 //! | `traversal` | the order in which loops visit strided tensors |
@@ -60,6 +60,7 @@ mod embedding;
 mod extremum;
 mod function;
 mod fused;
+mod half_float;
 mod im2col;
 mod index;
 mod indexed;
