@@ -81,7 +81,7 @@ fn the_first_call_that_differs_is_named() {
         said(CHAIN, &without),
         "external \"y\" ends with another content
   before: [1] OpCall s0:1 relu (%0 read, %2 write) # a.py:1
-  after: [0] AllocateTensor s0 %2 f32[4] as 16 bytes at a0+0 generation 1 # a.py:1"
+  after: [2] OpCall s0:2 mul (%2 read, %0 read, %3 write) # a.py:2"
     );
     let argument = CHAIN.replace("%3 write) #", "%3 write) {alpha=2} #");
     assert_eq!(
