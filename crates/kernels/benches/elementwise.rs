@@ -106,6 +106,8 @@ fn calls(case: &str, n: usize) -> Call {
         "add_i32" => Call::new("add", DType::I32, &[&[n], &[n]], attrs()),
         "add_bf16" => Call::new("add", DType::BF16, &[&[n], &[n]], attrs()),
         "relu" => Call::new("relu", DType::F32, &[&[n]], attrs()),
+        "gelu" => Call::new("gelu", DType::F32, &[&[n]], attrs()),
+        "exp" => Call::new("exp", DType::F32, &[&[n]], attrs()),
         "tanh" => Call::new("tanh", DType::F32, &[&[n]], attrs()),
         "eq" => Call::new("eq", DType::F32, &[&[n], &[n]], attrs()),
         "addcmul" => Call::new("addcmul", DType::F32, &[&[n], &[n], &[n]], attrs()),
@@ -135,7 +137,61 @@ macro_rules! cases {
     )*};
 }
 
+/// Eight steps on two tensors.
+const CHAIN: [(&str, [usize; 2]); 8] = [
+    ("mul", [0, 1]),
+    ("add", [2, 1]),
+    ("relu", [3, 3]),
+    ("sub", [4, 0]),
+    ("mul", [5, 5]),
+    ("maximum", [6, 1]),
+    ("add", [7, 0]),
+    ("neg", [8, 8]),
+];
+
+/// A chain as one program, and as one call for each step.
+mod chain {
+    use super::*;
+
+    #[divan::bench(args = SIZES)]
+    fn fused(bencher: Bencher<'_, '_>, n: usize) {
+        let value = |k: usize| if k < 2 { format!("%{k}") } else { format!("#{}", k - 2) };
+        let steps = CHAIN.map(|(op, [x, y])| match op {
+            "relu" | "neg" => format!("{op}({})", value(x)),
+            _ => format!("{op}({},{})", value(x), value(y)),
+        });
+        let attrs = Attrs::new().with("program", steps.join(";").as_str());
+        Call::new("fused", DType::F32, &[&[n], &[n]], attrs).bench_prepared(bencher);
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn one_by_one(bencher: Bencher<'_, '_>, n: usize) {
+        let kernels = standard();
+        let spec = TensorSpec::contiguous(DType::F32, &[n]).unwrap();
+        let mut memory = vec![vec![0f32; n]; CHAIN.len() + 2];
+        let at: Vec<*mut u8> = memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect();
+        let step = |(k, (op, [x, y])): (usize, (&str, [usize; 2]))| {
+            let operands = match op {
+                "relu" | "neg" => vec![at[x], at[k + 2]],
+                _ => vec![at[x], at[y], at[k + 2]],
+            };
+            let specs = vec![spec.clone(); operands.len()];
+            let call = KernelSpec { operands: &specs, attrs: &Attrs::new() };
+            (kernels.get("cpu", op).unwrap().prepare(call).unwrap(), operands)
+        };
+        let steps: Vec<_> = CHAIN.into_iter().enumerate().map(step).collect();
+        let run = || {
+            for (prepared, operands) in &steps {
+                // SAFETY: the operands are memory of this call, and nothing else uses them.
+                unsafe { prepared.run(operands, None) }.unwrap();
+            }
+        };
+        run();
+        bencher.bench_local(run);
+    }
+}
+
 cases! {
-    add add_ mul sub add_number mul_scalar add_row add_i32 add_bf16 relu tanh eq addcmul cast clone
+    add add_ mul sub add_number mul_scalar add_row add_i32 add_bf16 relu tanh gelu exp eq addcmul cast clone
     fill
 }

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use millstream_ops::fused::{FUSED, PROGRAM};
 use millstream_ops::{CallSpec, Op, OutputSpec, families};
 use millstream_types::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
@@ -47,12 +48,12 @@ pub(super) fn page() -> Result<String> {
     for (title, ops) in families() {
         write!(page, "\n## {title}\n\n| op | uses | gives | what it does |\n|---|---|---|---|\n")?;
         for op in ops {
-            let among_ranks;
+            let of_one_call;
             let used = match uses.get(op.name()) {
                 Some(used) => used,
                 None => {
-                    among_ranks = collective(op)?;
-                    &among_ranks
+                    of_one_call = without_cases(op)?;
+                    &of_one_call
                 }
             };
             let of = |set: &BTreeSet<&str>| set.iter().copied().collect::<Vec<_>>().join("/");
@@ -65,14 +66,17 @@ pub(super) fn page() -> Result<String> {
     Ok(page)
 }
 
-/// Collectives have no reference cases; each schema is evaluated for one call.
-fn collective(op: &dyn Op) -> Result<Use> {
+/// Collectives and `fused` have no reference cases; each schema is evaluated for one call.
+fn without_cases(op: &dyn Op) -> Result<Use> {
     let inputs = vec![TensorSpec::contiguous(DType::F32, &[2])?; op.inputs().len()];
     let mut attrs = Attrs::new();
     for name in ["round", "root", "to", "from"] {
         if op.attrs().iter().any(|a| a.name == name) {
             attrs.set(name, 0);
         }
+    }
+    if op.name() == FUSED {
+        attrs.set(PROGRAM, "neg(%0)");
     }
     let mut used = Use::default();
     add_call(op, &inputs, &attrs, &mut used)?;

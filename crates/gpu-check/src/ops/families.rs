@@ -121,6 +121,11 @@ const NUMBERS: &[Case] = &[
     ("topk", &[(Any, &[3, 700])], &[("k", Int(9))]),
     ("cumsum", &[(Any, &[3, 700])], &[("dim", Int(1))]),
     ("cumprod", &[(Any, &[9, 5])], &[("dim", Int(0))]),
+    (
+        "fused",
+        &[(Any, &[3, 1, 5]), (Any, &[70, 5])],
+        &[("program", Str("maximum(%0,%1);add(#0,%1|alpha=2);mul(#1,#0);clamp(#2|max=5)"))],
+    ),
 ];
 
 /// Cases of floating-point dtypes.
@@ -190,6 +195,14 @@ const FLOATS: &[Case] = &[
             (Share, &[]),
         ],
         &[("reduction", Str("none"))],
+    ),
+    (
+        "fused",
+        &[(Any, &[33, 7]), (Whole(-3, 4), &[7]), (Any, &[])],
+        &[(
+            "program",
+            Str("tanh(%0);gt(#0|other=0.25);where(#1,#0,%1);addcmul(#2,%2,%0|value=0.5)"),
+        )],
     ),
 ];
 

@@ -1,6 +1,4 @@
 //! The text form of each type of field.
-//!
-//! Long because each type of field has a printer and a parser.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -9,8 +9,9 @@ use millstream_types::{Attrs, DType, Dims};
 
 use super::call_layouts::{CallLayouts, unlocated};
 use super::element::{Element, dispatch, from_scalar};
+use super::loops::LoopPlan;
 use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
-use super::strided::{Address, BLOCK, CHUNK, LoopPlan, Sequence, StridedRow};
+use super::strided::{Address, BLOCK, CHUNK, Sequence, StridedRow};
 use super::traversal::Order;
 use super::{KIND, Kernel};
 use crate::context::{KernelCtx, RawTensor, Threads};
@@ -47,15 +48,15 @@ impl CopyPlan {
     /// As for [`convert`], of operands at these addresses.
     unsafe fn run(&self, from: *mut u8, to: *mut u8, threads: Option<&Threads>) {
         let data = [Address(from), Address(to)];
-        dispatch!(self.dtype, T => {
-            let buffer = |_| MaybeUninit::<[T; CHUNK]>::uninit();
-            // SAFETY: guaranteed by the caller.
-            unsafe {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            dispatch!(self.dtype, T => {
+                let buffer = |_| MaybeUninit::<[T; CHUNK]>::uninit();
                 self.both.for_each_at(data, threads, BLOCK, buffer, |buffer, [from, to]| {
                     copy_row::<T>(from, to, buffer);
                 });
-            }
-        });
+            });
+        }
     }
 }
 
@@ -93,7 +94,7 @@ unsafe fn copy_row<T: Element>(
 /// The rows are of equal length, and the same elements or apart.
 pub(crate) unsafe fn convert_row(from: &StridedRow, to: &StridedRow) {
     // SAFETY: guaranteed by the caller.
-    dispatch!(to.dtype(), T => unsafe { copy_row::<T>(from, to, &mut MaybeUninit::uninit()) });
+    unsafe { dispatch!(to.dtype(), T => copy_row::<T>(from, to, &mut MaybeUninit::uninit())) };
 }
 
 /// Converts every element of `from`, broadcast, into `to`. Elements of equal dtypes are copied bit
@@ -257,15 +258,15 @@ impl FillPlan {
 impl PreparedKernel for FillPlan {
     unsafe fn run(&self, operands: &[*mut u8], threads: Option<&Threads>) -> Result<()> {
         let &[x] = operands else { bail!("expected one operand, got {}", operands.len()) };
-        dispatch!(self.dtype, T => {
-            let value = from_scalar::<T>(self.value);
-            // SAFETY: guaranteed by the caller; threads write disjoint elements.
-            unsafe {
+        // SAFETY: guaranteed by the caller; threads write disjoint elements.
+        unsafe {
+            dispatch!(self.dtype, T => {
+                let value = from_scalar::<T>(self.value);
                 self.all.for_each_at([Address(x)], threads, self.block, |_| (), |(), [x]| {
                     x.fill(value);
                 });
-            }
-        });
+            });
+        }
         Ok(())
     }
 }

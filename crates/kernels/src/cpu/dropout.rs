@@ -5,8 +5,9 @@ use anyhow::{Context, Result};
 use super::Kernel;
 use super::copy::convert;
 use super::element::{Bool, Element};
+use super::loops::Loop;
 use super::real::reals;
-use super::strided::{BLOCK, CHUNK, Loop};
+use super::strided::{BLOCK, CHUNK};
 use super::traversal::Order;
 use crate::context::KernelCtx;
 

@@ -31,32 +31,68 @@ impl Source {
     pub(crate) const NONE: Source = Source { data: std::ptr::null(), advances: false };
 }
 
-type Loop = unsafe fn(*const (), &[Source; MAX_INPUTS], *mut u8, usize);
+/// Computes a number of blocks of [`LANES`] elements each.
+type Blocks = unsafe fn(*const (), &[Source; MAX_INPUTS], *mut u8, usize);
 
 /// A function of one to three elements, in one of the types of
 /// [`compute!`](super::element::compute).
 #[derive(Clone, Copy)]
 pub(crate) struct Function {
     closure: [MaybeUninit<u64>; WORDS],
-    /// The loop over elements, for the type of the closure.
-    run: Loop,
+    /// The loop over blocks, for the type of the closure and this processor.
+    blocks: Blocks,
     inputs: usize,
     computed: DType,
 }
 
+/// A function of the elements of `N` inputs. It is a trait so that its code is part of every loop:
+/// a loop is compiled for more than one instruction set.
+trait Elements<T, const N: usize>: Copy + Send + Sync + 'static {
+    fn of(&self, elements: [T; N]) -> T;
+}
+
+#[derive(Clone, Copy)]
+struct Unary<F>(F);
+#[derive(Clone, Copy)]
+struct Binary<F>(F);
+#[derive(Clone, Copy)]
+struct Ternary<F>(F);
+
+impl<T, F: Fn(T) -> T + Copy + Send + Sync + 'static> Elements<T, 1> for Unary<F> {
+    #[inline(always)]
+    fn of(&self, [x]: [T; 1]) -> T {
+        (self.0)(x)
+    }
+}
+impl<T, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Elements<T, 2> for Binary<F> {
+    #[inline(always)]
+    fn of(&self, [x, y]: [T; 2]) -> T {
+        (self.0)(x, y)
+    }
+}
+impl<T, F: Fn(T, T, T) -> T + Copy + Send + Sync + 'static> Elements<T, 3> for Ternary<F> {
+    #[inline(always)]
+    fn of(&self, [x, y, z]: [T; 3]) -> T {
+        (self.0)(x, y, z)
+    }
+}
+
 impl Function {
-    fn new<T: Element, F: Copy + Send + Sync + 'static>(
-        f: F,
-        inputs: usize,
-        run: Loop,
-    ) -> Function {
+    fn new<T: Element, F: Elements<T, N>, const N: usize>(f: F) -> Function {
         const {
             assert!(size_of::<F>() <= size_of::<[u64; WORDS]>() && align_of::<F>() <= 8);
         }
         let mut closure = [MaybeUninit::uninit(); WORDS];
         // SAFETY: the closure fits into the words, by the assertion above.
         unsafe { closure.as_mut_ptr().cast::<F>().write(f) };
-        Function { closure, run, inputs, computed: T::DTYPE }
+        #[cfg(target_arch = "x86_64")]
+        let blocks: Blocks = match has_avx2() {
+            true => blocks_avx2::<T, F, N>,
+            false => blocks::<T, F, N>,
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let blocks: Blocks = blocks::<T, F, N>;
+        Function { closure, blocks, inputs: N, computed: T::DTYPE }
     }
 
     /// Returns the number of inputs.
@@ -75,85 +111,185 @@ impl Function {
     /// `out` is valid for writes of `count` elements of [`Function::computed`], and each of the
     /// first [`Function::inputs`] sources for reads of as many, or of [`LANES`] if it does not
     /// advance. All are aligned. A source may be `out` itself; otherwise they do not overlap.
+    #[inline]
     pub(crate) unsafe fn apply(&self, inputs: &[Source; MAX_INPUTS], out: *mut u8, count: usize) {
+        let whole = count / LANES;
         // SAFETY: guaranteed by the caller; `new` stored the closure that the loop was made for.
-        unsafe { (self.run)(self.closure.as_ptr().cast(), inputs, out, count) }
+        unsafe {
+            if whole > 0 {
+                (self.blocks)(self.closure.as_ptr().cast(), inputs, out, whole);
+            }
+            if !count.is_multiple_of(LANES) {
+                self.apply_rest(inputs, out, whole * LANES, count % LANES);
+            }
+        }
+    }
+
+    /// Replaces each value `x` by the function of two elements `f(x, y)`.
+    pub(crate) fn replace<T: Element>(&self, values: &mut [T], y: T) {
+        assert!(self.inputs == 2 && self.computed == T::DTYPE, "a function of other elements");
+        let y = [y; LANES];
+        let data = values.as_mut_ptr().cast();
+        let second = Source { data: y.as_ptr().cast(), advances: false };
+        let inputs = [Source { data, advances: true }, second, Source::NONE];
+        // SAFETY: the values are the first input and the output; there are `LANES` equal elements
+        // of the second.
+        unsafe { self.apply(&inputs, data, values.len()) };
+    }
+
+    /// Computes `count` elements from number `from` on, fewer than [`LANES`], as part of a block of
+    /// their own, so that their bits do not depend on their position.
+    ///
+    /// # Safety
+    /// That of [`Function::apply`].
+    unsafe fn apply_rest(
+        &self,
+        inputs: &[Source; MAX_INPUTS],
+        out: *mut u8,
+        from: usize,
+        count: usize,
+    ) {
+        let size = self.computed.size();
+        let mut blocks = [MaybeUninit::<[u64; LANES]>::uninit(); MAX_INPUTS];
+        let mut result = MaybeUninit::<[u64; LANES]>::uninit();
+        let mut sources = *inputs;
+        for k in 0..self.inputs {
+            if inputs[k].advances {
+                let block = blocks[k].as_mut_ptr().cast::<u8>();
+                let first = inputs[k].data.wrapping_add(from * size);
+                // SAFETY: the block has room for `LANES` elements of at most 8 bytes; the others
+                // repeat the first of the rest.
+                unsafe {
+                    block.copy_from_nonoverlapping(first, count * size);
+                    for at in count..LANES {
+                        block.add(at * size).copy_from_nonoverlapping(first, size);
+                    }
+                }
+                sources[k].data = block;
+            }
+        }
+        let to = result.as_mut_ptr().cast::<u8>();
+        // SAFETY: one block of each source and of the result; the rest is the caller's promise.
+        unsafe {
+            (self.blocks)(self.closure.as_ptr().cast(), &sources, to, 1);
+            out.add(from * size).copy_from_nonoverlapping(to, count * size);
+        }
     }
 }
 
-/// Computes `count` elements from `N` inputs.
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// Computes `count` blocks from `N` inputs.
 ///
 /// # Safety
-/// That of [`Function::apply`], for the type `T` and `N` inputs.
+/// That of [`Function::apply`], for the type `T`, `N` inputs, and a closure of the type `F`.
 #[inline(always)]
-unsafe fn compute<T: Copy, const N: usize>(
+unsafe fn compute<T: Copy, F: Elements<T, N>, const N: usize>(
+    closure: *const (),
     inputs: &[Source; MAX_INPUTS],
     out: *mut u8,
     count: usize,
-    f: impl Fn([T; N]) -> T,
 ) {
+    // SAFETY: guaranteed by the caller.
+    let f = unsafe { *closure.cast::<F>() };
     let data: [*const T; N] = std::array::from_fn(|k| inputs[k].data.cast());
     let steps: [usize; N] = std::array::from_fn(|k| usize::from(inputs[k].advances));
     let out = out.cast::<T>();
-    let whole = count - count % LANES;
-    for at in (0..whole).step_by(LANES) {
+    for at in (0..count * LANES).step_by(LANES) {
         // SAFETY: these elements lie in the inputs and in the output; a source that does not
         // advance has as many elements.
         unsafe {
             let lanes: [[T; LANES]; N] =
                 std::array::from_fn(|k| data[k].add(at * steps[k]).cast::<[T; LANES]>().read());
-            let results: [T; LANES] =
-                std::array::from_fn(|i| f(std::array::from_fn(|k| lanes[k][i])));
+            let mut results = lanes[0];
+            for (i, result) in results.iter_mut().enumerate() {
+                *result = f.of(std::array::from_fn(|k| lanes[k][i]));
+            }
             out.add(at).cast::<[T; LANES]>().write(results);
         }
     }
-    for at in whole..count {
-        // SAFETY: as above.
-        unsafe { out.add(at).write(f(std::array::from_fn(|k| data[k].add(at * steps[k]).read()))) };
-    }
+}
+
+/// # Safety
+/// That of [`compute`].
+unsafe fn blocks<T: Copy, F: Elements<T, N>, const N: usize>(
+    closure: *const (),
+    inputs: &[Source; MAX_INPUTS],
+    out: *mut u8,
+    count: usize,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { compute::<T, F, N>(closure, inputs, out, count) }
+}
+
+/// # Safety
+/// That of [`compute`]; the processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn blocks_avx2<T: Copy, F: Elements<T, N>, const N: usize>(
+    closure: *const (),
+    inputs: &[Source; MAX_INPUTS],
+    out: *mut u8,
+    count: usize,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { compute::<T, F, N>(closure, inputs, out, count) }
 }
 
 /// Returns the function `f` of one element.
 pub(crate) fn one<T: Element>(f: impl Fn(T) -> T + Copy + Send + Sync + 'static) -> Function {
-    fn of<T: Element, F: Fn(T) -> T + Copy + Send + Sync + 'static>(f: F) -> Function {
-        Function::new::<T, F>(f, 1, |f, inputs, out, count| {
-            // SAFETY: `Function::apply` passes the closure that `new` stored; the rest is its
-            // contract.
-            unsafe {
-                let f = *f.cast::<F>();
-                compute(inputs, out, count, move |[x]: [T; 1]| f(x));
-            }
-        })
-    }
-    of(f)
+    Function::new::<T, _, 1>(Unary(f))
 }
 
 /// Returns the function `f` of two elements.
 pub(crate) fn two<T: Element>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Function {
-    fn of<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static>(f: F) -> Function {
-        Function::new::<T, F>(f, 2, |f, inputs, out, count| {
-            // SAFETY: as in `one`.
-            unsafe {
-                let f = *f.cast::<F>();
-                compute(inputs, out, count, move |[x, y]: [T; 2]| f(x, y));
-            }
-        })
-    }
-    of(f)
+    Function::new::<T, _, 2>(Binary(f))
 }
 
 /// Returns the function `f` of three elements.
 pub(crate) fn three<T: Element>(
     f: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Function {
-    fn of<T: Element, F: Fn(T, T, T) -> T + Copy + Send + Sync + 'static>(f: F) -> Function {
-        Function::new::<T, F>(f, 3, |f, inputs, out, count| {
-            // SAFETY: as in `one`.
-            unsafe {
-                let f = *f.cast::<F>();
-                compute(inputs, out, count, move |[x, y, z]: [T; 3]| f(x, y, z));
+    Function::new::<T, _, 3>(Ternary(f))
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::super::vector_math::{erf, exp, log, tanh};
+    use super::*;
+
+    /// Every instruction set, every position in a block and every length give the same bits.
+    #[test]
+    fn bits_do_not_depend_on_the_loop() {
+        let values: Vec<f32> = (0..100_000).map(|k| f32::from_bits(k * 42_949)).collect();
+        let apply = |f: &Function, values: &[f32]| {
+            let mut out = vec![0f32; values.len()];
+            let x = Source { data: values.as_ptr().cast(), advances: true };
+            let inputs = [x, Source::NONE, Source::NONE];
+            // SAFETY: both slices have this length.
+            unsafe { f.apply(&inputs, out.as_mut_ptr().cast(), values.len()) };
+            out.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+        };
+        #[track_caller]
+        fn check<F: Fn(f32) -> f32 + Copy + Send + Sync + 'static>(
+            f: F,
+            values: &[f32],
+            apply: impl Fn(&Function, &[f32]) -> Vec<u32>,
+        ) {
+            let function = one(f);
+            let plain = Function { blocks: blocks::<f32, Unary<F>, 1>, ..function };
+            let all = apply(&function, values);
+            assert!(all == apply(&plain, values));
+            for from in [1, 7, 99_990] {
+                assert!(all[from..] == apply(&function, &values[from..]), "from {from}");
             }
-        })
+        }
+        check(exp, &values, apply);
+        check(log, &values, apply);
+        check(tanh, &values, apply);
+        check(erf, &values, apply);
     }
-    of(f)
 }

@@ -114,7 +114,7 @@ struct StepPlan {
 }
 
 enum StepCall {
-    Function(RowPlan),
+    Function(Box<RowPlan>),
     /// `cast`: a conversion between these dtypes.
     Cast {
         from: DType,
@@ -255,7 +255,7 @@ impl StepPlan {
             let used = &bound.inputs[..bound.function.inputs()];
             let read = used.iter().filter(|i| matches!(i, BoundInput::Tensor { .. })).count();
             ensure!(read == inputs && !bound.divides, "{step}: schema and kernel disagree");
-            StepCall::Function(RowPlan::new(bound, dtypes, steps))
+            StepCall::Function(Box::new(RowPlan::new(bound, dtypes, steps)))
         };
         Ok(StepPlan { call, places, steps, inputs })
     }

@@ -13,11 +13,12 @@ use millstream_types::layout::numel;
 
 use super::Kernel;
 use super::element::Element;
+use super::loops::Loop;
 use super::memory::Workspace;
 use super::optional_inputs::{one, operands, required};
 use super::pairwise::{Sum, leaf_sum};
 use super::real::{Real, reals};
-use super::strided::{BLOCK, CHUNK, Loop, Sequence, StridedRow};
+use super::strided::{BLOCK, CHUNK, Sequence, StridedRow};
 use super::traversal::Order;
 use crate::context::{KernelCtx, RawTensor};
 

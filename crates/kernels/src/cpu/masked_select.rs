@@ -11,8 +11,9 @@ use millstream_types::layout::numel;
 
 use super::Kernel;
 use super::element::{Bool, Element, compute, dispatch};
+use super::loops::Loop;
 use super::memory::{Workspace, expect_dtype};
-use super::strided::{CHUNK, Loop, Sequence};
+use super::strided::{CHUNK, Sequence};
 use super::traversal::Order;
 use crate::context::KernelCtx;
 

@@ -3,10 +3,11 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `element` | dtypes as Rust types, conversions |
+//! | `element`, `half_float` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
+//! | `vector_math` | exponential, logarithm and their like, vectorised |
 //! | `traversal` | the order in which loops visit strided tensors |
-//! | `strided`, `lines` | loads and stores; loops over operands |
+//! | `strided`, `loops`, `lines` | loads and stores; loops over operands, over lines |
 //! | `indexed` | operands accessed at irregular offsets |
 //! | `call_layouts` | the layouts that a kernel was prepared for |
 //! | `memory`, `optional_inputs` | workspace, heap temporaries, overlap; optional operands |
@@ -59,11 +60,13 @@ mod embedding;
 mod extremum;
 mod function;
 mod fused;
+mod half_float;
 mod im2col;
 mod index;
 mod indexed;
 mod linear;
 mod lines;
+mod loops;
 mod loss;
 mod masked_select;
 mod matmul;
@@ -88,6 +91,7 @@ mod sort;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
+mod vector_math;
 
 /// The device kind of these kernels.
 pub const KIND: &str = "cpu";

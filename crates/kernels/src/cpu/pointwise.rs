@@ -1,6 +1,6 @@
 //! Kernels of the elementwise functions of one tensor, and of their gradients.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, FRAC_2_SQRT_PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use anyhow::Result;
 use millstream_ops::promotion::floating;
@@ -10,6 +10,7 @@ use super::compute::Compute;
 use super::element::{Element, compute, float};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
+use super::vector_math;
 
 /// Defines a table of kernels, one row each: the name of the op, and the function of an element of
 /// the type `T`, with its numeric arguments and their defaults. `any` computes in the type of the
@@ -51,9 +52,9 @@ functions! {
         let x = if x < min_val { min_val } else { x };
         if x > max_val { max_val } else { x }
     };
-    float "exp" [] T => T::exp;
+    float "exp" [] T => T::exponential;
     float "expm1" [] T => T::exp_m1;
-    float "log" [] T => T::ln;
+    float "log" [] T => T::logarithm;
     float "log2" [] T => T::log2;
     float "log1p" [] T => T::ln_1p;
     float "sqrt" [] T => T::sqrt;
@@ -61,10 +62,10 @@ functions! {
     float "reciprocal" [] T => |x| 1.0 / x;
     float "sin" [] T => T::sin;
     float "cos" [] T => T::cos;
-    float "tanh" [] T => T::tanh;
+    float "tanh" [] T => T::hyperbolic_tangent;
     float "sigmoid" [] T => T::sigmoid;
     float "erf" [] T => T::error_function;
-    float "silu" [] T => |x| x * x.sigmoid();
+    float "silu" [] T => T::silu;
     float "elu" [alpha = 1.0, scale = 1.0, input_scale = 1.0] T => move |x: T| {
         if x > 0.0 { x * scale } else { (x * input_scale).exp_m1() * (alpha * scale) }
     };
@@ -89,10 +90,7 @@ functions! {
     };
     float "tanh_backward" [] T => |grad, out| grad * (1.0 - out * out);
     float "sigmoid_backward" [] T => |grad, out| grad * (1.0 - out) * out;
-    float "silu_backward" [] T => |grad, x| {
-        let share = x.sigmoid();
-        grad * share * (1.0 + x * (1.0 - share))
-    };
+    float "silu_backward" [] T => T::silu_backward;
     float "softplus_backward" [beta = 1.0, threshold = 20.0] T => move |grad, x: T| {
         if x * beta > threshold { grad } else { grad * (x * beta).sigmoid() }
     };
@@ -108,30 +106,85 @@ pub(crate) const CHOICES: &[ElementwiseOp] = &[
     ("leaky_relu_backward", leaky_relu_backward),
 ];
 
-/// Functions that std lacks.
+/// Functions that std lacks, or that are vectorised in f32. They are always part of the loops that
+/// call them, which are compiled for several instruction sets.
 trait Special: Compute {
+    fn exponential(self) -> Self;
+    fn logarithm(self) -> Self;
+    fn hyperbolic_tangent(self) -> Self;
     fn error_function(self) -> Self;
     fn sigmoid(self) -> Self;
+    fn silu(self) -> Self;
+    fn silu_backward(grad: Self, x: Self) -> Self;
+    fn gelu(self) -> Self;
+    fn gelu_backward(grad: Self, x: Self) -> Self;
+    /// The approximation by the hyperbolic tangent.
+    fn gelu_by_tanh(self) -> Self;
+    fn gelu_by_tanh_backward(grad: Self, x: Self) -> Self;
 }
 
 macro_rules! special {
-    ($($t:ident, $erf:path;)*) => {$(
+    ($($t:ident, $exp:path, $log:path, $tanh:path, $erf:path;)*) => {$(
         impl Special for $t {
+            #[inline(always)]
+            fn exponential(self) -> $t {
+                $exp(self)
+            }
+            #[inline(always)]
+            fn logarithm(self) -> $t {
+                $log(self)
+            }
+            #[inline(always)]
+            fn hyperbolic_tangent(self) -> $t {
+                $tanh(self)
+            }
             #[inline(always)]
             fn error_function(self) -> $t {
                 $erf(self)
             }
             #[inline(always)]
             fn sigmoid(self) -> $t {
-                1.0 / (1.0 + (-self).exp())
+                1.0 / (1.0 + $exp(-self))
+            }
+            #[inline(always)]
+            fn silu(self) -> $t {
+                self * self.sigmoid()
+            }
+            #[inline(always)]
+            fn silu_backward(grad: $t, x: $t) -> $t {
+                let share = x.sigmoid();
+                grad * share * (1.0 + x * (1.0 - share))
+            }
+            #[inline(always)]
+            fn gelu(self) -> $t {
+                0.5 * self * (1.0 + $erf(self * FRAC_1_SQRT_2 as $t))
+            }
+            #[inline(always)]
+            fn gelu_backward(grad: $t, x: $t) -> $t {
+                // The density of the standard normal distribution at 0, 1 / √(2π).
+                let density = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5) as $t;
+                let share = 0.5 * (1.0 + $erf(x * FRAC_1_SQRT_2 as $t));
+                grad * (share + x * density * $exp(-0.5 * x * x))
+            }
+            #[inline(always)]
+            fn gelu_by_tanh(self) -> $t {
+                let (x, slope, cubic) = (self, SLOPE as $t, CUBIC as $t);
+                0.5 * x * (1.0 + $tanh(slope * (x + cubic * x * x * x)))
+            }
+            #[inline(always)]
+            fn gelu_by_tanh_backward(grad: $t, x: $t) -> $t {
+                let (slope, cubic) = (SLOPE as $t, CUBIC as $t);
+                let tanh = $tanh(slope * (x + cubic * x * x * x));
+                let inner = slope * (1.0 + 3.0 * cubic * x * x);
+                grad * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
             }
         }
     )*};
 }
 
 special! {
-    f32, libm::erff;
-    f64, libm::erf;
+    f32, vector_math::exp, vector_math::log, vector_math::tanh, vector_math::erf;
+    f64, f64::exp, f64::ln, f64::tanh, libm::erf;
 }
 
 /// Rounding. Integers are unchanged.
@@ -186,19 +239,15 @@ fn is_tanh(args: &CallArgs<'_>) -> Result<bool> {
 /// section 2.
 const CUBIC: f64 = 0.044715;
 
+/// The square root of 2/π, the factor of the argument of tanh in that approximation.
+const SLOPE: f64 = 0.797_884_560_802_865_4;
+
 fn gelu(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let (common, tanh) = (call.common(), is_tanh(args)?);
-    float!(common, T => {
-        if tanh {
-            let (slope, cubic) = (FRAC_2_PI.sqrt() as T, CUBIC as T);
-            call.bind(common, one(move |x: T| {
-                0.5 * x * (1.0 + (slope * (x + cubic * x * x * x)).tanh())
-            }))
-        } else {
-            let half = FRAC_1_SQRT_2 as T;
-            call.bind(common, one(move |x: T| 0.5 * x * (1.0 + (x * half).error_function())))
-        }
+    float!(common, T => match tanh {
+        true => call.bind(common, one(T::gelu_by_tanh)),
+        false => call.bind(common, one(T::gelu)),
     })
 }
 
@@ -236,23 +285,9 @@ fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
 fn gelu_backward(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
     let (common, tanh) = (call.common(), is_tanh(args)?);
-    float!(common, T => {
-        if tanh {
-            let (slope, cubic) = (FRAC_2_PI.sqrt() as T, CUBIC as T);
-            call.bind(common, two(move |grad: T, x: T| {
-                let tanh = (slope * (x + cubic * x * x * x)).tanh();
-                let inner = slope * (1.0 + 3.0 * cubic * x * x);
-                grad * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
-            }))
-        } else {
-            let half = FRAC_1_SQRT_2 as T;
-            // The density of the standard normal distribution at 0, 1 / √(2π).
-            let density = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5) as T;
-            call.bind(common, two(move |grad: T, x: T| {
-                let share = 0.5 * (1.0 + (x * half).error_function());
-                grad * (share + x * density * (-0.5 * x * x).exp())
-            }))
-        }
+    float!(common, T => match tanh {
+        true => call.bind(common, two(T::gelu_by_tanh_backward)),
+        false => call.bind(common, two(T::gelu_backward)),
     })
 }
 

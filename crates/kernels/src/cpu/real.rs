@@ -21,6 +21,8 @@ pub(crate) trait Real:
     const ONE: Self;
     const INFINITY: Self;
 
+    /// Returns e^x. In f32 it is vectorised in the loops of a
+    /// [`Function`](super::function::Function), and slow elsewhere.
     fn exp(self) -> Self;
     fn is_nan(self) -> bool;
 
@@ -32,14 +34,14 @@ pub(crate) trait Real:
 }
 
 macro_rules! real {
-    ($($t:ident)*) => {$(
+    ($($t:ident, $exp:path;)*) => {$(
         impl Real for $t {
             const ONE: Self = 1.0;
             const INFINITY: Self = $t::INFINITY;
 
             #[inline(always)]
             fn exp(self) -> Self {
-                $t::exp(self)
+                $exp(self)
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
@@ -49,7 +51,10 @@ macro_rules! real {
     )*};
 }
 
-real! { f32 f64 }
+real! {
+    f32, super::vector_math::exp;
+    f64, f64::exp;
+}
 
 /// Evaluates an expression with the type name `$t` bound to the type in which a float dtype is
 /// computed. Any other dtype returns an error from the calling function.

@@ -108,9 +108,9 @@ impl RowPlan {
     pub(crate) unsafe fn run(&self, data: &[*mut u8; OPERANDS], count: usize) -> bool {
         if !self.direct {
             // SAFETY: guaranteed by the caller.
-            return compute!(self.bound.function.computed(), T => unsafe {
-                self.run_in_chunks::<T>(data, count)
-            });
+            return unsafe {
+                compute!(self.bound.function.computed(), T => self.run_in_chunks::<T>(data, count))
+            };
         }
         let mut splats = [Splat::uninit(); MAX_INPUTS];
         let mut sources = [Source::NONE; MAX_INPUTS];
@@ -172,9 +172,9 @@ impl RowPlan {
         let mut at = 0;
         while at < count {
             let n = chunk.min(count - at);
-            for k in 0..inputs {
+            for (k, buffer) in buffers.iter_mut().enumerate().take(inputs) {
                 if let Mode::Converted { via } = self.modes[k] {
-                    let to = buffers[k].as_mut_ptr().cast::<T>();
+                    let to = buffer.as_mut_ptr().cast::<T>();
                     // SAFETY: the buffer has room for `CHUNK` elements.
                     unsafe { load(row(self.places[k]), via, at, to, n) };
                 }
@@ -191,9 +191,9 @@ impl RowPlan {
                     row(OUT).store_from(at, out_buffer, n);
                 }
             }
-            for k in 0..inputs {
-                if let Mode::Direct = self.modes[k] {
-                    sources[k].data = sources[k].data.wrapping_add(n * size_of::<T>());
+            for (source, mode) in sources.iter_mut().zip(&self.modes) {
+                if let Mode::Direct = mode {
+                    source.data = source.data.wrapping_add(n * size_of::<T>());
                 }
             }
             at += n;

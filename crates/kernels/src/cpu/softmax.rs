@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use millstream_ops::args::dimension;
 
 use super::Kernel;
+use super::function::{LANES, two};
 use super::lines::Lines;
 use super::pairwise::pairwise_sum;
 use super::real::{Real, reals};
@@ -24,9 +25,21 @@ fn lines(ctx: &KernelCtx<'_>, shape: &[usize]) -> Result<Lines> {
 /// Replaces each value by the exponential of its difference from the maximum; returns the maximum
 /// and the sum.
 pub(crate) fn exponentials<T: Real>(line: &mut [T]) -> (T, T) {
-    let greatest = line.iter().fold(-T::INFINITY, |m, &v| v.greater(m));
-    line.iter_mut().for_each(|v| *v = (*v - greatest).exp());
+    let greatest = greatest(line);
+    two(|x: T, y: T| (x - y).exp()).replace(line, greatest);
     (greatest, pairwise_sum(line))
+}
+
+/// Returns the greatest value; NaN if one is NaN.
+fn greatest<T: Real>(line: &[T]) -> T {
+    let (blocks, rest) = line.as_chunks::<LANES>();
+    let mut lanes = [-T::INFINITY; LANES];
+    for block in blocks {
+        for (m, &v) in lanes.iter_mut().zip(block) {
+            *m = v.greater(*m);
+        }
+    }
+    rest.iter().chain(&lanes).fold(-T::INFINITY, |m, &v| v.greater(m))
 }
 
 /// `_softmax(x; dim, half_to_float)`.

@@ -4,14 +4,11 @@
 //! load a piece of a row into their own buffer, compute there, and store it; a result may therefore
 //! coincide with an operand. Loads and stores convert between dtypes.
 
-use anyhow::{Result, ensure};
 use millstream_types::DType;
-use millstream_types::layout::numel;
 
 use super::element::{Element, cast, dispatch};
-use super::memory::is_contiguous;
 use super::traversal::{Order, Traversal};
-use crate::context::{KernelCtx, RawTensor, Threads};
+use crate::context::RawTensor;
 
 /// The number of elements that a kernel loads, computes and stores at once. A few such buffers fit
 /// into the first-level cache.
@@ -75,7 +72,7 @@ impl StridedRow {
     #[inline]
     pub(crate) unsafe fn load_to<T: Element>(&self, at: usize, to: *mut T, count: usize) {
         // SAFETY: guaranteed by the caller.
-        dispatch!(self.dtype, S => unsafe { self.load_as::<S, T>(at, to, count) });
+        unsafe { dispatch!(self.dtype, S => self.load_as::<S, T>(at, to, count)) };
     }
 
     /// # Safety
@@ -114,17 +111,17 @@ impl StridedRow {
         to: *mut T,
         count: usize,
     ) {
-        dispatch!(via, V => {
-            let mut values = [<V as Element>::ZERO; CHUNK];
-            for done in (0..count).step_by(CHUNK) {
-                let values = &mut values[..CHUNK.min(count - done)];
-                self.load(at + done, values);
-                for (k, &v) in values.iter().enumerate() {
-                    // SAFETY: guaranteed by the caller.
-                    unsafe { to.add(done + k).write(cast::<V, T>(v)) };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            dispatch!(via, V => {
+                let mut values = [<V as Element>::ZERO; CHUNK];
+                for done in (0..count).step_by(CHUNK) {
+                    let values = &mut values[..CHUNK.min(count - done)];
+                    self.load(at + done, values);
+                    write_all(to.add(done), values.iter().map(|&v| cast::<V, T>(v)));
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Stores the elements from number `at` on, converted from `T`.
@@ -141,7 +138,7 @@ impl StridedRow {
     #[inline]
     pub(crate) unsafe fn store_from<T: Element>(&self, at: usize, from: *const T, count: usize) {
         // SAFETY: guaranteed by the caller.
-        dispatch!(self.dtype, D => unsafe { self.store_as::<T, D>(at, from, count) });
+        unsafe { dispatch!(self.dtype, D => self.store_as::<T, D>(at, from, count)) };
     }
 
     /// # Safety
@@ -162,18 +159,17 @@ impl StridedRow {
 
     /// Stores a value to every element.
     pub(crate) fn fill<T: Element>(&self, value: T) {
-        dispatch!(self.dtype, D => {
-            let (value, to) = (cast::<T, D>(value), self.data.cast::<D>());
-            let dense = self.step == size_of::<D>();
-            // SAFETY: these are the elements of the row, valid by the contract of `new`.
-            unsafe {
-                if dense {
-                    (0..self.length).for_each(|i| to.add(i).write(value));
+        // SAFETY: these are the elements of the row, valid by the contract of `new`.
+        unsafe {
+            dispatch!(self.dtype, D => {
+                let (value, to) = (cast::<T, D>(value), self.data.cast::<D>());
+                if self.step == size_of::<D>() {
+                    write_all(to, std::iter::repeat_n(value, self.length));
                 } else {
                     (0..self.length).for_each(|i| to.byte_add(i * self.step).write(value));
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Returns the address of the first element if the elements follow one another in memory and
@@ -181,6 +177,18 @@ impl StridedRow {
     pub(crate) fn dense<T: Element>(&self) -> Option<*mut T> {
         let dense = self.dtype == T::DTYPE && self.step == size_of::<T>();
         dense.then(|| self.data.cast())
+    }
+}
+
+/// Writes elements one after another.
+///
+/// # Safety
+/// `to` is valid for writes of as many aligned elements.
+#[inline(always)]
+unsafe fn write_all<T>(to: *mut T, values: impl Iterator<Item = T>) {
+    for (k, v) in values.enumerate() {
+        // SAFETY: guaranteed by the caller.
+        unsafe { to.add(k).write(v) };
     }
 }
 
@@ -257,102 +265,6 @@ pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> u
     }
 }
 
-/// The traversal of `N` operands in the shape that they broadcast to, without their addresses.
-pub(crate) struct LoopPlan<const N: usize> {
-    traversal: Traversal<N>,
-    dtypes: [DType; N],
-}
-
-impl<const N: usize> LoopPlan<N> {
-    /// # Errors
-    /// Fails if an operand does not broadcast to `shape`.
-    pub(crate) fn new(
-        shape: &[usize],
-        operands: &[RawTensor<'_>; N],
-        order: Order,
-    ) -> Result<LoopPlan<N>> {
-        for operand in operands {
-            ensure!(
-                broadcasts(operand.shape, shape),
-                "{operand:?} does not broadcast to {shape:?}: schema and kernel disagree"
-            );
-        }
-        let dtypes = operands.each_ref().map(|o| o.dtype);
-        let traversal = if operands.iter().all(|o| o.shape == shape && is_contiguous(o)) {
-            Traversal::one_row(numel(shape), dtypes.map(DType::size))
-        } else {
-            let step = |k| std::array::from_fn(|i| broadcast_step(&operands[i], shape.len(), k));
-            Traversal::new(shape, step, order)
-        };
-        Ok(LoopPlan { traversal, dtypes })
-    }
-
-    /// Divides the elements into blocks of `block` in the order of the traversal, and calls `rows`
-    /// for every row of every block, with a state that `init` makes from the number of the block.
-    /// Blocks run in parallel, the rows of one block in order.
-    ///
-    /// # Safety
-    /// The operands at these addresses are those of the current kernel call or memory that it alone
-    /// uses, valid and aligned; nothing is stored to an operand that overlaps itself or partly
-    /// overlaps another.
-    pub(crate) unsafe fn for_each_at<S>(
-        &self,
-        data: [Address; N],
-        threads: Option<&Threads>,
-        block: usize,
-        init: impl Fn(usize) -> S + Sync + Send,
-        rows: impl Fn(&mut S, &[StridedRow; N]) + Sync + Send,
-    ) {
-        let traversal = &self.traversal;
-        Threads::for_each(threads, traversal.count().div_ceil(block), |number| {
-            let mut state = init(number);
-            traversal.rows(number * block, (number + 1) * block, |row| {
-                let row = std::array::from_fn(|i| {
-                    let data = data[i].0.wrapping_add(row.offsets[i]);
-                    // SAFETY: the row lies in the operand, whose elements are valid as the caller
-                    // guarantees. Blocks cover disjoint elements of an operand that is stored to.
-                    unsafe { StridedRow::new(data, row.steps[i], row.length, self.dtypes[i]) }
-                });
-                rows(&mut state, &row);
-            });
-        });
-    }
-}
-
-/// A joint loop over `N` operands in the shape that they broadcast to.
-pub(crate) struct Loop<const N: usize> {
-    plan: LoopPlan<N>,
-    data: [Address; N],
-}
-
-impl<const N: usize> Loop<N> {
-    /// # Safety
-    /// The contract of [`LoopPlan::for_each_at`] holds for the operands.
-    ///
-    /// # Errors
-    /// Fails if an operand does not broadcast to `shape`.
-    pub(crate) unsafe fn new(
-        shape: &[usize],
-        operands: [RawTensor<'_>; N],
-        order: Order,
-    ) -> Result<Loop<N>> {
-        let plan = LoopPlan::new(shape, &operands, order)?;
-        Ok(Loop { plan, data: operands.map(|o| Address(o.data)) })
-    }
-
-    /// As [`LoopPlan::for_each_at`], on the threads of a call.
-    pub(crate) fn for_each<S>(
-        &self,
-        ctx: &KernelCtx<'_>,
-        block: usize,
-        init: impl Fn(usize) -> S + Sync + Send,
-        rows: impl Fn(&mut S, &[StridedRow; N]) + Sync + Send,
-    ) {
-        // SAFETY: the contract of `new`.
-        unsafe { self.plan.for_each_at(self.data, ctx.threads(), block, init, rows) };
-    }
-}
-
 /// One operand, accessed by element number in row-major order.
 pub(crate) struct Sequence {
     traversal: Traversal<1>,
@@ -362,7 +274,8 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// # Safety
-    /// The contract of [`Loop::new`] holds, and concurrent stores are disjoint.
+    /// The contract of [`Loop::new`](super::loops::Loop::new) holds, and concurrent stores are
+    /// disjoint.
     pub(crate) unsafe fn new(tensor: RawTensor<'_>) -> Sequence {
         let step = |k| [broadcast_step(&tensor, tensor.shape.len(), k)];
         Sequence {

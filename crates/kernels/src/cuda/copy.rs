@@ -90,20 +90,27 @@ pub(super) unsafe fn strided(
         true => (bits(&from), bits(&to)),
         false => (from, to),
     };
-    let function = elementwise::function("cast")?;
-    let kernel = Elementwise {
+    let kernel = cast_kernel(from.dtype, to.dtype)?;
+    // SAFETY: the caller's promise.
+    unsafe { elementwise::run_on(native, kernel, &[Input::Tensor(from)], to, &[]) }
+}
+
+/// Returns the kernel of a cast, without the dtypes of its inputs.
+///
+/// # Errors
+/// None: the op is in the table.
+pub(super) fn cast_kernel(from: DType, to: DType) -> Result<Elementwise<'static>> {
+    Ok(Elementwise {
         op: "cast",
         variant: "",
         inputs: Vec::new(),
-        common: from.dtype,
+        common: from,
         rounded: false,
-        out: to.dtype,
-        computed: computed(from.dtype),
-        function: function.variants[0].1,
+        out: to,
+        computed: computed(from),
+        function: elementwise::function("cast")?.variants[0].1,
         wide: false,
-    };
-    // SAFETY: the caller's promise.
-    unsafe { elementwise::run_on(native, kernel, &[Input::Tensor(from)], to, &[]) }
+    })
 }
 
 /// Copies the call's first operand to its second if both are dense, row-major, and of one dtype.
@@ -134,22 +141,12 @@ pub(super) fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
 /// Returns sources of casts from every dtype.
 pub(super) fn sources() -> Vec<(String, std::ffi::CString)> {
     let mut all = Vec::new();
-    let Ok(function) = elementwise::function("cast") else { return all };
     for (k, from) in DType::ALL.into_iter().enumerate() {
         // To itself and to two others: all pairs would be a hundred sources of the same parts.
         for by in [0, 1, 4] {
             let to = DType::ALL[(k + by) % DType::ALL.len()];
-            let kernel = Elementwise {
-                op: "cast",
-                variant: "",
-                inputs: vec![Some(from)],
-                common: from,
-                rounded: false,
-                out: to,
-                computed: computed(from),
-                function: function.variants[0].1,
-                wide: false,
-            };
+            let Ok(kernel) = cast_kernel(from, to) else { continue };
+            let kernel = Elementwise { inputs: vec![Some(from)], ..kernel };
             if let Ok(source) = kernel.source() {
                 all.push((kernel.name(), source));
             }

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use millstream_ep::cuda::NativeStream;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::promotion::floating;
-use millstream_types::DType;
+use millstream_types::{Attrs, DType};
 
 use super::args::{ElementwiseArgs, MAX_RANK};
 use super::functions::{Function, Kind, OUT_OF_PLACE, WITH_IN_PLACE};
@@ -22,7 +22,7 @@ use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::from_scalar;
-use crate::cpu::elementwise::{Input, common_of};
+use crate::cpu::elementwise::{Input, Promoted, common_of};
 use crate::cpu::memory::is_same;
 use crate::registry::{Kernel, KernelRegistry};
 
@@ -42,7 +42,7 @@ impl Function {
     }
 
     /// Returns the dtype that a call is computed in.
-    fn common(&self, inputs: &[Input<RawTensor<'_>>], out: DType) -> DType {
+    fn common<T: Promoted>(&self, inputs: &[Input<T>], out: DType) -> DType {
         match self.kind {
             Kind::Any | Kind::Rounded => common_of(inputs),
             Kind::Float => floating(common_of(inputs)),
@@ -53,13 +53,12 @@ impl Function {
 
     /// Selects the variant and the scalars by the arguments of a call. Adjusts `common` where the
     /// variant computes in another dtype.
-    fn variant(
+    fn variant<T: Promoted + Copy>(
         &self,
-        ctx: &KernelCtx<'_>,
-        inputs: &[Input<RawTensor<'_>>],
+        attrs: &Attrs,
+        inputs: &[Input<T>],
         common: &mut DType,
     ) -> Result<Variant> {
-        let attrs = ctx.attrs();
         let mut scalars = Vec::new();
         for (name, default) in self.scalars {
             scalars.push(Scalar::of(attrs, name)?.unwrap_or(Scalar::Float(*default)));
@@ -96,7 +95,7 @@ impl Function {
             "clamp" => {
                 let bounds = [Scalar::of(attrs, "min")?, Scalar::of(attrs, "max")?];
                 let given = bounds.into_iter().flatten().map(Input::Number);
-                let all: Vec<Input<RawTensor<'_>>> = inputs.iter().copied().chain(given).collect();
+                let all: Vec<Input<T>> = inputs.iter().copied().chain(given).collect();
                 *common = common_of(&all);
                 let ends = match common.is_float() {
                     true => [f64::NEG_INFINITY, f64::INFINITY].map(Scalar::Float),
@@ -124,7 +123,7 @@ fn most(dtype: DType) -> f64 {
 }
 
 /// Returns the variant for an exponent. As on the host, common exponents have their own.
-fn power(inputs: &[Input<RawTensor<'_>>], common: DType) -> &'static str {
+fn power<T>(inputs: &[Input<T>], common: DType) -> &'static str {
     let exponent = match inputs[1] {
         Input::Number(v) if common.is_float() => from_scalar::<f64>(v),
         Input::Number(Scalar::Int(2)) => 2.0,
@@ -134,36 +133,63 @@ fn power(inputs: &[Input<RawTensor<'_>>], common: DType) -> &'static str {
     known.iter().find(|(value, _)| *value == exponent).map_or("", |(_, variant)| variant)
 }
 
+/// Returns the inputs of a call: for each, its number if that is given, else the next tensor.
+///
+/// # Errors
+/// A number has another type, or a tensor is missing.
+pub(super) fn inputs<T>(
+    function: &Function,
+    attrs: &Attrs,
+    mut tensor: impl FnMut(usize) -> Result<T>,
+) -> Result<Vec<Input<T>>> {
+    let mut next = 0;
+    let mut inputs = Vec::with_capacity(function.inputs.len());
+    for name in function.inputs {
+        inputs.push(match Scalar::of(attrs, name)? {
+            Some(number) => Input::Number(number),
+            None => {
+                next += 1;
+                Input::Tensor(tensor(next - 1)?)
+            }
+        });
+    }
+    Ok(inputs)
+}
+
+/// Returns the kernel of a call, without the dtypes of its inputs, and its scalars.
+///
+/// # Errors
+/// An argument has another type.
+pub(super) fn describe<T: Promoted + Copy>(
+    function: &'static Function,
+    attrs: &Attrs,
+    inputs: &[Input<T>],
+    out: DType,
+) -> Result<(Elementwise<'static>, Vec<Scalar>)> {
+    let mut common = function.common(inputs, out);
+    let chosen = function.variant(attrs, inputs, &mut common)?;
+    let (variant, expression) = function.expression(chosen.name)?;
+    let kernel = Elementwise {
+        op: function.op,
+        variant,
+        inputs: Vec::new(),
+        common,
+        rounded: function.kind == Kind::Rounded,
+        out,
+        computed: computed(common),
+        function: expression,
+        wide: false,
+    };
+    Ok((kernel, chosen.scalars))
+}
+
 impl Kernel for Op {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        let function = self.0;
-        let mut inputs = Vec::new();
-        let mut next = 0;
-        for name in function.inputs {
-            inputs.push(match Scalar::of(ctx.attrs(), name)? {
-                Some(number) => Input::Number(number),
-                None => {
-                    next += 1;
-                    Input::Tensor(ctx.operand(next - 1)?)
-                }
-            });
-        }
-        let out = ctx.operand(if ctx.operands() > next { next } else { 0 })?;
-        let mut common = function.common(&inputs, out.dtype);
-        let chosen = function.variant(ctx, &inputs, &mut common)?;
-        let (variant, expression) = function.expression(chosen.name)?;
-        let kernel = Elementwise {
-            op: function.op,
-            variant,
-            inputs: Vec::new(),
-            common,
-            rounded: function.kind == Kind::Rounded,
-            out: out.dtype,
-            computed: computed(common),
-            function: expression,
-            wide: false,
-        };
-        run(ctx, kernel, &inputs, out, &chosen.scalars)
+        let inputs = inputs(self.0, ctx.attrs(), |k| ctx.operand(k))?;
+        let tensors = inputs.iter().filter(|input| matches!(input, Input::Tensor(_))).count();
+        let out = ctx.operand(if ctx.operands() > tensors { tensors } else { 0 })?;
+        let (kernel, scalars) = describe(self.0, ctx.attrs(), &inputs, out.dtype)?;
+        run(ctx, kernel, &inputs, out, &scalars)
     }
 }
 
@@ -263,24 +289,26 @@ unsafe fn run_slices(
     out: RawTensor<'_>,
     scalars: &[Scalar],
 ) -> Result<()> {
-    fn part<'a>(x: &RawTensor<'a>, index: usize) -> RawTensor<'a> {
-        let step = if x.shape[0] == 1 { 0 } else { index * x.strides[0] };
-        let data = x.data.wrapping_add(step * x.dtype.size());
-        RawTensor { data, shape: &x.shape[1..], strides: &x.strides[1..], ..*x }
-    }
     for index in 0..out.shape[0] {
         let mut parts: SmallVec<[Input<RawTensor<'_>>; 3]> = inputs.iter().copied().collect();
         for input in &mut parts {
             if let Input::Tensor(x) = input
                 && x.shape.len() == out.shape.len()
             {
-                *x = part(x, index);
+                *x = slice(x, index);
             }
         }
         // SAFETY: the caller's promise, of parts of the same tensors.
-        unsafe { run_on(native, kernel.clone(), &parts, part(&out, index), scalars)? };
+        unsafe { run_on(native, kernel.clone(), &parts, slice(&out, index), scalars)? };
     }
     Ok(())
+}
+
+/// Returns the part of a tensor at an index of its first dimension; at any if it has length 1.
+pub(super) fn slice<'a>(x: &RawTensor<'a>, index: usize) -> RawTensor<'a> {
+    let step = if x.shape[0] == 1 { 0 } else { index * x.strides[0] };
+    let data = x.data.wrapping_add(step * x.dtype.size());
+    RawTensor { data, shape: &x.shape[1..], strides: &x.strides[1..], ..*x }
 }
 
 /// Registers the kernels.

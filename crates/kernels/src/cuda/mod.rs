@@ -14,7 +14,7 @@
 //! | `strided`, `template` | kernels whose operands have own strides: argument block, sources |
 //! | `row_reduction` | kernels over the rows of a tensor: argument block, assignment of threads |
 //! | `overlap` | copies of operands that overlap the written tensor |
-//! | `elementwise` | elementwise ops |
+//! | `elementwise`, `fused` | elementwise ops; programs of them |
 //! | `copy`, `create` | copies and casts; tensors from numbers |
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 //! | `gemm`, `matmul` | matrix products by cuBLAS |
@@ -35,6 +35,7 @@ mod copy;
 mod create;
 mod elementwise;
 mod functions;
+mod fused;
 mod gather;
 mod gemm;
 mod im2col;
@@ -127,6 +128,7 @@ pub fn register(kernels: &mut KernelRegistry) {
     copy::register(kernels);
     create::register(kernels);
     elementwise::register(kernels);
+    fused::register(kernels);
     reduce::register(kernels);
     softmax::register(kernels);
     norm::register(kernels);
@@ -142,6 +144,7 @@ pub fn sources() -> Vec<(String, CString)> {
         channel_sum::sources(),
         copy::sources(),
         elementwise::sources(),
+        fused::sources(),
         gather::sources(),
         im2col::sources(),
         loss::sources(),

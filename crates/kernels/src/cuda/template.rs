@@ -27,15 +27,9 @@ impl KernelTemplate {
     }
 
     fn source(&self, element: &str, (e, t): (&str, &str)) -> Result<CString> {
-        let sizes = format!(
-            "#define MAX_OPERANDS {MAX_OPERANDS}\n#define MAX_SCALARS {MAX_SCALARS}\n\
-             #define MAX_INTEGERS {MAX_INTEGERS}\n#define MAX_RANK {MAX_RANK}\n\
-             #define BLOCK {}\n#define PART {SUM_PART}\n",
-            launch::THREADS
-        );
         let types = format!("typedef {e} E;\ntypedef {t} T;\n");
         let own = self.body.replace("KERNEL", &self.kernel_name(element));
-        let all = [source::prelude(), &*sizes, include_str!("strided.cu"), &*types, &*own];
+        let all = [&*argument_block(), &*types, &*own];
         Ok(CString::new(all.concat())?)
     }
 
@@ -163,6 +157,17 @@ impl KernelTemplate {
             launch::launch_blocks(native, &name, || self.source(element, types), blocks, args)
         }
     }
+}
+
+/// Returns the start of the sources of kernels that take a [`StridedArgs`].
+pub(super) fn argument_block() -> String {
+    let sizes = format!(
+        "#define MAX_OPERANDS {MAX_OPERANDS}\n#define MAX_SCALARS {MAX_SCALARS}\n\
+         #define MAX_INTEGERS {MAX_INTEGERS}\n#define MAX_RANK {MAX_RANK}\n\
+         #define BLOCK {}\n#define PART {SUM_PART}\n",
+        launch::THREADS
+    );
+    [source::prelude(), &*sizes, include_str!("strided.cu")].concat()
 }
 
 /// Returns the type of a dtype's elements, and the type that they are computed in.
