@@ -129,7 +129,7 @@ impl<'a> Emitter<'a> {
                 if body.effect() != Effect::Fences {
                     let edges = self.edges(step, stream);
                     let mut points = self.points_before(step);
-                    points.retain(|p| !edges.covers(*p));
+                    points.retain(|p| p.stream != stream && !edges.covers(*p));
                     self.builder.wait_with_next(stream, &points)?;
                 }
                 let first = self.sink.instructions.len();
