@@ -101,7 +101,8 @@ impl<'a> Plan<'a> {
             ops: Arc::new(list.ops.clone()),
             steps: list.instructions.iter().enumerate().map(step).collect(),
             waits: Waits::Replayed,
-            memory: Memory::Kept,
+            // Memory adds nothing to an order that the list's own waits express.
+            memory: Memory::Planned,
             lifetimes: Lifetimes::Kept,
             reordered: false,
             by_host: false,
@@ -113,7 +114,7 @@ impl<'a> Plan<'a> {
         if side_effects > 1 {
             plan.side_effects = Arc::new(rebuild(facts, &plan)?.order());
         }
-        plan.waits = Waits::Kept;
+        (plan.waits, plan.memory) = (Waits::Kept, Memory::Kept);
         Ok(plan)
     }
 
