@@ -130,6 +130,19 @@ for x in [*layouts(cube)[1:], rand((5,)), rand(()), rand((0, 3))]:
                         lambda x, i, s: torch.index_add(x, dim, i, s, alpha=-0.5))
                 attempt("index_add_", [x.clone(memory_format=torch.preserve_format), i, source],
                         {"dim": dim}, lambda x, i, s: x.index_add_(dim, i, s))
+# Many additions to one element: 16-bit floats stop to grow unless the sum is wider.
+for dtype in [torch.float16, torch.bfloat16]:
+    zero, ones = torch.zeros((3, 1), dtype=dtype), torch.ones((2500, 1), dtype=dtype)
+    many = torch.ones((2500, 1), dtype=torch.int64)
+    for op, fn in [("scatter_add", scatter_add), ("scatter_add_", scatter_add_)]:
+        f.case(op, [zero.clone(), many, ones], {"dim": 0}, fn(0), rtol=0, atol=0)
+        f.case(op, [zero[:, 0].clone(), many[:, 0], ones[:, 0]], {"dim": 0}, fn(0), rtol=0, atol=0)
+    for op in ["index_add", "index_add_"]:
+        for kept in [(slice(None), slice(None)), (slice(None), 0)]:
+            f.case(op, [zero[kept].clone(), many[:, 0], ones[kept]], {"dim": 0},
+                   lambda x, i, s: getattr(x, op)(0, i, s), rtol=0, atol=0)
+            f.case(op, [zero[kept].clone(), many[:, 0], ones[kept]], {"dim": 0, "alpha": 2},
+                   lambda x, i, s: getattr(x, op)(0, i, s, alpha=2), rtol=0, atol=0)
 f.refuses("index_add", [rand((2,)), L([0]), rand((1,), torch.float64)], {"dim": 0},
           lambda x, i, s: x.index_add(0, i, s))
 

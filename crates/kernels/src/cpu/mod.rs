@@ -46,7 +46,7 @@ pub(crate) mod elementwise;
 mod embedding;
 mod extremum;
 mod im2col;
-mod index;
+pub(crate) mod index;
 mod indexed;
 mod linear;
 mod lines;

@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::Scalar;
+use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
-use super::copy::convert;
+use super::copy::{convert, strided};
 use super::create::fill;
 use super::gather::{Index, at_least_1d, dim, index_along, index_info, out_of_range, plan_indices};
 use super::overlap::OverlapCopies;
@@ -21,6 +22,7 @@ use super::template::KernelTemplate;
 use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
+use crate::cpu::index::{has_wide_sums, is_scatter_add};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter", |ctx| scatter(ctx, false, Combine::Set)),
@@ -176,21 +178,75 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> 
     if ctx.operand(1)?.numel() == 0 {
         return Ok(());
     }
+    let index = ctx.operand(1)?;
+    if matches!(combine, Combine::Add(_)) && has_wide_sums(x.dtype) {
+        return with_wide_sums(ctx, x, ctx.operand(2)?, |sums, src| {
+            scatter_into(ctx, sums, index, Some(src), combine)
+        });
+    }
+    let src = if count == 3 { Some(ctx.operand(2)?) } else { None };
+    scatter_into(ctx, x, index, src, combine)
+}
+
+/// Calls `add` with f32 copies of `x` and `source` in scratch memory, and rounds the sums to `x`
+/// once, as the host's kernels do. `add` takes no scratch memory: its operands do not overlap.
+fn with_wide_sums(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    source: RawTensor<'_>,
+    add: impl FnOnce(RawTensor<'_>, RawTensor<'_>) -> Result<()>,
+) -> Result<()> {
+    let native = native(ctx)?;
+    let mut scratch = native.scratch();
+    let (x_strides, source_strides) =
+        (contiguous_strides(x.shape)?, contiguous_strides(source.shape)?);
+    let bytes = |of: &RawTensor<'_>| of.numel().checked_mul(size_of::<f32>()).context("too large");
+    let sums = RawTensor {
+        data: scratch.take(bytes(&x)?)?,
+        dtype: DType::F32,
+        strides: &x_strides,
+        ..x
+    };
+    let wide = RawTensor {
+        data: scratch.take(bytes(&source)?)?,
+        dtype: DType::F32,
+        strides: &source_strides,
+        ..source
+    };
+    // SAFETY: `KernelCtx::new` promises valid operands; the schema refuses an x that overlaps
+    // itself, and the scratch memory is the call's alone.
+    unsafe {
+        strided(native, x, sums)?;
+        strided(native, source, wide)?;
+        add(sums, wide)?;
+        strided(native, sums, x)
+    }
+}
+
+/// Writes `src`, or the argument `value`, to the elements at the index, or adds it.
+fn scatter_into(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    index: RawTensor<'_>,
+    src: Option<RawTensor<'_>>,
+    combine: Combine,
+) -> Result<()> {
     let overlap = OverlapCopies::new(native(ctx)?, x);
     // SAFETY: `KernelCtx::new` promises valid operands, here and below.
-    let index = unsafe { overlap.resolve(ctx.operand(1)?)? };
+    let index = unsafe { overlap.resolve(index)? };
     let (x, index) = (at_least_1d(&x), at_least_1d(&index));
     let rank = x.shape.len();
     ensure!(index.shape.len() == rank, "{index:?} into {x:?}: schema and kernel disagree");
     let dim = dim(ctx, rank)?;
-    let values = match count {
-        3 => {
-            // SAFETY: as above.
-            let src = at_least_1d(&unsafe { overlap.resolve(ctx.operand(2)?)? });
+    // SAFETY: as above.
+    let src = src.map(|src| unsafe { overlap.resolve(src) }).transpose()?;
+    let values = match &src {
+        Some(src) => {
+            let src = at_least_1d(src);
             ensure!(src.dtype == x.dtype, "{src:?} into {x:?}: schema and kernel disagree");
             Values::Tensor(StridedOperand::new(src))
         }
-        _ => {
+        None => {
             let value = Scalar::of(ctx.attrs(), "value")?;
             let value = value.context("neither src nor value is is_tensor")?;
             Values::Scalar(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
@@ -218,10 +274,25 @@ fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
             out
         }
     };
+    let (index, source) = (ctx.operand(1)?, ctx.operand(2)?);
+    if has_wide_sums(x.dtype) && is_scatter_add(ctx, &x)? && source.numel() > 0 {
+        return with_wide_sums(ctx, x, source, |sums, source| {
+            index_add_into(ctx, sums, index, source)
+        });
+    }
+    index_add_into(ctx, x, index, source)
+}
+
+/// Adds alpha · source to the indexed slices of `x`.
+fn index_add_into(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    index: RawTensor<'_>,
+    source: RawTensor<'_>,
+) -> Result<()> {
     let overlap = OverlapCopies::new(native(ctx)?, x);
     // SAFETY: `KernelCtx::new` promises valid operands.
-    let (index, source) =
-        unsafe { (overlap.resolve(ctx.operand(1)?)?, overlap.resolve(ctx.operand(2)?)?) };
+    let (index, source) = unsafe { (overlap.resolve(index)?, overlap.resolve(source)?) };
     let (x, source) = (at_least_1d(&x), at_least_1d(&source));
     let agree = x.dtype == source.dtype && x.shape.len() == source.shape.len();
     ensure!(agree, "{source:?} to {x:?}: schema and kernel disagree");

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
 use millstream_types::{DType, Dims, Layout};
 
-use super::{check, raised};
+use super::{check, has_wide_sums, raised, with_wide_sums};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::copy::{convert, copy_if_overlapping, set};
 use crate::cpu::element::{Element, dispatch, moved};
@@ -123,6 +123,14 @@ fn scatter_into(
 ) -> Result<()> {
     if index.numel() == 0 {
         return Ok(());
+    }
+    if let Some(src) = src.filter(|_| add && has_wide_sums(target.dtype)) {
+        // SAFETY: operands of the call; the schema refuses a target that overlaps itself.
+        return unsafe {
+            with_wide_sums(ctx, target, src, |sums, src| {
+                scatter_into(ctx, sums, index, Some(src), add)
+            })
+        };
     }
     let mut index_copy = copy_if_overlapping(ctx, &target, &index)?;
     let index = index_copy.as_mut().map_or(index, Temporary::tensor);

@@ -13,15 +13,20 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, bail};
+use millstream_types::DType;
 
 use super::Kernel;
+use super::copy::convert;
 use super::indexed::in_chunks;
+use super::memory::Temporary;
 use super::strided::{CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
 mod advanced;
 mod elements;
 mod slices;
+
+pub(crate) use slices::is_scatter_add;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     ("gather", elements::gather),
@@ -36,6 +41,33 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("index_put", advanced::index_put),
     ("index_put_", advanced::index_put_in_place),
 ];
+
+/// Calls `add` with f32 copies of `x` and `source`, and rounds the sums to `x` once. PyTorch's kernels
+/// of `scatter_add` do the same for 16-bit floats.
+///
+/// # Safety
+/// Both are operands of the call; `x` does not overlap itself.
+unsafe fn with_wide_sums(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    source: RawTensor<'_>,
+    add: impl FnOnce(RawTensor<'_>, RawTensor<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut sums = Temporary::new(DType::F32, x.shape)?;
+    let mut wide = Temporary::new(DType::F32, source.shape)?;
+    // SAFETY: guaranteed by the caller; the temporaries own their memory.
+    unsafe {
+        convert(ctx, x, sums.tensor())?;
+        convert(ctx, source, wide.tensor())?;
+        add(sums.tensor(), wide.tensor())?;
+        convert(ctx, sums.tensor(), x)
+    }
+}
+
+/// Returns whether sums of this dtype are rounded once, at their end.
+pub(crate) fn has_wide_sums(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
 
 /// Checks that all elements of an index lie in a dimension of `length`; negative ones count from
 /// the end if `from_end`. The error states the first that does not.
