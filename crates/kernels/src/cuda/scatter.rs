@@ -201,12 +201,8 @@ fn with_wide_sums(
     let (x_strides, source_strides) =
         (contiguous_strides(x.shape)?, contiguous_strides(source.shape)?);
     let bytes = |of: &RawTensor<'_>| of.numel().checked_mul(size_of::<f32>()).context("too large");
-    let sums = RawTensor {
-        data: scratch.take(bytes(&x)?)?,
-        dtype: DType::F32,
-        strides: &x_strides,
-        ..x
-    };
+    let sums =
+        RawTensor { data: scratch.take(bytes(&x)?)?, dtype: DType::F32, strides: &x_strides, ..x };
     let wide = RawTensor {
         data: scratch.take(bytes(&source)?)?,
         dtype: DType::F32,

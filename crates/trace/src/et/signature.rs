@@ -9,6 +9,8 @@ pub(crate) struct Signature {
     /// With namespace and overload, as in `aten::add.Tensor`.
     pub(crate) name: String,
     pub(crate) params: Vec<Param>,
+    /// Whether the op writes one of its operands, as in `Tensor(a!) self`.
+    pub(crate) writes: bool,
 }
 
 /// A parameter of an op.
@@ -58,7 +60,8 @@ impl Signature {
                 list.push(param(part)?);
             }
         }
-        Some(Signature { name: name.trim().to_owned(), params: list })
+        let writes = params.contains("!)");
+        Some(Signature { name: name.trim().to_owned(), params: list, writes })
     }
 }
 
@@ -171,6 +174,7 @@ mod tests {
         );
         let types: Vec<Ty> = index.params.iter().map(|p| p.ty).collect();
         assert_eq!(types, [Ty::Tensor, Ty::Tensors, Ty::Tensor, Ty::Bools]);
+        assert!(index.writes && !add.writes);
         assert_eq!(Signature::parse("aten::add"), None);
         assert_eq!(Signature::parse("aten::add(Tensor self"), None);
         assert!(read("aten::empty() -> Tensor").params.is_empty());

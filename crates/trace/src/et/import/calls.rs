@@ -1,7 +1,7 @@
 //! Appends calls of ops; the schemas of the ops infer the results.
 
 use millstream_ops::{CallSpec, OutputSpec};
-use millstream_types::{Attrs, Dims, TensorSpec};
+use millstream_types::{Access, Attrs, Dims, TensorSpec};
 
 use super::{Import, Lowered, Refusal, Val, unsupported};
 use crate::program::{Action, Call, Results, StreamRef, ValueRef};
@@ -66,6 +66,13 @@ impl Import<'_> {
         let signature = self.infer(op, inputs, &attrs)?;
         for &val in inputs.iter().chain(into.unwrap_or_default()) {
             self.record_use(val);
+        }
+        // A view reads no elements.
+        if !signature.outputs.iter().all(|o| matches!(o, OutputSpec::View { .. })) {
+            let targets = into.unwrap_or_default().iter().map(|&t| (t, Access::Write));
+            let operands = inputs.iter().copied().zip(signature.accesses.iter().copied());
+            let operands: Vec<(Val, Access)> = operands.chain(targets).collect();
+            self.track_known(&operands)?;
         }
         let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {
@@ -155,8 +162,10 @@ impl Import<'_> {
     }
 
     /// Appends a read, which makes the host wait for a tensor.
-    pub(crate) fn read(&mut self, val: Val) {
+    pub(crate) fn read(&mut self, val: Val) -> Lowered<()> {
+        self.check_known(val, 0)?;
         self.record_use(val);
         self.push(Action::Read(ValueRef(val.0 as u32)));
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@
 mod addresses;
 mod calls;
 mod finish;
+mod known;
 mod names;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use millstream_types::{DType, Dims, TensorSpec};
 
 use crate::data::Data;
 use crate::et::EtOptions;
+use crate::et::import::known::KnownElements;
 use crate::et::report::Imported;
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::value::{Recorded, ValueError};
@@ -76,6 +78,8 @@ struct StorageState {
     initial: Option<usize>,
     /// The last statement that writes the storage so far.
     last_write: usize,
+    /// The elements that an input names or an op wrote. `None`: all, as an op made the storage.
+    known: Option<KnownElements>,
 }
 
 /// A tensor that exists before the program.
@@ -196,7 +200,17 @@ impl<'a> Import<'a> {
         let storage = StorageIndex(self.storages.len());
         let (dtype, bytes) = (spec.dtype, spec.span_bytes());
         let root = self.define(name, storage, spec);
-        self.storages.push(StorageState { root, base: 0, dtype, bytes, initial, last_write: 0 });
+        let known = None;
+        let base = 0;
+        self.storages.push(StorageState {
+            root,
+            base,
+            dtype,
+            bytes,
+            initial,
+            last_write: 0,
+            known,
+        });
         root
     }
 }

@@ -51,6 +51,7 @@ impl Import<'_> {
         }
         let spec = given.spec(&strides, 0)?;
         let val = self.add_initial(name.to_owned(), spec, data, false);
+        self.know_only(val)?;
         self.bind(given, val);
         Ok(())
     }
@@ -64,6 +65,7 @@ impl Import<'_> {
             }
             return Err(Refusal::Wrong(format!("no node returns the output {}", given.brief())));
         };
+        self.check_known(val, 0)?;
         let expected = match self.notes.tensor(name) {
             Ok(sidecar) => {
                 self.check_sidecar(&sidecar, given)?;

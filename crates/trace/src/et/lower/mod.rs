@@ -12,7 +12,7 @@ use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::create::{arange, create};
 use crate::et::lower::special::{
-    cudnn_batch_norm, cudnn_batch_norm_backward, fill, floor_divide, index_fill, index_put,
+    cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
     plain_convolution, reversed_sub, scalar_first, to_copy,
 };
 use crate::et::signature::Signature;
@@ -73,6 +73,10 @@ const RELAYING: &[(&str, &str)] = &[
 const NOTHING: &[&str] =
     &["record_stream", "is_pinned", "_version", "set_data", "_has_same_storage_numel"];
 
+/// Ops that change operands, the running statistics, which PyTorch's schemas do not declare.
+const UNDECLARED_WRITES: &[&str] =
+    &["batch_norm", "cudnn_batch_norm", "instance_norm", "native_batch_norm"];
+
 /// Returns whether Millstream has an op of this name.
 pub(crate) fn knows(ops: &OpRegistry, name: &str) -> bool {
     let Some(bare) = name.strip_prefix("aten::") else { return ops.id(name).is_ok() };
@@ -93,7 +97,7 @@ pub(crate) fn node(
             signature.params.len()
         )));
     }
-    let given = NodeArgs { signature, args: args.into() }.with_exact_fractions(import);
+    let given = NodeArgs { signature, args: args.into() }.with_exact_fractions(import)?;
     let made = lower(import, &given, results)?;
     if made.len() != results.len() {
         return Err(Refusal::Wrong(format!(
@@ -156,10 +160,11 @@ fn lower(
         "detach_" => Ok(vec![Some(given.tensor(import, "self")?)]),
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
-            import.read(val);
+            import.read(val)?;
             Ok(Vec::new())
         }
         "zero_" | "fill_" => fill(import, given),
+        "fill" | "zero" => filled(import, given),
         "index_put_" | "_index_put_impl_" | "index_put" => index_put(import, given, results),
         "index_fill_" => index_fill(import, given, results),
         "rsub" => reversed_sub(import, given, results),
@@ -192,6 +197,14 @@ fn same(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let converted = args::convert(import, op, given, &[], results)?;
+    let inferred = import.infer(op, &converted.inputs, &converted.attrs)?;
+    let writes = inferred.accesses.iter().any(|access| access.writes());
+    if writes && !given.signature.writes && !UNDECLARED_WRITES.contains(&given.signature.base()) {
+        return Err(unsupported(format!(
+            "'{op}' changes its operand, and {} returns a new tensor",
+            given.signature.name
+        )));
+    }
     call(import, op, converted)
 }
 
@@ -294,7 +307,7 @@ fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -> Lowered
             other => other.clone(),
         };
         let one: Vec<Arg> = given.args.iter().map(of_one).collect();
-        let signature = Signature { name: given.signature.name.clone(), params: params.clone() };
+        let signature = Signature { params: params.clone(), ..given.signature.clone() };
         let of_one = NodeArgs { signature: &signature, args: one.into() };
         made.extend(same(import, op, &of_one, &[])?);
     }

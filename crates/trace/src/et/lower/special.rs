@@ -1,10 +1,11 @@
 //! Lowers ops whose arguments differ from those of Millstream's ops.
 
+use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs};
 
 use super::{Made, call};
 use crate::et::args::{self, Converted, NodeArgs};
-use crate::et::import::{Import, Lowered, Refusal, Val};
+use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
 
@@ -29,6 +30,32 @@ pub(super) fn to_copy(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<
 /// Lowers `fill_` and `zero_`.
 pub(super) fn fill(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let target = given.tensor(import, "self")?;
+    fill_target(import, given, target)
+}
+
+/// Lowers `fill` and `zero`, which leave their operand as it is and return a new tensor of its
+/// layout.
+pub(super) fn filled(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let like = given.tensor(import, "self")?;
+    let spec = import.spec(like).clone();
+    let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
+    let layout = layouts::preserved(&spec).map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let attrs = Attrs::new()
+        .with("shape", ints(spec.shape()))
+        .with("value", 0i64)
+        .with("dtype", spec.dtype)
+        .with("strides", ints(layout.strides()));
+    let made = import.call("full", &[], attrs)?;
+    let target = made.first().copied();
+    let target = target.ok_or_else(|| unsupported("full returns no tensor"))?;
+    match given.signature.base() {
+        "zero" => Ok(vec![Some(target)]),
+        _ => fill_target(import, given, target),
+    }
+}
+
+/// Sets every element of a tensor to the node's argument `value`, or to 0 without one.
+fn fill_target(import: &mut Import<'_>, given: &NodeArgs<'_>, target: Val) -> Lowered<Made> {
     let value = match given.get("value") {
         None => AttrValue::Int(0),
         Some((at, Arg::Tensor(tensor))) => {
