@@ -78,6 +78,17 @@ def inputs_of(arguments):
     return found
 
 
+def with_storages(inputs):
+    """Adds the storages of inputs, all elements of which views may read, before the inputs."""
+    found = {}
+    for tensor in inputs.values():
+        storage = tensor.untyped_storage()
+        count = storage.nbytes() // tensor.element_size()
+        if storage.data_ptr() not in found and count > tensor.numel():
+            found[storage.data_ptr()] = tensor.detach().as_strided((count,), (1,), 0)
+    return {**{f"s{k}": whole for k, whole in enumerate(found.values())}, **inputs}
+
+
 def results_of(value):
     """Returns the results that are tensors, by name."""
     results = tensors_of(value)
@@ -128,7 +139,9 @@ class Call:
                 return results_of(self.op(x, *args, **kwargs))
         return run, inputs
 
-    noncontiguous = forward
+    def noncontiguous(self, x, args, kwargs, inputs):
+        run, inputs = self.forward(x, args, kwargs, inputs)
+        return run, with_storages(inputs)
 
     def gradient(self, x, args, kwargs, inputs):
         leaves = [t for t in inputs.values() if t.requires_grad]

@@ -9,7 +9,8 @@ use std::ffi::CString;
 use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::args::Scalar;
+use millstream_ops::args::{Scalar, choice};
+use millstream_ops::index::REDUCTIONS;
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
@@ -29,16 +30,17 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter_", |ctx| scatter(ctx, true, Combine::Set)),
     ("scatter_add", |ctx| scatter(ctx, false, Combine::Add(Scalar::Int(1)))),
     ("scatter_add_", |ctx| scatter(ctx, true, Combine::Add(Scalar::Int(1)))),
+    ("scatter_reduce", scatter_reduce),
     ("index_add", |ctx| index_add(ctx, false)),
     ("index_add_", |ctx| index_add(ctx, true)),
     ("embedding_dense_backward", embedding_backward),
 ];
 
 macro_rules! scatter_kernel {
-    ($name:literal, $combine:literal) => {
+    ($name:literal, $($combine:literal)*) => {
         KernelTemplate {
             name: $name,
-            body: concat!("#define COMBINE ", $combine, "\n", include_str!("scatter.cu")),
+            body: concat!("#define COMBINE ", $($combine,)* "\n", include_str!("scatter.cu")),
         }
     };
 }
@@ -51,15 +53,29 @@ const ADD: KernelTemplate = scatter_kernel!(
     "store(DATA(E, 0) + to, (T)scaled_sum( \\\n\
      args, (T)load(DATA(const E, 0) + to), (T)load(DATA(const E, 1) + from)))"
 );
+macro_rules! reduce_kernel {
+    ($name:literal, $function:literal) => {
+        scatter_kernel!(
+            $name,
+            "store(DATA(E, 0) + to, (T)" $function "( \\\n\
+             (T)load(DATA(const E, 0) + to), (T)load(DATA(const E, 1) + from)))"
+        )
+    };
+}
+
+const PRODUCT: KernelTemplate = reduce_kernel!("scatter_prod", "product");
+const GREATEST: KernelTemplate = reduce_kernel!("scatter_amax", "greatest");
+const LEAST: KernelTemplate = reduce_kernel!("scatter_amin", "least");
 const EMBEDDING_BACKWARD: KernelTemplate =
     KernelTemplate { name: "embedding_backward", body: include_str!("embedding_backward.cu") };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let added = ADD.typed_sources(super::SAMPLE_DTYPES);
+    let typed = [ADD, PRODUCT, GREATEST, LEAST];
+    let typed = typed.iter().flat_map(|template| template.typed_sources(super::SAMPLE_DTYPES));
     [
         SET.sized_sources(),
         SET_SCALAR.sized_sources(),
-        added,
+        typed.collect(),
         EMBEDDING_BACKWARD.typed_sources(super::SAMPLE_FLOATS),
     ]
     .concat()
@@ -77,6 +93,12 @@ pub(super) enum Combine {
     Set,
     /// Add the value times this factor.
     Add(Scalar),
+    /// Replace the element by its product with the value.
+    Multiply,
+    /// Replace the element by the greater of both; NaN if either is NaN.
+    Greatest,
+    /// Replace the element by the lesser of both; NaN if either is NaN.
+    Least,
 }
 
 /// The values: a tensor in the iteration space, or the bits of one value.
@@ -154,6 +176,9 @@ impl<'a> Scatter<'a> {
                     let alpha = from_scalar::<f64>(alpha);
                     ADD.launch_typed(native, x.dtype, args.scalars(&[alpha]))
                 }
+                (Combine::Multiply, _) => PRODUCT.launch_typed(native, x.dtype, args),
+                (Combine::Greatest, _) => GREATEST.launch_typed(native, x.dtype, args),
+                (Combine::Least, _) => LEAST.launch_typed(native, x.dtype, args),
             }
         }
     }
@@ -181,11 +206,72 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> 
     let index = ctx.operand(1)?;
     if matches!(combine, Combine::Add(_)) && has_wide_sums(x.dtype) {
         return with_wide_sums(ctx, x, ctx.operand(2)?, |sums, src| {
-            scatter_into(ctx, sums, index, Some(src), combine)
+            scatter_into(ctx, sums, index, Source::Tensor(src), combine)
         });
     }
-    let src = if count == 3 { Some(ctx.operand(2)?) } else { None };
-    scatter_into(ctx, x, index, src, combine)
+    let source = match count {
+        3 => Source::Tensor(ctx.operand(2)?),
+        _ => {
+            let value = Scalar::of(ctx.attrs(), "value")?;
+            let value = value.context("neither src nor value is given")?;
+            Source::Bits(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
+        }
+    };
+    scatter_into(ctx, x, index, source, combine)
+}
+
+/// `scatter_reduce(x, index, src; dim, reduce, include_self)`.
+fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (index, src, out) = (ctx.operand(1)?, ctx.operand(2)?, ctx.operand(3)?);
+    convert(ctx, ctx.operand(0)?, out)?;
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    let (combine, identity) = match choice(ctx.attrs(), "reduce", &REDUCTIONS)?.unwrap_or_default()
+    {
+        "sum" => (Combine::Add(Scalar::Int(1)), Scalar::Int(0)),
+        "prod" => (Combine::Multiply, Scalar::Int(1)),
+        "amax" => (Combine::Greatest, least(out.dtype)),
+        "amin" => (Combine::Least, greatest(out.dtype)),
+        other => anyhow::bail!("reduce '{other}': schema and kernel disagree"),
+    };
+    if !ctx.attrs().bool("include_self")?.unwrap_or(true) {
+        let word = dispatch!(out.dtype, T => from_scalar::<T>(identity).to_word());
+        scatter_into(ctx, out, index, Source::Bits(word), Combine::Set)?;
+    }
+    match combine {
+        Combine::Add(_) | Combine::Multiply if has_wide_sums(out.dtype) => {
+            with_wide_sums(ctx, out, src, |out, src| {
+                scatter_into(ctx, out, index, Source::Tensor(src), combine)
+            })
+        }
+        _ => scatter_into(ctx, out, index, Source::Tensor(src), combine),
+    }
+}
+
+/// Returns the least number of a dtype.
+fn least(dtype: DType) -> Scalar {
+    match dtype {
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => Scalar::Float(f64::NEG_INFINITY),
+        DType::I64 => Scalar::Int(i64::MIN),
+        DType::I32 => Scalar::Int(i32::MIN.into()),
+        DType::I16 => Scalar::Int(i16::MIN.into()),
+        DType::I8 => Scalar::Int(i8::MIN.into()),
+        DType::U8 | DType::Bool => Scalar::Int(0),
+    }
+}
+
+/// Returns the greatest number of a dtype.
+fn greatest(dtype: DType) -> Scalar {
+    match dtype {
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => Scalar::Float(f64::INFINITY),
+        DType::I64 => Scalar::Int(i64::MAX),
+        DType::I32 => Scalar::Int(i32::MAX.into()),
+        DType::I16 => Scalar::Int(i16::MAX.into()),
+        DType::I8 => Scalar::Int(i8::MAX.into()),
+        DType::U8 => Scalar::Int(u8::MAX.into()),
+        DType::Bool => Scalar::Int(1),
+    }
 }
 
 /// Calls `add` with f32 copies of `x` and `source` in scratch memory, and rounds the sums to `x`
@@ -219,12 +305,18 @@ fn with_wide_sums(
     }
 }
 
-/// Writes `src`, or the argument `value`, to the elements at the index, or adds it.
+/// The values of a scatter: a tensor, or the bits of one value.
+enum Source<'a> {
+    Tensor(RawTensor<'a>),
+    Bits(u64),
+}
+
+/// Combines the elements of `x` at the index with the values.
 fn scatter_into(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,
     index: RawTensor<'_>,
-    src: Option<RawTensor<'_>>,
+    source: Source<'_>,
     combine: Combine,
 ) -> Result<()> {
     let overlap = OverlapCopies::new(native(ctx)?, x);
@@ -234,19 +326,14 @@ fn scatter_into(
     let rank = x.shape.len();
     ensure!(index.shape.len() == rank, "{index:?} into {x:?}: schema and kernel disagree");
     let dim = dim(ctx, rank)?;
-    // SAFETY: as above.
-    let src = src.map(|src| unsafe { overlap.resolve(src) }).transpose()?;
-    let values = match &src {
-        Some(src) => {
-            let src = at_least_1d(src);
+    let values = match source {
+        Source::Tensor(src) => {
+            // SAFETY: as above.
+            let src = at_least_1d(&unsafe { overlap.resolve(src)? });
             ensure!(src.dtype == x.dtype, "{src:?} into {x:?}: schema and kernel disagree");
             Values::Tensor(StridedOperand::new(src))
         }
-        None => {
-            let value = Scalar::of(ctx.attrs(), "value")?;
-            let value = value.context("neither src nor value is is_tensor")?;
-            Values::Scalar(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
-        }
+        Source::Bits(bits) => Values::Scalar(bits),
     };
     let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
     let scatter = Scatter {

@@ -375,6 +375,25 @@ fn a_tensor_without_a_source_is_not_read() {
 }
 
 #[test]
+fn results_that_depend_on_elements_of_no_source_are_unknown() {
+    let empty = "aten::empty_like(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor";
+    let fill = "aten::zero_(Tensor(a!) self) -> Tensor(a!)";
+    let add = "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)";
+    let both = r#"{"values":[[5,6,0,6,4,"cpu"],[9,10,0,6,4,"cpu"],1],"shapes":[[2,3],[2,3],[]],
+        "types":["Tensor(float)","Tensor(float)","Int"],"strides":[[3,1],[3,1],[]]}"#;
+    let trace = |between: Option<String>| {
+        let mut nodes = standard()[..2].to_vec();
+        nodes.push(node(3, "aten::empty_like", empty, &tensor(5, 6), &tensor(9, 10)));
+        nodes.push(between.unwrap_or_else(|| node(4, "label", "", NONE, NONE)));
+        nodes.push(node(5, "aten::add_", add, both, &tensor(5, 6)));
+        nodes.push(node(6, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)));
+        ending(nodes)
+    };
+    refuses(&trace(None), &["node 7 (bind:out/y)", "since node 3"]);
+    trace(Some(node(4, "aten::zero_", fill, &tensor(9, 10), &tensor(9, 10)))).load().unwrap();
+}
+
+#[test]
 fn elements_beside_a_named_view_are_not_read() {
     let view = "aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? \
                 storage_offset=None) -> Tensor(a)";

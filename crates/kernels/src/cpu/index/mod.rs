@@ -6,6 +6,7 @@
 //! | module | ops |
 //! |---|---|
 //! | `elements` | `gather`, `scatter`, `scatter_add` |
+//! | `reduced` | `scatter_reduce` |
 //! | `slices` | `index_select`, `index_add` |
 //! | `advanced` | `index`, `index_put` |
 
@@ -24,6 +25,7 @@ use crate::context::{KernelCtx, RawTensor};
 
 mod advanced;
 mod elements;
+mod reduced;
 mod slices;
 
 pub(crate) use slices::is_scatter_add;
@@ -34,6 +36,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("scatter_", elements::scatter_in_place),
     ("scatter_add", elements::scatter_add),
     ("scatter_add_", elements::scatter_add_in_place),
+    ("scatter_reduce", reduced::scatter_reduce),
     ("index_select", slices::index_select),
     ("index_add", slices::index_add),
     ("index_add_", slices::index_add_in_place),
@@ -42,25 +45,26 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("index_put_", advanced::index_put_in_place),
 ];
 
-/// Calls `add` with f32 copies of `x` and `source`, and rounds the sums to `x` once. PyTorch's kernels
-/// of `scatter_add` do the same for 16-bit floats.
+/// Calls `combine` with copies of `x` and `source` in a wider dtype, and rounds the results to `x`
+/// once. PyTorch's kernels of `scatter_add` do the same for 16-bit floats.
 ///
 /// # Safety
 /// Both are operands of the call; `x` does not overlap itself.
-unsafe fn with_wide_sums(
+unsafe fn with_wide(
     ctx: &KernelCtx<'_>,
+    dtype: DType,
     x: RawTensor<'_>,
     source: RawTensor<'_>,
-    add: impl FnOnce(RawTensor<'_>, RawTensor<'_>) -> Result<()>,
+    combine: impl FnOnce(RawTensor<'_>, RawTensor<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut sums = Temporary::new(DType::F32, x.shape)?;
-    let mut wide = Temporary::new(DType::F32, source.shape)?;
+    let mut results = Temporary::new(dtype, x.shape)?;
+    let mut wide = Temporary::new(dtype, source.shape)?;
     // SAFETY: guaranteed by the caller; the temporaries own their memory.
     unsafe {
-        convert(ctx, x, sums.tensor())?;
+        convert(ctx, x, results.tensor())?;
         convert(ctx, source, wide.tensor())?;
-        add(sums.tensor(), wide.tensor())?;
-        convert(ctx, sums.tensor(), x)
+        combine(results.tensor(), wide.tensor())?;
+        convert(ctx, results.tensor(), x)
     }
 }
 

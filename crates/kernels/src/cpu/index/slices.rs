@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
+use millstream_types::DType;
 
-use super::{check, distances, has_wide_sums, raised, with_wide_sums};
+use super::{check, distances, has_wide_sums, raised, with_wide};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::copy::{convert, copy_if_overlapping};
 use crate::cpu::element::{Element, dispatch, from_scalar};
@@ -76,7 +77,7 @@ fn add_slices(
         return add(ctx, x, index, source);
     }
     // SAFETY: operands of the call; the schema refuses an x that overlaps itself.
-    unsafe { with_wide_sums(ctx, x, source, |sums, source| add(ctx, sums, index, source)) }
+    unsafe { with_wide(ctx, DType::F32, x, source, |sums, source| add(ctx, sums, index, source)) }
 }
 
 /// Returns whether PyTorch computes an `index_add` as a `scatter_add`.

@@ -2,7 +2,7 @@
 //! lost number, or a tensor that existed before the trace began.
 
 use millstream_types::layout::contiguous_strides;
-use millstream_types::{AttrValue, Attrs, DType, Dims, TensorSpec};
+use millstream_types::{AttrValue, Attrs, DType, Dims, Layout, TensorSpec};
 
 use super::{Import, Initial, Lowered, Refusal, StorageIndex, TensorState, Val, unsupported};
 use crate::data::Data;
@@ -276,8 +276,10 @@ impl Import<'_> {
             )));
         }
         let storage = tensor.storage;
-        let is_root = self.storages[storage.0].root == val && tensor.last_use.is_none();
-        let fresh = is_root && self.storages[storage.0].initial.is_none();
+        // A tensor that the node made, and no view of another one.
+        let fresh = self.storages[storage.0].root == val
+            && self.storages[storage.0].initial.is_none()
+            && storage.0 >= self.before;
         let differing = given
             .strides
             .clone()
@@ -291,10 +293,7 @@ impl Import<'_> {
                     tensor.spec
                 )));
             }
-            let mut attrs = Attrs::new();
-            attrs.set("strides", strides.iter().map(|&s| s as i64).collect::<Vec<_>>());
-            let copied = self.call("copy", &[val], attrs)?;
-            val = copied.first().copied().ok_or_else(|| unsupported("copy returns no tensor"))?;
+            val = self.relaid(val, &strides)?;
             self.report.relaid += 1;
         }
         let storage = self.tensors[val.0].storage;
@@ -304,6 +303,31 @@ impl Import<'_> {
         }
         self.bind(given, val);
         Ok(())
+    }
+}
+
+impl Import<'_> {
+    /// Copies a tensor to other strides.
+    fn relaid(&mut self, val: Val, strides: &[usize]) -> Lowered<Val> {
+        let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
+        let spec = self.spec(val).clone();
+        let layout = Layout::strided(spec.shape(), strides, 0).map_err(|e| e.to_string())?;
+        if layout.covers(layout.numel()) {
+            let attrs = Attrs::new().with("strides", ints(strides));
+            let copied = self.call("copy", &[val], attrs)?;
+            return copied.first().copied().ok_or_else(|| unsupported("copy returns no tensor"));
+        }
+        let attrs = Attrs::new()
+            .with("shape", vec![layout.span() as i64])
+            .with("value", 0i64)
+            .with("dtype", spec.dtype);
+        let whole = self.call("full", &[], attrs)?;
+        let whole = whole.first().copied();
+        let whole = whole.ok_or_else(|| unsupported("full returns no tensor"))?;
+        let target = TensorSpec::new(spec.dtype, layout).map_err(|e| e.to_string())?;
+        let view = self.view(whole, &target)?;
+        self.call("copy_", &[view, val], Attrs::new())?;
+        Ok(view)
     }
 }
 

@@ -67,12 +67,13 @@ impl Import<'_> {
         for &val in inputs.iter().chain(into.unwrap_or_default()) {
             self.record_use(val);
         }
+        let mut unknown = None;
         // A view reads no elements.
         if !signature.outputs.iter().all(|o| matches!(o, OutputSpec::View { .. })) {
             let targets = into.unwrap_or_default().iter().map(|&t| (t, Access::Write));
             let operands = inputs.iter().copied().zip(signature.accesses.iter().copied());
             let operands: Vec<(Val, Access)> = operands.chain(targets).collect();
-            self.track_known(&operands)?;
+            unknown = self.track_known(op, &operands)?;
         }
         let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {
@@ -115,6 +116,11 @@ impl Import<'_> {
                     OutputSpec::Bounded(bound) => self.bounded(name, bound, k)?,
                 });
             }
+        }
+        if let Some(cause) = unknown {
+            let made: Vec<Val> =
+                results.iter().copied().filter(|val| !inputs.contains(val)).collect();
+            made.into_iter().for_each(|val| self.forget_elements(val, &cause));
         }
         let refs = |vals: &[Val]| vals.iter().map(|v| ValueRef(v.0 as u32)).collect();
         let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));

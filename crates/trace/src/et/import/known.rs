@@ -40,6 +40,28 @@ impl KnownElements {
         })
     }
 
+    /// Removes the elements of a view; all, if it has too many runs.
+    fn remove(&mut self, layout: &Layout) {
+        let Some(runs) = Runs::of(layout) else { return self.0.clear() };
+        runs.for_each(&mut |start, end| {
+            while let Some((&from, &to)) =
+                self.0.range(..end).next_back().filter(|(_, to)| **to > start)
+            {
+                self.0.remove(&from);
+                if from < start {
+                    self.0.insert(from, start);
+                }
+                if to > end {
+                    self.0.insert(end, to);
+                }
+                if from < start {
+                    break;
+                }
+            }
+            true
+        });
+    }
+
     /// Returns whether all elements of a view are known.
     fn covers(&self, layout: &Layout) -> bool {
         if layout.numel() == 0 || self.contains(layout.offset(), layout.span()) {
@@ -123,45 +145,100 @@ impl Import<'_> {
         self.storages[storage].known = Some(KnownElements::default());
     }
 
+    /// Makes the elements of a tensor that `empty` returned unknown until an op writes to them.
+    pub(crate) fn leave_unknown(&mut self, val: Val) {
+        self.know_nothing(val);
+        let cause = format!("node {}, whose result no op wrote", self.node);
+        self.note_cause(val, &cause);
+    }
+
+    fn note_cause(&mut self, val: Val, cause: &str) {
+        let StorageIndex(storage) = self.tensors[val.0].storage;
+        self.storages[storage].cause = Some(cause.into());
+    }
+
+    /// Makes the elements of a view unknown, because they depend on unknown ones.
+    pub(super) fn forget_elements(&mut self, val: Val, cause: &str) {
+        let tensor = &self.tensors[val.0];
+        let storage = &mut self.storages[tensor.storage.0];
+        let known = storage.known.get_or_insert_with(|| {
+            let mut all = KnownElements::default();
+            all.insert(0, storage.bytes / storage.dtype.size());
+            all
+        });
+        known.remove(&tensor.spec.layout);
+        self.note_cause(val, cause);
+    }
+
+    fn is_known(&self, val: Val) -> bool {
+        let tensor = &self.tensors[val.0];
+        let known = self.storages[tensor.storage.0].known.as_ref();
+        self.options.structural || known.is_none_or(|known| known.covers(&tensor.spec.layout))
+    }
+
+    /// Refuses a use of elements that neither an input names nor an op wrote.
+    pub(super) fn check_known(&self, val: Val, operand: usize) -> Lowered<()> {
+        if self.is_known(val) {
+            return Ok(());
+        }
+        let tensor = &self.tensors[val.0];
+        let cause = match &self.storages[tensor.storage.0].cause {
+            Some(cause) => format!("unknown elements, since {cause}"),
+            None => "elements that no input names and no op wrote".to_owned(),
+        };
+        Err(Refusal::Wrong(format!(
+            "operand {operand}, {}, has {cause}: expected them in tensors.safetensors, or an \
+             import for the structure only",
+            tensor.spec.brief()
+        )))
+    }
+
+    /// Checks and updates the known elements of the operands of a call; returns the reason why its
+    /// results are unknown, if they are.
+    ///
+    /// A read of a tensor from before the program is refused at once. Tensors that `empty` returned
+    /// may be written without an op (PyTorch's reducer does that), and then results that depend on
+    /// them are unknown.
+    pub(super) fn track_known(
+        &mut self,
+        op: &str,
+        operands: &[(Val, Access)],
+    ) -> Lowered<Option<String>> {
+        let mut cause = None;
+        for (k, (val, access)) in operands.iter().enumerate() {
+            let partial = access.writes() && PARTIAL.contains(&op);
+            if !access.reads() || partial || self.is_known(*val) {
+                continue;
+            }
+            let StorageIndex(storage) = self.tensors[val.0].storage;
+            let storage = &self.storages[storage];
+            if storage.initial.is_some() {
+                self.check_known(*val, k)?;
+            }
+            cause = cause.or_else(|| storage.cause.clone());
+        }
+        for (val, access) in operands.iter().filter(|(_, access)| access.writes()) {
+            match (&cause, access) {
+                (Some(cause), _) => self.forget_elements(*val, cause),
+                (None, _) => self.know_written(*val),
+            }
+        }
+        Ok(cause)
+    }
+
     /// Adds the elements of a view that an op overwrites.
-    pub(super) fn know_written(&mut self, val: Val) {
+    fn know_written(&mut self, val: Val) {
         let tensor = &self.tensors[val.0];
         if let Some(known) = &mut self.storages[tensor.storage.0].known {
             // With too many runs the elements stay unknown, so that a read of them is refused.
             known.add(&tensor.spec.layout);
         }
     }
-
-    /// Refuses a read of elements that neither an input names nor an op wrote.
-    pub(super) fn check_known(&self, val: Val, operand: usize) -> Lowered<()> {
-        let tensor = &self.tensors[val.0];
-        let StorageIndex(storage) = tensor.storage;
-        let is_known = |known: &KnownElements| known.covers(&tensor.spec.layout);
-        if self.options.structural || self.storages[storage].known.as_ref().is_none_or(is_known) {
-            return Ok(());
-        }
-        Err(Refusal::Wrong(format!(
-            "operand {operand}, {}, has elements that no input names and no op wrote: expected \
-             them in tensors.safetensors, or an import for the structure only",
-            tensor.spec.brief()
-        )))
-    }
-
-    /// Checks and updates the known elements of the operands of a call.
-    pub(super) fn track_known(&mut self, operands: &[(Val, Access)]) -> Lowered<()> {
-        for (k, (val, access)) in operands.iter().enumerate() {
-            if access.reads() {
-                self.check_known(*val, k)?;
-            }
-        }
-        for (val, access) in operands {
-            if access.writes() {
-                self.know_written(*val);
-            }
-        }
-        Ok(())
-    }
 }
+
+/// Ops that write some elements of their first operand and leave the others as they are. They count
+/// as writers of all: which elements they write depends on data.
+const PARTIAL: &[&str] = &["index_put_", "masked_fill_", "scatter_"];
 
 #[cfg(test)]
 mod tests {
@@ -185,6 +262,18 @@ mod tests {
         assert_eq!(known.0, BTreeMap::from([(2, 12)]));
         assert!(known.covers(&view(&[2, 4, 3], &[1, 2, 1], 2)));
         assert!(!known.covers(&view(&[11], &[1], 2)));
+    }
+
+    #[test]
+    fn removed_views() {
+        let mut known = KnownElements::default();
+        assert!(known.add(&view(&[10], &[1], 0)) && known.add(&view(&[4], &[1], 12)));
+        known.remove(&view(&[2, 2], &[5, 1], 1));
+        assert_eq!(known.0, BTreeMap::from([(0, 1), (3, 6), (8, 10), (12, 16)]));
+        known.remove(&view(&[9], &[1], 5));
+        assert_eq!(known.0, BTreeMap::from([(0, 1), (3, 5), (14, 16)]));
+        known.remove(&view(&[20], &[1], 0));
+        assert_eq!(known.0, BTreeMap::new());
     }
 
     #[test]

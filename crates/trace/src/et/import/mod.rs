@@ -80,6 +80,8 @@ struct StorageState {
     last_write: usize,
     /// The elements that an input names or an op wrote. `None`: all, as an op made the storage.
     known: Option<KnownElements>,
+    /// Why elements of a storage of the program are unknown.
+    cause: Option<String>,
 }
 
 /// A tensor that exists before the program.
@@ -122,6 +124,8 @@ pub(crate) struct Import<'a> {
     span: Span,
     /// The id of the current node.
     node: u64,
+    /// The number of storages before the current node.
+    before: usize,
     /// The recorded shapes of the node's results, for ops whose shapes depend on data.
     shapes: Vec<Dims>,
     /// The number of process groups that the trace lists.
@@ -151,6 +155,7 @@ impl<'a> Import<'a> {
             bound: Vec::new(),
             span: Span::default(),
             node: 0,
+            before: 0,
             shapes: Vec::new(),
             groups: 0,
             rounds: 0,
@@ -170,6 +175,7 @@ impl<'a> Import<'a> {
     /// Makes a node the current one.
     pub(crate) fn begin_node(&mut self, node: u64, span: Span, results: &[Option<Recorded>]) {
         (self.node, self.span) = (node, span);
+        self.before = self.storages.len();
         self.shapes = results.iter().flatten().map(|r| r.shape.clone()).collect();
     }
 
@@ -210,6 +216,7 @@ impl<'a> Import<'a> {
             initial,
             last_write: 0,
             known,
+            cause: None,
         });
         root
     }
