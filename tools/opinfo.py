@@ -58,7 +58,12 @@ BATCH = 1000
 # Equal elements may come in any order: of these ops the stable variant is called.
 STABLE = ("sort", "argsort")
 # Calls whose results PyTorch leaves open.
-UNSPECIFIED = {("msort", "gradient"): "equal elements may come in any order"}
+UNSPECIFIED = {
+    ("msort", "gradient"): "equal elements may come in any order",
+    **{(name, kind): "PyTorch leaves the elements open" for kind in KINDS for name in (
+        "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
+    )},
+}
 
 
 class Unsuitable(Exception):

@@ -37,6 +37,7 @@ mod collective;
 mod compare;
 mod compute;
 mod conv;
+mod conv_integer;
 mod copy;
 mod copy_primitives;
 mod create;

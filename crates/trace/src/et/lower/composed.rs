@@ -3,7 +3,6 @@
 //! Every function returns new tensors. For an op in place, the caller copies the result to the
 //! operand that PyTorch changes.
 
-use half::{bf16, f16};
 use millstream_types::{AttrValue, Attrs, DType};
 
 use super::reduced::{reduced_indices, reduced_scatter};
@@ -29,6 +28,11 @@ pub(super) fn composed(
         "scatter" if given.get("reduce").is_some() => reduced_scatter(import, given)?,
         "scatter_reduce" => reduced_scatter(import, given)?,
         "index_reduce" => reduced_indices(import, given)?,
+        "log_sigmoid_forward" => return log_sigmoid(import, given).map(Some),
+        "log_sigmoid_backward" => {
+            let (grad, x) = (given.tensor(import, "grad_output")?, given.tensor(import, "self")?);
+            one_call(import, name, &[grad, x], Attrs::new())?
+        }
         "norm" => return norm(import, given, results).map(Some),
         "var_mean" | "std_mean" => return moments(import, name, given, results).map(Some),
         "aminmax" => return extrema(import, given).map(Some),
@@ -93,27 +97,37 @@ fn clamp(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     Ok(x)
 }
 
-/// Lowers `round` to decimals. As in PyTorch, the power of ten and the product have x's dtype.
+/// Lowers `round` to decimals. As in PyTorch, 16-bit floats are computed in f32.
 fn round(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let x = given.tensor(import, "self")?;
     let decimals = given.int("decimals")?.unwrap_or(0);
-    let plain = |import: &mut Import<'_>, x| one_call(import, "round", &[x], Attrs::new());
     if decimals == 0 {
-        return plain(import, x);
+        return one_call(import, "round", &[x], Attrs::new());
     }
-    let exponent = i32::try_from(decimals.unsigned_abs()).unwrap_or(i32::MAX);
-    let power = 10f64.powi(exponent);
-    let power = match import.spec(x).dtype {
-        DType::F16 => f16::from_f64(power).to_f64(),
-        DType::BF16 => bf16::from_f64(power).to_f64(),
-        DType::F32 => f64::from(power as f32),
-        _ => power,
+    let dtype = import.spec(x).dtype;
+    let narrow = matches!(dtype, DType::F16 | DType::BF16);
+    let cast = |import: &mut Import<'_>, x, dtype| {
+        one_call(import, "cast", &[x], Attrs::new().with("dtype", dtype))
     };
+    let wide = if narrow { cast(import, x, DType::F32)? } else { x };
+    let exponent = i32::try_from(decimals.unsigned_abs()).unwrap_or(i32::MAX);
+    let power = Attrs::new().with("other", 10f64.powi(exponent));
     let (before, after) = if decimals > 0 { ("mul", "div") } else { ("div", "mul") };
-    let attrs = Attrs::new().with("other", power);
-    let scaled = one_call(import, before, &[x], attrs.clone())?;
-    let rounded = plain(import, scaled)?;
-    one_call(import, after, &[rounded], attrs)
+    let scaled = one_call(import, before, &[wide], power.clone())?;
+    let rounded = one_call(import, "round", &[scaled], Attrs::new())?;
+    let result = one_call(import, after, &[rounded], power)?;
+    if narrow { cast(import, result, dtype) } else { Ok(result) }
+}
+
+/// Lowers `log_sigmoid_forward`, whose second result only the gradient of PyTorch's kernel reads.
+fn log_sigmoid(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let x = given.tensor(import, "self")?;
+    let result = one_call(import, "log_sigmoid", &[x], Attrs::new())?;
+    let mut buffer = x;
+    for op in ["abs", "neg", "exp"] {
+        buffer = one_call(import, op, &[buffer], Attrs::new())?;
+    }
+    Ok(vec![Some(result), Some(buffer)])
 }
 
 /// Lowers `norm`, of all overloads.

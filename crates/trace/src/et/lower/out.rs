@@ -112,6 +112,7 @@ const SPECIAL: &[&str] = &[
     "fill",
     "full",
     "index_put",
+    "log_sigmoid_backward",
     "max",
     "min",
     "pow",
