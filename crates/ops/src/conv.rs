@@ -8,8 +8,9 @@
 //! x is `[n,c,..]` with one to three spatial dimensions. A weight is `[out,c/groups,..]`, or
 //! `[c,out/groups,..]` for a transposed convolution. Stride, padding, dilation and output padding
 //! are one number or one for each spatial dimension; the defaults are 1, 0, 1 and 0. All tensors
-//! have one dtype: floats, of which f16 and bf16 are computed in f32 and rounded once, or, except for
-//! gradients, integers, which wrap. `output_mask` selects the gradients to return. Results are channels-last if x or weight is.
+//! have one dtype: floats, of which f16 and bf16 are computed in f32 and rounded once, or, except
+//! for gradients, integers, which wrap. `output_mask` selects the gradients to return. Results are
+//! channels-last if x or weight is.
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html>.

@@ -1,9 +1,9 @@
 //! Elementwise functions of one tensor, and their gradients.
 //!
 //! Functions with fractional results return f32 for integers and bool. f16 and bf16 are computed in
-//! f32 and rounded once. All but `softplus`, `log_sigmoid`, `softshrink`, `hardshrink`, `signbit`, the
-//! questions whether x is infinite or NaN, and the gradients have an in-place form whose name ends
-//! in `_`. A gradient takes the gradient of the result and then the input of
+//! f32 and rounded once. All but `softplus`, `log_sigmoid`, `softshrink`, `hardshrink`, `signbit`,
+//! the questions whether x is infinite or NaN, and the gradients have an in-place form whose name
+//! ends in `_`. A gradient takes the gradient of the result and then the input of
 //! the function; `tanh_backward` and `sigmoid_backward` take the result of the function instead.
 //!
 //! Sources of the formulas: the pages of `torch` and of

@@ -54,11 +54,11 @@ fn max(ctx: &KernelCtx<'_>) -> Result<()> {
         out_pixels == windows[0].count * windows[1].count,
         "{out:?}: schema and kernel disagree"
     );
+    // SAFETY: operands of the call; only its outputs are written, and each image has its own part
+    // of them.
+    let (from, out, indices) =
+        unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
     compute!(x.dtype, T => {
-        // SAFETY: operands of the call; only its outputs are written, and each image
-        // has its own part of them.
-        let (from, out, indices) =
-            unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
         for_images(ctx, &x, in_pixels + out_pixels, |images| {
             let mut image = vec![T::ZERO; in_pixels];
             let mut greatest = vec![T::ZERO; out_pixels];

@@ -9,15 +9,14 @@ use std::ffi::CString;
 use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::args::{Scalar, choice};
-use millstream_ops::index::REDUCTIONS;
-use millstream_types::layout::contiguous_strides;
+use millstream_ops::args::Scalar;
 use millstream_types::{DType, Dims};
 
-use super::copy::{convert, strided};
+use super::copy::convert;
 use super::create::fill;
 use super::gather::{Index, at_least_1d, dim, index_along, index_info, out_of_range, plan_indices};
 use super::overlap::OverlapCopies;
+use super::scatter_reduce::with_wide_sums;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use super::{Unsupported, native};
@@ -30,7 +29,7 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter_", |ctx| scatter(ctx, true, Combine::Set)),
     ("scatter_add", |ctx| scatter(ctx, false, Combine::Add(Scalar::Int(1)))),
     ("scatter_add_", |ctx| scatter(ctx, true, Combine::Add(Scalar::Int(1)))),
-    ("scatter_reduce", scatter_reduce),
+    ("scatter_reduce", super::scatter_reduce::scatter_reduce),
     ("index_add", |ctx| index_add(ctx, false)),
     ("index_add_", |ctx| index_add(ctx, true)),
     ("embedding_dense_backward", embedding_backward),
@@ -220,99 +219,14 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> 
     scatter_into(ctx, x, index, source, combine)
 }
 
-/// `scatter_reduce(x, index, src; dim, reduce, include_self)`.
-fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (index, src, out) = (ctx.operand(1)?, ctx.operand(2)?, ctx.operand(3)?);
-    convert(ctx, ctx.operand(0)?, out)?;
-    if index.numel() == 0 {
-        return Ok(());
-    }
-    let (combine, identity) = match choice(ctx.attrs(), "reduce", &REDUCTIONS)?.unwrap_or_default()
-    {
-        "sum" => (Combine::Add(Scalar::Int(1)), Scalar::Int(0)),
-        "prod" => (Combine::Multiply, Scalar::Int(1)),
-        "amax" => (Combine::Greatest, least(out.dtype)),
-        "amin" => (Combine::Least, greatest(out.dtype)),
-        other => anyhow::bail!("reduce '{other}': schema and kernel disagree"),
-    };
-    if !ctx.attrs().bool("include_self")?.unwrap_or(true) {
-        let word = dispatch!(out.dtype, T => from_scalar::<T>(identity).to_word());
-        scatter_into(ctx, out, index, Source::Bits(word), Combine::Set)?;
-    }
-    match combine {
-        Combine::Add(_) | Combine::Multiply if has_wide_sums(out.dtype) => {
-            with_wide_sums(ctx, out, src, |out, src| {
-                scatter_into(ctx, out, index, Source::Tensor(src), combine)
-            })
-        }
-        _ => scatter_into(ctx, out, index, Source::Tensor(src), combine),
-    }
-}
-
-/// Returns the least number of a dtype.
-fn least(dtype: DType) -> Scalar {
-    match dtype {
-        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => Scalar::Float(f64::NEG_INFINITY),
-        DType::I64 => Scalar::Int(i64::MIN),
-        DType::I32 => Scalar::Int(i32::MIN.into()),
-        DType::I16 => Scalar::Int(i16::MIN.into()),
-        DType::I8 => Scalar::Int(i8::MIN.into()),
-        DType::U8 | DType::Bool => Scalar::Int(0),
-    }
-}
-
-/// Returns the greatest number of a dtype.
-fn greatest(dtype: DType) -> Scalar {
-    match dtype {
-        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => Scalar::Float(f64::INFINITY),
-        DType::I64 => Scalar::Int(i64::MAX),
-        DType::I32 => Scalar::Int(i32::MAX.into()),
-        DType::I16 => Scalar::Int(i16::MAX.into()),
-        DType::I8 => Scalar::Int(i8::MAX.into()),
-        DType::U8 => Scalar::Int(u8::MAX.into()),
-        DType::Bool => Scalar::Int(1),
-    }
-}
-
-/// Calls `add` with f32 copies of `x` and `source` in scratch memory, and rounds the sums to `x`
-/// once, as the host's kernels do. `add` takes no scratch memory: its operands do not overlap.
-fn with_wide_sums(
-    ctx: &KernelCtx<'_>,
-    x: RawTensor<'_>,
-    source: RawTensor<'_>,
-    add: impl FnOnce(RawTensor<'_>, RawTensor<'_>) -> Result<()>,
-) -> Result<()> {
-    let native = native(ctx)?;
-    let mut scratch = native.scratch();
-    let (x_strides, source_strides) =
-        (contiguous_strides(x.shape)?, contiguous_strides(source.shape)?);
-    let bytes = |of: &RawTensor<'_>| of.numel().checked_mul(size_of::<f32>()).context("too large");
-    let sums =
-        RawTensor { data: scratch.take(bytes(&x)?)?, dtype: DType::F32, strides: &x_strides, ..x };
-    let wide = RawTensor {
-        data: scratch.take(bytes(&source)?)?,
-        dtype: DType::F32,
-        strides: &source_strides,
-        ..source
-    };
-    // SAFETY: `KernelCtx::new` promises valid operands; the schema refuses an x that overlaps
-    // itself, and the scratch memory is the call's alone.
-    unsafe {
-        strided(native, x, sums)?;
-        strided(native, source, wide)?;
-        add(sums, wide)?;
-        strided(native, sums, x)
-    }
-}
-
 /// The values of a scatter: a tensor, or the bits of one value.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     Tensor(RawTensor<'a>),
     Bits(u64),
 }
 
 /// Combines the elements of `x` at the index with the values.
-fn scatter_into(
+pub(super) fn scatter_into(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,
     index: RawTensor<'_>,

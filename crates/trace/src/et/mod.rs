@@ -13,7 +13,7 @@
 //! | `signature` | PyTorch's schemas of ops |
 //! | `tree` | the choice of the nodes to execute |
 //! | `sidecar_notes` | the files next to a trace |
-//! | `import` | the tensor of an address, its known elements, calls, inferred against recorded results |
+//! | `import` | the tensor of an address, its known elements, calls, checked results |
 //! | `args` | arguments of PyTorch's ops as operands and attributes |
 //! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
 //! | [`report`] | the executed and the skipped nodes, the synthesized data |

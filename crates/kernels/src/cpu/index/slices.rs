@@ -65,8 +65,9 @@ fn add(
     Ok(())
 }
 
-/// Adds as [`add`] does. As in PyTorch, sums of 16-bit floats are rounded once where the call equals a
-/// `scatter_add`: with several dimensions and without a factor. Otherwise each addition rounds.
+/// Adds as [`add`] does. As in PyTorch, sums of 16-bit floats are rounded once where the call
+/// equals a `scatter_add`: with several dimensions and without a factor. Otherwise each addition
+/// rounds.
 fn add_slices(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,

@@ -302,13 +302,16 @@ fn safe_softmax(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
 
 /// Returns whether this is a product of integers with a factor that is a fraction.
 pub(super) fn has_whole_factors(given: &NodeArgs<'_>) -> Lowered<bool> {
-    let is_float = |arg: Option<(usize, &Arg)>| matches!(arg, Some((_, Arg::Tensor(tensor))) if tensor.dtype.is_float());
+    let is_float = match given.get("self") {
+        Some((_, Arg::Tensor(tensor))) => tensor.dtype.is_float(),
+        _ => false,
+    };
     let mut fraction = false;
     for name in ["beta", "alpha"] {
         fraction |= matches!(given.scalar(name)?, Some(AttrValue::Float(_)));
     }
     let is_product = matches!(given.signature.base(), "addmm" | "baddbmm" | "addmm_" | "baddbmm_");
-    Ok(is_product && fraction && !is_float(given.get("self")))
+    Ok(is_product && fraction && !is_float)
 }
 
 /// Returns the factors of a product that is added to a bias. As in PyTorch, those of integers are

@@ -1,5 +1,5 @@
-//! Lowers the ops that copy a view, such as `diagonal_copy`, or write to a copy through a view, such
-//! as `diagonal_scatter`.
+//! Lowers the ops that copy a view, such as `diagonal_copy`, or write to a copy through a view,
+//! such as `diagonal_scatter`.
 
 use millstream_ops::OutputSpec;
 use millstream_types::Attrs;
@@ -32,7 +32,8 @@ pub(super) fn copied_view(
     Ok(Some(made))
 }
 
-/// Lowers `VIEW_scatter(self, src, …)`: a copy of `self` in which the view has the elements of `src`.
+/// Lowers `VIEW_scatter(self, src, …)`: a copy of `self` in which the view has the elements of
+/// `src`.
 pub(super) fn scattered_view(
     import: &mut Import<'_>,
     view: &str,
