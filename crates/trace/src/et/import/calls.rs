@@ -141,6 +141,12 @@ impl Import<'_> {
         Ok(results)
     }
 
+    /// Exchanges the dimensions of the recorded result, for a node that transposes a result whose
+    /// shape depends on data.
+    pub(crate) fn transpose_bounded_shape(&mut self) {
+        self.shapes.iter_mut().for_each(|shape| shape.reverse());
+    }
+
     /// Defines a result whose shape depends on data. It has the recorded shape, which the run
     /// checks.
     pub(super) fn bounded(

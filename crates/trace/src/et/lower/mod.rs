@@ -4,6 +4,7 @@
 mod composed;
 mod create;
 mod foreach;
+mod generated;
 mod out;
 mod reduced;
 mod special;
@@ -18,6 +19,7 @@ use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create};
 use crate::et::lower::foreach::foreach;
+use crate::et::lower::generated::generated;
 use crate::et::lower::out::with_outs;
 use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
@@ -223,6 +225,9 @@ fn one(
         }
         _ => {}
     }
+    if let Some(made) = generated(import, base, given, None)? {
+        return Ok(made);
+    }
     let plain = base.strip_suffix('_');
     if let Some(made) = composed(import, plain.unwrap_or(base), given, results)? {
         return match plain {
@@ -235,15 +240,15 @@ fn one(
     if import.ops().id(op).is_ok() {
         return same(import, op, given, results);
     }
-    if let Some(view) = base.strip_suffix("_copy") {
-        if let Some(made) = copied_view(import, view, given, results)? {
-            return Ok(made);
-        }
+    if let Some(view) = base.strip_suffix("_copy")
+        && let Some(made) = copied_view(import, view, given, results)?
+    {
+        return Ok(made);
     }
-    if let Some(view) = base.strip_suffix("_scatter") {
-        if import.ops().id(view).is_ok() {
-            return scattered_view(import, view, given, results);
-        }
+    if let Some(view) = base.strip_suffix("_scatter")
+        && import.ops().id(view).is_ok()
+    {
+        return scattered_view(import, view, given, results);
     }
     match plain {
         // An op in place that has only the form that returns a new tensor.

@@ -5,6 +5,7 @@ use millstream_types::Attrs;
 
 use super::composed::has_whole_factors;
 use super::create::{arange, create};
+use super::generated::generated;
 use super::{Made, RENAMED, call, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
@@ -52,7 +53,10 @@ pub(super) fn with_outs(
             | "empty_like" | "new_zeros" | "new_ones" | "new_full" | "new_empty" => {
                 create(import, base, &plain, dtype)?
             }
-            base => one(import, base, &plain, results)?,
+            base => match generated(import, base, &plain, dtype)? {
+                Some(made) => made,
+                None => one(import, base, &plain, results)?,
+            },
         }
     } else {
         let converted = args::convert(import, op, &plain, &[], results)?;
