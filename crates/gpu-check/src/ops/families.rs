@@ -92,26 +92,6 @@ const NUMBERS: &[Case] = &[
     ),
     ("scatter_add_", &[(Any, &[40]), (Whole(0, 40), &[999]), (Any, &[999])], &[("dim", Int(0))]),
     (
-        "scatter_reduce",
-        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
-        &[("dim", Int(0)), ("reduce", Str("sum")), ("include_self", Bool(false))],
-    ),
-    (
-        "scatter_reduce",
-        &[(Any, &[5, 40]), (Whole(0, 40), &[5, 99]), (Any, &[5, 99])],
-        &[("dim", Int(1)), ("reduce", Str("prod"))],
-    ),
-    (
-        "scatter_reduce",
-        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
-        &[("dim", Int(0)), ("reduce", Str("amax")), ("include_self", Bool(false))],
-    ),
-    (
-        "scatter_reduce",
-        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
-        &[("dim", Int(0)), ("reduce", Str("amin"))],
-    ),
-    (
         "index_add",
         &[(Any, &[5, 40, 3]), (Whole(0, 40), &[90]), (Any, &[5, 90, 3])],
         &[("dim", Int(1)), ("alpha", Int(2))],
@@ -141,6 +121,26 @@ const NUMBERS: &[Case] = &[
     ("topk", &[(Any, &[3, 700])], &[("k", Int(9))]),
     ("cumsum", &[(Any, &[3, 700])], &[("dim", Int(1))]),
     ("cumprod", &[(Any, &[9, 5])], &[("dim", Int(0))]),
+    (
+        "scatter_reduce",
+        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
+        &[("dim", Int(0)), ("reduce", Str("sum")), ("include_self", Bool(false))],
+    ),
+    (
+        "scatter_reduce",
+        &[(Any, &[5, 40]), (Whole(0, 40), &[5, 99]), (Any, &[5, 99])],
+        &[("dim", Int(1)), ("reduce", Str("prod"))],
+    ),
+    (
+        "scatter_reduce",
+        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
+        &[("dim", Int(0)), ("reduce", Str("amax")), ("include_self", Bool(false))],
+    ),
+    (
+        "scatter_reduce",
+        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
+        &[("dim", Int(0)), ("reduce", Str("amin"))],
+    ),
 ];
 
 /// Cases of floating-point dtypes.
