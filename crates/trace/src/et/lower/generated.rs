@@ -6,6 +6,7 @@ use super::composed::reshaped;
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::value::Arg;
 
 /// Lowers an op, named without the `_` of its form in place; `None` if it is none of these. `out`
 /// is the dtype of the tensor that the result is written to.
@@ -37,6 +38,9 @@ pub(super) fn generated(
 }
 
 fn number(given: &NodeArgs<'_>, name: &str) -> Lowered<f64> {
+    if let Some((_, Arg::Tensor(_))) = given.get(name) {
+        return Err(unsupported(format!("'{name}' that is a tensor is not supported")));
+    }
     match given.scalar(name)? {
         Some(AttrValue::Int(v)) => Ok(v as f64),
         Some(AttrValue::Float(v)) => Ok(v),
