@@ -57,7 +57,7 @@ pub(crate) const BINDINGS: &str = r#"{
 }"#;
 
 /// Returns a safetensors file with f32 tensors of shape [2, 3] of these names.
-fn tensors(names: &[&str]) -> Vec<u8> {
+pub(crate) fn tensors(names: &[&str]) -> Vec<u8> {
     let entry = |(k, name): (usize, &&str)| {
         let (from, to) = (k * 24, k * 24 + 24);
         format!(r#""{name}":{{"dtype":"F32","shape":[2,3],"data_offsets":[{from},{to}]}}"#)

@@ -3,7 +3,7 @@
 use millstream_trace::EtOptions;
 
 use crate::execution_traces::{
-    BINDINGS, Folder, NONE, RELU, calls, file, node, one, refuses, standard, tensor,
+    BINDINGS, Folder, NONE, RELU, calls, file, node, one, refuses, standard, tensor, tensors,
 };
 
 /// Returns the text of a node below another one.
@@ -109,6 +109,21 @@ fn elements_beside_a_named_view_are_not_read() {
     for beyond in [5, 6, 100] {
         refuses(&trace(beyond), &["node 5 (aten::relu)", "operand 0, f32[2]", "no input names"]);
     }
+}
+
+#[test]
+fn an_expanded_input_of_known_elements_is_not_copied() {
+    let expanded = one(r#"[9,6,0,6,4,"cpu"]"#, "[2,3]", "Tensor(float)", "[0,1]");
+    let mut nodes = standard()[..2].to_vec();
+    nodes.push(node(3, "bind:in/z", "", &expanded, NONE));
+    nodes.push(node(4, "aten::relu", RELU, &expanded, &tensor(7, 8)));
+    let folder = ending(nodes);
+    let z = r#""in/z": {"et":[9,6,0,6,4,"cpu"],"shape":[2,3],"node":3}, "out/y""#;
+    let bindings = BINDINGS.replace("\"node\":4", "\"node\":5").replace("\"out/y\"", z);
+    folder.with("bindings.json", bindings.as_bytes());
+    folder.with("tensors.safetensors", &tensors(&["in/x", "in/z", "out/y"]));
+    let program = folder.load().unwrap();
+    assert!(calls(&program).iter().all(|call| !call.starts_with("copy_")));
 }
 
 #[test]

@@ -170,7 +170,8 @@ impl Import<'_> {
         self.note_cause(val, cause);
     }
 
-    fn is_known(&self, val: Val) -> bool {
+    /// Returns whether all elements of a tensor are known.
+    pub(super) fn is_known(&self, val: Val) -> bool {
         let tensor = &self.tensors[val.0];
         let known = self.storages[tensor.storage.0].known.as_ref();
         self.options.structural || known.is_none_or(|known| known.covers(&tensor.spec.layout))
