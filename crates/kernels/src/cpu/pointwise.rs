@@ -1,6 +1,6 @@
 //! Kernels of the elementwise functions of one tensor, and of their gradients.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 use anyhow::Result;
 use millstream_ops::promotion::floating;
@@ -65,6 +65,34 @@ functions! {
     float "tanh" [] T => T::hyperbolic_tangent;
     float "sigmoid" [] T => T::sigmoid;
     float "erf" [] T => T::error_function;
+    float "erfc" [] T => T::error_function_rest;
+    float "lgamma" [] T => T::log_gamma;
+    float "exp2" [] T => T::exp2;
+    float "log10" [] T => T::log10;
+    float "tan" [] T => T::tan;
+    float "asin" [] T => T::asin;
+    float "acos" [] T => T::acos;
+    float "atan" [] T => T::atan;
+    float "sinh" [] T => T::sinh;
+    float "cosh" [] T => T::cosh;
+    float "asinh" [] T => T::area_sine;
+    float "acosh" [] T => T::area_cosine;
+    float "atanh" [] T => T::area_tangent;
+    float "sinc" [] T => |x| {
+        let angle = x * PI as T;
+        if x == 0.0 { 1.0 } else { angle.sin() / angle }
+    };
+    float "deg2rad" [] T => |x| x * (PI / 180.0) as T;
+    float "rad2deg" [] T => |x| x * (180.0 / PI) as T;
+    float "logit" [eps = -1.0] T => move |x: T| {
+        let high = 1.0 - eps;
+        let x = if eps < 0.0 { x } else if x < eps { eps } else if x > high { high } else { x };
+        (x / (1.0 - x)).ln()
+    };
+    float "frac" [] T => |x| x - x.trunc();
+    float "hardsigmoid" [] T => |x| (x + 3.0).clamped(6.0) / 6.0;
+    float "hardswish" [] T => |x| x * (x + 3.0).clamped(6.0) / 6.0;
+    float "mish" [] T => |x| x * x.exp().ln_1p().tanh();
     float "silu" [] T => T::silu;
     float "elu" [alpha = 1.0, scale = 1.0, input_scale = 1.0] T => move |x: T| {
         if x > 0.0 { x * scale } else { (x * input_scale).exp_m1() * (alpha * scale) }
@@ -81,6 +109,19 @@ functions! {
     };
     float "isnan" [] T => |x| T::from_bool(x.is_nan());
     float "isinf" [] T => |x| T::from_bool(x.is_infinite());
+    float "isposinf" [] T => |x| T::from_bool(x == T::INFINITY);
+    float "isneginf" [] T => |x| T::from_bool(x == T::NEG_INFINITY);
+    float "signbit" [] T => |x| T::from_bool(x.is_sign_negative());
+    float "log_sigmoid" [] T => |x| {
+        let least = if x < 0.0 { x } else { 0.0 };
+        least - (-x.abs()).exp().ln_1p()
+    };
+    float "softshrink" [lambd = 0.5] T => move |x| {
+        if x > lambd { x - lambd } else if x < -lambd { x + lambd } else { x * 0.0 }
+    };
+    float "hardshrink" [lambd = 0.5] T => move |x| {
+        if x >= -lambd && x <= lambd { 0.0 } else { x }
+    };
 }
 
 functions! {
@@ -91,6 +132,34 @@ functions! {
     float "tanh_backward" [] T => |grad, out| grad * (1.0 - out * out);
     float "sigmoid_backward" [] T => |grad, out| grad * (1.0 - out) * out;
     float "silu_backward" [] T => T::silu_backward;
+    float "log_sigmoid_backward" [] T => |grad, x| grad * (-x).sigmoid();
+    float "hardsigmoid_backward" [] T => |grad, x| {
+        // PyTorch's factor is an f32 in all dtypes.
+        if x > -3.0 && x < 3.0 { grad * (1.0f32 / 6.0) as T } else { 0.0 }
+    };
+    float "hardswish_backward" [] T => |grad, x| {
+        if x <= -3.0 { 0.0 } else if x < 3.0 { grad * (x / 3.0 + 0.5) } else { grad }
+    };
+    float "mish_backward" [] T => |grad, x| {
+        let tanh = x.exp().ln_1p().tanh();
+        grad * (tanh + x * x.sigmoid() * (1.0 - tanh * tanh))
+    };
+    float "softshrink_backward" [lambd = 0.5] T => move |grad, x| {
+        if x >= -lambd && x <= lambd { 0.0 } else { grad }
+    };
+    float "hardshrink_backward" [lambd = 0.5] T => move |grad, x| {
+        if x >= -lambd && x <= lambd { 0.0 } else { grad }
+    };
+    float "logit_backward" [eps = -1.0] T => move |grad, x: T| {
+        let slope = grad / (x * (1.0 - x));
+        if eps < 0.0 {
+            if (0.0..=1.0).contains(&x) { slope } else { T::NAN }
+        } else if x < eps || x > 1.0 - eps {
+            0.0
+        } else {
+            slope
+        }
+    };
     float "softplus_backward" [beta = 1.0, threshold = 20.0] T => move |grad, x: T| {
         if x * beta > threshold { grad } else { grad * (x * beta).sigmoid() }
     };
@@ -113,6 +182,14 @@ trait Special: Compute {
     fn logarithm(self) -> Self;
     fn hyperbolic_tangent(self) -> Self;
     fn error_function(self) -> Self;
+    /// Returns 1 minus the error function.
+    fn error_function_rest(self) -> Self;
+    fn log_gamma(self) -> Self;
+    fn area_sine(self) -> Self;
+    fn area_cosine(self) -> Self;
+    fn area_tangent(self) -> Self;
+    /// Returns the number, at least 0 and at most `most`; NaN for NaN.
+    fn clamped(self, most: Self) -> Self;
     fn sigmoid(self) -> Self;
     fn silu(self) -> Self;
     fn silu_backward(grad: Self, x: Self) -> Self;
@@ -124,7 +201,8 @@ trait Special: Compute {
 }
 
 macro_rules! special {
-    ($($t:ident, $exp:path, $log:path, $tanh:path, $erf:path;)*) => {$(
+    ($($t:ident, $exp:path, $log:path, $tanh:path, $erf:path, $erfc:path, $lgamma:path,
+        $asinh:path, $acosh:path, $atanh:path;)*) => {$(
         impl Special for $t {
             #[inline(always)]
             fn exponential(self) -> $t {
@@ -141,6 +219,31 @@ macro_rules! special {
             #[inline(always)]
             fn error_function(self) -> $t {
                 $erf(self)
+            }
+            #[inline(always)]
+            fn error_function_rest(self) -> $t {
+                $erfc(self)
+            }
+            #[inline(always)]
+            fn log_gamma(self) -> $t {
+                $lgamma(self)
+            }
+            #[inline(always)]
+            fn area_sine(self) -> $t {
+                $asinh(self)
+            }
+            #[inline(always)]
+            fn area_cosine(self) -> $t {
+                // libm returns numbers for some numbers below 1.
+                if self < 1.0 { $t::NAN } else { $acosh(self) }
+            }
+            #[inline(always)]
+            fn area_tangent(self) -> $t {
+                $atanh(self)
+            }
+            #[inline(always)]
+            fn clamped(self, most: $t) -> $t {
+                if self < 0.0 { 0.0 } else if self > most { most } else { self }
             }
             #[inline(always)]
             fn sigmoid(self) -> $t {
@@ -183,8 +286,10 @@ macro_rules! special {
 }
 
 special! {
-    f32, vector_math::exp, vector_math::log, vector_math::tanh, vector_math::erf;
-    f64, f64::exp, f64::ln, f64::tanh, libm::erf;
+    f32, vector_math::exp, vector_math::log, vector_math::tanh, vector_math::erf, libm::erfcf,
+        libm::lgammaf, libm::asinhf, libm::acoshf, libm::atanhf;
+    f64, f64::exp, f64::ln, f64::tanh, libm::erf, libm::erfc, libm::lgamma,
+        libm::asinh, libm::acosh, libm::atanh;
 }
 
 /// Rounding. Integers are unchanged.
