@@ -6,6 +6,7 @@
 //! | `element`, `half_float` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
 //! | `vector_math` | exponential, logarithm and their like, vectorised |
+//! | `special` | functions that std lacks |
 //! | `traversal` | the order in which loops visit strided tensors |
 //! | `strided`, `loops`, `lines` | loads and stores; loops over operands, over lines |
 //! | `indexed` | operands accessed at irregular offsets |
@@ -89,6 +90,7 @@ mod scan;
 mod slice_matmul;
 mod softmax;
 mod sort;
+mod special;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
