@@ -38,7 +38,13 @@ fn result(name: &str, source: &str) -> String {
     let streams = directive(source, "streams").map_or(1, |n| n.parse().unwrap());
     let ops = millstream_ops::standard();
     let costs = CoreCosts::default();
-    let options = PassOptions { ops: &ops, costs: &costs, streams, outputs: &outputs };
+    let options = PassOptions {
+        ops: &ops,
+        standard_kernels: &|_| true,
+        costs: &costs,
+        streams,
+        outputs: &outputs,
+    };
     let chosen = Pass::parse_list(directive(source, "passes").unwrap()).unwrap();
     let mut before = list.clone();
     let after = passes::run(&list, &chosen, &options, |pass, after| {
@@ -88,7 +94,13 @@ fn foreign_lists_stay_accepted() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let ops = millstream_ops::standard();
     let (costs, outputs) = (CoreCosts::default(), Outputs::All);
-    let options = PassOptions { ops: &ops, costs: &costs, streams: 2, outputs: &outputs };
+    let options = PassOptions {
+        ops: &ops,
+        standard_kernels: &|_| true,
+        costs: &costs,
+        streams: 2,
+        outputs: &outputs,
+    };
     let mut lists = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

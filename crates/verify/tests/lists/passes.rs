@@ -99,7 +99,8 @@ fn passes_give_lists_that_compute_the_same() {
             accepted(&list, &|| print_list(&list))?;
             let (ops, costs) = (&OPS, &Flat { wait });
             let streams = streams_of_each;
-            let options = PassOptions { ops, costs, streams, outputs: &outputs };
+            let options =
+                PassOptions { ops, standard_kernels: &|_| true, costs, streams, outputs: &outputs };
             for pass in passes {
                 let after = applied(pass, &list, &options)?;
                 *changed.borrow_mut().entry(pass).or_default() += usize::from(after != list);
@@ -177,7 +178,13 @@ fn planted_mistakes_are_found() {
         .run(&(programs, any::<usize>()), |((streams, limit, steps), seed)| {
             let outputs = Outputs::All;
             let (ops, costs) = (&OPS, &Flat { wait: 50 });
-            let options = PassOptions { ops, costs, streams: 3, outputs: &outputs };
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams: 3,
+                outputs: &outputs,
+            };
             let before = emit(&streams, limit * 1024, &steps);
             // After `dead` every call is needed, after `waits` nearly every wait, and after
             // `memory` nearly every byte is shared.
@@ -223,7 +230,13 @@ fn passes_accept_foreign_lists() {
                 return Ok(());
             }
             let (ops, costs) = (&OPS, &Flat { wait: 50 });
-            let options = PassOptions { ops, costs, streams: 2, outputs: &outputs };
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams: 2,
+                outputs: &outputs,
+            };
             for pass in passes {
                 let context = |after| format!("{pass}\n{}\nbecame\n{after}", print_list(&list));
                 let after = pass.apply(&list, &options);
