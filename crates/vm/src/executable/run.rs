@@ -55,6 +55,9 @@ impl Base {
     }
 }
 
+/// The result of a host read, until it is taken.
+type ReadResult = Mutex<Option<Result<Vec<u8>>>>;
+
 /// A launch.
 pub(crate) struct Run {
     pub(crate) program: Arc<Program>,
@@ -72,7 +75,7 @@ pub(crate) struct Run {
     careful: AtomicBool,
     poison: Mutex<HashMap<u32, Arc<Failure>>>,
     events: Box<[Mutex<Option<PooledEvent>>]>,
-    results: Box<[Mutex<Option<Result<Vec<u8>>>>]>,
+    results: Box<[ReadResult]>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
