@@ -72,8 +72,8 @@
 //! fails, and is poisoned, as a whole.
 //!
 //! Passes ask no schema how an op uses its operands: they take the accesses that the instructions
-//! state. Only `fuse` asks for schemas: those of the standard elementwise ops, and of `fused`. Calls
-//! of ops, or with kernels, that a program has replaced are not fused.
+//! state. Only `fuse` asks for schemas: those of the standard elementwise ops, and of `fused`.
+//! Calls of ops, or with kernels, that a program has replaced are not fused.
 //!
 //! # Not done
 //! A new tensor is never placed in the memory of an operand that dies in the same call. Schemas do
