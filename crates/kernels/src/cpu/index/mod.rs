@@ -28,6 +28,7 @@ mod elements;
 mod reduced;
 mod slices;
 
+#[cfg(feature = "cuda")]
 pub(crate) use slices::is_scatter_add;
 
 pub(crate) const KERNELS: &[Kernel] = &[
