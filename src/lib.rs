@@ -38,7 +38,7 @@ pub use millstream_vm::{
     Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Executable,
     LaunchBuilder, Launched, Machine, MachineConfig, Prepared, RankBarrier, Recorded,
     RecordedTensor, Recorder, Schedule, Section, ShutdownReport, Simulation, Stream, Tensor,
-    TensorHandle, with_origin, with_stream,
+    TensorHandle, Traced, TracedCall, TracedLimits, TracedReport, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

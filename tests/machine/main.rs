@@ -55,6 +55,7 @@ mod remote_waits;
 mod shutdown;
 mod storage;
 mod threads;
+mod traced;
 mod transfers;
 mod unprotected;
 mod user_waits;

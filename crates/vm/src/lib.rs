@@ -22,6 +22,7 @@
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
+//! | `capture` | functions of the program whose calls are captured once, and replayed |
 //! | `executable` | lists captured once, compiled to tapes, and launched many times |
 //! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
@@ -33,6 +34,7 @@
 #![deny(missing_docs)]
 
 mod api;
+mod capture;
 mod driver;
 mod emission;
 mod executable;
@@ -47,6 +49,7 @@ pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
 pub use api::prepared::{Prepared, TensorHandle};
+pub use capture::{Traced, TracedCall, TracedLimits, TracedReport};
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;

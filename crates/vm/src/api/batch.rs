@@ -9,9 +9,11 @@ use millstream_types::{Error, Origin, Result};
 use crate::api::handle::Stream;
 use crate::api::machine::Machine;
 use crate::api::prepared::{Prepared, TensorHandle};
+use crate::capture;
 use crate::emission::Emission;
 use crate::emission::cancel;
 use crate::emission::guard::EmissionGuard;
+use crate::emission::origin;
 use crate::emission::reentrancy::{self, BatchGuard};
 
 /// How many calls are made before other threads get the lock.
@@ -66,7 +68,11 @@ impl Machine {
     /// Other submitting threads wait for a few dozen calls, or until the batch ends. This thread
     /// would wait for itself: every other request to the machine before the batch ends, except
     /// dropping handles, gets [`Error::InBatch`]. So drop a batch after its last call.
+    #[track_caller]
     pub fn batch(&self) -> Batch<'_> {
+        if capture::is_active() {
+            capture::refuse(self, "it makes prepared calls", &origin::caller());
+        }
         Batch { machine: self, entry: None }
     }
 }

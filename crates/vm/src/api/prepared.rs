@@ -11,6 +11,7 @@ use millstream_types::{Attrs, Error, Result};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::{CallBuilder, Machine};
+use crate::capture;
 use crate::emission::origin;
 use crate::emission::{Emission, Release};
 use crate::tables::slots::CallSlot;
@@ -108,6 +109,9 @@ impl Prepared {
         if !Arc::ptr_eq(&stream.machine.shared, &machine.shared) {
             let what = "the stream".to_owned();
             return Err(Error::Foreign { what }.at(&origin));
+        }
+        if capture::is_active() {
+            capture::refuse(machine, "it makes a prepared call", &origin);
         }
         machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;

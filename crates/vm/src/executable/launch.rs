@@ -12,6 +12,7 @@ use millstream_types::nearest::nearest;
 use millstream_types::{Access, DType, Error, Layout, Origin, Point, Result, TensorSpec};
 
 use crate::api::handle::{Section, Stream, Tensor};
+use crate::capture;
 use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
@@ -129,6 +130,9 @@ impl<'a> LaunchBuilder<'a> {
             return Err(at(mistake));
         }
         let machine = &inner.machine;
+        if capture::is_active() {
+            capture::refuse(machine, "it launches an executable", &origin);
+        }
         let stream = match stream {
             Some(stream) => stream,
             None => inner.default_stream().map_err(at)?,

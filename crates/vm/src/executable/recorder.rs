@@ -220,6 +220,18 @@ impl Recorder {
         made.map(RecordedTensor).map_err(|e| e.at(&origin))
     }
 
+    /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
+    ///
+    /// # Errors
+    /// The tensor was released or is held, or the view reaches past the storage.
+    #[track_caller]
+    pub fn view(&mut self, of: &RecordedTensor, spec: TensorSpec) -> Result<RecordedTensor> {
+        let origin = origin::caller();
+        let Self { builder, sink, .. } = self;
+        let made = builder.view(sink, of.0, spec, &origin);
+        made.map(RecordedTensor).map_err(|e| e.at(&origin))
+    }
+
     /// Ends a tensor that the list made: its memory is free for others.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use millstream_instructions::builder::EventRef;
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
 
 use crate::api::machine::Machine;
+use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::{Emission, Release};
@@ -129,6 +130,10 @@ impl Event {
             let event = builder.record_event(router, stream.id, &origin)?;
             Ok(Outcome::Done((event, stamp)))
         })?;
+        if capture::is_active() {
+            let step = Step::RecordEvent { stream, at: event.at };
+            capture::order(machine, &step, &origin)?;
+        }
         let time = match stamp {
             Some(stamp) => Time::Noted(stamp),
             None if self.inner.timed => Time::Unknown(device.clone()),

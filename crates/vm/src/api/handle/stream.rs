@@ -8,6 +8,7 @@ use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
 
 use crate::api::machine::Machine;
+use crate::capture::{self, Step};
 use crate::emission::Emission;
 use crate::emission::origin;
 
@@ -44,6 +45,10 @@ impl Stream {
             return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
         }
         let Some(record) = event.newest() else { return Ok(()) };
+        if capture::is_active() {
+            let step = Step::WaitEvent { stream: self, at: record.event.at };
+            capture::order(&self.machine, &step, &origin)?;
+        }
         self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;
@@ -72,6 +77,10 @@ impl Stream {
         let origin = origin::caller();
         if !Arc::ptr_eq(&source.machine.shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the stream".to_owned() }.at(&origin));
+        }
+        if capture::is_active() {
+            let step = Step::WaitStream { stream: self, source };
+            capture::order(&self.machine, &step, &origin)?;
         }
         self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
@@ -105,7 +114,15 @@ impl Stream {
         let at = |e: Error| e.at(&origin);
         let refs: Result<Vec<TensorRef>> = tensors.iter().map(|t| self.machine.owns(t)).collect();
         let refs = refs.map_err(at)?;
+        let within = section.is_some();
         let section = self.machine.own_section(section).map_err(at)?;
+        if capture::is_active() {
+            if within {
+                let reason = "it touches tensors within a critical section";
+                capture::refuse(&self.machine, reason, &origin);
+            }
+            capture::order(&self.machine, &Step::Touch { tensors, stream: self }, &origin)?;
+        }
         let point = self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;

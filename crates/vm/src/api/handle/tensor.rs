@@ -9,6 +9,7 @@ use millstream_instructions::{Outcome, Protection, TensorRef};
 use millstream_types::{Access, DeviceId, Error, Origin, Result, StreamType, TensorSpec};
 
 use crate::api::machine::Machine;
+use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
 use crate::host::Blob;
@@ -31,6 +32,9 @@ struct TensorInner {
 impl Drop for TensorInner {
     fn drop(&mut self) {
         let origin = std::mem::take(&mut self.origin);
+        if capture::is_active() {
+            capture::ended(&self.machine, self.tensor);
+        }
         self.machine.shared.release(Release::Tensor(self.tensor, origin));
     }
 }
@@ -90,6 +94,9 @@ impl Tensor {
     pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
         let origin = origin::caller();
         let section = self.0.machine.own_section(section).map_err(|e| e.at(&origin))?;
+        if capture::is_active() {
+            capture::refuse(&self.0.machine, "it releases a tensor by hand", &origin);
+        }
         self.0.machine.shared.emit(&origin, |e| {
             let Emission { builder, router, .. } = e;
             builder.release(router, self.0.tensor, section, &origin).map(Outcome::Done)
@@ -104,12 +111,23 @@ impl Tensor {
     pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
         let origin = origin::caller();
         let machine = &self.0.machine;
+        let step = Step::View { of: self, spec: &spec };
+        if capture::is_active()
+            && let Some(mut known) = capture::replayed(machine, &step, &origin)?
+            && let Some(known) = known.pop()
+        {
+            return Ok(known);
+        }
         let made = machine.shared.emit(&origin, |e| {
             let Emission { builder, router, .. } = e;
             let made = builder.view(router, self.0.tensor, spec.clone(), &origin)?;
             e.made(made).map(Outcome::Done)
         })?;
-        Ok(machine.tensor(made, &self.0.made_on, &origin))
+        let made = machine.tensor(made, &self.0.made_on, &origin);
+        if capture::is_active() {
+            capture::note(machine, &step, std::slice::from_ref(&made), &origin);
+        }
+        Ok(made)
     }
 
     fn not_on_host(&self) -> Error {
@@ -179,24 +197,43 @@ impl Tensor {
     }
 
     pub(crate) fn read_at(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
+        if !capture::is_active() {
+            return self.read_now(section, &origin);
+        }
+        if section.is_some() {
+            let reason = "it reads a tensor within a critical section";
+            capture::refuse(&self.0.machine, reason, &origin);
+        }
+        if let Some(known) = capture::replayed_read(self, &origin)? {
+            return Ok(known);
+        }
+        let read = {
+            let _own = capture::suspend();
+            self.read_now(section, &origin)
+        };
+        capture::note_read(self, &read, &origin);
+        read
+    }
+
+    fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
         let machine = &self.0.machine;
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
-        let section = machine.own_section(section).map_err(|e| e.at(&origin))?;
+        let section = machine.own_section(section).map_err(|e| e.at(origin))?;
         let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
         if machine.shared.protection == Protection::default()
             && let Some((staged, stream)) = lowering::stage_read(&mut submitter, self)?
         {
-            return staged.read_on(&stream, None, &origin);
+            return staged.read_on(&stream, None, origin);
         }
-        let stream = lowering::read_stream(&mut submitter, self).map_err(|e| e.at(&origin))?;
+        let stream = lowering::read_stream(&mut submitter, self).map_err(|e| e.at(origin))?;
         if !machine.shared.protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
             let last = machine.shared.lock()?.builder.last_write(self.0.tensor);
-            let last = last.map_err(|e| e.at(&origin))?;
+            let last = last.map_err(|e| e.at(origin))?;
             machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
         }
-        self.read_on(&stream, section, &origin)
+        self.read_on(&stream, section, origin)
     }
 
     fn read_on(
@@ -250,6 +287,9 @@ impl Tensor {
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
         let machine = &self.0.machine;
+        if capture::is_active() {
+            capture::refuse(machine, "a host function uses a tensor's memory", &origin);
+        }
         let stream = match self.0.made_on.key.ty {
             StreamType::COMPUTE | StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
                 self.0.made_on.clone()

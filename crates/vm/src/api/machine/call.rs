@@ -9,6 +9,7 @@ use millstream_instructions::{Call, Outcome, Priority, TensorRef};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
 use crate::api::handle::{Section, Stream, Tensor};
+use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor};
 use crate::lowering;
@@ -97,13 +98,29 @@ impl<'a> CallBuilder<'a> {
         let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
         machine.own_stream(stream).map_err(at)?;
+        let attrs = Arc::new(attrs);
+        let step = Step::Call {
+            name,
+            inputs: &inputs,
+            out: out.as_deref(),
+            attrs: &attrs,
+            stream,
+            priority,
+        };
+        if capture::is_active() {
+            if section.is_some() {
+                capture::refuse(machine, "it makes a call within a critical section", &origin);
+            }
+            if let Some(results) = capture::replayed(machine, &step, &origin)? {
+                return Ok(results);
+            }
+        }
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
             tensors.iter().map(|t| machine.owns(t)).collect()
         };
         let given = refs(&inputs).map_err(at)?;
         let targets = out.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
-        let attrs = Arc::new(attrs);
         let call = Call {
             op,
             inputs: &given,
@@ -132,11 +149,16 @@ impl<'a> CallBuilder<'a> {
                 }
                 CallResult::New(made) => machine.tensor(made, stream, &origin),
                 CallResult::Bounded { data, count } => {
+                    let reason = format!("the size of a result of {name} depends on data");
+                    capture::refuse(machine, &reason, &origin);
                     let data = machine.tensor(data, stream, &origin);
                     let count = machine.tensor(count, stream, &origin);
                     machine.fix_bound(&data, &count, stream, &origin)?
                 }
             });
+        }
+        if capture::is_active() {
+            capture::note(machine, &step, &results, &origin);
         }
         Ok(results)
     }

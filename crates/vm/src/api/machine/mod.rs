@@ -39,6 +39,7 @@ use millstream_types::{
 };
 
 use crate::api::handle::{Completion, Section, Stream, Tensor};
+use crate::capture::{self, Step};
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::call_numbers::CallNumbers;
@@ -273,6 +274,9 @@ impl Machine {
 
     pub(crate) fn barrier_at(&self, global: bool, origin: Origin) -> Result<Completion> {
         let stream = self.host_stream(StreamType::BARRIER)?;
+        if capture::is_active() {
+            capture::order(self, &Step::Barrier { global }, &origin)?;
+        }
         let point = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
@@ -309,6 +313,9 @@ impl Machine {
         let origin = origin::caller();
         let outer = outer.map(Section::id);
         let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
+        if capture::is_active() {
+            capture::refuse(self, "it begins a critical section", &origin);
+        }
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
         let held = held.map_err(|e| e.at(&origin))?;
         let id = self.shared.emit(&origin, |e| {

@@ -4,6 +4,7 @@ use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::{Access, Error, Origin, Result, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
+use crate::capture::{self, Step};
 use crate::emission::{Emission, MadeTensor, origin};
 use crate::host::Blob;
 use crate::lowering;
@@ -47,6 +48,13 @@ impl Machine {
         origin: Origin,
     ) -> Result<Tensor> {
         self.own_stream(stream).map_err(|e| e.at(&origin))?;
+        let step = Step::Empty { spec: &spec, bytes, stream };
+        if capture::is_active()
+            && let Some(mut known) = capture::replayed(self, &step, &origin)?
+            && let Some(known) = known.pop()
+        {
+            return Ok(known);
+        }
         let made = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
@@ -55,7 +63,11 @@ impl Machine {
                 Outcome::Need(need) => Ok(Outcome::Need(need)),
             }
         })?;
-        Ok(self.tensor(made, stream, &origin))
+        let made = self.tensor(made, stream, &origin);
+        if capture::is_active() {
+            capture::note(self, &step, std::slice::from_ref(&made), &origin);
+        }
+        Ok(made)
     }
 
     /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
@@ -82,7 +94,23 @@ impl Machine {
             return Err(Error::Invalid { what: "data", message }.at(&origin));
         }
         let storage = spec.span_bytes() as u64;
-        self.fill(stream, spec, storage, origin, move |blob| blob.write_bytes(&bytes))
+        if !capture::is_active() {
+            return self.fill(stream, spec, storage, origin, move |b| b.write_bytes(&bytes));
+        }
+        let elements = bytes.clone();
+        let step = Step::Upload { spec: &spec, bytes: &elements, stream };
+        if let Some(mut known) = capture::replayed(self, &step, &origin)?
+            && let Some(known) = known.pop()
+        {
+            return Ok(known);
+        }
+        let made = {
+            let _own = capture::suspend();
+            let (spec, origin) = (spec.clone(), origin.clone());
+            self.fill(stream, spec, storage, origin, move |b| b.write_bytes(&bytes))?
+        };
+        capture::note(self, &step, std::slice::from_ref(&made), &origin);
+        Ok(made)
     }
 
     /// Makes a tensor in a storage of `bytes` bytes, whose elements a host function writes. The

@@ -145,6 +145,11 @@ impl Router {
         self.driver.push(worker, open);
     }
 
+    /// Returns the number of the newest storage.
+    pub(crate) const fn last_storage(&self) -> u64 {
+        self.next_storage
+    }
+
     /// Returns a number that no other storage has.
     pub(crate) fn new_storage(&mut self) -> u64 {
         self.next_storage += 1;

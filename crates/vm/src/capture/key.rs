@@ -1,0 +1,85 @@
+//! What a capture depends on: two calls with equal keys make the same calls on the same layouts.
+
+use std::fmt::Write;
+
+use millstream_types::text::print_attrs;
+use millstream_types::{Attrs, DType, DeviceId, StreamKey};
+
+use super::note::Place;
+
+/// An input as the key holds it.
+#[derive(Clone, Debug, PartialEq)]
+struct InputKey {
+    dtype: DType,
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+    device: DeviceId,
+    /// The first input in the same storage.
+    shares: usize,
+    /// The bytes from that input's first element to this one's.
+    distance: i64,
+}
+
+/// What a capture depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Key {
+    inputs: Vec<InputKey>,
+    attrs: Attrs,
+    /// The stream of calls that name none.
+    stream: StreamKey,
+}
+
+impl Key {
+    /// Returns the key of a call.
+    pub(super) fn new(inputs: &[Place], attrs: &Attrs, stream: &StreamKey) -> Key {
+        let begin = |p: &Place| (p.spec.layout.offset() * p.spec.dtype.size()) as i64;
+        let of = |place: &Place| {
+            let shares = inputs.iter().position(|p| p.storage == place.storage).unwrap_or(0);
+            InputKey {
+                dtype: place.spec.dtype,
+                shape: place.spec.shape().to_vec(),
+                strides: place.spec.layout.strides().to_vec(),
+                device: place.device.clone(),
+                shares,
+                distance: begin(place) - begin(&inputs[shares]),
+            }
+        };
+        let inputs = inputs.iter().map(of).collect();
+        Key { inputs, attrs: attrs.clone(), stream: stream.clone() }
+    }
+
+    /// Says what first differs from an earlier call's key.
+    pub(super) fn difference(&self, before: &Key) -> String {
+        if self.inputs.len() != before.inputs.len() {
+            return format!("{} inputs instead of {}", self.inputs.len(), before.inputs.len());
+        }
+        for (k, (now, was)) in self.inputs.iter().zip(&before.inputs).enumerate() {
+            if now.dtype != was.dtype {
+                return format!("input {k}: {} instead of {}", now.dtype, was.dtype);
+            }
+            if now.shape != was.shape {
+                return format!("input {k}: shape {:?} instead of {:?}", now.shape, was.shape);
+            }
+            if now.strides != was.strides {
+                let (now, was) = (&now.strides, &was.strides);
+                return format!("input {k}: strides {now:?} instead of {was:?}");
+            }
+            if now.device != was.device {
+                return format!("input {k}: on {} instead of {}", now.device, was.device);
+            }
+            if (now.shares, now.distance) != (was.shares, was.distance) {
+                return format!("input {k}: other memory in common with input {}", now.shares);
+            }
+        }
+        if self.attrs != before.attrs {
+            let mut text = String::from("arguments ");
+            print_attrs(&self.attrs, ", ", &mut text);
+            text.push_str(" instead of ");
+            print_attrs(&before.attrs, ", ", &mut text);
+            return text;
+        }
+        let mut text = String::new();
+        let _ = write!(text, "current stream {} instead of {}", self.stream, before.stream);
+        text
+    }
+}

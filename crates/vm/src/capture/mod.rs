@@ -1,0 +1,39 @@
+//! Functions of the program whose calls are captured once and then replayed.
+//!
+//! # How it works
+//! 1. The first call with a *key* runs the function. Every call that it makes on this thread is
+//!    *noted*: by the names of values, not of tensors, so that another run of the function makes
+//!    equal notes.
+//! 2. A host read is a *guard*: what the function does next may depend on it. The notes between
+//!    guards are *segments*, and each becomes an executable. Its outputs are the tensors that the
+//!    function still held at the guard.
+//! 3. A later call with the same key launches the first segment and reads as the function did. A
+//!    value that was read before leads to the next segment. With any other value the function runs
+//!    again, *resumed*: the calls that it makes are compared with the notes and return the tensors
+//!    of the replay, until the read; from there on they run, and are noted as another branch.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `traced` | functions, their keys' entries, bounds |
+//! | `key` | what a capture depends on |
+//! | `note` | calls by the names of values |
+//! | `session` | a run of a function whose calls are noted or compared |
+//! | `segment` | the executable of some notes |
+//! | `replay` | captures as trees of segments and guards, and their replay |
+//! | `report` | counts and reasons |
+
+mod key;
+mod note;
+mod replay;
+mod report;
+mod segment;
+mod session;
+mod traced;
+
+pub use report::TracedReport;
+pub use traced::{Traced, TracedCall, TracedLimits};
+
+pub(crate) use note::Step;
+pub(crate) use session::{
+    ended, is_active, note, note_read, order, refuse, replayed, replayed_read, suspend,
+};

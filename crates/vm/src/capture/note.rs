@@ -1,0 +1,214 @@
+//! Calls of a function, by the names of values.
+
+use std::fmt;
+
+use millstream_instructions::Priority;
+use millstream_types::text::print_attrs;
+use millstream_types::{Attrs, DeviceId, Origin, Point, StreamKey, TensorSpec};
+
+use crate::api::handle::{Stream, Tensor};
+
+/// A tensor of a function, by a name that is the same in every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Value {
+    /// The input of this number.
+    Input(u32),
+    /// The tensor that the function took from elsewhere as the so-many-th.
+    Outside(u32),
+    /// The tensor that the function made as the so-many-th.
+    Made(u32),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Input(k) => write!(f, "input {k}"),
+            Value::Outside(k) => write!(f, "outside {k}"),
+            Value::Made(k) => write!(f, "value {k}"),
+        }
+    }
+}
+
+/// Where a value lies.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) spec: TensorSpec,
+    pub(super) device: DeviceId,
+    /// The machine's number of its storage.
+    pub(super) storage: u64,
+    /// The bytes of the storage.
+    pub(super) bytes: u64,
+}
+
+/// What a function asks of a machine, as the machine's methods know it.
+#[derive(Clone, Copy)]
+pub(crate) enum Step<'a> {
+    Call {
+        name: &'a str,
+        inputs: &'a [&'a Tensor],
+        out: Option<&'a [&'a Tensor]>,
+        attrs: &'a Attrs,
+        stream: &'a Stream,
+        priority: Priority,
+    },
+    Empty {
+        spec: &'a TensorSpec,
+        bytes: u64,
+        stream: &'a Stream,
+    },
+    View {
+        of: &'a Tensor,
+        spec: &'a TensorSpec,
+    },
+    Upload {
+        spec: &'a TensorSpec,
+        bytes: &'a [u8],
+        stream: &'a Stream,
+    },
+    Read {
+        tensor: &'a Tensor,
+    },
+    RecordEvent {
+        stream: &'a Stream,
+        at: Point,
+    },
+    WaitEvent {
+        stream: &'a Stream,
+        at: Point,
+    },
+    WaitStream {
+        stream: &'a Stream,
+        source: &'a Stream,
+    },
+    Barrier {
+        global: bool,
+    },
+    Touch {
+        tensors: &'a [&'a Tensor],
+        stream: &'a Stream,
+    },
+}
+
+impl<'a> Step<'a> {
+    /// Returns the tensors that the step uses.
+    pub(super) fn tensors(&self) -> Vec<&'a Tensor> {
+        match *self {
+            Step::Call { inputs, out, .. } => {
+                inputs.iter().chain(out.into_iter().flatten()).copied().collect()
+            }
+            Step::View { of: tensor, .. } | Step::Read { tensor } => vec![tensor],
+            Step::Touch { tensors, .. } => tensors.to_vec(),
+            Step::Empty { .. }
+            | Step::Upload { .. }
+            | Step::RecordEvent { .. }
+            | Step::WaitEvent { .. }
+            | Step::WaitStream { .. }
+            | Step::Barrier { .. } => Vec::new(),
+        }
+    }
+}
+
+/// What a function asked of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    Call {
+        name: String,
+        inputs: Vec<Value>,
+        out: Option<Vec<Value>>,
+        attrs: Attrs,
+        stream: StreamKey,
+        priority: Priority,
+    },
+    Empty {
+        spec: TensorSpec,
+        bytes: u64,
+        stream: StreamKey,
+    },
+    View {
+        of: Value,
+        spec: TensorSpec,
+    },
+    Upload {
+        spec: TensorSpec,
+        bytes: Vec<u8>,
+        stream: StreamKey,
+    },
+    Read {
+        tensor: Value,
+    },
+    /// Events are numbered in the order of their records.
+    RecordEvent {
+        stream: StreamKey,
+        event: u32,
+    },
+    WaitEvent {
+        stream: StreamKey,
+        event: u32,
+    },
+    WaitStream {
+        stream: StreamKey,
+        source: StreamKey,
+    },
+    Barrier {
+        global: bool,
+    },
+    Touch {
+        tensors: Vec<Value>,
+        stream: StreamKey,
+    },
+}
+
+impl Action {
+    /// Returns the values that the action uses.
+    pub(super) fn uses(&self) -> Vec<Value> {
+        match self {
+            Action::Call { inputs, out, .. } => {
+                inputs.iter().chain(out.iter().flatten()).copied().collect()
+            }
+            Action::View { of, .. } => vec![*of],
+            Action::Touch { tensors, .. } => tensors.clone(),
+            Action::Read { tensor } => vec![*tensor],
+            Action::Empty { .. }
+            | Action::Upload { .. }
+            | Action::RecordEvent { .. }
+            | Action::WaitEvent { .. }
+            | Action::WaitStream { .. }
+            | Action::Barrier { .. } => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Call { name, inputs, attrs, stream, .. } => {
+                let inputs: Vec<String> = inputs.iter().map(Value::to_string).collect();
+                write!(f, "{name}({}", inputs.join(", "))?;
+                if !attrs.is_empty() {
+                    let mut text = String::new();
+                    print_attrs(attrs, ", ", &mut text);
+                    write!(f, "; {text}")?;
+                }
+                write!(f, ") on {stream}")
+            }
+            Action::Empty { spec, stream, .. } => write!(f, "an empty {spec} on {stream}"),
+            Action::View { of, spec } => write!(f, "a view {spec} of {of}"),
+            Action::Upload { spec, stream, .. } => write!(f, "an upload of {spec} on {stream}"),
+            Action::Read { tensor } => write!(f, "a read of {tensor}"),
+            Action::RecordEvent { stream, .. } => write!(f, "the record of an event on {stream}"),
+            Action::WaitEvent { stream, .. } => write!(f, "a wait for an event on {stream}"),
+            Action::WaitStream { stream, source } => write!(f, "a wait of {stream} for {source}"),
+            Action::Barrier { .. } => f.write_str("a barrier"),
+            Action::Touch { stream, .. } => write!(f, "a touch of tensors on {stream}"),
+        }
+    }
+}
+
+/// A call of a function.
+#[derive(Clone, Debug)]
+pub(super) struct Note {
+    pub(super) action: Action,
+    /// The tensors that it returned.
+    pub(super) results: Vec<(Value, TensorSpec)>,
+    pub(super) origin: Origin,
+}

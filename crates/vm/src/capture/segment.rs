@@ -1,0 +1,260 @@
+//! The executable of the notes between two guards.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use millstream_instructions::builder::EventRef;
+use millstream_types::{Attrs, Error, Result, StreamId, StreamKey, StreamMode};
+
+use crate::api::handle::Tensor;
+use crate::api::machine::Machine;
+use crate::executable::{Executable, RecordedTensor, Recorder};
+
+use super::note::{Action, Note, Place, Value};
+
+/// The executable of a segment.
+pub(super) struct Segment {
+    pub(super) executable: Executable,
+    /// The values of its inputs, by name.
+    inputs: Vec<(String, Value)>,
+    /// The values of its outputs, in order.
+    outputs: Vec<Value>,
+}
+
+/// What a segment is made of.
+pub(super) struct Draft<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) notes: &'a [Note],
+    /// Where the values before the segment lie: the inputs, and what earlier segments left.
+    pub(super) before: &'a BTreeMap<Value, Place>,
+    pub(super) outside: &'a [(Tensor, Place)],
+    /// The values that are used after the segment, or that may be.
+    pub(super) after: &'a [Value],
+}
+
+impl Draft<'_> {
+    /// Compiles the segment; none if there is nothing to run.
+    ///
+    /// # Errors
+    /// A call cannot stand in an executable, with its place.
+    pub(super) fn compile(&self) -> Result<Option<Segment>> {
+        let is_read = |note: &&Note| matches!(note.action, Action::Read { .. });
+        if self.notes.iter().all(|note| is_read(&note)) {
+            return Ok(None);
+        }
+        let mut emitter = Emitter {
+            recorder: self.machine.recorder(),
+            draft: self,
+            known: HashMap::new(),
+            streams: HashMap::new(),
+            events: HashMap::new(),
+            changed: changed(self.notes, self.after),
+        };
+        let inputs = emitter.declare()?;
+        for note in self.notes {
+            emitter.emit(note).map_err(|e| e.at(&note.origin))?;
+        }
+        let mut outputs = Vec::new();
+        for value in self.after {
+            if let (Value::Made(_), Some(tensor)) = (value, emitter.known.get(value))
+                && !self.before.contains_key(value)
+            {
+                emitter.recorder.output(&value.to_string(), tensor)?;
+                outputs.push(*value);
+            }
+        }
+        let executable = emitter.recorder.finish()?.compile()?;
+        Ok(Some(Segment { executable, inputs, outputs }))
+    }
+}
+
+/// Returns the uploads that must be new in each launch: those that are changed, or that are seen
+/// from outside.
+fn changed(notes: &[Note], after: &[Value]) -> BTreeSet<Value> {
+    let mut changed: BTreeSet<Value> = after.iter().copied().collect();
+    for note in notes {
+        let uses = note.action.uses();
+        let shares = match &note.action {
+            // A view may be changed in its place.
+            Action::View { .. } => true,
+            Action::Call { out, .. } => {
+                out.is_some() || note.results.iter().any(|(value, _)| uses.contains(value))
+            }
+            _ => false,
+        };
+        if shares {
+            changed.extend(uses);
+        }
+    }
+    changed
+}
+
+struct Emitter<'a> {
+    recorder: Recorder,
+    draft: &'a Draft<'a>,
+    known: HashMap<Value, RecordedTensor>,
+    streams: HashMap<StreamKey, StreamId>,
+    events: HashMap<u32, EventRef>,
+    changed: BTreeSet<Value>,
+}
+
+impl Emitter<'_> {
+    /// Declares the formals of the values that the notes use. Values in one storage are views of
+    /// the first. Returns the inputs.
+    fn declare(&mut self) -> Result<Vec<(String, Value)>> {
+        let Draft { notes, before, outside, after, .. } = *self.draft;
+        let used: BTreeSet<Value> =
+            notes.iter().flat_map(|n| n.action.uses()).chain(after.iter().copied()).collect();
+        let mut inputs = Vec::new();
+        let mut roots: HashMap<u64, RecordedTensor> = HashMap::new();
+        for value in used {
+            let (place, tensor) = match value {
+                Value::Outside(k) => {
+                    let (tensor, place) = &outside[k as usize];
+                    (place, Some(tensor))
+                }
+                Value::Input(_) | Value::Made(_) => match before.get(&value) {
+                    Some(place) => (place, None),
+                    // The segment makes it.
+                    None => continue,
+                },
+            };
+            let formal = match (roots.get(&place.storage), tensor) {
+                (Some(root), _) => self.recorder.view(root, place.spec.clone())?,
+                (None, Some(tensor)) => self.recorder.bind(tensor)?,
+                (None, None) => {
+                    let (name, spec) = (value.to_string(), place.spec.clone());
+                    inputs.push((name.clone(), value));
+                    self.recorder.input_in(&name, spec, place.bytes, &place.device)?
+                }
+            };
+            roots.entry(place.storage).or_insert(formal);
+            self.known.insert(value, formal);
+        }
+        Ok(inputs)
+    }
+
+    fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
+        if let Some(&known) = self.streams.get(key) {
+            return Ok(known);
+        }
+        let mode = {
+            let emission = self.draft.machine.shared.lock()?;
+            let mut streams = emission.builder.streams();
+            streams.find(|decl| decl.key == *key).map_or(StreamMode::InOrder, |decl| decl.mode)
+        };
+        let stream = self.recorder.stream_with_mode(key, mode)?;
+        self.streams.insert(key.clone(), stream);
+        Ok(stream)
+    }
+
+    fn tensor(&self, value: Value) -> Result<RecordedTensor> {
+        let unknown = || Error::Internal { message: format!("{value} is not in the segment") };
+        self.known.get(&value).copied().ok_or_else(unknown)
+    }
+
+    fn tensors(&self, values: &[Value]) -> Result<Vec<RecordedTensor>> {
+        values.iter().map(|value| self.tensor(*value)).collect()
+    }
+
+    fn emit(&mut self, note: &Note) -> Result<()> {
+        let made = match &note.action {
+            Action::Call { name, inputs, out, attrs, stream, priority } => {
+                let stream = self.stream(stream)?;
+                let inputs = self.tensors(inputs)?;
+                let out = out.as_ref().map(|out| self.tensors(out)).transpose()?;
+                let call = self.recorder.call(name, &inputs).attrs(attrs.clone());
+                let call = call.priority(priority.0).origin(note.origin.clone());
+                match &out {
+                    Some(out) => call.out(out).on(stream)?,
+                    None => call.on(stream)?,
+                }
+            }
+            Action::Empty { spec, bytes, stream } => {
+                if *bytes != spec.span_bytes() as u64 {
+                    let message = "a tensor in a larger storage cannot be captured".to_owned();
+                    return Err(Error::Invalid { what: "traced function", message });
+                }
+                let stream = self.stream(stream)?;
+                vec![self.recorder.empty(spec, stream)?]
+            }
+            Action::View { of, spec } => {
+                let of = self.tensor(*of)?;
+                vec![self.recorder.view(&of, spec.clone())?]
+            }
+            Action::Upload { spec, bytes, stream } => {
+                let machine = self.draft.machine;
+                let on = machine.stream(stream)?;
+                let origin = note.origin.clone();
+                let elements = machine.upload_at(&on, spec.clone(), bytes.clone(), origin)?;
+                let constant = self.recorder.bind(&elements)?;
+                let is_changed = note.results.iter().any(|(v, _)| self.changed.contains(v));
+                if is_changed {
+                    let compute = StreamKey::compute(elements.device().clone(), 0);
+                    let on = self.stream(&compute)?;
+                    let call = self.recorder.call("clone", std::slice::from_ref(&constant));
+                    call.attrs(Attrs::new()).origin(note.origin.clone()).on(on)?
+                } else {
+                    vec![constant]
+                }
+            }
+            Action::RecordEvent { stream, event } => {
+                let stream = self.stream(stream)?;
+                let record = self.recorder.record_event(stream)?;
+                self.events.insert(*event, record);
+                Vec::new()
+            }
+            Action::WaitEvent { stream, event } => {
+                // What an earlier segment did is ordered by the tensors.
+                if let Some(record) = self.events.get(event).cloned() {
+                    let stream = self.stream(stream)?;
+                    self.recorder.wait_event(stream, &record)?;
+                }
+                Vec::new()
+            }
+            Action::WaitStream { stream, source } => {
+                let (stream, source) = (self.stream(stream)?, self.stream(source)?);
+                self.recorder.wait_stream(stream, source)?;
+                Vec::new()
+            }
+            Action::Barrier { global } => {
+                self.recorder.barrier(*global)?;
+                Vec::new()
+            }
+            Action::Touch { tensors, stream } => {
+                let stream = self.stream(stream)?;
+                let tensors = self.tensors(tensors)?;
+                self.recorder.touch(&tensors, stream)?;
+                Vec::new()
+            }
+            // The replay reads by itself.
+            Action::Read { .. } => Vec::new(),
+        };
+        for ((value, _), tensor) in note.results.iter().zip(made) {
+            self.known.insert(*value, tensor);
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    /// Launches the segment: takes its inputs from `tensors`, and adds its outputs.
+    ///
+    /// # Errors
+    /// As [`LaunchBuilder::run`](crate::LaunchBuilder::run).
+    pub(super) fn launch(
+        &self,
+        tensors: &mut HashMap<Value, Tensor>,
+        origin: &millstream_types::Origin,
+    ) -> Result<()> {
+        let mut launch = self.executable.launch().origin(origin.clone());
+        for (name, value) in &self.inputs {
+            let gone = || Error::Internal { message: format!("{value} is not known") };
+            launch = launch.input(name, tensors.get(value).ok_or_else(gone)?);
+        }
+        let launched = launch.run()?;
+        for (value, tensor) in self.outputs.iter().zip(launched.outputs()) {
+            tensors.insert(*value, tensor.clone());
+        }
+        Ok(())
+    }
+}

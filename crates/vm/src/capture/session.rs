@@ -1,0 +1,519 @@
+//! One run of a function, whose calls are noted, or compared with the notes of an earlier run.
+//!
+//! A session belongs to a thread. The machine's methods ask it before they emit, and tell it what
+//! they returned; outside of sessions that costs the test of a thread-local flag.
+//!
+//! Long because each way of asking a machine for something enters here.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use millstream_instructions::TensorRef;
+use millstream_types::{Error, Origin, Point, Result, TensorSpec};
+
+use crate::api::handle::{Stream, Tensor};
+use crate::api::machine::Machine;
+use crate::emission::Emission;
+use crate::sync::thread_local;
+
+use super::note::{Action, Note, Place, Step, Value};
+
+thread_local! {
+    /// Whether this thread's calls are noted or compared.
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+thread_local! {
+    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
+}
+
+/// Why a function cannot be captured, and the place of the call.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) reason: String,
+    pub(super) origin: Origin,
+}
+
+impl Refusal {
+    /// Returns the refusal of a function that captures another one.
+    pub(super) fn nested() -> Refusal {
+        let reason = "it captures another function".to_owned();
+        Refusal { reason, origin: Origin::Unknown }
+    }
+
+    /// Returns the refusal as an error.
+    pub(super) fn error(self) -> Error {
+        Error::Invalid { what: "traced function", message: self.reason }.at(&self.origin)
+    }
+}
+
+/// The values at a guard.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    /// How many notes lie before it; the read itself is the next one.
+    pub(super) notes: usize,
+    /// What was read.
+    pub(super) bytes: Vec<u8>,
+    /// The values that the function had made and still held.
+    pub(super) alive: Vec<(Value, Place)>,
+}
+
+/// The notes that a resumed function has to repeat.
+pub(super) struct Prefix {
+    pub(super) notes: Vec<Arc<[Note]>>,
+    /// The tensors of the replay, by the names of their values.
+    pub(super) tensors: HashMap<Value, Tensor>,
+    /// The results of the reads, in order.
+    pub(super) reads: VecDeque<Result<Vec<u8>>>,
+    /// The values that ended before the guard. Empty tensors stand for them.
+    pub(super) ended: BTreeSet<Value>,
+}
+
+impl Prefix {
+    fn note(&self, mut at: usize) -> Option<&Note> {
+        for notes in &self.notes {
+            match notes.get(at) {
+                Some(note) => return Some(note),
+                None => at -= notes.len(),
+            }
+        }
+        None
+    }
+}
+
+/// A run of a function.
+pub(super) struct Session {
+    machine: Machine,
+    /// The storages of the inputs.
+    inputs: Vec<u64>,
+    /// The newest storage before the run.
+    last_storage: u64,
+    pub(super) notes: Vec<Note>,
+    pub(super) guards: Vec<Guard>,
+    pub(super) refusal: Option<Refusal>,
+    /// The names of tensors.
+    names: HashMap<TensorRef, Value>,
+    /// The tensors that were made and are held.
+    alive: BTreeMap<Value, (TensorRef, TensorSpec)>,
+    /// The tensors from elsewhere, by number.
+    pub(super) outside: Vec<(Tensor, Place)>,
+    /// The number of tensors made.
+    made: u32,
+    /// The events that were recorded, by the points of their records.
+    events: HashMap<Point, u32>,
+    prefix: Option<Prefix>,
+    /// How many notes of the prefix were repeated.
+    repeated: usize,
+    /// The empty tensors that stood for values of the prefix.
+    stand_ins: HashSet<TensorRef>,
+}
+
+impl Session {
+    /// Returns a session of a function with these inputs, which repeats `prefix` first. `outside`
+    /// are the tensors that the prefix took from elsewhere.
+    pub(super) fn new(
+        machine: &Machine,
+        inputs: &[Tensor],
+        places: &[Place],
+        outside: Vec<(Tensor, Place)>,
+        prefix: Option<Prefix>,
+    ) -> Result<Session> {
+        let mut names: HashMap<TensorRef, Value> = HashMap::new();
+        for (k, tensor) in inputs.iter().enumerate() {
+            names.entry(machine.owns(tensor)?).or_insert(Value::Input(k as u32));
+        }
+        for (k, (tensor, _)) in outside.iter().enumerate() {
+            names.entry(tensor.tensor_ref()).or_insert(Value::Outside(k as u32));
+        }
+        let last_storage = machine.shared.lock()?.router.last_storage();
+        Ok(Session {
+            machine: machine.clone(),
+            inputs: places.iter().map(|place| place.storage).collect(),
+            last_storage,
+            notes: Vec::new(),
+            guards: Vec::new(),
+            refusal: None,
+            names,
+            alive: BTreeMap::new(),
+            outside,
+            made: 0,
+            events: HashMap::new(),
+            prefix,
+            repeated: 0,
+            stand_ins: HashSet::new(),
+        })
+    }
+
+    /// Runs `function` with its calls noted. Returns its result, and the session; none if the
+    /// function has captured another one on this thread.
+    pub(super) fn run<T>(self, function: impl FnOnce() -> T) -> (T, Option<Session>) {
+        struct Clear;
+        impl Drop for Clear {
+            fn drop(&mut self) {
+                ACTIVE.with(|active| active.set(false));
+                // Dropped outside the borrow, since tensors tell the session of their end.
+                drop(SESSION.with(|session| session.borrow_mut().take()));
+            }
+        }
+        SESSION.with(|session| *session.borrow_mut() = Some(self));
+        let clear = Clear;
+        ACTIVE.with(|active| active.set(true));
+        let result = function();
+        ACTIVE.with(|active| active.set(false));
+        let session = SESSION.with(|session| session.borrow_mut().take());
+        drop(clear);
+        (result, session)
+    }
+
+    /// Returns the name of a tensor that the function returned.
+    pub(super) fn result_name(&mut self, tensor: &Tensor) -> std::result::Result<Value, Refusal> {
+        self.value(tensor).map_err(|reason| Refusal { reason, origin: Origin::Unknown })
+    }
+
+    /// Whether the function ended before it had repeated the prefix.
+    pub(super) fn is_short(&self) -> bool {
+        self.prefix.is_some()
+    }
+
+    fn refuse(&mut self, reason: String, origin: &Origin) {
+        self.refusal.get_or_insert_with(|| Refusal { reason, origin: origin.clone() });
+    }
+
+    /// Returns where a tensor lies.
+    fn place(&self, tensor: TensorRef, spec: &TensorSpec) -> Result<Place> {
+        let emission = self.machine.shared.lock()?;
+        place(&emission, tensor, spec)
+    }
+
+    /// Returns the name of a tensor; one that is new to the session is from elsewhere.
+    fn value(&mut self, tensor: &Tensor) -> std::result::Result<Value, String> {
+        if let Some(&value) = self.names.get(&tensor.tensor_ref()) {
+            return Ok(value);
+        }
+        let lies = self.machine.owns(tensor).and_then(|made| self.place(made, tensor.spec()));
+        let place = lies.map_err(|e| e.to_string())?;
+        if place.storage > self.last_storage {
+            return Err("it uses a tensor that another thread made meanwhile".to_owned());
+        }
+        if self.inputs.contains(&place.storage) {
+            return Err("it takes from elsewhere a tensor in the memory of an input".to_owned());
+        }
+        let value = Value::Outside(self.outside.len() as u32);
+        self.names.insert(tensor.tensor_ref(), value);
+        self.outside.push((tensor.clone(), place));
+        Ok(value)
+    }
+
+    fn values(&mut self, tensors: &[&Tensor]) -> std::result::Result<Vec<Value>, String> {
+        tensors.iter().map(|tensor| self.value(tensor)).collect()
+    }
+
+    /// Returns a step by the names of values, or why there are none.
+    fn action(&mut self, step: &Step<'_>) -> std::result::Result<Action, String> {
+        let key = |stream: &Stream| stream.key.clone();
+        Ok(match *step {
+            Step::Call { name, inputs, out, attrs, stream, priority } => Action::Call {
+                name: name.to_owned(),
+                inputs: self.values(inputs)?,
+                out: out.map(|out| self.values(out)).transpose()?,
+                attrs: attrs.clone(),
+                stream: key(stream),
+                priority,
+            },
+            Step::Empty { spec, bytes, stream } => {
+                Action::Empty { spec: spec.clone(), bytes, stream: key(stream) }
+            }
+            Step::View { of, spec } => Action::View { of: self.value(of)?, spec: spec.clone() },
+            Step::Upload { spec, bytes, stream } => {
+                Action::Upload { spec: spec.clone(), bytes: bytes.to_vec(), stream: key(stream) }
+            }
+            Step::Read { tensor } => Action::Read { tensor: self.value(tensor)? },
+            Step::RecordEvent { stream, at } => {
+                let next = self.events.len() as u32;
+                let event = *self.events.entry(at).or_insert(next);
+                Action::RecordEvent { stream: key(stream), event }
+            }
+            Step::WaitEvent { stream, at } => match self.events.get(&at) {
+                Some(&event) => Action::WaitEvent { stream: key(stream), event },
+                None => return Err("it waits for an event from outside".to_owned()),
+            },
+            Step::WaitStream { stream, source } => {
+                Action::WaitStream { stream: key(stream), source: key(source) }
+            }
+            Step::Barrier { global } => Action::Barrier { global },
+            Step::Touch { tensors, stream } => {
+                Action::Touch { tensors: self.values(tensors)?, stream: key(stream) }
+            }
+        })
+    }
+
+    /// Notes a step that was made.
+    fn note(&mut self, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
+        if self.refusal.is_some() {
+            return;
+        }
+        match self.action(step) {
+            Ok(action) => {
+                let results = results.iter().map(|tensor| self.result(tensor)).collect();
+                self.notes.push(Note { action, results, origin: origin.clone() });
+            }
+            Err(reason) => self.refuse(reason, origin),
+        }
+    }
+
+    /// Returns the name of a result.
+    fn result(&mut self, tensor: &Tensor) -> (Value, TensorSpec) {
+        let (made, spec) = (tensor.tensor_ref(), tensor.spec().clone());
+        if let Some(&value) = self.names.get(&made) {
+            return (value, spec);
+        }
+        let value = Value::Made(self.made);
+        self.made += 1;
+        self.names.insert(made, value);
+        self.alive.insert(value, (made, spec.clone()));
+        (value, spec)
+    }
+
+    /// Notes a read, and the values at it.
+    fn note_read(&mut self, tensor: &Tensor, bytes: &[u8], origin: &Origin) {
+        self.note(&Step::Read { tensor }, &[], origin);
+        match self.alive() {
+            Ok(alive) if self.refusal.is_none() => {
+                self.guards.push(Guard { notes: self.notes.len(), bytes: bytes.to_vec(), alive });
+            }
+            Ok(_) => {}
+            Err(error) => self.refuse(error.to_string(), origin),
+        }
+    }
+
+    fn alive(&self) -> Result<Vec<(Value, Place)>> {
+        let emission = self.machine.shared.lock()?;
+        let alive = self.alive.iter();
+        alive.map(|(v, (made, spec))| Ok((*v, place(&emission, *made, spec)?))).collect()
+    }
+
+    /// Refuses tensors that stand for values which ended before the guard.
+    pub(super) fn check_stand_ins(&self, tensors: &[&Tensor], origin: &Origin) -> Result<()> {
+        if !tensors.iter().any(|t| self.stand_ins.contains(&t.tensor_ref())) {
+            return Ok(());
+        }
+        let message = "the function keeps a tensor that it dropped when it was captured; what it \
+                       does may depend on nothing but its inputs and what it reads"
+            .to_owned();
+        Err(Error::Invalid { what: "traced function", message }.at(origin))
+    }
+
+    /// Compares a step with the next note of the prefix. Returns the note's results if there is
+    /// one.
+    ///
+    /// # Errors
+    /// The function makes another call than it did.
+    fn repeat(
+        &mut self,
+        step: &Step<'_>,
+        origin: &Origin,
+    ) -> Result<Option<Vec<(Value, TensorSpec)>>> {
+        let Some(prefix) = &self.prefix else {
+            return self.check_stand_ins(&step.tensors(), origin).map(|()| None);
+        };
+        let note = prefix.note(self.repeated).cloned();
+        let now = self.action(step);
+        let differs = |expected: &str, now: &str| {
+            let message = format!(
+                "with equal inputs and reads it made {expected}, and now {now}; what a traced \
+                 function does may depend on nothing else"
+            );
+            Error::Invalid { what: "traced function", message }.at(origin)
+        };
+        let Some(note) = note else { return Err(differs("nothing more", "another call")) };
+        match now {
+            Ok(action) if action == note.action => {}
+            Ok(action) => return Err(differs(&note.action.to_string(), &action.to_string())),
+            Err(reason) => return Err(differs(&note.action.to_string(), &reason)),
+        }
+        self.repeated += 1;
+        Ok(Some(note.results))
+    }
+
+    /// Returns the tensors of a note's results.
+    fn tensors(
+        &mut self,
+        results: Vec<(Value, TensorSpec)>,
+        step: &Step<'_>,
+        origin: &Origin,
+    ) -> Result<Vec<Tensor>> {
+        let mut tensors = Vec::with_capacity(results.len());
+        for (value, spec) in results {
+            if let Value::Made(k) = value {
+                self.made = self.made.max(k + 1);
+            }
+            let known = self.prefix.as_ref().and_then(|p| p.tensors.get(&value)).cloned();
+            let tensor = match known {
+                Some(tensor) => tensor,
+                // It ended before the guard, so nothing but the function's next calls name it.
+                None => {
+                    let stream = match step {
+                        Step::Call { stream, .. }
+                        | Step::Empty { stream, .. }
+                        | Step::Upload { stream, .. } => (*stream).clone(),
+                        Step::View { of, .. } => of.made_on().clone(),
+                        _ => self.machine.current_stream()?,
+                    };
+                    let bytes = spec.span_bytes() as u64;
+                    let made = self.machine.empty_at(&stream, spec, bytes, origin.clone())?;
+                    if let Some(prefix) = &mut self.prefix {
+                        prefix.tensors.insert(value, made.clone());
+                        prefix.ended.insert(value);
+                    }
+                    made
+                }
+            };
+            self.names.insert(tensor.tensor_ref(), value);
+            tensors.push(tensor);
+        }
+        Ok(tensors)
+    }
+
+    /// Ends the prefix once it was repeated. Returns what it held.
+    fn end_prefix(&mut self) -> Option<Prefix> {
+        let is_over = self.prefix.as_ref().is_some_and(|p| p.note(self.repeated).is_none());
+        let prefix = if is_over { self.prefix.take() } else { None }?;
+        for (value, tensor) in &prefix.tensors {
+            match value {
+                _ if prefix.ended.contains(value) => {
+                    self.stand_ins.insert(tensor.tensor_ref());
+                }
+                Value::Made(_) => {
+                    let made = (tensor.tensor_ref(), tensor.spec().clone());
+                    self.alive.insert(*value, made);
+                }
+                Value::Input(_) | Value::Outside(_) => {}
+            }
+        }
+        Some(prefix)
+    }
+}
+
+fn place(emission: &Emission, tensor: TensorRef, spec: &TensorSpec) -> Result<Place> {
+    let bytes = emission.builder.storage_bytes(tensor)?;
+    let device = emission.builder.device(tensor)?.clone();
+    let storage = emission.router.slot(tensor.id).map_or(0, |slot| slot.storage);
+    Ok(Place { spec: spec.clone(), device, storage, bytes })
+}
+
+/// Returns where tensors lie.
+pub(super) fn places(machine: &Machine, tensors: &[Tensor]) -> Result<Vec<Place>> {
+    let emission = machine.shared.lock()?;
+    tensors.iter().map(|t| place(&emission, machine.owns(t)?, t.spec())).collect()
+}
+
+/// Whether calls of this thread are noted or compared.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.with(Cell::get)
+}
+
+/// Uses the session, if it is one of this machine.
+fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
+    if !is_active() {
+        return None;
+    }
+    SESSION.with(|session| {
+        let mut session = session.try_borrow_mut().ok()?;
+        let session = session.as_mut()?;
+        if !Arc::ptr_eq(&session.machine.shared, &machine.shared) {
+            return None;
+        }
+        let _inner = suspend();
+        Some(work(session))
+    })
+}
+
+/// Returns the tensors of a step that a replay has made already, if it has.
+///
+/// # Errors
+/// The function makes another call than it did.
+pub(crate) fn replayed(
+    machine: &Machine,
+    step: &Step<'_>,
+    origin: &Origin,
+) -> Result<Option<Vec<Tensor>>> {
+    let repeated = with(machine, |session| {
+        let Some(results) = session.repeat(step, origin)? else { return Ok(None) };
+        session.tensors(results, step, origin).map(Some)
+    });
+    repeated.unwrap_or(Ok(None))
+}
+
+/// Returns the result of a read that a replay has made already, if it has.
+///
+/// # Errors
+/// The function makes another call than it did.
+pub(crate) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<Vec<u8>>> {
+    let repeated = with(tensor.machine(), |session| {
+        if session.repeat(&Step::Read { tensor }, origin)?.is_none() {
+            return Ok((None, None));
+        }
+        let read = session.prefix.as_mut().and_then(|prefix| prefix.reads.pop_front());
+        Ok((read, session.end_prefix()))
+    });
+    // What the prefix held is dropped outside the session.
+    let (read, _held) = repeated.unwrap_or(Ok((None, None)))?;
+    read.transpose()
+}
+
+/// Notes a step that was made, with its results.
+pub(crate) fn note(machine: &Machine, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
+    with(machine, |session| session.note(step, results, origin));
+}
+
+/// Notes a read that was made.
+pub(crate) fn note_read(tensor: &Tensor, result: &Result<Vec<u8>>, origin: &Origin) {
+    with(tensor.machine(), |session| match result {
+        Ok(bytes) => session.note_read(tensor, bytes, origin),
+        Err(error) => session.refuse(format!("a read fails: {error}"), origin),
+    });
+}
+
+/// Notes or compares a step that only orders, and is made in any case.
+///
+/// # Errors
+/// The function makes another call than it did.
+pub(crate) fn order(machine: &Machine, step: &Step<'_>, origin: &Origin) -> Result<()> {
+    let ordered = with(machine, |session| {
+        if session.repeat(step, origin)?.is_none() {
+            session.note(step, &[], origin);
+        }
+        Ok(())
+    });
+    ordered.unwrap_or(Ok(()))
+}
+
+/// Notes that the function does something that cannot be captured.
+pub(crate) fn refuse(machine: &Machine, reason: &str, origin: &Origin) {
+    with(machine, |session| session.refuse(reason.to_owned(), origin));
+}
+
+/// Notes the end of a tensor.
+pub(crate) fn ended(machine: &Machine, tensor: TensorRef) {
+    with(machine, |session| {
+        if let Some(value) = session.names.get(&tensor) {
+            session.alive.remove(value);
+        }
+    });
+}
+
+/// Calls of this thread are neither noted nor compared until the guard is dropped.
+pub(crate) fn suspend() -> Suspended {
+    Suspended(ACTIVE.with(|active| active.replace(false)))
+}
+
+/// See [`suspend`].
+pub(crate) struct Suspended(bool);
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        ACTIVE.with(|active| active.set(self.0));
+    }
+}

@@ -1,0 +1,409 @@
+//! Traced functions: the entries of their keys, and their bounds.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
+
+use crate::api::handle::Tensor;
+use crate::api::machine::Machine;
+use crate::emission::origin;
+
+use super::key::Key;
+use super::note::{Place, Value};
+use super::replay::{Node, Outcome, Resume, capture};
+use super::report::TracedReport;
+use super::session::{Refusal, Session, is_active, places};
+
+/// The bounds of a traced function's captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedLimits {
+    /// The most keys with a capture. The default is 16.
+    pub entries: usize,
+    /// The most bytes of private memory, of all executables together. The default is 1 GiB.
+    pub bytes: u64,
+}
+
+impl Default for TracedLimits {
+    fn default() -> TracedLimits {
+        TracedLimits { entries: 16, bytes: 1 << 30 }
+    }
+}
+
+type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
+
+/// A function whose calls are captured and replayed. See [`Machine::traced`].
+pub struct Traced {
+    machine: Machine,
+    function: Box<Function>,
+    is_strict: bool,
+    state: Mutex<State>,
+}
+
+/// What is known of a key.
+struct Entry {
+    key: Key,
+    /// None if the function cannot be captured for the key.
+    node: Option<Arc<Node>>,
+}
+
+#[derive(Default)]
+struct State {
+    limits: TracedLimits,
+    /// The entries, the one used last at the end.
+    entries: Vec<Entry>,
+    report: TracedReport,
+    /// How much more often calls were captured than replayed, of late.
+    storm: u32,
+}
+
+/// What a capture adds to the measure of a storm; a replay takes 1 away.
+const STORM_OF_A_CAPTURE: u32 = 4;
+
+/// The measure at which capturing is switched off: that of 32 captures without a replay.
+const STORM: u32 = 128;
+
+impl Machine {
+    /// Returns a function whose calls are captured and replayed.
+    ///
+    /// The first call runs `function` and notes the calls that it makes. Later calls with inputs of
+    /// the same dtypes, shapes, strides, devices and common memory, equal arguments, and the same
+    /// current stream launch what was noted, as executables, and do not run it. Where `function`
+    /// reads a tensor, a launch goes on only for values that were read before; for any other value,
+    /// `function` runs from there on.
+    ///
+    /// What `function` does may depend on its inputs, its arguments, and what it reads from
+    /// tensors. Tensors that it takes from elsewhere, such as parameters, are always those of the
+    /// first call.
+    ///
+    /// ```
+    /// use millstream_types::{DType, DeviceId, TensorSpec};
+    /// use millstream_vm::{Machine, MachineConfig};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let inner = machine.clone();
+    /// let scale = machine.traced(move |inputs, arguments| {
+    ///     let scaled = inner.call("mul", &[&inputs[0]]).attrs(arguments.clone()).run()?;
+    ///     inner.call("relu", &[&scaled[0]]).run()
+    /// });
+    /// let stream = machine.current_stream()?;
+    /// for k in 0..10 {
+    ///     let spec = TensorSpec::contiguous(DType::F32, &[1])?;
+    ///     let x = machine.upload(&stream, spec, (k as f32).to_ne_bytes().into())?;
+    ///     let y = scale.call(&[&x]).attr("other", 3.0).run()?;
+    ///     assert_eq!(y[0].read()?, (3.0 * k as f32).to_ne_bytes());
+    /// }
+    /// assert_eq!(scale.report().replays, 9);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn traced(
+        &self,
+        function: impl Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync + 'static,
+    ) -> Traced {
+        Traced {
+            machine: self.clone(),
+            function: Box::new(function),
+            is_strict: false,
+            state: Mutex::default(),
+        }
+    }
+}
+
+/// A call of a traced function, under construction.
+#[must_use = "nothing is called before `run`"]
+pub struct TracedCall<'a> {
+    traced: &'a Traced,
+    inputs: SmallVec<[&'a Tensor; 4]>,
+    attrs: Attrs,
+    origin: Origin,
+}
+
+impl Traced {
+    /// Sets the bounds of the captures. Those used longest ago are given up first.
+    #[must_use]
+    pub fn limits(self, limits: TracedLimits) -> Traced {
+        self.lock().limits = limits;
+        self
+    }
+
+    /// Makes a call that cannot be captured an error, with its reason and its place.
+    #[must_use]
+    pub fn strict(mut self) -> Traced {
+        self.is_strict = true;
+        self
+    }
+
+    /// Begins a call.
+    #[track_caller]
+    pub fn call<'a>(&'a self, inputs: &[&'a Tensor]) -> TracedCall<'a> {
+        let (inputs, origin) = (inputs.iter().copied().collect(), origin::caller());
+        TracedCall { traced: self, inputs, attrs: Attrs::new(), origin }
+    }
+
+    /// Returns what became of the calls so far.
+    pub fn report(&self) -> TracedReport {
+        let state = self.lock();
+        let mut report = state.report.clone();
+        report.entries = state.entries.iter().filter(|e| e.node.is_some()).count();
+        report.bytes = state.bytes();
+        report
+    }
+
+    /// Gives up all captures, and switches capturing on again.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        state.storm = 0;
+        state.report.switched_off = None;
+        let entries = std::mem::take(&mut state.entries);
+        drop(state);
+        // Outside the lock, as executables end.
+        drop(entries);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, inputs: &[Tensor], attrs: &Attrs, origin: &Origin) -> Result<Vec<Tensor>> {
+        let plainly = || (self.function)(inputs, attrs);
+        // The calls of a function within another one are that one's.
+        if is_active() {
+            return plainly();
+        }
+        let at = |e: Error| e.at(origin);
+        let lie = places(&self.machine, inputs).map_err(at)?;
+        let stream = self.machine.current_stream().map_err(at)?;
+        let key = Key::new(&lie, attrs, &stream.key);
+        let found = {
+            let mut state = self.lock();
+            if state.report.switched_off.is_some() {
+                state.report.plain += 1;
+                drop(state);
+                return plainly();
+            }
+            state.find(&key)
+        };
+        let node = match found {
+            Found::Capture(node) => node,
+            Found::Never => {
+                self.lock().report.plain += 1;
+                return plainly();
+            }
+            Found::Nothing => return self.capture(key, inputs, &lie, attrs),
+        };
+        match node.replay(inputs, origin)? {
+            Outcome::Done(results) => {
+                let mut state = self.lock();
+                state.report.replays += 1;
+                state.storm = state.storm.saturating_sub(1);
+                Ok(results)
+            }
+            Outcome::Refused(error) => {
+                let mut state = self.lock();
+                state.report.plain += 1;
+                state.report.count(error.without_place().to_string());
+                drop(state);
+                plainly()
+            }
+            Outcome::Resume(resume) => self.resume(*resume, inputs, &lie, attrs, origin),
+        }
+    }
+
+    /// Runs the function, and makes a capture of it for its key.
+    fn capture(
+        &self,
+        key: Key,
+        inputs: &[Tensor],
+        lie: &[Place],
+        attrs: &Attrs,
+    ) -> Result<Vec<Tensor>> {
+        self.lock().count_difference(&key);
+        let session = Session::new(&self.machine, inputs, lie, Vec::new(), None)?;
+        let (results, session) = session.run(|| (self.function)(inputs, attrs));
+        // A run that fails is not a function's usual one.
+        let results = results?;
+        let node = match session {
+            Some(mut session) => names(&mut session, &results)
+                .map_err(Refusal::error)
+                .and_then(|names| capture(&self.machine, &session, lie, &names)),
+            None => Err(Refusal::nested().error()),
+        };
+        let (node, error) = match node {
+            Ok(node) => (Some(node), None),
+            Err(error) => (None, Some(error)),
+        };
+        let ended = {
+            let mut state = self.lock();
+            match &error {
+                None => {
+                    state.report.captures += 1;
+                    state.note_capture();
+                }
+                Some(error) => {
+                    state.report.plain += 1;
+                    state.report.count(format!("not captured: {error}"));
+                }
+            }
+            state.insert(Entry { key, node })
+        };
+        drop(ended);
+        match error {
+            Some(error) if self.is_strict => Err(error),
+            _ => Ok(results),
+        }
+    }
+
+    /// Runs the function from a guard on.
+    fn resume(
+        &self,
+        resume: Resume,
+        inputs: &[Tensor],
+        lie: &[Place],
+        attrs: &Attrs,
+        origin: &Origin,
+    ) -> Result<Vec<Tensor>> {
+        let (prefix, outside, addition) = resume.parts();
+        let session = Session::new(&self.machine, inputs, lie, outside, Some(prefix))?;
+        let (results, session) = session.run(|| (self.function)(inputs, attrs));
+        let mut session = session.ok_or_else(|| Refusal::nested().error())?;
+        let results = results?;
+        let returned: Vec<&Tensor> = results.iter().collect();
+        session.check_stand_ins(&returned, origin)?;
+        if session.is_short() {
+            let message = "with equal inputs it made a read that it no longer makes; what a \
+                           traced function does may depend on nothing else"
+                .to_owned();
+            return Err(Error::Invalid { what: "traced function", message }.at(origin));
+        }
+        let names = names(&mut session, &results);
+        let names = names.as_deref().map_err(Clone::clone);
+        let added = addition.add(&self.machine, &session, names);
+        let mut state = self.lock();
+        state.report.resumptions += 1;
+        let ended = match added {
+            Ok(true) => {
+                state.note_capture();
+                state.shrink()
+            }
+            Ok(false) => Vec::new(),
+            Err(error) => {
+                state.report.count(format!("not captured: {error}"));
+                if self.is_strict {
+                    return Err(error);
+                }
+                Vec::new()
+            }
+        };
+        drop(state);
+        drop(ended);
+        Ok(results)
+    }
+}
+
+/// Returns the names of a function's results, unless it cannot be captured.
+fn names(session: &mut Session, results: &[Tensor]) -> std::result::Result<Vec<Value>, Refusal> {
+    if let Some(refusal) = &session.refusal {
+        return Err(refusal.clone());
+    }
+    results.iter().map(|tensor| session.result_name(tensor)).collect()
+}
+
+enum Found {
+    Capture(Arc<Node>),
+    Never,
+    Nothing,
+}
+
+impl State {
+    /// Returns what is known of a key, and makes it the one used last.
+    fn find(&mut self, key: &Key) -> Found {
+        let Some(at) = self.entries.iter().rposition(|entry| entry.key == *key) else {
+            return Found::Nothing;
+        };
+        self.entries[at..].rotate_left(1);
+        match self.entries.last().and_then(|entry| entry.node.clone()) {
+            Some(node) => Found::Capture(node),
+            None => Found::Never,
+        }
+    }
+
+    /// Counts how a key differs from that of the last call, if there was one.
+    fn count_difference(&mut self, key: &Key) {
+        if let Some(last) = self.entries.last() {
+            let reason = key.difference(&last.key);
+            self.report.count(format!("captured again: {reason}"));
+        }
+    }
+
+    /// Adds an entry. Returns the entries that are given up for it.
+    fn insert(&mut self, entry: Entry) -> Vec<Entry> {
+        self.entries.retain(|known| known.key != entry.key);
+        self.entries.push(entry);
+        self.shrink()
+    }
+
+    /// Gives up entries until the limits hold.
+    fn shrink(&mut self) -> Vec<Entry> {
+        let mut ended = Vec::new();
+        while self.entries.len() > self.limits.entries.max(1)
+            || (self.entries.len() > 1 && self.bytes() > self.limits.bytes)
+        {
+            let entry = self.entries.remove(0);
+            self.report.evictions += u64::from(entry.node.is_some());
+            ended.push(entry);
+        }
+        ended
+    }
+
+    fn bytes(&self) -> u64 {
+        self.entries.iter().filter_map(|e| e.node.as_ref()).map(|node| node.size().0).sum()
+    }
+
+    /// Switches capturing off if calls are captured without being replayed.
+    fn note_capture(&mut self) {
+        self.storm += STORM_OF_A_CAPTURE;
+        if self.storm >= STORM {
+            let often = self.report.reasons.iter().max_by_key(|(_, count)| **count);
+            let often = often.map_or(String::new(), |(reason, _)| format!("; mostly {reason}"));
+            let message = format!(
+                "of the last calls far more were captured than replayed{often}. `clear` switches \
+                 it on again"
+            );
+            self.report.switched_off = Some(message);
+        }
+    }
+}
+
+impl<'a> TracedCall<'a> {
+    /// Sets a named argument.
+    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> TracedCall<'a> {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// Sets all named arguments.
+    pub fn attrs(mut self, attrs: Attrs) -> TracedCall<'a> {
+        self.attrs = attrs;
+        self
+    }
+
+    /// Makes the call. Blocks only where the function reads.
+    ///
+    /// # Errors
+    /// That of the function, or of a launch; the function does something else than before; or the
+    /// function is strict, and cannot be captured.
+    pub fn run(self) -> Result<Vec<Tensor>> {
+        let inputs: Vec<Tensor> = self.inputs.iter().map(|tensor| (*tensor).clone()).collect();
+        self.traced.run(&inputs, &self.attrs, &self.origin)
+    }
+}
+
+impl fmt::Debug for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Traced").field(&self.report()).finish()
+    }
+}
