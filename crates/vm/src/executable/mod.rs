@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `recorder` | lists recorded on formals |
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
+//! | `offline` | launches on a builder alone, for `within` and for dry runs |
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `compile` | from a list to tapes |
@@ -33,6 +34,7 @@ mod formal;
 mod instance;
 mod launch;
 mod launched;
+mod offline;
 mod recorded;
 mod recorded_call;
 mod recorder;
@@ -58,11 +60,13 @@ pub use foreign::accepts;
 use instance::Instances;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
+pub use offline::{OfflineLaunch, OfflineLaunches};
 pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
 use run::TapeStream;
 use tape::{Formal, FormalKind, OutputSpec, Program};
+pub use within::RecordedLaunch;
 
 use crate::host::SharedCallback;
 

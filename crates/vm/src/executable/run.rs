@@ -72,8 +72,11 @@ pub(crate) struct Run {
     careful: AtomicBool,
     poison: Mutex<HashMap<u32, Arc<Failure>>>,
     events: Box<[Mutex<Option<PooledEvent>>]>,
-    results: Box<[Mutex<Option<Result<Vec<u8>>>>]>,
+    results: Box<[Mutex<ReadResult>]>,
 }
+
+/// The bytes of a host read, once it has run.
+type ReadResult = Option<Result<Vec<u8>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
