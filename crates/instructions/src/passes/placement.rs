@@ -43,9 +43,13 @@ impl Owner {
     }
 }
 
-/// Returns the bytes that a request takes.
+/// Returns the bytes that a request takes. Those of a foreign list may end past all memory, where
+/// no machine has any: the sum then stays at the largest number.
 const fn rounded(bytes: u64) -> u64 {
-    bytes.next_multiple_of(GRANULARITY)
+    match bytes.checked_next_multiple_of(GRANULARITY) {
+        Some(bytes) => bytes,
+        None => u64::MAX,
+    }
 }
 
 /// Returns an offset for each owner. The owners are in the order of their instructions.
