@@ -9,6 +9,7 @@
 //! | `recorder` | lists recorded on formals |
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
 //! | `offline` | launches on a builder alone, for `within` and for dry runs |
+//! | `place` | places in tapes, as reports of waits name them |
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `compile` | from a list to tapes |
@@ -35,6 +36,7 @@ mod instance;
 mod launch;
 mod launched;
 mod offline;
+pub(crate) mod place;
 mod recorded;
 mod recorded_call;
 mod recorder;
@@ -206,7 +208,11 @@ impl Machine {
             // Each order that the list allows is to be tried.
             DriverKind::Simulated => usize::MAX,
         };
-        let compiled = compile::compile(tables, &list, &mut formals, host_tapes)?;
+        let mut compiled = compile::compile(tables, &list, &mut formals, host_tapes)?;
+        if self.shared.watchdog.is_some() {
+            // Its reports name the step at which a tape stands.
+            compiled.tapes.iter_mut().for_each(|tape| tape.publishes.fill(true));
+        }
         let program = Arc::new(Program {
             list,
             formals,
