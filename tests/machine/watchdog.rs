@@ -106,7 +106,7 @@ fn two_tapes(m: &Machine, blocked: Option<std::sync::mpsc::Receiver<()>>) -> (Ex
     (recorded.unwrap().compile_as_is().unwrap(), slow)
 }
 
-/// The report of a launch that stands still names the tape that waits, its step with the place in
+/// The report of a launch that has stopped names the tape that waits, its step with the place in
 /// the recorded program and the place of the launch, the step of the other tape that it waits for,
 /// and where that stands.
 #[test]
