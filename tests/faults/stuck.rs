@@ -17,7 +17,7 @@ const KIND: Kind = Kind::Once(Fault::NeverCompletes);
 /// `Stuck`.
 #[test]
 fn a_stream_never_completes_simulated() {
-    let mut stuck = 0;
+    let (mut stuck, mut waiting, mut hanging) = (0, 0, 0);
     for case in case::all(&DEVICE, true) {
         let expected = reference(&case, &vec![true; case.steps.len()]);
         for seed in 0..4 {
@@ -30,7 +30,17 @@ fn a_stream_never_completes_simulated() {
                     match case.read(&held, output) {
                         Some(Ok(values)) => assert_eq!(Some(values), *expected, "{label}"),
                         Some(Err(error)) => match error.without_place() {
-                            Error::Stuck { .. } => stuck += 1,
+                            Error::Stuck { state, .. } => {
+                                stuck += 1;
+                                let steps = state.lines().filter(|l| l.contains(" of the launch"));
+                                for step in steps {
+                                    assert!(step.contains(", step "), "{label}: {step}");
+                                    hanging += usize::from(step.contains("is on the device: "));
+                                    waiting += usize::from(
+                                        step.contains(" waits for RecordEvent, step 2 of tape 1"),
+                                    );
+                                }
+                            }
                             other => panic!("{label}: {other}"),
                         },
                         None => {
@@ -50,7 +60,8 @@ fn a_stream_never_completes_simulated() {
             }
         }
     }
-    assert!(stuck > 0);
+    // Tapes that stand still are named with their steps, and those that they wait for.
+    assert!(stuck > 0 && waiting > 0 && hanging > 0, "{stuck} {waiting} {hanging}");
 }
 
 /// With worker threads, a wait with a limit ends at the limit. A wait without one, and a call that

@@ -70,8 +70,8 @@ fn launches_within() {
             let x = r.input("x", f32_spec(&[4]))?;
             let first = r.call("slice", &[x]).attr("start", 0).attr("end", 2).run()?[0];
             let second = r.call("slice", &[x]).attr("start", 2).attr("end", 4).run()?[0];
-            let y = r.launch(&inner, &[("x", first)])?[0];
-            let z = r.launch(&inner, &[("x", second)])?[0];
+            let y = r.launch(&inner).input("x", &first).run()?[0];
+            let z = r.launch(&inner).input("x", &second).run()?[0];
             let sum = r.call("add", &[y, z]).run()?[0];
             r.output("sum", &sum)
         });
@@ -99,13 +99,56 @@ fn launches_within_are_checked() {
     let refused = |name: &str, shape: &[usize], message: &str| {
         let refused = m.record(|r| {
             let x = r.input("x", f32_spec(shape))?;
-            r.launch(&inner, &[(name, x)]).map(drop)
+            r.launch(&inner).input(name, &x).run().map(drop)
         });
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains(message) && refused.contains("executable_within.rs"), "{refused}");
     };
     refused("z", &[2], "unknown input 'z'; did you mean 'x'?");
     refused("x", &[3], "was recorded as f32[2]");
-    let missing = m.record(|r| r.launch(&inner, &[]).map(drop)).unwrap_err().to_string();
+    let missing = m.record(|r| r.launch(&inner).run().map(drop)).unwrap_err().to_string();
     assert!(missing.contains("input \"x\" is not given"), "{missing}");
+}
+
+/// A launch within a list writes outputs into tensors of the list, on the stream that it names. It
+/// is refused where two formals share memory, and a list with launches cannot stand in another one.
+#[test]
+fn launches_within_write_given_outputs() {
+    let m = machine(DriverKind::Inline);
+    let s = cpu(&m, 0);
+    let changing = m.record(|r| {
+        let (x, y) = (r.input("x", f32_spec(&[2]))?, r.input("y", f32_spec(&[2]))?);
+        r.call("add_", &[x, y]).run()?;
+        let sum = r.call("add", &[x, y]).run()?[0];
+        r.output("sum", &sum)
+    });
+    let changing = changing.unwrap().compile().unwrap();
+    let recorded = m.record(|r| {
+        let x = r.input("x", f32_spec(&[4]))?;
+        let head = r.call("slice", &[x]).attr("end", 2).run()?[0];
+        let tail = r.call("slice", &[x]).attr("start", 2).run()?[0];
+        let into = r.call("neg", &[head]).run()?[0];
+        let lazy = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 1);
+        let lazy = r.stream(&lazy)?;
+        let shared = r.launch(&changing).input("x", &head).input("y", &x).run().unwrap_err();
+        assert!(shared.to_string().contains("was recorded as f32[2]"), "{shared}");
+        let shared = r.launch(&changing).input("x", &head).input("y", &head).run().unwrap_err();
+        assert!(shared.to_string().contains("share memory"), "{shared}");
+        let launch = r.launch(&changing).input("x", &head).input("y", &tail);
+        let made = launch.output("sum", &into).on(lazy).run()?;
+        assert_eq!(made, [into]);
+        r.output("into", &into)
+    });
+    let outer = recorded.unwrap().compile().unwrap();
+    let x = upload(&s, &m, &[1.0, 2.0, 3.0, 4.0]);
+    let launched = outer.launch().input("x", &x).run().unwrap();
+    assert_eq!(read(launched.output("into").unwrap()), [7.0, 10.0]);
+    assert_eq!(read(&x), [4.0, 6.0, 3.0, 4.0]);
+
+    let nested = m.record(|r| {
+        let x = r.input("x", f32_spec(&[4]))?;
+        r.launch(&outer).input("x", &x).run().map(drop)
+    });
+    let nested = nested.unwrap_err().to_string();
+    assert!(nested.contains("launches other executables itself"), "{nested}");
 }

@@ -73,3 +73,78 @@ fn futures_and_submitters_get_the_report() {
     control.run_until(|| fill().is_ok());
     control.run_until(|| x.read().is_ok_and(|read| floats(&read) == [1.0]));
 }
+
+/// Records `y = relu(x)` on `sim:0` and `z = w + w` on the host, which waits for `y`, or the host
+/// waits for a function.
+fn two_tapes(m: &Machine, blocked: Option<std::sync::mpsc::Receiver<()>>) -> (Executable, u32) {
+    let device = if blocked.is_some() { DeviceId::cpu(0) } else { DeviceId::sim(0) };
+    let mut slow = 0;
+    let recorded = m.record(|r| {
+        let w = r.input_on("w", f32_spec(&[2]), &DeviceId::cpu(0))?;
+        let x = r.input_on("x", f32_spec(&[2]), &device)?;
+        let host = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+        let other = r.stream(&StreamKey::compute(device.clone(), 1))?;
+        let first = r.call("neg", &[w]).on(host)?[0];
+        match blocked {
+            Some(blocked) => {
+                let blocked = std::sync::Mutex::new(blocked);
+                slow = line!() + 1;
+                r.access(&x, Access::ReadWrite, other, move |_| {
+                    blocked.lock().unwrap().recv().ok();
+                    Ok(())
+                })?;
+            }
+            None => {
+                slow = line!() + 1;
+                r.call("relu_", &[x]).on(other)?;
+            }
+        }
+        r.wait_stream(host, other)?;
+        let z = r.call("add", &[w, first]).on(host)?[0];
+        r.output("z", &z)
+    });
+    (recorded.unwrap().compile_as_is().unwrap(), slow)
+}
+
+/// The report of a launch that has stopped names the tape that waits, its step with the place in
+/// the recorded program and the place of the launch, the step of the other tape that it waits for,
+/// and where that stands.
+#[test]
+fn a_stuck_launch_names_tapes_and_steps() {
+    for on_device in [true, false] {
+        let (config, control) = by_hand_config();
+        let m = Machine::new(config.watchdog(Some(Duration::from_millis(20)))).unwrap();
+        let control = control; // Dropped before the machine.
+        let (go, blocked) = std::sync::mpsc::channel();
+        let (step, slow) = two_tapes(&m, (!on_device).then_some(blocked));
+        let w = m.empty(&cpu(&m, 0), f32_spec(&[2])).unwrap();
+        let on = if on_device { sim(&m, 0) } else { cpu(&m, 0) };
+        let x = m.empty(&on, f32_spec(&[2])).unwrap();
+        let launched_at = line!() + 1;
+        let launched = step.launch().input("w", &w).input("x", &x).run().unwrap();
+        let error = launched.wait().unwrap_err();
+        let Error::Overdue(report) = error.without_place() else { panic!("{error}") };
+        let [launch, tape, first] = report.chain.as_slice() else { panic!("{error}") };
+        assert_eq!(launch.instruction, "LazyJobLauncher", "{error}");
+        let here = |line: u32| format!("tests/machine/watchdog.rs:{line}");
+        let of = format!("of the launch at {}", here(launched_at));
+        assert_eq!(tape.instruction, format!("a wait before add, step 2 of tape 0 {of}"));
+        assert!(tape.origin.to_string().starts_with("tests/machine/watchdog.rs:"), "{error}");
+        let (name, state) = match on_device {
+            true => ("relu_", "is with its device"),
+            false => ("AccessBlobByCallback", "has begun, or its worker is busy"),
+        };
+        let awaited = format!("waits for {name}, step 1 of tape 1 at {}", here(slow));
+        assert_eq!(tape.state, awaited, "{error}");
+        assert_eq!(first.instruction, format!("{name}, step 1 of tape 1 {of}"), "{error}");
+        assert_eq!((first.state.as_str(), first.origin.to_string()), (state, here(slow)));
+        control.switch(ep::sim::Completion::IssueOrder);
+        go.send(()).ok();
+        let until = std::time::Instant::now() + LONG;
+        while launched.wait().is_err() {
+            assert!(std::time::Instant::now() < until);
+        }
+        drop((launched, step, w, x));
+        assert_eq!(m.shutdown(LONG), ShutdownReport::default());
+    }
+}

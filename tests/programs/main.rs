@@ -1,6 +1,7 @@
 //! Programs from files: run in every way, proven, simulated, predicted.
 
 mod examples;
+mod executables;
 mod execution_traces;
 mod needless_waits;
 mod prediction;

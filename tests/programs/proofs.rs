@@ -67,7 +67,7 @@ fn every_list_without_one_wait_is_judged_right() {
         for way in ways() {
             let label = format!("{}: {way:?}", path.display());
             let made = lists(&program, &way).unwrap_or_else(|e| panic!("{label}: {e}"));
-            assert_eq!(made.len(), 1 + program.jobs.len(), "{label}");
+            assert_eq!(made.len(), 1 + program.executables.len(), "{label}");
             let log = run(program.clone(), &way).unwrap().list.unwrap();
             for list in made.iter().map(|m| &m.list).chain([&log]) {
                 let (yes, no) = check_without_each_wait(list, &label);

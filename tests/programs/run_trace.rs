@@ -26,21 +26,25 @@ fn examples() -> Vec<PathBuf> {
     found
 }
 
+pub(super) fn example(name: &str) -> Arc<Program> {
+    read(&folder().join(name))
+}
+
 fn read(path: &Path) -> Arc<Program> {
     Arc::new(load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
 }
 
-fn parse(text: &str) -> Arc<Program> {
+pub(super) fn parse(text: &str) -> Arc<Program> {
     let program = load_bytes("t.json", text.as_bytes(), Some(&folder()), &LoadOptions::default());
     Arc::new(program.unwrap_or_else(|e| panic!("{e}")))
 }
 
-fn bytes(report: &RunReport) -> Vec<&[u8]> {
+pub(super) fn bytes(report: &RunReport) -> Vec<&[u8]> {
     report.outputs.iter().map(|o| o.bytes.as_slice()).collect()
 }
 
 #[track_caller]
-fn assert_ok(report: &RunReport) {
+pub(super) fn assert_ok(report: &RunReport) {
     assert!(report.failures.is_empty(), "{}: {:?}", report.trace, report.failures);
     for output in &report.outputs {
         assert!(output.ok(), "{}: {output:?}", report.trace);
@@ -48,7 +52,7 @@ fn assert_ok(report: &RunReport) {
 }
 
 /// Returns every way to run: drivers, sync policies, streams, devices.
-fn ways() -> impl Iterator<Item = RunOptions> {
+pub(super) fn ways() -> impl Iterator<Item = RunOptions> {
     let devices = [DeviceId::cpu(0), DeviceId::sim(0)];
     devices.into_iter().flat_map(|device| {
         [DriverKind::Inline, DriverKind::Threaded].into_iter().flat_map(move |driver| {
@@ -136,7 +140,7 @@ fn raw(path: &Path, report: &RunReport) -> Arc<Program> {
 
 #[test]
 fn emitted_lists_are_accepted_and_run_again() {
-    let mut jobs = 0;
+    let mut executables = 0;
     for path in examples() {
         let program = read(&path);
         for way in ways().filter(|w| w.compute_streams != 4) {
@@ -152,7 +156,7 @@ fn emitted_lists_are_accepted_and_run_again() {
 
             let again = raw(&path, &report);
             // A list holds the executables that it launches.
-            jobs += list.executables.len();
+            executables += list.executables.len();
             let rerun = run(again, &way.clone().repeat(2));
             let rerun = rerun.unwrap_or_else(|e| panic!("{}: {way:?}\n{e}", path.display()));
             assert_ok(&rerun);
@@ -163,7 +167,7 @@ fn emitted_lists_are_accepted_and_run_again() {
             }
         }
     }
-    assert!(jobs > 0, "no example launches a job");
+    assert!(executables > 0, "no example launches an executable");
 }
 
 /// A list that is made without a run has the calls and launches of the run, on the same tensors:
@@ -180,7 +184,12 @@ fn a_list_without_a_run_has_the_calls_of_the_run() {
             let options = RunOptions::default().device(device).compute_streams(2).emit(true);
             let ran = run(program.clone(), &options).unwrap().list.unwrap();
             let made = lists(&program, &options).unwrap().remove(0);
-            assert_eq!((made.job, uses(&made.list)), (None, uses(&ran)), "{}", path.display());
+            assert_eq!(
+                (made.executable, uses(&made.list)),
+                (None, uses(&ran)),
+                "{}",
+                path.display()
+            );
         }
     }
 }
@@ -206,7 +215,7 @@ fn waits_are_counted() {
     assert_eq!(annotations.map(|(_, n)| *n), Some(report.waits.needed));
 }
 
-/// Every mistake in a program is found before anything runs, also in jobs and sections.
+/// Every mistake in a program is found before anything runs, also in executables and sections.
 #[test]
 fn programs_are_checked_whole() {
     let tensors = r#""tensors": {"x": {"dtype": "f32", "shape": [2], "fill": 1},
@@ -237,10 +246,10 @@ fn programs_are_checked_whole() {
         assert!(shown.starts_with(&format!("t.json:{at}:")), "{shown}");
         assert!(shown.contains(part), "{shown}");
     }
-    let job = r#"{"millstream": 1, "tensors": {"x": {"dtype": "f32", "shape": [2], "fill": 1}},
-"jobs": {"j": {"program": [
-{"op": "matmul", "in": ["x", "x", "x"], "out": "z"}]}}, "program": [{"job": "j"}]}"#;
-    let error = prepare(parse(job), &RunOptions::default()).err().unwrap().to_string();
+    let executable = r#"{"millstream": 1, "tensors": {"x": {"dtype": "f32", "shape": [2], "fill": 1}},
+"executables": {"j": {"program": [
+{"op": "matmul", "in": ["x", "x", "x"], "out": "z"}]}}, "program": [{"launch": "j"}]}"#;
+    let error = prepare(parse(executable), &RunOptions::default()).err().unwrap().to_string();
     assert!(error.starts_with("t.json:3:1: matmul: "), "{error}");
 }
 

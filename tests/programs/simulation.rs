@@ -232,7 +232,7 @@ fn a_program_that_only_queries_completes() {
 #[test]
 fn a_certificate_does_not_depend_on_the_run() {
     let mut seen = Vec::new();
-    for name in ["diamond.json", "views.json", "release.json", "job.json"] {
+    for name in ["diamond.json", "views.json", "release.json", "executable.json"] {
         let program = example(name);
         let base = on_sim().emit(true);
         let mut all = Vec::new();
@@ -262,7 +262,8 @@ fn written_traces_behave_like_the_program() {
         "views.json",
         "sidecar.json",
         "dtypes.json",
-        "job.json",
+        "executable.json",
+        "launch-bound.json",
         "critical-section.json",
         "event-reuse.json",
         "wait-back.json",

@@ -12,19 +12,20 @@ use millstream_instructions::{
     TensorRef,
 };
 use millstream_stream_policy::{Catalog, PolicyTable};
-use millstream_trace::{JobRef, Program, ValueRef};
+use millstream_trace::{Program, ValueRef};
 use millstream_types::{
     DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode,
     StreamType, TensorSpec,
 };
 use millstream_vm::lowering::{self, OfflineSubmitter, OfflineTensors, Submitter};
+use millstream_vm::{OfflineLaunch, OfflineLaunches};
 
 use crate::error::RunError;
+use crate::executables;
 use crate::execution::Execution;
-use crate::executor::{Executor, OpCall};
-use crate::job_launches::{JobLaunches, Launching};
-use crate::lower::{Lowered, LoweredBlock};
-use crate::options::RunOptions;
+use crate::executor::{Executor, LaunchCall, OpCall};
+use crate::lower::Lowered;
+use crate::options::{Rank, RunOptions};
 
 /// Records instructions, if the list is wanted. Nothing runs, so that every point counts as
 /// reached.
@@ -54,8 +55,7 @@ struct DryRun {
     is_incomplete: bool,
     /// The open sections; none for one that holds only unknown tensors.
     sections: Vec<Option<SectionId>>,
-    jobs: Vec<JobLaunches>,
-    in_job: bool,
+    executables: Vec<OfflineLaunches>,
     policies: Arc<PolicyTable>,
     tensors: OfflineTensors,
 }
@@ -69,55 +69,38 @@ pub(crate) struct Subject<'a> {
     pub(crate) policies: &'a Arc<PolicyTable>,
 }
 
-/// A list, and the name of the job that it belongs to; none for the program's own.
+/// A list, and the name of the executable that it belongs to; none for the program's own.
 pub(crate) type Named = (Option<String>, InstructionList);
 
 /// Checks a program of statements.
 pub(crate) fn check(subject: Subject<'_>) -> Result<(), RunError> {
-    subject.blocks(false).map(drop)
+    subject.lists(false).map(drop)
 }
 
 /// Returns the lists of a program of statements: first its own, if all its shapes are known, then
-/// those of its jobs.
+/// those of its executables.
 pub(crate) fn lists(subject: Subject<'_>) -> Result<Vec<Named>, RunError> {
-    let mut lists = subject.blocks(true)?;
-    if lists.last().is_some_and(|(job, _)| job.is_none()) {
-        lists.rotate_right(1);
-    }
-    Ok(lists)
-}
-
-/// A block of the program and its surroundings.
-struct Part<'a> {
-    block: &'a LoweredBlock,
-    /// The tensors of the trace that it starts from.
-    tensors: &'a [ValueRef],
-    /// The tensors that each job uses, and its list; none if the block is a job itself.
-    jobs: Option<&'a [(&'a [ValueRef], Option<InstructionList>)]>,
+    subject.lists(true)
 }
 
 impl Subject<'_> {
-    /// Executes the jobs and then the program. Returns their lists if they are `wanted`.
-    fn blocks(self, wanted: bool) -> Result<Vec<Named>, RunError> {
-        let (mut jobs, mut lists) = (Vec::new(), Vec::new());
-        for (job, block) in self.program.jobs.iter().zip(&self.lowered.jobs) {
-            let list = self.part(&Part { block, tensors: &job.uses, jobs: None }, true)?;
-            if wanted {
-                lists.extend(list.clone().map(|list| (Some(job.name.clone()), list)));
-            }
-            jobs.push((job.uses.as_slice(), list));
-        }
-        let all: Vec<ValueRef> = (0..self.program.tensors.len() as u32).map(ValueRef).collect();
-        let main = Part { block: &self.lowered.main, tensors: &all, jobs: Some(&jobs) };
-        let list = self.part(&main, wanted)?;
-        lists.extend(list.map(|list| (None, list)));
-        Ok(lists)
-    }
-
-    /// Executes the program or one job. Returns its list if that is `wanted` and all shapes are
-    /// known.
-    fn part(self, part: &Part<'_>, wanted: bool) -> Result<Option<InstructionList>, RunError> {
+    /// Compiles the executables and executes the program. Returns their lists if they are `wanted`;
+    /// the program's own only if all shapes are known.
+    fn lists(self, wanted: bool) -> Result<Vec<Named>, RunError> {
         let Subject { program, lowered, options, policies } = self;
+        let whole = |e: Error| RunError::whole(program, &e);
+        let executables = match program.executables.is_empty() {
+            true => Vec::new(),
+            false => {
+                let machine = options.open(Rank::single()).map_err(whole)?;
+                executables::compile(&machine, program, lowered, options, None)?
+            }
+        };
+        let named = program.executables.iter().zip(&executables);
+        let mut lists: Vec<Named> = match wanted {
+            true => named.map(|(e, made)| (Some(e.name.clone()), made.list().clone())).collect(),
+            false => Vec::new(),
+        };
         let catalog = Box::new(Catalog(policies.clone()));
         let config = BuilderConfig { sync: options.machine.sync, ..BuilderConfig::default() };
         let dry_run = DryRun {
@@ -125,15 +108,13 @@ impl Subject<'_> {
             log: Log(wanted.then(ListRecorder::new)),
             is_incomplete: false,
             sections: Vec::new(),
-            jobs: Vec::new(),
-            in_job: part.jobs.is_none(),
+            executables: executables.into_iter().map(OfflineLaunches::new).collect(),
             policies: policies.clone(),
             tensors: OfflineTensors::default(),
         };
-        let mut execution = Execution::new(dry_run, program, lowered, part.block.events);
+        let mut execution = Execution::new(dry_run, program, lowered, lowered.main.events);
         execution.declare_streams()?;
-        for &value in part.tensors {
-            let Some(tensor) = program.tensor(value) else { continue };
+        for (value, tensor) in (0..).map(ValueRef).zip(&program.tensors) {
             let device = tensor.device.as_ref().unwrap_or(&options.device);
             let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
             policies.devices().probe(device).map_err(at)?;
@@ -143,28 +124,25 @@ impl Subject<'_> {
             execution.executor.declare(&tensor.name, made).map_err(at)?;
             execution.set(value, Some(made));
         }
-        for (used, list) in part.jobs.unwrap_or_default() {
-            let used = used.iter().map(|v| execution.get(*v).copied().flatten());
-            let launches = JobLaunches::new(used.collect(), list.as_ref(), options);
-            let launches = launches.map_err(|e| RunError::whole(program, &e))?;
-            execution.executor.jobs.push(launches);
-        }
-        match execution.run(part.block) {
+        match execution.run(&lowered.main) {
             // The program is valid as far as it goes; its run will find how far that is.
-            Err(e) if e.runtime && !wanted => return Ok(None),
+            Err(e) if e.runtime && !wanted => return Ok(lists),
             done => done?,
         }
         if !wanted {
-            return Ok(None);
+            return Ok(lists);
         }
-        for output in program.outputs.iter().filter(|_| part.jobs.is_some()) {
+        for output in &program.outputs {
             let span = output.site.span();
             if let Some(tensor) = output.value.and_then(|v| execution.get(v)).copied() {
                 let read = execution.executor.read(&tensor, &program.origin(span));
                 read.map_err(|e| RunError::at(program, span, &e))?;
             }
         }
-        Ok(execution.executor.finish())
+        if let Some(own) = execution.executor.finish() {
+            lists.insert(0, (None, own));
+        }
+        Ok(lists)
     }
 }
 
@@ -263,12 +241,6 @@ impl Executor for DryRun {
             results.push(match output {
                 Output::Tensor(tensor) => Some(tensor),
                 Output::Same(input) => Some(inputs[input]),
-                Output::Bounded { .. } if self.in_job => {
-                    let message = "its result's size is known only by running it, so it cannot \
-                                   stand in a job"
-                        .to_owned();
-                    return Err(Error::Op { op: call.name.to_owned(), message });
-                }
                 Output::Bounded { data, count } => {
                     self.is_incomplete = true;
                     for tensor in [data, count] {
@@ -359,13 +331,37 @@ impl Executor for DryRun {
         Ok(())
     }
 
-    fn launch(&mut self, job: JobRef, stream: Option<&StreamId>, origin: &Origin) -> Result<()> {
+    fn launch(
+        &mut self,
+        call: &LaunchCall<'_, Option<TensorRef>>,
+        stream: Option<&StreamId>,
+        origin: &Origin,
+    ) -> Result<Vec<Option<TensorRef>>> {
         let stream = match stream {
             Some(stream) => *stream,
             None => self.host_stream(StreamType::LAZY_JOB_LAUNCHER)?,
         };
-        let (list, section) = (ListId(job.0), self.section());
-        let DryRun { builder, log, jobs, .. } = self;
-        jobs[job.index()].launch(builder, log, Launching { stream, list, section, origin })
+        let (list, section) = (ListId(call.executable.0), self.section());
+        let given = call.inputs.iter().chain(&call.bound);
+        let inputs = given.map(|(name, tensor)| Some((*name, (**tensor)?)));
+        let into = call.into.iter().map(|(name, tensor)| Some((*name, (**tensor)?)));
+        let inputs: Option<Vec<(&str, TensorRef)>> = inputs.collect();
+        let into: Option<Vec<(&str, TensorRef)>> = into.collect();
+        let (Some(inputs), Some(into)) = (inputs, into) else {
+            self.is_incomplete = true;
+            return Ok(vec![None; call.outputs]);
+        };
+        let DryRun { builder, log, executables, .. } = self;
+        let launches = &mut executables[call.executable.index()];
+        if let Some(recorder) = &mut log.0 {
+            recorder.executable(list, launches.executable().list());
+        }
+        let launch = OfflineLaunch { stream, list, section, origin };
+        let made = launches.launch(builder, log, &inputs, &into, launch)?;
+        Ok(made.into_iter().map(Some).collect())
+    }
+
+    fn assign(&mut self, _: &Self::Tensor, _: &Self::Tensor, _: &Origin) -> Result<()> {
+        Err(Error::Internal { message: "a launch writes its outputs itself".to_owned() })
     }
 }

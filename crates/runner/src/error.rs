@@ -85,8 +85,8 @@ fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Span> {
     match &program.body {
         Body::Statements(block) => {
             collect(&block.statements, line, &mut found);
-            for job in &program.jobs {
-                let Block { statements, .. } = &job.block;
+            for executable in &program.executables {
+                let Block { statements, .. } = &executable.block;
                 collect(statements, line, &mut found);
             }
         }

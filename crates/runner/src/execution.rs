@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_trace::{JobRef, Program, Span, ValueRef};
+use millstream_trace::{Program, Span, Target, ValueRef};
 use millstream_types::{Error, Origin, SourceFile};
 
 use crate::error::RunError;
-use crate::executor::{Executor, OpCall};
-use crate::lower::{Effect, Lowered, LoweredBlock, LoweredCall, StepAction, StreamSlot};
+use crate::executor::{Executor, LaunchCall, OpCall};
+use crate::lower::{
+    Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, StepAction, StreamSlot,
+};
 use crate::options::Progress;
 
 /// A block of a lowered program on its way through an executor.
@@ -86,8 +88,12 @@ impl<'a, E: Executor> Execution<'a, E> {
         for step in &block.steps {
             match &step.action {
                 StepAction::Call(call) => self.call(call, step.span)?,
-                StepAction::Effect(Effect::Launch { job, .. }) if E::INLINES_JOBS => {
-                    self.inline(*job)?;
+                StepAction::Launch(launch) if E::INLINES_LAUNCHES => {
+                    self.inline(launch, step.span)?;
+                }
+                StepAction::Launch(launch) => {
+                    let done = self.launch(launch, &self.origin(step.span));
+                    done.map_err(|e| RunError::at(self.program, step.span, &e))?;
                 }
                 StepAction::Effect(effect) => {
                     let done = self.effect(effect, &self.origin(step.span));
@@ -104,14 +110,64 @@ impl<'a, E: Executor> Execution<'a, E> {
         Ok(())
     }
 
-    /// Executes the statements of a job in its place. Its events are its own.
-    fn inline(&mut self, job: JobRef) -> Result<(), RunError> {
-        let lowered = self.lowered;
-        let block = &lowered.jobs[job.index()];
+    /// Executes the statements of an executable in the place of its launch. Its events are its own.
+    fn inline(&mut self, launch: &LoweredLaunch, span: Span) -> Result<(), RunError> {
+        let (program, lowered) = (self.program, self.lowered);
+        let at = |e: Error| RunError::at(program, span, &e);
+        let declared = &program.executables[launch.executable.index()];
+        for (input, &given) in declared.inputs.iter().zip(&launch.inputs) {
+            self.values[input.value.index()] =
+                Some(tensor(&self.values, given).map_err(at)?.clone());
+        }
+        let block = &lowered.executables[launch.executable.index()];
         let outer = std::mem::replace(&mut self.events, vec![None; block.events]);
         let done = self.run(block);
         self.events = outer;
-        done
+        done?;
+        for (result, target) in declared.results.iter().zip(&launch.outputs) {
+            let made = tensor(&self.values, result.value).map_err(at)?.clone();
+            match *target {
+                None => {}
+                Some(Target::New(value)) => self.set(value, made),
+                Some(Target::Into(value)) => {
+                    let origin = self.origin(span);
+                    let into = tensor(&self.values, value).map_err(at)?;
+                    self.executor.assign(&made, into, &origin).map_err(at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: &LoweredLaunch, origin: &Origin) -> Result<(), Error> {
+        let program = self.program;
+        let stream = launch.stream.map(|stream| self.stream(stream)).transpose()?;
+        let declared = &program.executables[launch.executable.index()];
+        let values = &self.values;
+        let named = |name, value| Ok::<_, Error>((name, tensor(values, value)?));
+        let inputs = declared.inputs.iter().zip(&launch.inputs);
+        let bound = declared.bound.iter();
+        let targets = || declared.results.iter().zip(&launch.outputs);
+        let into = targets().filter_map(|(result, target)| match target {
+            Some(Target::Into(value)) => Some(named(result.name.as_str(), *value)),
+            Some(Target::New(_)) | None => None,
+        });
+        let call = LaunchCall {
+            executable: launch.executable,
+            inputs: inputs.map(|(i, given)| named(&i.name, *given)).collect::<Result<_, _>>()?,
+            bound: bound
+                .map(|value| named(&program.value(*value).name, *value))
+                .collect::<Result<_, _>>()?,
+            into: into.collect::<Result<_, _>>()?,
+            outputs: declared.results.len(),
+        };
+        let made = self.executor.launch(&call, stream.as_ref(), origin)?;
+        for (tensor, target) in made.into_iter().zip(&launch.outputs) {
+            if let Some(Target::New(value)) = target {
+                self.set(*value, tensor);
+            }
+        }
+        Ok(())
     }
 
     fn effect(&mut self, effect: &Effect, origin: &Origin) -> Result<(), Error> {
@@ -155,10 +211,6 @@ impl<'a, E: Executor> Execution<'a, E> {
                 self.executor.begin_section(&held, origin)?;
             }
             Effect::EndSection => self.executor.end_section(origin)?,
-            Effect::Launch { job, stream } => {
-                let stream = stream.map(|stream| self.stream(stream)).transpose()?;
-                self.executor.launch(*job, stream.as_ref(), origin)?;
-            }
         }
         Ok(())
     }

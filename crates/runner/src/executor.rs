@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use millstream_trace::JobRef;
+use millstream_trace::ExecutableRef;
 use millstream_types::{Attrs, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
 
 /// A call of an op on an executor's tensors.
@@ -21,14 +21,28 @@ pub(crate) struct OpCall<'a, T> {
     pub(crate) is_collective: bool,
 }
 
+/// A launch of one of the program's executables, on an executor's tensors.
+pub(crate) struct LaunchCall<'a, T> {
+    pub(crate) executable: ExecutableRef,
+    /// The tensors for the inputs, by name.
+    pub(crate) inputs: Vec<(&'a str, &'a T)>,
+    /// The tensors of the trace that the executable uses, by name.
+    pub(crate) bound: Vec<(&'a str, &'a T)>,
+    /// The existing tensors that take outputs, by the output's name.
+    pub(crate) into: Vec<(&'a str, &'a T)>,
+    /// The number of outputs.
+    pub(crate) outputs: usize,
+}
+
 /// Executes the steps of a lowered program. Errors carry no place: the step has its own.
 pub(crate) trait Executor {
     type Tensor: Clone;
     type Event: Clone;
     type Stream: Clone;
 
-    /// Whether the statements of a job are executed in its place, instead of a launch.
-    const INLINES_JOBS: bool = false;
+    /// Whether the statements of an executable are executed in the place of its launch. Outputs are
+    /// then assigned to the tensors that take them.
+    const INLINES_LAUNCHES: bool = false;
 
     /// Returns the stream of a key. It exists in this mode from then on.
     fn stream(&mut self, key: &StreamKey, mode: StreamMode) -> Result<Self::Stream>;
@@ -84,7 +98,14 @@ pub(crate) trait Executor {
     /// Ends the innermost hold.
     fn end_section(&mut self, origin: &Origin) -> Result<()>;
 
-    /// Launches a job, on a stream if the program names one.
-    fn launch(&mut self, job: JobRef, stream: Option<&Self::Stream>, origin: &Origin)
-    -> Result<()>;
+    /// Launches an executable, on a stream if the program names one. Returns its outputs.
+    fn launch(
+        &mut self,
+        call: &LaunchCall<'_, Self::Tensor>,
+        stream: Option<&Self::Stream>,
+        origin: &Origin,
+    ) -> Result<Vec<Self::Tensor>>;
+
+    /// Copies the elements of a tensor to another one of its description.
+    fn assign(&mut self, from: &Self::Tensor, to: &Self::Tensor, origin: &Origin) -> Result<()>;
 }

@@ -17,10 +17,10 @@
 //! | `lower` | from statements to steps: the one place that reads statements |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
-//! | `job_launches` | launches of jobs in the dry run |
+//! | `executables` | the executables that a trace declares, compiled |
 //! | `machine_executor` | the executor that is a machine |
 //! | `recording_executor` | the executor that records a list to be compiled |
-//! | `replay` | executables: the whole program, and its jobs |
+//! | `replay` | a whole program as an executable |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`listing`] | a program's lists, without a run |
@@ -33,9 +33,9 @@
 pub mod certificate;
 mod dry_run;
 pub mod error;
+mod executables;
 mod execution;
 mod executor;
-mod job_launches;
 mod list;
 pub mod listing;
 mod lower;
@@ -116,8 +116,8 @@ impl Prepared {
     }
 }
 
-/// Checks a trace for a run with these options. Makes no machine, opens no device and starts no
-/// thread.
+/// Checks a trace for a run with these options. Opens no device and starts no thread; if the trace
+/// declares executables, they are compiled on a machine that runs nothing.
 ///
 /// # Errors
 /// A mistake in the trace, with its place.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use millstream_ops::{OpRegistry, collective};
 use millstream_trace::{
-    Action, Block, Body, EventRef, JobRef, Program, Results, Span, Statement, StreamRef, ValueRef,
+    Action, Block, Body, EventRef, ExecutableRef, Program, Results, Span, Statement, StreamRef,
+    Target, ValueRef,
 };
 use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode};
 
@@ -34,8 +35,8 @@ pub(crate) struct Lowered {
     pub(crate) streams: Vec<(StreamKey, StreamMode)>,
     /// The statements of the program.
     pub(crate) main: LoweredBlock,
-    /// The statements of each job.
-    pub(crate) jobs: Vec<LoweredBlock>,
+    /// The statements of each executable.
+    pub(crate) executables: Vec<LoweredBlock>,
 }
 
 /// Lowered statements that run in order.
@@ -58,6 +59,7 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) enum StepAction {
     Call(Box<LoweredCall>),
+    Launch(Box<LoweredLaunch>),
     Effect(Effect),
 }
 
@@ -74,7 +76,17 @@ pub(crate) enum Effect {
     Synchronize(StreamSlot),
     BeginSection(Vec<ValueRef>),
     EndSection,
-    Launch { job: JobRef, stream: Option<StreamSlot> },
+}
+
+/// A launch of an executable.
+#[derive(Debug)]
+pub(crate) struct LoweredLaunch {
+    pub(crate) executable: ExecutableRef,
+    /// The tensor for each input.
+    pub(crate) inputs: Vec<ValueRef>,
+    /// The target of each output.
+    pub(crate) outputs: Vec<Option<Target>>,
+    pub(crate) stream: Option<StreamSlot>,
 }
 
 /// A call of an op.
@@ -123,10 +135,10 @@ pub(crate) fn lower(program: &Program, options: &RunOptions) -> Result<Lowered, 
     };
     Ok(Lowered {
         main: lowering.block(block)?,
-        jobs: program
-            .jobs
+        executables: program
+            .executables
             .iter()
-            .map(|job| lowering.block(&job.block))
+            .map(|executable| lowering.block(&executable.block))
             .collect::<Result<_, _>>()?,
         streams,
     })
@@ -201,8 +213,15 @@ impl Lowering<'_> {
                     steps.sections -= 1;
                     Effect::EndSection
                 }
-                Action::Job { job, stream } => {
-                    Effect::Launch { job: *job, stream: stream.map(slot) }
+                Action::Launch(launch) => {
+                    let launch = LoweredLaunch {
+                        executable: launch.executable,
+                        inputs: launch.inputs.clone(),
+                        outputs: launch.outputs.clone(),
+                        stream: launch.stream.map(slot),
+                    };
+                    steps.steps.push(Step { span, action: StepAction::Launch(Box::new(launch)) });
+                    continue;
                 }
             };
             steps.push(span, effect);

@@ -1,26 +1,26 @@
 //! The executor that is a machine.
 
-use millstream_trace::JobRef;
 use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::lowering;
 use millstream_vm::{Event, Executable, Machine, Section, Stream, Tensor, with_origin};
 
-use crate::executor::{Executor, OpCall};
+use crate::executor::{Executor, LaunchCall, OpCall};
 
 /// Submits steps to a machine.
 pub(crate) struct MachineExecutor<'a> {
     machine: &'a Machine,
     /// The open sections, the innermost last.
     sections: Vec<Section>,
-    /// The executables of the program's jobs.
-    pub(crate) jobs: Vec<Executable>,
+    /// The program's executables.
+    pub(crate) executables: Vec<Executable>,
     /// Failures of instructions that a step waited for. The program goes on.
     pub(crate) failures: Vec<Error>,
 }
 
 impl<'a> MachineExecutor<'a> {
-    pub(crate) const fn new(machine: &'a Machine) -> MachineExecutor<'a> {
-        MachineExecutor { machine, sections: Vec::new(), jobs: Vec::new(), failures: Vec::new() }
+    pub(crate) fn new(machine: &'a Machine) -> MachineExecutor<'a> {
+        let (sections, executables, failures) = (Vec::new(), Vec::new(), Vec::new());
+        MachineExecutor { machine, sections, executables, failures }
     }
 
     /// Returns the innermost open section: tensors that it or an outer one holds are used from
@@ -132,14 +132,29 @@ impl Executor for MachineExecutor<'_> {
         }
     }
 
-    fn launch(&mut self, job: JobRef, stream: Option<&Stream>, origin: &Origin) -> Result<()> {
-        let mut launch = self.jobs[job.index()].launch().origin(origin.clone());
+    fn launch(
+        &mut self,
+        call: &LaunchCall<'_, Tensor>,
+        stream: Option<&Stream>,
+        origin: &Origin,
+    ) -> Result<Vec<Tensor>> {
+        let mut launch = self.executables[call.executable.index()].launch().origin(origin.clone());
+        for (name, tensor) in &call.inputs {
+            launch = launch.input(name, tensor);
+        }
+        for (name, tensor) in &call.into {
+            launch = launch.output(name, tensor);
+        }
         if let Some(stream) = stream {
             launch = launch.on(stream);
         }
         if let Some(section) = self.section() {
             launch = launch.within(section);
         }
-        launch.run().map(drop)
+        Ok(launch.run()?.outputs().to_vec())
+    }
+
+    fn assign(&mut self, _: &Tensor, _: &Tensor, _: &Origin) -> Result<()> {
+        Err(Error::Internal { message: "a launch writes its outputs itself".to_owned() })
     }
 }

@@ -17,7 +17,7 @@ use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::replay::Replayed;
 use crate::report::{OutputReport, RunReport};
-use crate::{replay, upload};
+use crate::{executables, replay, upload};
 
 /// The results of one run.
 struct Round {
@@ -101,7 +101,8 @@ fn round(
     execution.declare_streams()?;
     let tensors = upload::all(machine, program, device)?;
     if replayed.is_none() {
-        execution.executor.jobs = replay::jobs(machine, program, lowered, &tensors)?;
+        execution.executor.executables =
+            executables::compile(machine, program, lowered, options, Some(&tensors))?;
     }
     if let Some(faults) = &options.faults {
         // The program's tensors are complete: faults strike the program itself.

@@ -2,14 +2,15 @@
 
 use millstream_instructions::builder::EventRef;
 use millstream_stream_policy::PolicyTable;
-use millstream_trace::JobRef;
-use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{
+    Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, StreamType, TensorSpec,
+};
 use millstream_vm::lowering::runs_on_host;
 use millstream_vm::{RecordedTensor, Recorder, with_origin};
 
-use crate::executor::{Executor, OpCall};
+use crate::executor::{Executor, LaunchCall, OpCall};
 
-/// Records the steps of a program or of a job.
+/// Records the steps of a program or of an executable.
 ///
 /// A read or a synchronization of the program only makes the host wait. A launch has no host in it,
 /// so they are left out.
@@ -34,7 +35,7 @@ impl Executor for RecordingExecutor<'_> {
     type Event = EventRef;
     type Stream = StreamId;
 
-    const INLINES_JOBS: bool = true;
+    const INLINES_LAUNCHES: bool = true;
 
     fn stream(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
         let stream = self.recorder.stream_with_mode(key, mode)?;
@@ -123,7 +124,24 @@ impl Executor for RecordingExecutor<'_> {
         with_origin(origin, || self.recorder.end_section())
     }
 
-    fn launch(&mut self, _: JobRef, _: Option<&StreamId>, _: &Origin) -> Result<()> {
-        Err(Error::Internal { message: "a job is recorded by its statements".to_owned() })
+    fn launch(
+        &mut self,
+        _: &LaunchCall<'_, RecordedTensor>,
+        _: Option<&StreamId>,
+        _: &Origin,
+    ) -> Result<Vec<RecordedTensor>> {
+        Err(Error::Internal { message: "a launch is recorded by its statements".to_owned() })
+    }
+
+    fn assign(
+        &mut self,
+        from: &RecordedTensor,
+        to: &RecordedTensor,
+        origin: &Origin,
+    ) -> Result<()> {
+        let device = self.recorder.device(to)?.clone();
+        let stream = self.recorder.stream(&StreamKey::new(device, StreamType::COMPUTE, 0))?;
+        self.recorder.call("copy", &[*from]).out(&[*to]).origin(origin.clone()).on(stream)?;
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Executables from a trace: the whole program, and its jobs.
+//! A whole program as an executable.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use millstream_vm::{Executable, Machine, Recorded, Tensor};
 
 use crate::error::RunError;
 use crate::execution::Execution;
-use crate::lower::{Lowered, LoweredBlock};
+use crate::lower::Lowered;
 use crate::machine_executor::MachineExecutor;
 use crate::options::RunOptions;
 use crate::recording_executor::RecordingExecutor;
@@ -84,28 +84,4 @@ pub(crate) fn launch(
         }
     }
     Ok(())
-}
-
-/// Compiles the program's jobs, bound to the tensors of the trace.
-///
-/// # Errors
-/// As [`compile`].
-pub(crate) fn jobs(
-    machine: &Machine,
-    program: &Program,
-    lowered: &Lowered,
-    tensors: &[Tensor],
-) -> Result<Vec<Executable>, RunError> {
-    let one = |(job, block): (&millstream_trace::Job, &LoweredBlock)| {
-        let at = |e: Error| RunError::at(program, job.span, &e);
-        let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
-        let mut execution = Execution::new(executor, program, lowered, block.events);
-        for &value in &job.uses {
-            let inner = execution.executor.recorder.bind(&tensors[value.index()]).map_err(at)?;
-            execution.set(value, inner);
-        }
-        execution.run(block)?;
-        execution.executor.recorder.finish().and_then(Recorded::compile).map_err(at)
-    };
-    program.jobs.iter().zip(&lowered.jobs).map(one).collect()
 }

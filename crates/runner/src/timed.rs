@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use millstream_trace::{Action, Block, Body, Program, ValueRef};
 use millstream_types::{Error, StreamKey, TensorSpec};
-use millstream_vm::{Machine, Tensor};
+use millstream_vm::{Executable, Machine, Tensor};
 
 use crate::dry_run::Subject;
 use crate::error::{RunError, placed};
@@ -13,7 +13,7 @@ use crate::execution::Execution;
 use crate::lower::{Lowered, lower};
 use crate::machine_executor::MachineExecutor;
 use crate::options::{Rank, RunOptions};
-use crate::{dry_run, upload};
+use crate::{dry_run, executables, upload};
 
 /// A program of statements whose tensors exist, ready for its runs.
 pub struct Timed {
@@ -22,6 +22,7 @@ pub struct Timed {
     lowered: Lowered,
     /// The program's tensors, each with a copy of its first content.
     tensors: Vec<[Tensor; 2]>,
+    executables: Vec<Executable>,
 }
 
 /// The times of a run.
@@ -38,7 +39,7 @@ impl Timed {
     /// until the end.
     ///
     /// # Errors
-    /// A mistake in the program; a program with jobs, or a list of instructions.
+    /// A mistake in the program, or a list of instructions.
     pub fn new(program: &Program, options: &RunOptions) -> Result<Timed, RunError> {
         let mut program = program.clone();
         program.outputs.clear();
@@ -51,9 +52,6 @@ impl Timed {
                 values.retain(|value| value.index() >= there);
             }
         }
-        if !program.jobs.is_empty() {
-            return Err(RunError::whole(&program, &unfit("a program with jobs")));
-        }
         let program = Arc::new(program);
         let whole = |e: Error| RunError::whole(&program, &e);
         let lowered = lower(&program, options)?;
@@ -65,8 +63,9 @@ impl Timed {
             |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
         let made = upload::all(&machine, &program, device)?;
         let before = upload::all(&machine, &program, device)?;
+        let executables = executables::compile(&machine, &program, &lowered, options, Some(&made))?;
         let tensors = made.into_iter().zip(before).map(|(tensor, as_it_was)| [tensor, as_it_was]);
-        Ok(Timed { machine, tensors: tensors.collect(), program, lowered })
+        Ok(Timed { machine, tensors: tensors.collect(), program, lowered, executables })
     }
 
     /// Runs it once. The tensors get their first content before the clock starts.
@@ -88,7 +87,8 @@ impl Timed {
         self.machine.synchronize().map_err(whole)?;
         let main = &self.lowered.main;
         let start = Instant::now();
-        let executor = MachineExecutor::new(&self.machine);
+        let mut executor = MachineExecutor::new(&self.machine);
+        executor.executables.clone_from(&self.executables);
         let mut execution = Execution::new(executor, program, &self.lowered, main.events);
         for (value, [tensor, _]) in (0..).zip(&self.tensors) {
             execution.set(ValueRef(value), tensor.clone());

@@ -28,7 +28,8 @@
 //! | [`et`] | the import of PyTorch execution traces |
 //! | `raw_form`, `schema_types` | the raw form of the file, with its JSON Schema |
 //! | `json`, `scan`, `fields` | JSON values with spans |
-//! | `streams`, `tensors`, `attrs`, `statements`, `jobs`, `outputs` | the reader of each part |
+//! | `streams`, `tensors`, `attrs`, `outputs` | the reader of each part |
+//! | `statements`, `executables`, `launches` | the readers of programs |
 //! | `symbol_table` | names of tensors while a program is read |
 //! | `read`, `number`, `element_iter` | texts of files, elements of dtypes, elements of layouts |
 //!
@@ -45,10 +46,11 @@ pub mod data;
 mod element_iter;
 pub mod error;
 pub mod et;
+mod executables;
 pub mod expand;
 mod fields;
-mod jobs;
 mod json;
+mod launches;
 pub mod literal;
 pub mod load;
 mod number;
@@ -77,8 +79,8 @@ pub use expand::{Entry, expand};
 pub use load::{LoadOptions, VERSION, load, load_bytes};
 pub use number::Number;
 pub use program::{
-    Action, Block, Body, Call, EventRef, Job, JobRef, Line, Output, Program, Results, Statement,
-    Stream, StreamRef, Tensor, Value, ValueRef,
+    Action, Block, Body, Call, EventRef, Executable, ExecutableRef, Input, Launch, Line, Output,
+    Program, Results, Returned, Statement, Stream, StreamRef, Target, Tensor, Value, ValueRef,
 };
 pub use schema::schema;
 pub use source::{Source, Span};

@@ -8,9 +8,9 @@ use millstream_types::nearest::nearest;
 
 use crate::error::{Result, Site};
 use crate::et::{self, EtOptions};
+use crate::executables::Table;
 use crate::expand::{Format, format_of};
-use crate::jobs::Table;
-use crate::json::{Key, Raw, Reader};
+use crate::json::{Entries, Key, Raw, Reader};
 use crate::program::{Body, Line, Program, Value, ValueRef};
 use crate::raw_form::TraceForm;
 use crate::read::{read_text, text_of};
@@ -82,7 +82,13 @@ pub fn load_bytes(
 fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -> Result<Program> {
     let reader = &Reader::new(source, options.max_items);
     let root = reader.root::<TraceForm<'_>>()?;
-    check_version(reader, root)?;
+    let entries = check_version(reader, root)?;
+    if let Some((key, _)) = entries.iter().find(|(key, _)| key.name == "jobs") {
+        let error = reader.key_error(key, "jobs have become executables");
+        return Err(
+            error.help("rename 'jobs' to 'executables', and launch one with { \"launch\": NAME }")
+        );
+    }
     let trace = reader.object(root, "a trace")?;
     reader.check_note(trace.schema)?;
     reader.check_note(trace.note)?;
@@ -99,7 +105,7 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
     }
     let outputs = reader.optional_entries(trace.outputs, "outputs, by name")?;
 
-    let (body, jobs, finals) = match (trace.program, trace.instructions) {
+    let (body, executables, finals) = match (trace.program, trace.instructions) {
         (Some(_), Some(both)) => {
             return Err(reader.error(both, "a trace has a program or instructions, not both"));
         }
@@ -108,14 +114,15 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
         }
         (Some(program), None) => {
             let mut table = Table { reader, streams: &stream_names, initial: values.len(), values };
-            let jobs = table.jobs(trace.jobs)?;
-            let (block, finals) = table.program(program, &jobs, &outputs)?;
+            let executables = table.executables(trace.executables)?;
+            let (block, finals) = table.program(program, &executables, &outputs)?;
             values = table.values;
-            (Body::Statements(block), jobs.list, finals)
+            (Body::Statements(block), executables.list, finals)
         }
         (None, Some(list)) => {
             let streams = trace.streams.map(|raw| (raw.cast::<()>(), "streams"));
-            if let Some((raw, what)) = streams.or(trace.jobs.map(|raw| (raw.cast(), "jobs"))) {
+            let executables = trace.executables.map(|raw| (raw.cast(), "executables"));
+            if let Some((raw, what)) = streams.or(executables) {
                 let message =
                     format!("a list of instructions has its own {what}: remove them here");
                 return Err(reader.error(raw, message));
@@ -138,7 +145,7 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
         streams,
         tensors,
         values,
-        jobs,
+        executables,
         body,
         outputs,
         source,
@@ -150,8 +157,8 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
 }
 
 /// Checks the version before anything else, so that a file of a later version is refused for its
-/// version and not for a field that the version adds.
-fn check_version(reader: &Reader<'_>, root: Raw<'_, TraceForm<'_>>) -> Result<()> {
+/// version and not for a field that the version adds. Returns the entries of the trace.
+fn check_version<'a>(reader: &Reader<'a>, root: Raw<'a, TraceForm<'a>>) -> Result<Entries<'a, ()>> {
     let entries = reader.entries(root, "a trace, which is an object")?;
     let Some((_, raw)) = entries.iter().find(|(k, _)| k.name == "millstream") else {
         let error = reader.error(root, "this is no Millstream trace: it has no 'millstream'");
@@ -163,7 +170,7 @@ fn check_version(reader: &Reader<'_>, root: Raw<'_, TraceForm<'_>>) -> Result<()
     };
     let error = |message: String| Err(reader.error(*raw, message));
     match reader.number::<u64>(raw.cast(), "the version of the format, an integer")? {
-        VERSION => Ok(()),
+        VERSION => Ok(entries),
         0 => error("there is no version 0 of the format; the first is 1".to_owned()),
         later => match error(format!("version {later} of the format is newer than this program")) {
             Err(e) => Err(e.help(format!("this program reads up to version {VERSION}"))),

@@ -7,14 +7,14 @@ use millstream_types::nearest::nearest;
 
 use crate::attrs::attrs;
 use crate::error::{Result, TraceError};
-use crate::jobs::Jobs;
+use crate::executables::Executables;
 use crate::json::{Raw, Reader};
 use crate::program::{
-    Action, Block, Call, EventRef, JobRef, Results, Statement, StreamRef, ValueRef,
+    Action, Block, Call, EventRef, ExecutableRef, Results, Statement, StreamRef, ValueRef,
 };
 use crate::raw_form::{
     BarrierForm, CriticalSectionForm, GlobalSyncForm, KINDS, OpForm, ReadForm, RecordForm,
-    ReleaseForm, RunJobForm, StatementForm, StreamWaitForm, SynchronizeForm, TouchForm, WaitForm,
+    ReleaseForm, StatementForm, StreamWaitForm, SynchronizeForm, TouchForm, WaitForm,
 };
 use crate::schema_types::{Name, Names, True};
 use crate::source::Span;
@@ -24,15 +24,15 @@ use crate::symbol_table::{NameError, SymbolTable};
 /// The maximum depth of nested critical sections.
 const MAX_DEPTH: usize = 8;
 
-/// Reads one block: the program or a job.
+/// Reads one block: the program or an executable.
 pub(crate) struct Statements<'r, 'a> {
-    reader: &'r Reader<'a>,
+    pub(crate) reader: &'r Reader<'a>,
     streams: &'r StreamNames,
-    symbols: SymbolTable<'r>,
-    /// The jobs that statements may run; `None` within a job.
-    jobs: Option<&'r Jobs>,
-    /// The jobs that can no longer run, with the released tensor that each uses.
-    invalidated: HashMap<JobRef, (String, Span)>,
+    pub(crate) symbols: SymbolTable<'r>,
+    /// The executables that statements may launch; `None` within an executable.
+    pub(crate) executables: Option<&'r Executables>,
+    /// The executables that can no longer run, with the released tensor that each is bound to.
+    pub(crate) invalidated: HashMap<ExecutableRef, (String, Span)>,
     events: HashMap<String, EventRef>,
     event_names: Vec<String>,
 }
@@ -44,10 +44,10 @@ impl<'r, 'a> Statements<'r, 'a> {
         reader: &'r Reader<'a>,
         streams: &'r StreamNames,
         symbols: SymbolTable<'r>,
-        jobs: Option<&'r Jobs>,
+        executables: Option<&'r Executables>,
     ) -> Statements<'r, 'a> {
         let (invalidated, events, event_names) = (HashMap::new(), HashMap::new(), Vec::new());
-        Statements { reader, streams, symbols, jobs, invalidated, events, event_names }
+        Statements { reader, streams, symbols, executables, invalidated, events, event_names }
     }
 
     pub(crate) fn into_symbols(self) -> SymbolTable<'r> {
@@ -71,10 +71,15 @@ impl<'r, 'a> Statements<'r, 'a> {
         let Some(&kind) = kind else {
             return Err(self.unknown_kind(raw, entries.into_iter().map(|(key, _)| key.name)));
         };
-        if self.jobs.is_none()
-            && !["op", "release", "touch", "record", "wait", "stream_wait"].contains(&kind)
-        {
-            return Err(self.reader.error(raw, format!("'{kind}' is not allowed in a job")));
+        let refused = match kind {
+            _ if self.executables.is_some() => None,
+            "launch" => Some("an executable cannot launch another one, or itself"),
+            "read" | "synchronize" => Some("a launch makes no host wait"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            let message = format!("'{kind}' is not allowed in an executable");
+            return Err(self.reader.error(raw, message).help(why));
         }
         let action = self.action(kind, raw, depth)?;
         Ok(Statement { span: self.reader.span(raw), action })
@@ -88,6 +93,10 @@ impl<'r, 'a> Statements<'r, 'a> {
         let known = format!("a statement has one of these fields: {}", KINDS.join(", "));
         let mut first = None;
         for field in fields {
+            if field == "job" {
+                let error = self.reader.error(raw, "jobs have become executables");
+                return error.help("launch one with { \"launch\": NAME }");
+            }
             if let Some(close) = nearest(&field, KINDS.iter().copied()) {
                 let error = self.reader.error(raw, format!("unknown statement '{field}'"));
                 return error.meant(Some(close));
@@ -116,9 +125,9 @@ impl<'r, 'a> Statements<'r, 'a> {
                 reader.check_note(form.note)?;
                 Action::Release(self.each(form.release, |s, name, span| {
                     let value = s.symbols.release(name, span)?;
-                    if let Some(users) = s.jobs.and_then(|jobs| jobs.users.get(&value)) {
-                        for job in users {
-                            s.invalidated.insert(*job, (name.to_owned(), span));
+                    if let Some(users) = s.executables.and_then(|all| all.users.get(&value)) {
+                        for user in users {
+                            s.invalidated.insert(*user, (name.to_owned(), span));
                         }
                     }
                     Ok(value)
@@ -173,12 +182,7 @@ impl<'r, 'a> Statements<'r, 'a> {
                 Action::Synchronize(self.stream(form.synchronize, raw, "a synchronize")?)
             }
             "critical_section" => self.critical_section(raw.cast(), depth)?,
-            _ => {
-                let form = reader.object(raw.cast::<RunJobForm<'a>>(), "a job's run")?;
-                reader.check_note(form.note)?;
-                let job = self.job(form.job.unwrap_or(raw.cast()))?;
-                Action::Job { job, stream: self.optional_stream(form.stream)? }
-            }
+            _ => Action::Launch(Box::new(self.launch(raw.cast())?)),
         })
     }
 
@@ -245,7 +249,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         list.into_iter().map(one).collect()
     }
 
-    fn tensor(&mut self, raw: Raw<'a, Name>) -> Result<ValueRef> {
+    pub(crate) fn tensor(&mut self, raw: Raw<'a, Name>) -> Result<ValueRef> {
         let name = self.reader.name(raw, "the name of a tensor")?;
         let found = self.symbols.find(&name);
         found.map_err(|e| e.attach_to(self.reader.error(raw, e.message())))
@@ -261,7 +265,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         self.streams.find(self.reader, raw)
     }
 
-    fn optional_stream(&self, raw: Option<Raw<'a, Name>>) -> Result<Option<StreamRef>> {
+    pub(crate) fn optional_stream(&self, raw: Option<Raw<'a, Name>>) -> Result<Option<StreamRef>> {
         raw.map(|raw| self.streams.find(self.reader, raw)).transpose()
     }
 
@@ -290,22 +294,5 @@ impl<'r, 'a> Statements<'r, 'a> {
             let close = nearest(&name, self.events.keys().map(String::as_str));
             self.reader.error(raw, message).meant(close)
         })
-    }
-
-    fn job(&self, raw: Raw<'a, Name>) -> Result<JobRef> {
-        let name = self.reader.name(raw, "a job's name")?;
-        let known = |jobs: &Jobs| jobs.by_name.get(&*name).copied();
-        let Some(job) = self.jobs.and_then(known) else {
-            let names = self.jobs.into_iter().flat_map(|jobs| jobs.by_name.keys());
-            let close = nearest(&name, names.map(String::as_str));
-            return Err(self.reader.error(raw, format!("unknown job '{name}'")).meant(close));
-        };
-        match self.invalidated.get(&job) {
-            Some((tensor, span)) => {
-                let message = format!("the job '{name}' uses '{tensor}', released at {span}");
-                Err(self.reader.error(raw, message))
-            }
-            None => Ok(job),
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The symbol table of tensors. While a program is read from top to bottom, it maps each name to
 //! its current value and records where the value was released.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use millstream_types::nearest::nearest;
 
@@ -16,8 +16,10 @@ pub(crate) struct SymbolTable<'n> {
     local: HashMap<String, Binding>,
     values: &'n mut Vec<Value>,
     held: HashMap<ValueRef, Span>,
-    /// Whether the block is a job. Jobs may use the tensors of the trace but not release them.
-    job: bool,
+    /// Whether the block is an executable's, which may use the tensors of the trace and its inputs
+    /// but not release them.
+    in_executable: bool,
+    inputs: HashSet<ValueRef>,
     /// The tensors of the trace that the block uses.
     uses: BTreeSet<ValueRef>,
 }
@@ -53,10 +55,11 @@ impl<'n> SymbolTable<'n> {
     pub(crate) fn new(
         tensors: &'n HashMap<String, ValueRef>,
         values: &'n mut Vec<Value>,
-        job: bool,
+        in_executable: bool,
     ) -> SymbolTable<'n> {
         let (local, held, uses) = (HashMap::new(), HashMap::new(), BTreeSet::new());
-        SymbolTable { tensors, local, values, held, job, uses }
+        let inputs = HashSet::new();
+        SymbolTable { tensors, local, values, held, in_executable, inputs, uses }
     }
 
     /// Returns the tensors of the trace that the block uses.
@@ -95,21 +98,34 @@ impl<'n> SymbolTable<'n> {
     pub(crate) fn define(&mut self, name: &str, span: Span) -> Result<ValueRef, NameError> {
         if let Some(Binding { value, released: None }) = self.binding(name) {
             let defined = self.values[value.index()].span;
-            let hint = if self.job { "choose another name" } else { "release it first" };
+            let hint = if self.in_executable { "choose another name" } else { "release it first" };
             let message = format!("there is a tensor '{name}' already, from {defined}; {hint}");
             return Err(NameError::new(message));
         }
+        Ok(self.bind(name, span))
+    }
+
+    /// Binds the name of an input, which may be that of a tensor of the trace.
+    pub(crate) fn input(&mut self, name: &str, span: Span) -> ValueRef {
+        let value = self.bind(name, span);
+        self.inputs.insert(value);
+        value
+    }
+
+    fn bind(&mut self, name: &str, span: Span) -> ValueRef {
         let value = ValueRef(self.values.len() as u32);
         self.values.push(Value { name: name.to_owned(), span, recorded: None });
         self.local.insert(name.to_owned(), Binding { value, released: None });
-        Ok(value)
+        value
     }
 
     /// Releases the current value of a name.
     pub(crate) fn release(&mut self, name: &str, span: Span) -> Result<ValueRef, NameError> {
         let value = self.find(name)?;
-        if self.job && !self.local.contains_key(name) {
-            let message = format!("a job cannot release '{name}', a tensor of the trace");
+        if self.in_executable && (self.inputs.contains(&value) || !self.local.contains_key(name)) {
+            let what =
+                if self.inputs.contains(&value) { "its input" } else { "a tensor of the trace" };
+            let message = format!("an executable cannot release '{name}', {what}");
             return Err(NameError::new(message));
         }
         if let Some(held) = self.held.get(&value) {

@@ -14,7 +14,10 @@ use crate::data::Data;
 use crate::element_iter::ElementIter;
 use crate::error::Result;
 use crate::number::Number;
-use crate::program::{Action, Block, Body, Program, Results, Statement, Tensor, ValueRef};
+use crate::program::{
+    Action, Block, Body, Executable, Input, Launch, Program, Results, Returned, Statement, Target,
+    Tensor, ValueRef,
+};
 use crate::random::Distribution;
 
 /// Returns the text of a native trace with the statements of `program`.
@@ -57,12 +60,9 @@ pub fn write(program: &Program) -> Result<String> {
     if !tensors.is_empty() {
         parts.push(block("tensors", '{', tensors));
     }
-    if !program.jobs.is_empty() {
-        let jobs = program.jobs.iter().map(|job| {
-            let body = writer.statements(&job.block, &job.block.statements);
-            format!("{}: {{ \"program\": [{}] }}", quoted(&job.name), body.join(", "))
-        });
-        parts.push(block("jobs", '{', jobs));
+    if !program.executables.is_empty() {
+        let executables = program.executables.iter().map(|e| writer.executable(e));
+        parts.push(block("executables", '{', executables));
     }
     parts.push(match &program.body {
         Body::Statements(all) => block("program", '[', writer.statements(all, &all.statements)),
@@ -201,6 +201,62 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    fn name(&self, value: ValueRef) -> String {
+        quoted(&self.names[value.index()])
+    }
+
+    fn executable(&self, executable: &Executable) -> String {
+        let Executable { name, inputs, block, results, .. } = executable;
+        let input = |input: &Input| {
+            let (name, dtype) = (self.name(input.value), input.spec.dtype);
+            let mut text = format!("{name}: {{ \"dtype\": \"{dtype}\"");
+            // Writing to a string does not fail.
+            let _ = write!(text, ", \"shape\": {:?}", input.spec.shape());
+            if !input.spec.layout.is_contiguous() {
+                let _ = write!(text, ", \"strides\": {:?}", input.spec.layout.strides());
+            }
+            if let Some(device) = &input.device {
+                let _ = write!(text, ", \"device\": \"{device}\"");
+            }
+            text + " }"
+        };
+        let result = |result: &Returned| format!("{}: {{}}", self.name(result.value));
+        let inputs = inputs.iter().map(input).collect::<Vec<_>>().join(", ");
+        let results = results.iter().map(result).collect::<Vec<_>>().join(", ");
+        let body = self.statements(block, &block.statements).join(", ");
+        let name = quoted(name);
+        format!(
+            "{name}: {{ \"inputs\": {{ {inputs} }}, \"program\": [{body}], \"outputs\": {{ {results} }} }}"
+        )
+    }
+
+    fn launch(&self, launch: &Launch) -> String {
+        let executable = &self.program.executables[launch.executable.index()];
+        let mut text = format!("{{ \"launch\": {}", quoted(&executable.name));
+        let inputs = executable.inputs.iter().zip(&launch.inputs);
+        let inputs = inputs.map(|(i, given)| (i.value, *given)).collect();
+        let targets = || executable.results.iter().zip(&launch.outputs);
+        let new = targets().filter_map(|(r, target)| match target {
+            Some(Target::New(value)) => Some((r.value, *value)),
+            Some(Target::Into(_)) | None => None,
+        });
+        let into = targets().filter_map(|(r, target)| match target {
+            Some(Target::Into(value)) => Some((r.value, *value)),
+            Some(Target::New(_)) | None => None,
+        });
+        let fields: [(&str, Vec<(ValueRef, ValueRef)>); 3] =
+            [("in", inputs), ("out", new.collect()), ("into", into.collect())];
+        for (field, pairs) in fields.iter().filter(|(_, pairs)| !pairs.is_empty()) {
+            let pair = |(formal, given): &(ValueRef, ValueRef)| {
+                format!("{}: {}", self.name(*formal), self.name(*given))
+            };
+            let pairs = pairs.iter().map(pair).collect::<Vec<_>>().join(", ");
+            // Writing to a string does not fail.
+            let _ = write!(text, ", \"{field}\": {{ {pairs} }}");
+        }
+        format!("{text}{} }}", self.on(launch.stream))
+    }
+
     fn list(&self, values: &[ValueRef]) -> String {
         let names = values.iter().map(|v| quoted(&self.names[v.index()]));
         format!("[{}]", names.collect::<Vec<_>>().join(", "))
@@ -253,7 +309,7 @@ impl Writer<'_> {
                 format!("{{ \"stream_wait\": {{ \"from\": {from}, \"to\": {to} }} }}")
             }
             Action::Read(value) => {
-                format!("{{ \"read\": {} }}", quoted(&self.names[value.index()]))
+                format!("{{ \"read\": {} }}", self.name(*value))
             }
             Action::Touch { tensors, stream } => {
                 format!("{{ \"touch\": {}{} }}", self.list(tensors), self.on(*stream))
@@ -267,10 +323,7 @@ impl Writer<'_> {
                 let body = self.statements(all, body).join(", ");
                 format!("{{ \"critical_section\": {}, \"body\": [{body}] }}", self.list(tensors))
             }
-            Action::Job { job, stream } => {
-                let name = quoted(&self.program.jobs[job.index()].name);
-                format!("{{ \"job\": {name}{} }}", self.on(*stream))
-            }
+            Action::Launch(launch) => self.launch(launch),
         }
     }
 }

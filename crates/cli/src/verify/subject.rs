@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 64;
 
 /// A list with its text.
 pub(crate) struct Subject {
-    /// The name of the file, and of the job in it.
+    /// The name of the file, and of the executable in it.
     pub(crate) name: String,
     pub(crate) list: InstructionList,
     /// The text whose lines are counted: the file, or the list of a trace.
@@ -121,9 +121,9 @@ pub(super) fn load(
     let program = Arc::new(millstream_trace::load(path, loading)?);
     let made = lists(&program, options)?;
     let subject = |listing: Listing| {
-        let Listing { job, list, places } = listing;
-        let name = match job {
-            Some(job) => format!("{name}, job {job:?}"),
+        let Listing { executable, list, places } = listing;
+        let name = match executable {
+            Some(executable) => format!("{name}, executable {executable:?}"),
             None => name.clone(),
         };
         if !places.is_empty() {

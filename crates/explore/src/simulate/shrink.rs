@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use millstream_trace::{Action, Body, Program, Results, Statement, ValueRef};
+use millstream_trace::{Action, Body, Executable, Program, Results, Statement, Target, ValueRef};
 
 use crate::simulate::{Finding, Simulator};
 use millstream_runner::RunOptions;
@@ -165,8 +165,7 @@ fn prune(program: &mut Program) {
     let mut known: HashSet<ValueRef> = (0..program.tensors.len() as u32).map(ValueRef).collect();
     let mut recorded = HashSet::new();
     if let Body::Statements(block) = &mut program.body {
-        let jobs: Vec<&[ValueRef]> = program.jobs.iter().map(|j| j.uses.as_slice()).collect();
-        retain(&mut block.statements, &mut known, &mut recorded, &jobs);
+        retain(&mut block.statements, &mut known, &mut recorded, &program.executables);
     }
     program.outputs.retain(|o| o.value.is_none_or(|v| known.contains(&v)));
 }
@@ -175,7 +174,7 @@ fn retain(
     statements: &mut Vec<Statement>,
     known: &mut HashSet<ValueRef>,
     recorded: &mut HashSet<u32>,
-    jobs: &[&[ValueRef]],
+    executables: &[Executable],
 ) {
     statements.retain_mut(|statement| {
         let all = |known: &HashSet<ValueRef>, values: &[ValueRef]| {
@@ -207,11 +206,25 @@ fn retain(
             Action::CriticalSection { tensors, body } => {
                 let fits = all(known, tensors);
                 if fits {
-                    retain(body, known, recorded, jobs);
+                    retain(body, known, recorded, executables);
                 }
                 fits && !body.is_empty()
             }
-            Action::Job { job, .. } => all(known, jobs[job.index()]),
+            Action::Launch(launch) => {
+                let into = |target: &Option<Target>| match target {
+                    Some(Target::Into(value)) => known.contains(value),
+                    Some(Target::New(_)) | None => true,
+                };
+                let fits = all(known, &launch.inputs)
+                    && all(known, &executables[launch.executable.index()].bound)
+                    && launch.outputs.iter().all(into);
+                for target in launch.outputs.iter().filter(|_| fits) {
+                    if let Some(Target::New(value)) = target {
+                        known.insert(*value);
+                    }
+                }
+                fits
+            }
             Action::StreamWait { .. }
             | Action::Barrier
             | Action::GlobalSync
@@ -234,8 +247,13 @@ fn without_stream(program: &Program, at: usize) -> Option<Program> {
                 stream.0 = moved(stream.0);
             }
         }
-        Action::Touch { stream, .. } | Action::Job { stream, .. } => {
+        Action::Touch { stream, .. } => {
             if let Some(stream) = stream {
+                stream.0 = moved(stream.0);
+            }
+        }
+        Action::Launch(launch) => {
+            if let Some(stream) = &mut launch.stream {
                 stream.0 = moved(stream.0);
             }
         }
@@ -265,8 +283,10 @@ fn without_tensor(program: &Program, at: usize) -> Option<Program> {
             value.0 -= 1;
         }
     };
-    for job in &mut program.jobs {
-        job.uses.iter_mut().for_each(&mut moved);
+    for executable in &mut program.executables {
+        executable.inputs.iter_mut().for_each(|input| moved(&mut input.value));
+        executable.results.iter_mut().for_each(|result| moved(&mut result.value));
+        executable.bound.iter_mut().for_each(&mut moved);
     }
     for output in &mut program.outputs {
         output.value.iter_mut().for_each(&mut moved);
@@ -285,20 +305,27 @@ fn without_tensor(program: &Program, at: usize) -> Option<Program> {
         Action::Touch { tensors, .. } | Action::CriticalSection { tensors, .. } => {
             tensors.iter_mut().for_each(&mut moved);
         }
+        Action::Launch(launch) => {
+            launch.inputs.iter_mut().for_each(&mut moved);
+            for target in launch.outputs.iter_mut().flatten() {
+                match target {
+                    Target::New(value) | Target::Into(value) => moved(value),
+                }
+            }
+        }
         Action::Record { .. }
         | Action::Wait { .. }
         | Action::StreamWait { .. }
         | Action::Barrier
         | Action::GlobalSync
-        | Action::Synchronize(_)
-        | Action::Job { .. } => {}
+        | Action::Synchronize(_) => {}
     });
     program.tensors.remove(at);
     program.values.remove(at);
     (!used).then_some(program)
 }
 
-/// Applies `change` to every statement, also in jobs and sections.
+/// Applies `change` to every statement, also in executables and sections.
 fn for_each_statement(program: &mut Program, change: &mut dyn FnMut(&mut Statement)) {
     fn all(statements: &mut [Statement], change: &mut dyn FnMut(&mut Statement)) {
         for statement in statements {
@@ -308,8 +335,8 @@ fn for_each_statement(program: &mut Program, change: &mut dyn FnMut(&mut Stateme
             }
         }
     }
-    for job in &mut program.jobs {
-        all(&mut job.block.statements, change);
+    for executable in &mut program.executables {
+        all(&mut executable.block.statements, change);
     }
     if let Body::Statements(block) = &mut program.body {
         all(&mut block.statements, change);

@@ -391,6 +391,14 @@ impl Builder {
         Ok(self.slots.storage(storage).bytes)
     }
 
+    /// Returns whether two tensors are views of one storage.
+    ///
+    /// # Errors
+    /// One has been released.
+    pub fn share_storage(&self, tensor: TensorRef, other: TensorRef) -> Result<bool> {
+        Ok(self.slots.live(tensor)? == self.slots.live(other)?)
+    }
+
     /// Returns the tensors that have not been released.
     pub fn live_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.slots.live_tensors()

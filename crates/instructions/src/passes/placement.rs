@@ -43,7 +43,8 @@ impl Owner {
     }
 }
 
-/// Returns the bytes that a request takes.
+/// Returns the bytes that a request takes. Those of a foreign list may end past all memory, where
+/// no machine has any: the sum then stays at the largest number.
 const fn rounded(bytes: u64) -> u64 {
     match bytes.checked_next_multiple_of(GRANULARITY) {
         Some(bytes) => bytes,

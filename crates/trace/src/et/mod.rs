@@ -167,7 +167,7 @@ pub(crate) fn import(
         streams,
         tensors: finished.tensors,
         values: finished.values,
-        jobs: Vec::new(),
+        executables: Vec::new(),
         body: Body::Statements(Block { statements: finished.statements, events: Vec::new() }),
         outputs: finished.outputs,
         source,

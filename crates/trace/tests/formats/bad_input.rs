@@ -12,7 +12,7 @@ fn fails(text: &str) -> TraceError {
 /// Loads a text in which `«` and `»` enclose the expected span of the error, and checks that the
 /// message contains all parts.
 #[track_caller]
-fn check(marked: &str, parts: &[&str]) {
+pub(super) fn check(marked: &str, parts: &[&str]) {
     let start = marked.find('«').expect("a mark");
     let text = marked.replace(['«', '»'], "");
     let end = marked.find('»').expect("a closing mark") - '«'.len_utf8();
@@ -33,7 +33,7 @@ fn check(marked: &str, parts: &[&str]) {
 
 /// Checks a program of these statements, with the declarations of [`with_program`].
 #[track_caller]
-fn program(statements: &str, parts: &[&str]) {
+pub(super) fn program(statements: &str, parts: &[&str]) {
     check(&with_program(statements, "{}"), parts);
 }
 
@@ -42,7 +42,7 @@ fn with_program(statements: &str, outputs: &str) -> String {
         r#"{{"millstream": 1, "streams": {{"alpha": {{}}, "beta": {{}}}},
 "tensors": {{"left": {{"dtype": "f32", "shape": [2], "fill": 0}},
   "right": {{"dtype": "f32", "shape": [2], "fill": 0}}}},
-"jobs": {{"step": {{"program": [{{"op": "add_", "in": ["left", "right"]}}]}}}},
+"executables": {{"step": {{"program": [{{"op": "add_", "in": ["left", "right"]}}]}}}},
 "program": [{statements}], "outputs": {outputs}}}"#
     )
 }
@@ -198,7 +198,7 @@ fn unknown_names() {
     program(r#"{"op": "add", "in": ["left", «"rigth"»]}"#, &["unknown tensor", "'right'"]);
     program(r#"{"op": "f", "in": "left", "stream": «"alhpa"»}"#, &["unknown stream", "'alpha'"]);
     program(r#"{"record": "e", "stream": «"gamma"»}"#, &["unknown stream 'gamma'"]);
-    program(r#"{"job": «"stpe"»}"#, &["unknown job", "'step'"]);
+    program(r#"{"launch": «"stpe"»}"#, &["unknown executable 'stpe'", "'step'"]);
     program(r#"«{"relase": "left"}»"#, &["unknown statement 'relase'", "'release'"]);
     program(r#"«{"frobnicate": "left"}»"#, &["unknown statement", "critical_section"]);
     program(r#"«{}»"#, &["empty statement"]);
@@ -256,7 +256,10 @@ fn uses_before_definition_and_after_release() {
     program(r#"{"read": «"t"»}, {"op": "f", "out": "t"}"#, &["unknown tensor 't'"]);
     program(r#"{"release": "left"}, {"read": «"left"»}"#, &["'left' was released at 5:"]);
     program(r#"{"release": ["left", «"left"»]}"#, &["released at"]);
-    program(r#"{"release": "left"}, {"job": «"step"»}"#, &["'step' uses 'left', released at"]);
+    program(
+        r#"{"release": "left"}, {"launch": «"step"»}"#,
+        &["'step' is bound to the tensor 'left', released at 5:"],
+    );
     check(&with_program(r#"{"release": "left"}"#, r#"{«"left"»: {}}"#), &["was released"]);
     program(r#"{"wait": «"e"», "stream": "beta"}"#, &["records the event 'e'"]);
     program(
@@ -290,16 +293,6 @@ fn malformed_statements() {
         r#"{"critical_section": "left", "body": [{"critical_section": «"left"», "body": []}]}"#,
         &["held already"],
     );
-    let job = |statement: &str| {
-        format!(
-            r#"{{"millstream": 1, "tensors": {{"x": {{"dtype": "f32", "shape": [1], "fill": 0}}}},
-            "jobs": {{"j": {{"program": [{statement}]}}}}, "program": []}}"#
-        )
-    };
-    check(&job(r#"«{"read": "x"}»"#), &["'read' is not allowed in a job"]);
-    check(&job(r#"«{"job": "j"}»"#), &["'job' is not allowed in a job"]);
-    check(&job(r#"{"release": «"x"»}"#), &["cannot release 'x'"]);
-    check(&job(r#"{"op": "f", "out": «"x"»}"#), &["choose another name"]);
     check(r#"{"millstream": 1, "streams": «{}», "instructions": []}"#, &["has its own streams"]);
     check(r#"{"millstream": 1, "program": [], "instructions": «[]»}"#, &["not both"]);
     check(r#"{"millstream": 1, "instructions": [«7»]}"#, &["instruction in its text form"]);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use millstream_trace::{
-    Action, Body, Data, Entry, LoadOptions, Program, Results, Statement, Tensor, Tolerance,
+    Action, Body, Data, Entry, LoadOptions, Program, Results, Statement, Target, Tensor, Tolerance,
     ValueRef, compare, expand, load, load_bytes, schema,
 };
 use millstream_types::{DeviceId, StreamType, TensorSpec};
@@ -148,12 +148,32 @@ fn streams_have_devices_and_types() {
 }
 
 #[test]
-fn jobs_and_sections_are_resolved() {
-    let program = example("job.json");
-    let uses: Vec<_> = program.jobs[0].uses.iter().map(|v| &*program.value(*v).name).collect();
-    assert_eq!(uses, ["x", "state"]);
-    assert_eq!(program.jobs[0].block.events, ["made"]);
-    assert!(matches!(statements(&program)[0].action, Action::Job { stream: Some(_), .. }));
+fn executables_and_sections_are_resolved() {
+    let program = example("executable.json");
+    let step = &program.executables[0];
+    let names = |values: &[ValueRef]| -> Vec<String> {
+        values.iter().map(|v| program.value(*v).name.clone()).collect()
+    };
+    let inputs: Vec<_> = step.inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!((inputs, names(&step.bound)), (vec!["left", "right"], vec!["total".to_owned()]));
+    assert_eq!(step.inputs[0].spec.shape(), [3]);
+    assert_eq!(step.block.events, ["made"]);
+    let launches: Vec<_> = statements(&program)
+        .iter()
+        .filter_map(|s| match &s.action {
+            Action::Launch(launch) => Some((&**launch, names(&launch.inputs))),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(launches.len(), 3);
+    assert_eq!(launches[1].1, ["s", "x"]);
+    let target = |k: usize| match launches[k].0.outputs[0] {
+        Some(Target::New(value)) => format!("new {}", program.value(value).name),
+        Some(Target::Into(value)) => format!("into {}", program.value(value).name),
+        None => "none".to_owned(),
+    };
+    assert_eq!([target(0), target(1), target(2)], ["new s", "into result", "none"]);
+    assert!(launches[0].0.stream.is_some() && launches[2].0.stream.is_none());
     let program = example("critical-section.json");
     let Action::CriticalSection { tensors, body } = &statements(&program)[1].action else {
         panic!("expected a critical section");

@@ -1,5 +1,6 @@
 //! The file formats: native traces, execution traces, their sidecars, and damaged files of each.
 
+mod bad_executables;
 mod bad_input;
 mod data;
 mod examples;

@@ -7,15 +7,22 @@
 //!    other stream. An instruction that waits, however long, is as fast as the one that it waits
 //!    for.
 //! 3. An instruction that completes after all is no longer overdue.
+//! 4. A tape is one entry. The step at which it stands follows from the points of its stream: on a
+//!    machine with a watchdog each step is published.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use millstream_instructions::{Body, Kind};
 use millstream_types::overdue::{Overdue, StreamProgress, Waiting};
 use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
 
+use crate::executable::place::Place;
+use crate::executable::run::Playing;
+use crate::executable::tape::Program;
 use crate::sync::points::Milestone;
 use crate::sync::{AtomicBool, Builder, JoinHandle, Mutex, MutexGuard, Ordering, park_timeout};
 use crate::tables::Tables;
@@ -29,6 +36,16 @@ struct Submitted {
     origin: Origin,
     /// Points of other streams that it waits for.
     until: Vec<(Point, Milestone)>,
+    /// Its steps, if it is a tape: one entry stands for all of them.
+    tape: Option<TapeOfLaunch>,
+}
+
+/// A tape of a launch.
+struct TapeOfLaunch {
+    program: Arc<Program>,
+    /// All tapes of the launch.
+    tapes: SmallVec<[Playing; 4]>,
+    tape: usize,
 }
 
 #[derive(Default)]
@@ -117,6 +134,11 @@ impl Watchdog {
                 stream.gates.push((run.at, Milestone::Launched));
                 let end = run.end_of(usize::from(*tape)).seq;
                 stream.submit(end, "tape", None, run.origin.clone(), None);
+                if let Some(submitted) = stream.submitted.back_mut() {
+                    let (program, tapes) = (run.program.clone(), run.tapes.clone());
+                    let tape = usize::from(*tape);
+                    submitted.tape = Some(TapeOfLaunch { program, tapes, tape });
+                }
             }
             Task::EndLaunch(run) => {
                 let ends = (0..run.tapes.len()).map(|tape| run.end_of(tape));
@@ -183,10 +205,29 @@ impl Watchdog {
     /// Returns the point that a stream's first instruction waits for.
     fn cause(&self, stream: &WatchedStream, id: StreamId) -> Option<(Point, Milestone)> {
         let head = self.head(stream, id)?;
-        let mut until = head.until.iter().copied();
-        until.find(|(point, milestone)| {
+        let is_open = |(point, milestone): &(Point, Milestone)| {
             point.stream != id && !self.tables.points.reached(*point, *milestone)
-        })
+        };
+        let step = || {
+            let tape = head.tape.as_ref()?;
+            let (_, until) = self.awaited(tape, self.step_of(tape, id))?;
+            Some((until, Milestone::Completed))
+        };
+        head.until.iter().copied().find(is_open).or_else(|| step().filter(is_open))
+    }
+
+    /// Returns the number of a tape's first step that has not completed.
+    fn step_of(&self, tape: &TapeOfLaunch, id: StreamId) -> usize {
+        let done = self.tables.points.stream(id).completed();
+        done.saturating_sub(tape.tapes[tape.tape].base) as usize
+    }
+
+    /// Returns the place that a step of a tape waits for, and its point.
+    fn awaited(&self, tape: &TapeOfLaunch, step: usize) -> Option<(Place, Point)> {
+        let (source, steps) = tape.program.awaited(tape.tape, step)?;
+        let Playing { stream, base } = tape.tapes[source];
+        let place = tape.program.place(&self.tables.ops, source, steps as usize - 1);
+        Some((place, Point::new(stream.id, base + u64::from(steps))))
     }
 
     /// Returns whether something is overdue.
@@ -209,7 +250,14 @@ impl Watchdog {
             asked.push(id);
             let Some(head) = self.head(stream, id) else { break };
             let cause = self.cause(stream, id);
-            chain.push(self.waiting(&streams, (id, stream), head, cause));
+            chain.push(match &head.tape {
+                Some(tape)
+                    if head.until.iter().all(|(p, m)| self.tables.points.reached(*p, *m)) =>
+                {
+                    self.waiting_step(tape, (id, stream), head)
+                }
+                _ => self.waiting(&streams, (id, stream), head, cause),
+            });
             let Some((next, _)) = cause else {
                 let since = stream.seen.map(|(_, since)| since.elapsed());
                 late = since.is_some_and(|since| since >= self.limit);
@@ -231,6 +279,31 @@ impl Watchdog {
         let completed = state.completed();
         let launched = state.launched().max(completed);
         StreamProgress { stream: name(stream), submitted: stream.tail, launched, completed }
+    }
+
+    /// Describes the step at which a tape stands, and the step of another tape that it waits for.
+    fn waiting_step(
+        &self,
+        tape: &TapeOfLaunch,
+        (id, stream): (StreamId, &WatchedStream),
+        head: &Submitted,
+    ) -> Waiting {
+        let step = self.step_of(tape, id);
+        let Place { name: step_name, origin } =
+            tape.program.place(&self.tables.ops, tape.tape, step);
+        let seq = tape.tapes[tape.tape].base + step as u64 + 1;
+        let open = self
+            .awaited(tape, step)
+            .filter(|(_, until)| !self.tables.points.reached(*until, Milestone::Completed));
+        let state = match open {
+            Some((Place { name, origin }, _)) => format!("waits for {name} at {origin}"),
+            None if self.tables.points.stream(id).launched() >= seq => {
+                "is with its device".to_owned()
+            }
+            None => "has begun, or its worker is busy".to_owned(),
+        };
+        let instruction = format!("{step_name} of the launch at {}", head.origin);
+        Waiting { stream: name(stream), seq, instruction, origin, state }
     }
 
     fn waiting(
@@ -276,6 +349,6 @@ impl WatchedStream {
     ) {
         let until = self.gates.drain(..).chain(until).collect();
         self.tail = seq;
-        self.submitted.push_back(Submitted { seq, kind, op, origin, until });
+        self.submitted.push_back(Submitted { seq, kind, op, origin, until, tape: None });
     }
 }

@@ -2,9 +2,33 @@
 
 use std::ops::Range;
 
+use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, Result, TensorSpec};
 
-use super::tape::Formal;
+use super::tape::{Formal, FormalKind, Program};
+
+impl Program {
+    /// Returns the position of an input or output that a launch can give a tensor for.
+    pub(super) fn formal(&self, kind: FormalKind, name: &str) -> Result<usize> {
+        let formals = self.formals.iter().enumerate().filter(|(_, f)| f.kind == kind);
+        let found = match kind {
+            // An output may be known by another name than the storage that holds it.
+            FormalKind::Output => {
+                let output = self.outputs.iter().find(|o| o.name == name);
+                let whole = output.filter(|o| o.spec == self.formals[o.formal].spec);
+                whole.map(|o| o.formal).filter(|k| self.formals[*k].kind == kind)
+            }
+            FormalKind::Input | FormalKind::Bound => {
+                formals.clone().find(|(_, f)| f.name == name).map(|(k, _)| k)
+            }
+        };
+        found.ok_or_else(|| {
+            let what = if kind == FormalKind::Output { "output" } else { "input" };
+            let nearest = nearest(name, formals.map(|(_, f)| f.name.as_str()));
+            Error::Unknown { what, name: name.to_owned(), nearest }
+        })
+    }
+}
 
 impl Formal {
     /// Checks that a tensor is what was recorded for the formal.

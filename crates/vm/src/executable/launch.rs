@@ -7,9 +7,8 @@ use std::sync::{Arc, PoisonError};
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand};
-use millstream_instructions::{Outcome, TensorRef};
-use millstream_types::nearest::nearest;
-use millstream_types::{Access, DType, Error, Layout, Origin, Point, Result, TensorSpec};
+use millstream_instructions::{Builder, Outcome, TensorRef};
+use millstream_types::{Access, DType, Error, Origin, Point, Result, TensorSpec};
 
 use crate::api::handle::{Section, Stream, Tensor};
 use crate::capture;
@@ -19,6 +18,7 @@ use crate::emission::{Emission, MadeTensor};
 
 use super::instance::Instance;
 use super::launched::Launched;
+use super::offline::moved;
 use super::run::{Base, Playing, Run};
 use super::tape::{Formal, FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner};
@@ -58,13 +58,13 @@ impl<'a> LaunchBuilder<'a> {
     /// Gives the tensor of an input. It has the recorded dtype, shape, strides and device; its
     /// offset in its storage may differ.
     pub fn input(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
-        self.give(FormalKind::Input, "input", name, tensor)
+        self.give(FormalKind::Input, name, tensor)
     }
 
     /// Has an output written into a tensor of the program, instead of a new one. The tensor has
     /// the recorded dtype, shape, strides and device.
     pub fn output(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
-        self.give(FormalKind::Output, "output", name, tensor)
+        self.give(FormalKind::Output, name, tensor)
     }
 
     /// Launches on this stream of type lazy-job. The default is stream 0 of that type.
@@ -86,30 +86,10 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
-    fn give(
-        mut self,
-        kind: FormalKind,
-        what: &'static str,
-        name: &str,
-        tensor: &'a Tensor,
-    ) -> LaunchBuilder<'a> {
-        let program = &self.executable.0.program;
-        let formals = program.formals.iter().enumerate().filter(|(_, f)| f.kind == kind);
-        let found = match kind {
-            // An output may be known by another name than the storage that holds it.
-            FormalKind::Output => {
-                let output = program.outputs.iter().find(|o| o.name == name);
-                let whole = output.filter(|o| o.spec == program.formals[o.formal].spec);
-                whole.map(|o| o.formal).filter(|k| program.formals[*k].kind == kind)
-            }
-            _ => formals.clone().find(|(_, f)| f.name == name).map(|(k, _)| k),
-        };
-        match found {
-            Some(formal) => self.given[formal] = Some(tensor),
-            None => {
-                let names: Vec<&str> = formals.map(|(_, f)| f.name.as_str()).collect();
-                let nearest = nearest(name, names.iter().copied());
-                let unknown = Error::Unknown { what, name: name.to_owned(), nearest };
+    fn give(mut self, kind: FormalKind, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
+        match self.executable.0.program.formal(kind, name) {
+            Ok(formal) => self.given[formal] = Some(tensor),
+            Err(unknown) => {
                 self.mistake.get_or_insert(unknown);
             }
         }
@@ -140,9 +120,11 @@ impl<'a> LaunchBuilder<'a> {
         machine.own_stream(stream).map_err(at)?;
         let section = machine.own_section(section).map_err(at)?;
         let operands = inner.operands(&given).map_err(at)?;
+        let refs: SmallVec<[Option<TensorRef>; 8]> =
+            given.iter().map(|tensor| tensor.map(Tensor::tensor_ref)).collect();
         let (run, made) = machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
-            inner.check_extents(e, &given)?;
+            inner.check_extents(&e.builder, &refs)?;
             let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);
             let chosen = instances.choose(e, stream.id)?;
             let memory: SmallVec<[TensorSpec; 1]> = inner.memory_specs()?;
@@ -236,26 +218,29 @@ impl ExecutableInner {
 
     /// Checks that what the list uses of each given formal lies in its storage, and that no two
     /// formals of which one is written share bytes. What was bound was checked when it was.
-    fn check_extents(&self, e: &Emission, given: &[Option<&Tensor>]) -> Result<()> {
-        let used = |k: usize| -> Result<Option<(u64, Range<u64>)>> {
+    pub(super) fn check_extents(
+        &self,
+        builder: &Builder,
+        given: &[Option<TensorRef>],
+    ) -> Result<()> {
+        let used = |k: usize| -> Result<Option<(TensorRef, Range<u64>)>> {
             let Some(tensor) = given[k] else { return Ok(None) };
-            let made = self.machine.owns(tensor)?;
-            let bytes = e.builder.storage_bytes(made)?;
-            let storage = e.router.slot(made.id).map_or(0, |slot| slot.storage);
-            Ok(Some((storage, self.program.formals[k].extent(tensor.spec(), bytes)?)))
+            let bytes = builder.storage_bytes(tensor)?;
+            let extent = self.program.formals[k].extent(builder.spec(tensor)?, bytes)?;
+            Ok(Some((tensor, extent)))
         };
         let formals = &self.program.formals;
         let writes = |formal: &Formal| formal.access.is_some_and(Access::writes);
         for (k, formal) in formals.iter().enumerate().filter(|(_, f)| f.kind != FormalKind::Bound) {
-            let Some((storage, bytes)) = used(k)? else { continue };
+            let Some((tensor, bytes)) = used(k)? else { continue };
             for (other, with) in formals.iter().enumerate().filter(|(other, _)| *other != k) {
                 if !writes(formal) && !writes(with) {
                     continue;
                 }
-                if let Some((same, others)) = used(other)?
-                    && same == storage
+                if let Some((shared, others)) = used(other)?
                     && bytes.start < others.end
                     && others.start < bytes.end
+                    && builder.share_storage(tensor, shared)?
                 {
                     let (name, with) = (&formal.name, &with.name);
                     let message = format!(
@@ -352,17 +337,4 @@ impl ExecutableInner {
         }
         Ok(made)
     }
-}
-
-/// Returns a view's layout in a storage where the tensor lies at another offset than declared.
-pub(super) fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec> {
-    if declared == actual {
-        return Ok(spec.clone());
-    }
-    let layout = &spec.layout;
-    let offset = (layout.offset() + actual).checked_sub(declared).ok_or_else(|| {
-        let message = format!("{spec} begins before its storage");
-        Error::Invalid { what: "output", message }
-    })?;
-    TensorSpec::new(spec.dtype, Layout::strided(layout.shape(), layout.strides(), offset)?)
 }

@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `recorder` | lists recorded on formals |
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
+//! | `offline` | launches on a builder alone, for `within` and for dry runs |
+//! | `place` | places in tapes, as reports of waits name them |
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `compile` | from a list to tapes |
@@ -33,6 +35,8 @@ mod formal;
 mod instance;
 mod launch;
 mod launched;
+mod offline;
+pub(crate) mod place;
 mod recorded;
 mod recorded_call;
 mod recorder;
@@ -58,11 +62,13 @@ pub use foreign::accepts;
 use instance::Instances;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
+pub use offline::{OfflineLaunch, OfflineLaunches};
 pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
 use run::TapeStream;
 use tape::{Formal, FormalKind, OutputSpec, Program};
+pub use within::RecordedLaunch;
 
 use crate::host::SharedCallback;
 
@@ -202,7 +208,11 @@ impl Machine {
             // Each order that the list allows is to be tried.
             DriverKind::Simulated => usize::MAX,
         };
-        let compiled = compile::compile(tables, &list, &mut formals, host_tapes)?;
+        let mut compiled = compile::compile(tables, &list, &mut formals, host_tapes)?;
+        if self.shared.watchdog.is_some() {
+            // Its reports name the step at which a tape stands.
+            compiled.tapes.iter_mut().for_each(|tape| tape.publishes.fill(true));
+        }
         let program = Arc::new(Program {
             list,
             formals,

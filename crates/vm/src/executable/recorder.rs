@@ -408,6 +408,14 @@ impl Recorder {
         self.builder.spec(tensor.0)
     }
 
+    /// Returns the device whose memory holds a tensor.
+    ///
+    /// # Errors
+    /// It was released.
+    pub fn device(&self, tensor: &RecordedTensor) -> Result<&DeviceId> {
+        self.builder.device(tensor.0)
+    }
+
     /// Ends the recording.
     ///
     /// # Errors

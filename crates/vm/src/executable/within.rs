@@ -1,104 +1,32 @@
 //! Launches within recorded lists.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 
-use millstream_instructions::builder::{Launch, LaunchOperand};
-use millstream_instructions::{Body, Outcome};
-use millstream_types::nearest::nearest;
-use millstream_types::{Access, Error, ListId, Origin, Result, StreamType};
+use millstream_instructions::{Body, TensorRef};
+use millstream_types::{Error, ListId, Origin, Result, StreamId, StreamType};
 
 use crate::emission::origin;
 
-use super::launch::moved;
+use super::offline::OfflineLaunch;
 use super::recorder::{RecordedTensor, Recorder};
-use super::tape::{FormalKind, OutputSpec};
+use super::tape::FormalKind;
 use super::{Executable, ExecutableInner};
 
 impl Recorder {
-    /// Launches another executable within the list, with tensors for its inputs, by name. Returns
-    /// its outputs, in the order in which they were recorded. Its bound tensors are bound to this
-    /// list, too; its private memory and its outputs are this list's.
-    ///
-    /// # Errors
-    /// The executable is another machine's; an input is missing, unknown, or not what was recorded;
-    /// a tensor was released or is held.
+    /// Begins a launch of another executable within the list. The tensors bound to it are bound to
+    /// this list, too; its private memory and its outputs are this list's.
     #[track_caller]
-    pub fn launch(
-        &mut self,
-        executable: &Executable,
-        inputs: &[(&str, RecordedTensor)],
-    ) -> Result<Vec<RecordedTensor>> {
-        let origin = origin::caller();
-        self.launch_at(executable, inputs, &origin).map_err(|e| e.at(&origin))
-    }
-
-    fn launch_at(
-        &mut self,
-        executable: &Executable,
-        inputs: &[(&str, RecordedTensor)],
-        origin: &Origin,
-    ) -> Result<Vec<RecordedTensor>> {
-        let inner = &executable.0;
-        self.machine.own(inner.machine.shared.tables.machine, "the executable")?;
-        let program = &inner.program;
-        let formals = &program.formals;
-        for (name, _) in inputs {
-            if !formals.iter().any(|f| f.kind == FormalKind::Input && f.name == *name) {
-                let names = formals.iter().filter(|f| f.kind == FormalKind::Input);
-                let nearest = nearest(name, names.map(|f| f.name.as_str()));
-                return Err(Error::Unknown { what: "input", name: (*name).to_owned(), nearest });
-            }
+    pub fn launch<'a>(&'a mut self, executable: &'a Executable) -> RecordedLaunch<'a> {
+        RecordedLaunch {
+            recorder: self,
+            executable,
+            given: executable.0.bound.iter().map(|_| None).collect(),
+            stream: None,
+            origin: origin::caller(),
+            mistake: None,
         }
-        let memory = inner.memory_specs()?;
-        let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();
-        for (formal, bound) in formals.iter().zip(&inner.bound) {
-            let given = inputs.iter().find(|(name, _)| *name == formal.name).map(|(_, t)| *t);
-            let given = match (formal.kind, bound) {
-                (FormalKind::Bound, Some(bound)) => Some(self.bind(bound)?),
-                (FormalKind::Input, _) => given,
-                (FormalKind::Output | FormalKind::Bound, _) => None,
-            };
-            let access = formal.access.unwrap_or(Access::Read);
-            operands.push(match given {
-                Some(tensor) => {
-                    formal.check(self.builder.spec(tensor.0)?, self.builder.device(tensor.0)?)?;
-                    LaunchOperand::Given(tensor.0, access)
-                }
-                None if formal.kind == FormalKind::Output => {
-                    LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
-                }
-                None => return Err(formal.missing()),
-            });
-        }
-        let private = program.memory.iter().zip(&memory);
-        operands.extend(private.map(|((d, bytes), s)| LaunchOperand::Fresh(d, s, *bytes)));
-        let stream = self.host_stream(StreamType::LAZY_JOB_LAUNCHER)?;
-        let list = self.executable(inner);
-        let section = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        let launch = Launch { stream, list, operands: &operands, section, origin };
-        let tensors = loop {
-            match builder.launch(sink, &launch)? {
-                Outcome::Done((_, tensors)) => break tensors,
-                Outcome::Need(need) => builder.assume(sink, need, origin)?,
-            }
-        };
-        let mut outputs = Vec::with_capacity(program.outputs.len());
-        for OutputSpec { formal, spec, .. } in &program.outputs {
-            let (declared, whole) = (&formals[*formal].spec, tensors[*formal]);
-            let output = if spec == declared {
-                whole
-            } else {
-                let actual = builder.spec(whole)?.layout.offset();
-                let moved = moved(spec, declared.layout.offset(), actual)?;
-                builder.view(sink, whole, moved, origin)?
-            };
-            outputs.push(RecordedTensor(output));
-        }
-        for private in &tensors[formals.len()..] {
-            builder.release(sink, *private, None, origin)?;
-        }
-        Ok(outputs)
     }
 
     /// Adds an executable's list to this one. Its functions become functions of this list.
@@ -116,5 +44,102 @@ impl Recorder {
         self.executables += 1;
         self.sink.recorder.executable(id, &list);
         id
+    }
+}
+
+/// A launch that is recorded, under construction.
+#[must_use = "a launch is recorded by `run`"]
+pub struct RecordedLaunch<'a> {
+    recorder: &'a mut Recorder,
+    executable: &'a Executable,
+    /// The tensors given so far, by formal.
+    given: SmallVec<[Option<TensorRef>; 8]>,
+    stream: Option<StreamId>,
+    origin: Origin,
+    /// The first mistake.
+    mistake: Option<Error>,
+}
+
+impl<'a> RecordedLaunch<'a> {
+    /// Gives the tensor of an input.
+    pub fn input(self, name: &str, tensor: &RecordedTensor) -> RecordedLaunch<'a> {
+        self.give(FormalKind::Input, name, tensor)
+    }
+
+    /// Has an output written into a tensor of the list, instead of a new one.
+    pub fn output(self, name: &str, tensor: &RecordedTensor) -> RecordedLaunch<'a> {
+        self.give(FormalKind::Output, name, tensor)
+    }
+
+    /// Launches on this stream of the list, of type lazy-job. The default is stream 0 of that type.
+    pub fn on(mut self, stream: StreamId) -> RecordedLaunch<'a> {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Sets the origin: the place that errors and lists name.
+    pub fn origin(mut self, origin: Origin) -> RecordedLaunch<'a> {
+        self.origin = origin;
+        self
+    }
+
+    fn give(mut self, kind: FormalKind, name: &str, tensor: &RecordedTensor) -> Self {
+        match self.executable.0.program.formal(kind, name) {
+            Ok(formal) => self.given[formal] = Some(tensor.0),
+            Err(unknown) => {
+                self.mistake.get_or_insert(unknown);
+            }
+        }
+        self
+    }
+
+    /// Records the launch. Returns the outputs, in the order in which they were recorded.
+    ///
+    /// # Errors
+    /// The executable is another machine's, or launches others itself; an input is missing,
+    /// unknown, or not what was recorded; two formals share memory that one of them writes; a
+    /// tensor was released or is held; the stream runs no launches.
+    pub fn run(self) -> Result<Vec<RecordedTensor>> {
+        let origin = self.origin.clone();
+        self.recorded().map_err(|e| e.at(&origin))
+    }
+
+    fn recorded(self) -> Result<Vec<RecordedTensor>> {
+        let RecordedLaunch { recorder, executable, mut given, stream, origin, mistake } = self;
+        let inner = &executable.0;
+        recorder.machine.own(inner.machine.shared.tables.machine, "the executable")?;
+        if let Some(mistake) = mistake {
+            return Err(mistake);
+        }
+        if !inner.program.list.executables.is_empty() {
+            let message = "it launches other executables itself, which no list can hold within \
+                           another one; launch them from this list"
+                .to_owned();
+            return Err(Error::Invalid { what: "launch", message });
+        }
+        for (given, bound) in given.iter_mut().zip(&inner.bound) {
+            if let Some(bound) = bound {
+                *given = Some(recorder.bind(bound)?.0);
+            }
+        }
+        let stream = match stream {
+            Some(stream) => stream,
+            None => recorder.host_stream(StreamType::LAZY_JOB_LAUNCHER)?,
+        };
+        let list = recorder.executable(inner);
+        let section = recorder.sections.last().copied();
+        let Recorder { builder, sink, .. } = recorder;
+        let launch = OfflineLaunch { stream, list, section, origin: &origin };
+        let (outputs, memory) = inner.launch_offline(builder, sink, &given, &[], launch)?;
+        for private in memory {
+            builder.release(sink, private, None, &origin)?;
+        }
+        Ok(outputs.into_iter().map(RecordedTensor).collect())
+    }
+}
+
+impl fmt::Debug for RecordedLaunch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordedLaunch({})", self.executable.0.list)
     }
 }

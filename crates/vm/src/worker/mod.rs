@@ -44,6 +44,7 @@ use crate::worker::task::{StoredCall, Task};
 
 pub(crate) use stream::ExternalCompletion;
 use stream::WorkerStream;
+use subject::StepRef;
 
 /// The progress of a stream, for the log of a simulated run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -257,10 +258,16 @@ impl Worker {
                 let _ = write!(into, ", {name} awaits an external completion");
             } else if let Some(first) = stream.in_flight.front() {
                 let _ = write!(into, ", {} is on the device", first.seq);
+                if let Some(StepRef { run, tape, step }) = first.effect.step() {
+                    let _ = write!(into, ": {}", run.describe(&self.tables.ops, *tape, *step));
+                }
             }
             if let Some(next) = stream.pending.front() {
-                let blocked_on = if stream.is_blocked() { "blocked_on before" } else { "next is" };
+                let blocked_on = if stream.is_blocked() { "blocked before" } else { "next is" };
                 let _ = write!(into, ", {blocked_on} {}", next.name());
+                if let Task::Play { tape, next, run, .. } = next {
+                    let _ = write!(into, ": {}", run.describe(&self.tables.ops, *tape, *next));
+                }
             }
             into.push('\n');
         }

@@ -9,7 +9,7 @@ use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
 use crate::sync::points::Milestone;
-use crate::worker::subject::Subject;
+use crate::worker::subject::{StepRef, Subject};
 use crate::worker::task::Task;
 
 /// The device objects of a stream, created for its first instruction that needs them.
@@ -35,6 +35,19 @@ pub(super) enum Effect {
     Order(Subject),
     /// Gives a host read its bytes.
     Read(Subject, Arc<Mutex<Option<Vec<u8>>>>),
+}
+
+impl Effect {
+    /// Returns the step of a tape that it belongs to.
+    pub(super) const fn step(&self) -> Option<&StepRef> {
+        match self {
+            Effect::Call(Subject::Step(step))
+            | Effect::Failed(Subject::Step(step), ..)
+            | Effect::Order(Subject::Step(step))
+            | Effect::Read(Subject::Step(step), _) => Some(step),
+            _ => None,
+        }
+    }
 }
 
 /// A launched instruction that has not completed.

@@ -34,16 +34,7 @@ impl StepRef {
 
     /// Returns the part of the step that only its slow paths need; none for a wait by the host.
     pub(crate) fn call(&self) -> Option<&StepCall> {
-        let tape = &self.run.program.tapes[usize::from(self.tape)];
-        match self.action() {
-            Action::Call { call, .. }
-            | Action::Record { call, .. }
-            | Action::WaitOnDevice { call, .. }
-            | Action::Read { call, .. }
-            | Action::Callback { call, .. }
-            | Action::GlobalSync { call } => Some(&tape.calls[*call as usize]),
-            Action::Wait { .. } => None,
-        }
+        self.run.program.call_of(usize::from(self.tape), self.action())
     }
 
     /// Returns the step's point on the stream of its tape.

@@ -23,6 +23,8 @@
 
 #[path = "../../src/api/mod.rs"]
 mod api;
+#[path = "../../src/capture/mod.rs"]
+mod capture;
 #[path = "../../src/driver/mod.rs"]
 mod driver;
 #[path = "../../src/emission/mod.rs"]

@@ -3,6 +3,8 @@
 //! These types are private to the crate. The JSON Schema is generated from them, and their doc
 //! comments are the descriptions in the schema.
 
+mod executable;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -11,6 +13,8 @@ use crate::schema_types::{
     Attributes, DTypeName, DeviceName, Map, ModeName, Name, Names, Scalar, StreamTypeName, True,
     Values, Version,
 };
+
+pub(crate) use executable::{ExecutableForm, InputForm, ReturnedForm};
 
 /// A Millstream trace: streams, tensors, a program that uses them, and its expected outputs.
 #[derive(Deserialize, JsonSchema)]
@@ -39,9 +43,9 @@ pub(crate) struct TraceForm<'a> {
     /// The tensors that exist before the program, by name.
     #[serde(borrow)]
     pub(crate) tensors: Option<Raw<'a, Map<TensorForm<'a>>>>,
-    /// Programs that run as one instruction, by name.
+    /// Programs with inputs and outputs that run as one instruction, by name.
     #[serde(borrow)]
-    pub(crate) jobs: Option<Raw<'a, Map<JobForm<'a>>>>,
+    pub(crate) executables: Option<Raw<'a, Map<ExecutableForm<'a>>>>,
     /// The statements, in order.
     #[serde(borrow)]
     pub(crate) program: Option<Raw<'a, Vec<StatementForm<'a>>>>,
@@ -163,20 +167,6 @@ pub(crate) struct NormalForm<'a> {
     /// The standard deviation; the default is 1.
     #[serde(borrow)]
     pub(crate) std: Option<Raw<'a, f64>>,
-}
-
-/// A program that runs as one instruction.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Job")]
-pub(crate) struct JobForm<'a> {
-    /// The statements: op calls, release, touch, record, wait and stream_wait.
-    #[serde(borrow)]
-    #[schemars(required)]
-    pub(crate) program: Option<Raw<'a, Vec<StatementForm<'a>>>>,
-    /// A comment on the job.
-    #[serde(borrow)]
-    pub(crate) note: Option<Raw<'a, String>>,
 }
 
 /// A tensor to read at the end, with its expected elements. Without expected elements it is only
@@ -339,11 +329,17 @@ statements! {
         /// The statements.
         #[schemars(required)] body "body": Vec<StatementForm<'a>>,
     }
-    /// Runs a job as one instruction.
-    RunJobForm "RunJob" "job" {
-        /// The job's name.
-        #[schemars(required)] job "job": Name,
-        /// The stream that launches the job; the run chooses one by default.
+    /// Launches an executable, as one instruction.
+    LaunchForm "Launch" "launch" {
+        /// The executable's name.
+        #[schemars(required)] launch "launch": Name,
+        /// The tensor for each input, by the input's name.
+        input "in": Map<Name>,
+        /// New names for outputs, by the output's name. An output without a name is not used.
+        out "out": Map<Name>,
+        /// Existing tensors that outputs are written to, by the output's name, in place of `out`.
+        into "into": Map<Name>,
+        /// The stream of the launch, of type lazy-job; the run chooses one by default.
         stream "stream": Name,
     }
 }

@@ -13,6 +13,10 @@ use crate::error::{Result, Site, TraceError};
 use crate::et::report::Imported;
 use crate::source::{Source, Span};
 
+mod executable;
+
+pub use executable::{Executable, Input, Launch, Returned, Target};
+
 macro_rules! refs {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -34,10 +38,10 @@ refs! {
     /// An index into [`Program::values`]. A name that is defined again after a release stands for
     /// another value.
     ValueRef;
-    /// An index into [`Block::events`] of the program or of a job.
+    /// An index into [`Block::events`] of the program or of an executable.
     EventRef;
-    /// An index into [`Program::jobs`].
-    JobRef;
+    /// An index into [`Program::executables`].
+    ExecutableRef;
 }
 
 /// A program, read from a native trace or imported from an execution trace.
@@ -51,8 +55,8 @@ pub struct Program {
     pub tensors: Vec<Tensor>,
     /// All tensors of the program. The first ones are those of [`Program::tensors`].
     pub values: Vec<Value>,
-    /// The jobs, in the order of the file.
-    pub jobs: Vec<Job>,
+    /// The executables, in the order of the file.
+    pub executables: Vec<Executable>,
     /// The statements or instructions.
     pub body: Body,
     /// The tensors to read at the end, in the order of the file.
@@ -161,19 +165,6 @@ pub struct Line {
     pub span: Span,
 }
 
-/// A program that runs as one instruction.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// The job's name.
-    pub name: String,
-    /// The job's statements and events.
-    pub block: Block,
-    /// The tensors of the trace that the job uses, without duplicates.
-    pub uses: Vec<ValueRef>,
-    /// The span of the declaration.
-    pub span: Span,
-}
-
 /// A statement with its span.
 #[derive(Clone, Debug)]
 pub struct Statement {
@@ -233,13 +224,8 @@ pub enum Action {
         /// The statements.
         body: Vec<Statement>,
     },
-    /// Runs a job as one instruction.
-    Job {
-        /// The job.
-        job: JobRef,
-        /// The stream that launches the job, if the file names one.
-        stream: Option<StreamRef>,
-    },
+    /// Launches an executable.
+    Launch(Box<Launch>),
 }
 
 /// A call of an op.
@@ -312,12 +298,13 @@ impl Program {
         Origin::Trace(Arc::new(file), span.line)
     }
 
-    /// Returns whether any statement, of the program or of a job, names a stream.
+    /// Returns whether any statement, of the program or of an executable, names a stream.
     pub fn names_streams(&self) -> bool {
         fn any(statements: &[Statement]) -> bool {
             statements.iter().any(|s| match &s.action {
                 Action::Call(call) => call.stream.is_some(),
-                Action::Touch { stream, .. } | Action::Job { stream, .. } => stream.is_some(),
+                Action::Touch { stream, .. } => stream.is_some(),
+                Action::Launch(launch) => launch.stream.is_some(),
                 Action::Record { .. }
                 | Action::Wait { .. }
                 | Action::StreamWait { .. }
@@ -329,7 +316,7 @@ impl Program {
             })
         }
         matches!(&self.body, Body::Statements(block) if any(&block.statements))
-            || self.jobs.iter().any(|job| any(&job.block.statements))
+            || self.executables.iter().any(|e| any(&e.block.statements))
     }
 
     /// Returns the key of each stream, in the order of [`Program::streams`], for a run on the

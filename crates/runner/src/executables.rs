@@ -1,0 +1,87 @@
+//! The executables that a trace declares, compiled.
+
+use millstream_trace::{Executable as Declared, Program};
+use millstream_types::Error;
+use millstream_vm::{Executable, Machine, Recorded, RecordedTensor, Tensor};
+
+use crate::error::RunError;
+use crate::execution::Execution;
+use crate::lower::{Lowered, LoweredBlock};
+use crate::options::RunOptions;
+use crate::recording_executor::RecordingExecutor;
+
+/// Compiles the executables of a program. Those tensors of the trace that they use are bound to
+/// them, if they are given; otherwise they are inputs, by name.
+///
+/// # Errors
+/// A statement cannot stand in an executable, or an output is not what the trace says, with its
+/// place.
+pub(crate) fn compile(
+    machine: &Machine,
+    program: &Program,
+    lowered: &Lowered,
+    options: &RunOptions,
+    tensors: Option<&[Tensor]>,
+) -> Result<Vec<Executable>, RunError> {
+    let one = |(declared, block): (&Declared, &LoweredBlock)| {
+        let at = |e: Error| RunError::at(program, declared.span, &e);
+        let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
+        let mut execution = Execution::new(executor, program, lowered, block.events);
+        for input in &declared.inputs {
+            let span = program.value(input.value).span;
+            let device = input.device.as_ref().unwrap_or(&options.device);
+            let recorder = &mut execution.executor.recorder;
+            let made = recorder.input_on(&input.name, input.spec.clone(), device);
+            execution.set(input.value, made.map_err(|e| RunError::at(program, span, &e))?);
+        }
+        for &value in &declared.bound {
+            let recorder = &mut execution.executor.recorder;
+            let made = match tensors {
+                Some(tensors) => recorder.bind(&tensors[value.index()]),
+                None => {
+                    let tensor = &program.tensors[value.index()];
+                    let device = tensor.device.as_ref().unwrap_or(&options.device);
+                    let (spec, bytes) = (tensor.spec.clone(), tensor.storage_bytes as u64);
+                    recorder.input_in(&tensor.name, spec, bytes, device)
+                }
+            };
+            execution.set(value, made.map_err(at)?);
+        }
+        execution.run(block)?;
+        outputs(&mut execution, program, declared)?;
+        execution.executor.recorder.finish().and_then(Recorded::compile).map_err(at)
+    };
+    program.executables.iter().zip(&lowered.executables).map(one).collect()
+}
+
+/// Names the outputs of a recorded executable, which must be what the trace says.
+fn outputs(
+    execution: &mut Execution<'_, RecordingExecutor<'_>>,
+    program: &Program,
+    declared: &Declared,
+) -> Result<(), RunError> {
+    for result in &declared.results {
+        let at = |e: Error| RunError::at(program, result.span, &e);
+        let unmade = || Error::Internal { message: format!("'{}' was not made", result.name) };
+        let tensor: RecordedTensor = *execution.get(result.value).ok_or_else(unmade).map_err(at)?;
+        let recorder = &mut execution.executor.recorder;
+        let (found, device) = (recorder.spec(&tensor).map_err(at)?, recorder.device(&tensor));
+        let device = device.map_err(at)?;
+        let expected = |what: String, found: String| {
+            let message =
+                format!("the output '{}' is {found}, and the trace says {what}", result.name);
+            Err(RunError::input(program.error(result.span, message)))
+        };
+        if let Some(dtype) = result.dtype.filter(|dtype| *dtype != found.dtype) {
+            return expected(dtype.to_string(), found.brief().to_string());
+        }
+        if let Some(shape) = result.shape.as_ref().filter(|shape| ***shape != *found.shape()) {
+            return expected(format!("{shape:?}"), found.brief().to_string());
+        }
+        if let Some(said) = result.device.as_ref().filter(|said| *said != device) {
+            return expected(format!("{said}"), format!("on {device}"));
+        }
+        recorder.output(&result.name, &tensor).map_err(at)?;
+    }
+    Ok(())
+}

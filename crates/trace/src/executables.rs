@@ -1,0 +1,144 @@
+//! Reads a program and its executables, which share the tensors of the trace.
+
+use std::collections::HashMap;
+
+use millstream_types::layout::contiguous_strides;
+use millstream_types::{Layout, TensorSpec};
+
+use crate::error::Result;
+use crate::json::{Entries, Key, Raw, Reader};
+use crate::program::{Block, Executable, ExecutableRef, Input, Returned, Value, ValueRef};
+use crate::raw_form::{ExecutableForm, InputForm, ReturnedForm, StatementForm};
+use crate::schema_types::Map;
+use crate::statements::Statements;
+use crate::streams::StreamNames;
+use crate::symbol_table::SymbolTable;
+use crate::tensors::lengths;
+
+/// The declarations that the program and its executables refer to.
+pub(crate) struct Table<'r, 'a> {
+    pub(crate) reader: &'r Reader<'a>,
+    pub(crate) streams: &'r StreamNames,
+    /// The number of leading values that are the tensors of the trace.
+    pub(crate) initial: usize,
+    pub(crate) values: Vec<Value>,
+}
+
+/// The executables in order and by name.
+pub(crate) struct Executables {
+    pub(crate) list: Vec<Executable>,
+    pub(crate) by_name: HashMap<String, ExecutableRef>,
+    /// The executables that are bound to each tensor of the trace.
+    pub(crate) users: HashMap<ValueRef, Vec<ExecutableRef>>,
+}
+
+impl<'a> Table<'_, 'a> {
+    fn tensors(&self) -> HashMap<String, ValueRef> {
+        let tensors = self.values[..self.initial].iter().zip(0..);
+        tensors.map(|(v, n)| (v.name.clone(), ValueRef(n))).collect()
+    }
+
+    /// Reads the executables.
+    pub(crate) fn executables(
+        &mut self,
+        raw: Option<Raw<'a, Map<ExecutableForm<'a>>>>,
+    ) -> Result<Executables> {
+        let tensors = self.tensors();
+        let (list, by_name, users) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut all = Executables { list, by_name, users };
+        for (key, raw) in self.reader.optional_entries(raw, "executables, by name")? {
+            let made = self.executable(&tensors, &key, raw.cast())?;
+            let executable = ExecutableRef(all.list.len() as u32);
+            for value in &made.bound {
+                all.users.entry(*value).or_default().push(executable);
+            }
+            all.by_name.insert(key.name.into_owned(), executable);
+            all.list.push(made);
+        }
+        Ok(all)
+    }
+
+    fn executable(
+        &mut self,
+        tensors: &HashMap<String, ValueRef>,
+        key: &Key<'a>,
+        raw: Raw<'a, ExecutableForm<'a>>,
+    ) -> Result<Executable> {
+        let reader = self.reader;
+        let form = reader.object(raw, "an executable")?;
+        reader.check_note(form.note)?;
+        let program = reader.require(form.program, raw, "program", "an executable")?;
+        let mut symbols = SymbolTable::new(tensors, &mut self.values, true);
+        let mut inputs = Vec::new();
+        for (key, raw) in reader.optional_entries(form.inputs, "inputs, by name")? {
+            let value = symbols.input(&key.name, reader.key_span(&key));
+            inputs.push(input(reader, key.name.into_owned(), value, raw.cast())?);
+        }
+        let mut statements = Statements::new(reader, self.streams, symbols, None);
+        let block = statements.block(program)?;
+        let mut symbols = statements.into_symbols();
+        let mut results = Vec::new();
+        for (key, raw) in reader.optional_entries(form.outputs, "outputs, by name")? {
+            let found = symbols.find(&key.name);
+            let value = found.map_err(|e| e.attach_to(reader.key_error(&key, e.message())))?;
+            let form = reader.object(raw.cast::<ReturnedForm<'a>>(), "an output")?;
+            reader.check_note(form.note)?;
+            let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0"));
+            results.push(Returned {
+                name: key.name.to_string(),
+                value,
+                dtype: form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?,
+                shape: form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?,
+                device: device.transpose()?,
+                span: reader.key_span(&key),
+            });
+        }
+        let (name, span) = (key.name.to_string(), reader.key_span(key));
+        Ok(Executable { name, inputs, block, results, bound: symbols.into_uses(), span })
+    }
+
+    /// Reads the program; returns it with the tensor of each output.
+    pub(crate) fn program(
+        &mut self,
+        raw: Raw<'a, Vec<StatementForm<'a>>>,
+        executables: &Executables,
+        outputs: &Entries<'a, ()>,
+    ) -> Result<(Block, Vec<Option<ValueRef>>)> {
+        let tensors = self.tensors();
+        let symbols = SymbolTable::new(&tensors, &mut self.values, false);
+        let mut statements = Statements::new(self.reader, self.streams, symbols, Some(executables));
+        let block = statements.block(raw)?;
+        let mut symbols = statements.into_symbols();
+        let finals = outputs.iter().map(|(key, _)| {
+            let found = symbols.find(&key.name);
+            found.map(Some).map_err(|e| e.attach_to(self.reader.key_error(key, e.message())))
+        });
+        let finals = finals.collect::<Result<_>>()?;
+        Ok((block, finals))
+    }
+}
+
+/// Reads the declaration of an input.
+fn input<'a>(
+    reader: &Reader<'a>,
+    name: String,
+    value: ValueRef,
+    raw: Raw<'a, InputForm<'a>>,
+) -> Result<Input> {
+    let form = reader.object(raw, "an input")?;
+    reader.check_note(form.note)?;
+    let dtype = reader.require(form.dtype, raw, "dtype", "an input")?;
+    let dtype = reader.parse(dtype, "a dtype")?;
+    let shape_raw = reader.require(form.shape, raw, "shape", "an input")?;
+    let shape = lengths(reader, shape_raw, "a shape")?;
+    let layout_span = form.strides.unwrap_or(shape_raw);
+    let strides = match form.strides {
+        Some(raw) => lengths(reader, raw, "strides")?,
+        None => contiguous_strides(&shape).map_err(|e| reader.wrap(layout_span, &e))?,
+    };
+    let spec = Layout::strided(&shape, &strides, 0)
+        .and_then(|layout| TensorSpec::new(dtype, layout))
+        .map_err(|e| reader.wrap(layout_span, &e))?;
+    let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
+    Ok(Input { name, value, spec, device })
+}

@@ -1,0 +1,76 @@
+//! Executables that a trace declares, and their launches.
+
+use millstream_types::{DType, DeviceId, Dims, TensorSpec};
+
+use crate::source::Span;
+
+use super::{Block, ExecutableRef, StreamRef, ValueRef};
+
+/// A program with inputs and outputs that runs as one instruction each time that it is launched.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    /// The executable's name.
+    pub name: String,
+    /// The inputs, in the order of the file.
+    pub inputs: Vec<Input>,
+    /// The executable's statements and events.
+    pub block: Block,
+    /// The results, in the order of the file.
+    pub results: Vec<Returned>,
+    /// The tensors of the trace that it is bound to, without duplicates.
+    pub bound: Vec<ValueRef>,
+    /// The span of the declaration.
+    pub span: Span,
+}
+
+/// An input of an executable: a tensor that each launch gives.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The input's name.
+    pub name: String,
+    /// The tensor in the executable's statements.
+    pub value: ValueRef,
+    /// The dtype, shape and strides of the tensors that launches give.
+    pub spec: TensorSpec,
+    /// Their device; `None` stands for the run's device.
+    pub device: Option<DeviceId>,
+}
+
+/// An output of an executable: a tensor that each launch returns.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    /// The output's name.
+    pub name: String,
+    /// The tensor at the end of the executable's statements.
+    pub value: ValueRef,
+    /// The required dtype, if the file has one.
+    pub dtype: Option<DType>,
+    /// The required shape, if the file has one.
+    pub shape: Option<Dims>,
+    /// The required device, if the file has one.
+    pub device: Option<DeviceId>,
+    /// The span of the declaration.
+    pub span: Span,
+}
+
+/// A launch of an executable.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The executable.
+    pub executable: ExecutableRef,
+    /// The tensor for each of its inputs.
+    pub inputs: Vec<ValueRef>,
+    /// The target of each of its outputs; `None` if the output is not used.
+    pub outputs: Vec<Option<Target>>,
+    /// The stream of the launch, if the file names one.
+    pub stream: Option<StreamRef>,
+}
+
+/// The target of one output of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A new value.
+    New(ValueRef),
+    /// An existing tensor, which the output is written to.
+    Into(ValueRef),
+}

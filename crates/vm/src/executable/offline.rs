@@ -1,0 +1,152 @@
+//! Launches emitted to a builder without a machine: in a list that is recorded, and in a dry run.
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
+use millstream_instructions::{Builder, Outcome, Sink, TensorRef};
+use millstream_types::{Access, Layout, ListId, Origin, Result, StreamId, TensorSpec};
+
+use millstream_types::Error;
+
+use super::tape::{FormalKind, OutputSpec};
+use super::{Executable, ExecutableInner};
+
+/// The place of a launch that is emitted without a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct OfflineLaunch<'a> {
+    /// The stream of the launch, of type lazy-job.
+    pub stream: StreamId,
+    /// The name of the executable in the list.
+    pub list: ListId,
+    /// The section that the launch belongs to.
+    pub section: Option<SectionId>,
+    /// The origin of the launch.
+    pub origin: &'a Origin,
+}
+
+/// Launches of an executable for a dry run. All formals are inputs or outputs: an executable with
+/// bound tensors belongs to a machine.
+///
+/// The private memory is allocated by the first launch and serves all others, as on a machine.
+pub struct OfflineLaunches {
+    executable: Executable,
+    memory: SmallVec<[TensorRef; 1]>,
+}
+
+impl OfflineLaunches {
+    /// Returns an executable without a launch.
+    pub fn new(executable: Executable) -> OfflineLaunches {
+        OfflineLaunches { executable, memory: SmallVec::new() }
+    }
+
+    /// Returns the executable.
+    pub const fn executable(&self) -> &Executable {
+        &self.executable
+    }
+
+    /// Launches with tensors for inputs and outputs, by name. Returns the outputs, in the order in
+    /// which they were recorded.
+    ///
+    /// # Errors
+    /// As [`LaunchBuilder::run`](super::LaunchBuilder::run), without those of a machine's memory.
+    pub fn launch(
+        &mut self,
+        builder: &mut Builder,
+        sink: &mut dyn Sink,
+        inputs: &[(&str, TensorRef)],
+        outputs: &[(&str, TensorRef)],
+        launch: OfflineLaunch<'_>,
+    ) -> Result<Vec<TensorRef>> {
+        let inner = &self.executable.0;
+        let mut given: SmallVec<[Option<TensorRef>; 8]> = SmallVec::new();
+        given.resize(inner.program.formals.len(), None);
+        for (kind, named) in [(FormalKind::Input, inputs), (FormalKind::Output, outputs)] {
+            for (name, tensor) in named {
+                given[inner.program.formal(kind, name)?] = Some(*tensor);
+            }
+        }
+        let (outputs, memory) =
+            inner.launch_offline(builder, sink, &given, &self.memory, launch)?;
+        self.memory = memory;
+        Ok(outputs)
+    }
+}
+
+impl ExecutableInner {
+    /// Emits a launch with these tensors for the formals. The private memory is `memory`, or new if
+    /// that is empty. Returns the outputs and the private memory.
+    pub(super) fn launch_offline(
+        &self,
+        builder: &mut Builder,
+        sink: &mut dyn Sink,
+        given: &[Option<TensorRef>],
+        memory: &[TensorRef],
+        launch: OfflineLaunch<'_>,
+    ) -> Result<(Vec<TensorRef>, SmallVec<[TensorRef; 1]>)> {
+        let OfflineLaunch { stream, list, section, origin } = launch;
+        let formals = &self.program.formals;
+        let specs = self.memory_specs()?;
+        let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();
+        for (formal, given) in formals.iter().zip(given) {
+            // A formal that the list does not use is only touched.
+            let access = formal.access.unwrap_or(Access::Read);
+            operands.push(match given {
+                Some(tensor) => {
+                    formal.check(builder.spec(*tensor)?, builder.device(*tensor)?)?;
+                    LaunchOperand::Given(*tensor, access)
+                }
+                None if formal.kind == FormalKind::Output => {
+                    LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
+                }
+                None => return Err(formal.missing()),
+            });
+        }
+        self.check_extents(builder, given)?;
+        if memory.is_empty() {
+            let new = self.program.memory.iter().zip(&specs);
+            operands.extend(new.map(|((d, bytes), s)| LaunchOperand::Fresh(d, s, *bytes)));
+        } else {
+            operands.extend(memory.iter().map(|t| LaunchOperand::Given(*t, Access::Write)));
+        }
+        let launch = Launch { stream, list, operands: &operands, section, origin };
+        let tensors = loop {
+            match builder.launch(sink, &launch)? {
+                Outcome::Done((_, tensors)) => break tensors,
+                Outcome::Need(need) => builder.assume(sink, need, origin)?,
+            }
+        };
+        let mut outputs = Vec::with_capacity(self.program.outputs.len());
+        let mut kept: SmallVec<[usize; 4]> = SmallVec::new();
+        for OutputSpec { formal, spec, .. } in &self.program.outputs {
+            let (declared, whole) = (&formals[*formal].spec, tensors[*formal]);
+            let is_new = given[*formal].is_none();
+            outputs.push(if spec == declared && !(is_new && kept.contains(formal)) {
+                kept.push(*formal);
+                whole
+            } else {
+                let actual = builder.spec(whole)?.layout.offset();
+                let moved = moved(spec, declared.layout.offset(), actual)?;
+                builder.view(sink, whole, moved, origin)?
+            });
+        }
+        for (k, formal) in formals.iter().enumerate() {
+            if formal.kind == FormalKind::Output && given[k].is_none() && !kept.contains(&k) {
+                builder.release(sink, tensors[k], None, origin)?;
+            }
+        }
+        Ok((outputs, tensors[formals.len()..].iter().copied().collect()))
+    }
+}
+
+/// Returns a view's layout in a storage where the tensor lies at another offset than declared.
+pub(super) fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec> {
+    if declared == actual {
+        return Ok(spec.clone());
+    }
+    let layout = &spec.layout;
+    let offset = (layout.offset() + actual).checked_sub(declared).ok_or_else(|| {
+        let message = format!("{spec} begins before its storage");
+        Error::Invalid { what: "output", message }
+    })?;
+    TensorSpec::new(spec.dtype, Layout::strided(layout.shape(), layout.strides(), offset)?)
+}
