@@ -29,6 +29,7 @@
 //! | `state` | the driver's state, behind one lock |
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
+//! | `graph` | captures of streams, and graphs |
 //! | `faults` | planned failures of calls |
 //! | `compiled` | kernels compiled for the host |
 //! | `host_kernels` | the host's kernels by name |
@@ -45,6 +46,7 @@ pub mod code;
 mod compiled;
 pub mod control;
 mod faults;
+mod graph;
 mod host_kernels;
 mod matrix_product;
 mod memory;
