@@ -51,8 +51,8 @@ pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;
 pub use executable::{
-    Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder,
-    USUAL_PASSES, accepts,
+    Executable, GraphStatus, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor,
+    Recorder, USUAL_PASSES, accepts,
 };
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};

@@ -71,12 +71,12 @@ impl DeviceErrors {
         Ok(Flag(first))
     }
 
-    /// Makes at least `count` flags free.
+    /// Makes at least `count` flags free, on a stream whose work has needed flags before.
     ///
     /// # Errors
     /// The driver has no pinned memory.
     pub(super) fn reserve(&mut self, context: &Arc<Context>, count: usize) -> DriverResult<()> {
-        while self.free.len() < count {
+        while !self.blocks.is_empty() && self.free.len() < count {
             let first = self.grow(context)?;
             self.free.push(first);
         }

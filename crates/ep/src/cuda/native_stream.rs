@@ -100,7 +100,8 @@ impl NativeStream {
         self.device_errors.clone()
     }
 
-    /// Makes error flags free for `works` captured pieces of work.
+    /// Makes error flags free for `works` pieces of work, which have run before and are now to be
+    /// captured.
     pub(super) fn reserve_error_flags(&self, works: usize) -> DriverResult<()> {
         let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
         device_errors.reserve(&self.device.context, works.saturating_mul(FLAGS_PER_WORK))

@@ -15,8 +15,10 @@
 //! | `scope` | a list on its way through the compiler |
 //! | `streams` | the tape of each stream; waits between tapes |
 //! | `draft` | tapes under construction |
+//! | `graphs` | the tapes that are launched as graphs |
 
 mod draft;
+mod graphs;
 mod scope;
 mod streams;
 
@@ -32,6 +34,7 @@ use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Re
 
 use crate::tables::Tables;
 
+use super::graph::GraphPlan;
 use super::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
 
 use draft::{Clock, Draft, join};
@@ -48,6 +51,7 @@ pub(crate) const GROUP: usize = 4;
 /// The result of compiling: everything of a program that depends on the list's instructions.
 pub(crate) struct Compiled {
     pub(crate) tapes: Vec<Tape>,
+    pub(crate) graphs: Vec<GraphPlan>,
     pub(crate) memory: Vec<(DeviceId, u64)>,
     pub(crate) events: u16,
     pub(crate) reads: Vec<ReadId>,
@@ -390,6 +394,11 @@ impl<'a> Compiler<'a> {
             }
             draft.finish()
         });
-        Compiled { tapes: tapes.collect(), memory, events: self.next_event, reads: self.reads }
+        let tapes: Vec<Tape> = tapes.collect();
+        let devices = self.tables.policies.devices();
+        let has_graphs =
+            |device: &DeviceId| devices.capabilities(device).is_ok_and(|can| can.graphs);
+        let graphs = graphs::plan(&tapes, has_graphs);
+        Compiled { tapes, graphs, memory, events: self.next_event, reads: self.reads }
     }
 }
