@@ -125,7 +125,8 @@ impl StandIn {
     }
 
     /// Returns the number of open objects of a kind: `streams`, `events`, `modules`, `memory
-    /// pools`, `graphs`, `executable graphs`, `cublas handles`, `device bytes`, `pinned bytes`, `contexts`.
+    /// pools`, `graphs`, `executable graphs`, `cublas handles`, `device bytes`, `pinned bytes`,
+    /// `contexts`.
     pub fn open(&self, what: &str) -> u64 {
         self.number("standin_open", what)
     }

@@ -72,8 +72,8 @@ fn every_recorded_program() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// Every recorded program as an executable, whose launches after the first run a graph: the bytes of
-/// the plain run.
+/// Every recorded program as an executable, whose launches after the first run a graph: the bytes
+/// of the plain run.
 #[test]
 fn every_recorded_program_as_a_graph() {
     must_be_there();

@@ -6,8 +6,8 @@
 //!    it, which is after all work launched with it has completed. So no two launches share a flag.
 //! 2. The flags are words of pinned memory, which devices access under the host's own address. A
 //!    kernel stores only one value, so concurrent stores of its threads do not conflict.
-//! 3. A stream keeps its flags until it, and the graphs with its work, are dropped. A launch that does not fail costs the host one
-//!    read.
+//! 3. A stream keeps its flags until it, and the graphs with its work, are dropped. A launch that
+//!    does not fail costs the host one read.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

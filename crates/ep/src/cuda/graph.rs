@@ -165,8 +165,9 @@ impl CudaGraph {
         }
         let raw = stream.raw();
         let graph = raw.end_capture().inspect_err(|_| {
-            // After an error that did not end the capture, the stream would never run again.
-            drop(raw.end_capture());
+            // If the error has not ended the capture, the stream would run nothing any more. A
+            // device that refuses this, too, is lost, which the next poll finds.
+            drop(raw.abort_capture());
         })?;
         self.nodes = graph.nodes()?;
         if let Some(exec) = &mut self.exec
@@ -182,8 +183,8 @@ impl CudaGraph {
         if let Some((active, _)) = self.capture.take() {
             // Relaxed: as in `end_raw`.
             active.store(false, Ordering::Relaxed);
-            let ended = stream.raw().end_capture();
-            drop(ended.or_else(|_| stream.raw().end_capture()));
+            // As in `end_raw`.
+            drop(stream.raw().abort_capture());
         }
         self.exec = None;
     }

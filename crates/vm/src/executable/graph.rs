@@ -11,8 +11,10 @@
 //!    captured or launched again, and nothing else uses the scratch memory of its streams.
 //! 4. A graph holds the addresses of one launch. If a launch has others, the calls are captured
 //!    again, and the graph is updated in place, or replaced.
-//! 5. A program whose tapes cannot be a graph, and an instance whose capture was refused, makes its
-//!    calls one by one from then on, and keeps the reason.
+//! 5. After a refused capture the launch makes its calls one by one, and the next launch tries
+//!    again: other addresses may need a kernel that no launch has used before. After
+//!    [`MAX_REFUSALS`] refusals the instance makes all its calls one by one, as does a program
+//!    whose tapes cannot be a graph. The reason is kept.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -26,6 +28,9 @@ use crate::sync::{Mutex, MutexGuard};
 
 use super::run::Base;
 use super::tape::Program;
+
+/// The number of refused captures after which an instance tries no more.
+const MAX_REFUSALS: u32 = 3;
 
 /// The tapes of one device, which are launched as a graph if they can be.
 pub(crate) struct GraphPlan {
@@ -79,6 +84,8 @@ pub(crate) struct InstanceGraph {
     pub(crate) graph: Option<Box<dyn Graph>>,
     /// The addresses that the graph was captured with.
     pub(crate) bases: SmallVec<[Base; 8]>,
+    /// Why the newest capture was refused, and how many were.
+    refused: (String, u32),
     instantiated: u64,
     updated: u64,
     pub(crate) launches: u64,
@@ -99,6 +106,16 @@ pub(crate) enum Stage {
 }
 
 impl InstanceGraph {
+    /// Notes that a capture was refused.
+    pub(crate) fn note_refusal(&mut self, why: String) {
+        let count = self.refused.1 + 1;
+        self.stage = match count < MAX_REFUSALS {
+            true => Stage::Cold,
+            false => Stage::Refused(why.clone()),
+        };
+        self.refused = (why, count);
+    }
+
     /// Notes a capture.
     pub(crate) fn note_capture(&mut self, captured: Captured, bases: SmallVec<[Base; 8]>) {
         match captured {
@@ -189,6 +206,9 @@ impl GraphStatus {
                     status.nodes = graph.graph.as_ref().map_or(0, |graph| graph.nodes());
                 }
                 Stage::Refused(why) => status.reason = Some(why.clone()),
+                Stage::Cold | Stage::Warm if graph.refused.1 > 0 => {
+                    status.reason = Some(graph.refused.0.clone());
+                }
                 Stage::Cold | Stage::Warm => {}
             }
         }

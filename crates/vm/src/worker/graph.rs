@@ -116,7 +116,7 @@ impl Worker {
             }
             Err(why) => {
                 if why.downcast_ref::<Cancelled>().is_none() {
-                    run.instance_graph(*plan).stage = Stage::Refused(format!("{why:#}"));
+                    run.instance_graph(*plan).note_refusal(format!("{why:#}"));
                 }
                 self.decide(graph, Decision::Calls);
                 Part::Calls

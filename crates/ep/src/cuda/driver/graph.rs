@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{
+    self, CUgraph, CUgraphExec, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus,
+};
 
 use super::{Context, DriverResult, RawStream, check};
 
@@ -45,6 +47,19 @@ impl RawStream {
         let code = unsafe { sys::cuStreamEndCapture(self.raw(), &raw mut raw) };
         check("cuStreamEndCapture", code)?;
         Ok(RawGraph { raw, context: self.context().clone() })
+    }
+
+    /// Ends the capture that began on this stream, if there is one, after an error.
+    pub(in crate::cuda) fn abort_capture(&self) -> DriverResult<()> {
+        self.context().enter()?;
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: as above; the driver writes one of the type's values.
+        let code = unsafe { sys::cuStreamIsCapturing(self.raw(), &raw mut status) };
+        check("cuStreamIsCapturing", code)?;
+        if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+            drop(self.end_capture());
+        }
+        Ok(())
     }
 
     /// Launches an executable graph.

@@ -12,19 +12,23 @@ use crate::executable::tape::{Action, Tape};
 /// Fewer calls are launched as fast without a graph.
 const MIN_CALLS: usize = 2;
 
+/// The tapes of one device.
+type Group = SmallVec<[u16; 4]>;
+
 /// Plans a graph for each device that can have one.
 pub(super) fn plan(tapes: &[Tape], has_graphs: impl Fn(&DeviceId) -> bool) -> Vec<GraphPlan> {
-    let mut groups: BTreeMap<&DeviceId, SmallVec<[u16; 4]>> = BTreeMap::new();
+    let mut groups: BTreeMap<&DeviceId, Group> = BTreeMap::new();
     for (number, tape) in tapes.iter().enumerate() {
         if tape.on_host.is_none() && !tape.steps.is_empty() && has_graphs(&tape.key.device) {
             groups.entry(&tape.key.device).or_default().push(number as u16);
         }
     }
-    let plan = |(device, group): (&DeviceId, SmallVec<[u16; 4]>)| {
-        let capture = capture(tapes, &group);
-        GraphPlan { device: device.clone(), tapes: group, capture }
+    let all: Vec<&Group> = groups.values().collect();
+    let plan = |(device, group): (&&DeviceId, &Group)| {
+        let capture = capture(tapes, group, &all);
+        GraphPlan { device: (*device).clone(), tapes: group.clone(), capture }
     };
-    groups.into_iter().map(plan).collect()
+    groups.iter().map(plan).collect()
 }
 
 /// Returns the step of another tape that a step waits for: the tape, and its number of steps.
@@ -41,11 +45,11 @@ fn awaited(action: &Action) -> Option<(u16, u32)> {
     }
 }
 
-/// Plans the capture of a group of tapes.
+/// Plans the capture of a group of tapes, one of `groups`.
 ///
 /// # Errors
 /// The tapes cannot be a graph, for this reason.
-fn capture(tapes: &[Tape], group: &[u16]) -> Result<CapturePlan, String> {
+fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePlan, String> {
     let steps_of = |tape: u16| &tapes[usize::from(tape)].steps;
     let mut before = BTreeSet::new();
     let mut positions = BTreeMap::new();
@@ -86,7 +90,8 @@ fn capture(tapes: &[Tape], group: &[u16]) -> Result<CapturePlan, String> {
     if calls < MIN_CALLS {
         return Err(format!("fewer than {MIN_CALLS} calls need no graph"));
     }
-    if let Some((tape, steps)) = before.iter().find(|until| follows_group(tapes, group, **until)) {
+    if let Some((tape, steps)) = before.iter().find(|until| follows(tapes, group, groups, **until))
+    {
         return Err(format!(
             "it comes after tape {tape}, step {steps}, which comes after calls of its own"
         ));
@@ -97,14 +102,18 @@ fn capture(tapes: &[Tape], group: &[u16]) -> Result<CapturePlan, String> {
     Ok(CapturePlan { before, steps, positions, bases })
 }
 
-/// Returns whether a step of a tape outside comes after a step of the group.
-fn follows_group(tapes: &[Tape], group: &[u16], from: (u16, u32)) -> bool {
+/// Returns whether a step of a tape outside comes after a step of the group. If another group may
+/// be a graph, each of its steps comes after all that the graph waits for.
+fn follows(tapes: &[Tape], group: &Group, groups: &[&Group], from: (u16, u32)) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![from]);
     while let Some((tape, steps)) = open.pop() {
         if group.contains(&tape) {
             return true;
         }
         if seen.insert((tape, steps)) {
+            let others = groups.iter().find(|other| other.contains(&tape));
+            let whole = |other: &u16| (*other, tapes[usize::from(*other)].steps.len() as u32);
+            open.extend(others.into_iter().flat_map(|others| others.iter()).map(whole));
             let earlier = tapes[usize::from(tape)].steps.iter().take(steps as usize);
             open.extend(earlier.filter_map(awaited));
         }
