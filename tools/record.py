@@ -27,25 +27,26 @@ Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node
 marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
 nothing is written. The marks and the nodes below them are then removed from the trace.
 
-The trace has fractions with 6 decimals. If the rounding changes an argument, consts.json has the
-exact value. A rounded list of fractions only causes a warning.
+The trace has fractions with 6 decimals. If the rounding changes an argument or an element of a
+list, consts.json has the exact values.
 
 Limits: one process (no ranks), tensors on the CPU, no random ops, and every tensor that existed
 before the recording must be an input.
 """
 
 import argparse
+import collections
 import collections.abc
 import contextlib
 import ctypes
 import gzip
 import importlib.util
+import itertools
 import json
 import numbers
 import pathlib
 import sys
 import tempfile
-import warnings
 
 import torch
 from safetensors.torch import save
@@ -172,6 +173,10 @@ class Nodes:
     def __init__(self, nodes):
         self.list = sorted(nodes, key=lambda n: n["id"])
         self.by_id = {n["id"]: n for n in self.list}
+        self.children = collections.defaultdict(list)
+        for node in self.list:
+            if node["ctrl_deps"] != node["id"]:
+                self.children[node["ctrl_deps"]].append(node)
 
     @staticmethod
     def op(node):
@@ -187,6 +192,39 @@ class Nodes:
 
     def op_around(self, node):
         return next((n for n in self.around(node) if self.op(n)), None)
+
+    def ops_below(self, node):
+        """Returns the ops that a node called directly, in order."""
+        return [child for child in self.children[node["id"]] if self.op(child)]
+
+    def is_autocast(self, node):
+        """Returns whether a node converts operands and calls the same op with them; `norm` is
+        called with a dtype, which is another overload."""
+        op, same, others = self.op(node), [], 0
+        for child in self.ops_below(node):
+            called = self.op(child)
+            if called == op or (op.startswith("aten::norm.") and called.startswith("aten::norm.")):
+                same.append(child)
+            elif called.split(".")[0] != "aten::to":
+                others += 1
+
+        def results(of):
+            return [(storage, count) for _, storage, count in tensors_of(of["outputs"])]
+
+        return others == 0 and len(same) == 1 and results(node) == results(same[0])
+
+    def kept_copies(self, node):
+        """Returns the copies that autograd keeps of the operands of an op in place: calls of clone
+        below the node, before the op's kernel runs."""
+        if not self.op(node).split(".")[0].endswith("_"):
+            return []
+        operands = {storage for _, storage, _ in tensors_of(node["inputs"])}
+
+        def copies(child):
+            read = [storage for _, storage, _ in tensors_of(child["inputs"])]
+            return self.op(child) == "aten::clone" and read and read[0] in operands
+
+        return list(itertools.takewhile(copies, self.ops_below(node)))
 
 
 def pair(nodes, calls):
@@ -208,6 +246,12 @@ def pair(nodes, calls):
     return pairs
 
 
+def written(number):
+    """Returns a number as consts.json has it: infinities and NaN are strings."""
+    text = not isinstance(number, (bool, int)) and repr(float(number))
+    return text if text in ("inf", "-inf", "nan") else number
+
+
 def is_tensor(of):
     return of.startswith("Tensor(") and "nullptr" not in of
 
@@ -227,22 +271,19 @@ def lost(pairs):
                 number = call.numbers[at]
                 if isinstance(number, complex):
                     raise RecordError(f"{where}, argument {at}: complex numbers are not supported")
-                text = not isinstance(number, (bool, int)) and repr(float(number))
-                special = text in ("inf", "-inf", "nan")
-                consts.append({**entry, "scalar": text if special else number})
+                consts.append({**entry, "scalar": written(number)})
             elif is_tensor(of) and call.name not in UNMARKED:
                 if node["inputs"]["shapes"][at] != call.shapes.get(at):
                     raise RecordError(f"{where}, argument {at}: not the tensor of the call")
             elif of == "Double" and at in call.numbers:
                 kept, number = float(node["inputs"]["values"][at]), float(call.numbers[at])
-                if kept != number and kept == kept:
-                    consts.append({**entry, "scalar": number})
+                if kept != number and number == number:
+                    consts.append({**entry, "scalar": written(number)})
             elif "Double" in of and at in call.lists:
                 kept = [float(v) for v in node["inputs"]["values"][at]]
-                if any(abs(a - b) > 1e-5 * abs(b) for a, b in zip(kept, call.lists[at])):
-                    warnings.warn(
-                        f"{where}, argument {at}: the trace rounds {call.lists[at]} to {kept}"
-                    )
+                exact = call.lists[at]
+                if any(a != b and b == b for a, b in zip(kept, exact)):
+                    consts.append({**entry, "list": [written(v) for v in exact]})
     return consts, tensors
 
 
@@ -271,28 +312,53 @@ def implicit(op):
 
 
 def check(nodes, pairs, consts):
-    """Checks that every tensor which an executed op reads is a result, an input or a constant."""
+    """Checks that every tensor which an executed op reads is a result, an input or a constant, and
+    that no call is made below an executed op, where an import does not look for calls."""
     called = {node["id"] for node, _ in pairs}
     given = {(c["node"], c["arg"]) for c in consts}
-    known, inside = set(), set()
-    for node in nodes.list:
-        op = nodes.op(node)
-        if node["ctrl_deps"] in inside:
-            inside.add(node["id"])
-            continue
-        if node["name"].startswith("bind:in/"):
-            known.update(storage for _, storage, _ in tensors_of(node["inputs"]))
-        if not op or (node["id"] not in called and implicit(op)):
-            continue
-        inside.add(node["id"])
+    known, done = set(), set()
+
+    def skip(node, where):
+        """Skips a node below an executed op. Tensors at the addresses that it allocates ended."""
+        done.add(node["id"])
+        if node["id"] in called and nodes.op(node) not in UNMARKED:
+            raise RecordError(
+                f"node {node['id']}, {nodes.op(node)}, is called by {where}: an import would not "
+                "execute it"
+            )
+        operands = {storage for _, storage, _ in tensors_of(node["inputs"])}
+        results = {s for _, s, count in tensors_of(node["outputs"]) if count}
+        known.difference_update(results - operands)
+        for child in nodes.children[node["id"]]:
+            skip(child, where)
+
+    def execute(node):
+        where = f"node {node['id']}, {nodes.op(node)}"
+        done.add(node["id"])
+        for copy in nodes.kept_copies(node):
+            execute(copy)
+        for child in nodes.children[node["id"]]:
+            if child["id"] not in done:
+                skip(child, where)
         for at, storage, count in tensors_of(node["inputs"]):
             if count and storage not in known and (node["id"], at) not in given:
                 raise RecordError(
-                    f"node {node['id']}, {op}, argument {at}: a tensor that is neither a result "
-                    "of a call nor an input"
+                    f"{where}, argument {at}: a tensor that is neither a result of a call nor an "
+                    "input"
                 )
             known.add(storage)
         known.update(storage for _, storage, _ in tensors_of(node["outputs"]))
+
+    for node in nodes.list:
+        if node["id"] in done:
+            continue
+        if node["name"].startswith("bind:in/"):
+            known.update(storage for _, storage, _ in tensors_of(node["inputs"]))
+        descends = node["id"] not in called and (
+            implicit(nodes.op(node)) or nodes.is_autocast(node)
+        )
+        if nodes.op(node) and not descends:
+            execute(node)
 
 
 def bindings(nodes, names):

@@ -307,3 +307,37 @@ fn many_executables() {
         assert!(m.worker_threads().unwrap() <= 8);
     }
 }
+
+/// A kernel of the program's own runs in compiled lists, too: its calls are not fused.
+#[test]
+fn a_replaced_kernel_is_not_fused() {
+    let mut config = MachineConfig::default().driver(DriverKind::Inline);
+    let relu = config.kernels.get("cpu", "relu").cloned().unwrap();
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = calls.clone();
+    let counting = move |ctx: &kernels::KernelCtx<'_>| {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        relu.run(ctx)
+    };
+    config.kernels.register("cpu", "relu", std::sync::Arc::new(counting));
+    let m = Machine::new(config).unwrap();
+    let step = relu_plus_chain(&m);
+    let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
+    let launched = step.launch().input("x", &x).run().unwrap();
+    assert_eq!(read(launched.output("y").unwrap()), [4.0, -6.0]);
+    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert!(step.describe().contains("fused"), "{}", step.describe());
+}
+
+/// Compiles y = relu(x) + x + x + x, on one stream.
+fn relu_plus_chain(m: &Machine) -> Executable {
+    let recorded = m.record(|r| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        let mut y = r.call("relu", &[x]).run()?[0];
+        for _ in 0..3 {
+            y = r.call("add", &[y, x]).run()?[0];
+        }
+        r.output("y", &y)
+    });
+    recorded.unwrap().compile().unwrap()
+}

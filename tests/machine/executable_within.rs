@@ -102,7 +102,7 @@ fn launches_within_are_checked() {
             r.launch(&inner, &[(name, x)]).map(drop)
         });
         let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains(message) && refused.contains("executable.rs"), "{refused}");
+        assert!(refused.contains(message) && refused.contains("executable_within.rs"), "{refused}");
     };
     refused("z", &[2], "unknown input 'z'; did you mean 'x'?");
     refused("x", &[3], "was recorded as f32[2]");

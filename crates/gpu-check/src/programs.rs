@@ -59,9 +59,8 @@ pub(super) fn find(
 /// Reads a program. Elements of tensors that no file beside it holds are made up.
 pub(super) fn read(path: &Path) -> Result<Program> {
     let whole = LoadOptions::default();
-    let elements = path.with_file_name("tensors.safetensors");
-    let is_there = elements.exists() || !path.with_file_name("bindings.json").exists();
-    let et = EtOptions { structural: !is_there, ..EtOptions::default() };
+    let has_elements = path.with_file_name("tensors.safetensors").exists();
+    let et = EtOptions { structural: !has_elements, ..EtOptions::default() };
     Ok(load(path, &LoadOptions { et, ..whole })?)
 }
 

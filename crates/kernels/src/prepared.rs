@@ -17,8 +17,8 @@ pub struct KernelSpec<'a> {
     pub attrs: &'a Attrs,
 }
 
-/// A kernel that is bound to the layouts and arguments of a call on the host. It uses no workspace,
-/// allocates nothing where no operands overlap, and completes before it returns.
+/// A kernel that is bound to the layouts and arguments of a call on the host. It uses no workspace
+/// and completes before it returns.
 pub trait PreparedKernel: Send + Sync {
     /// Executes the call on operands at these addresses, in the order of [`KernelSpec::operands`],
     /// on the shared threads if there are any. Calls may run at the same time on several threads.

@@ -1,6 +1,6 @@
 //! Kernels by device kind and op. A registry is a value; anyone can add to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ impl<F: Fn(&KernelCtx<'_>) -> anyhow::Result<()> + Send + Sync> Kernel for F {
 #[derive(Clone, Default)]
 pub struct KernelRegistry {
     kernels: HashMap<String, HashMap<String, Arc<dyn Kernel>>>,
+    /// The ops of which a program has given a kernel.
+    own: HashSet<String>,
 }
 
 impl KernelRegistry {
@@ -42,7 +44,14 @@ impl KernelRegistry {
 
     /// Sets the kernel of `op` for devices of `kind`. Replaces an earlier one.
     pub fn register(&mut self, kind: &str, op: &str, kernel: Arc<dyn Kernel>) {
+        self.own.insert(op.to_owned());
         self.kernels.entry(kind.to_owned()).or_default().insert(op.to_owned(), kernel);
+    }
+
+    /// Returns whether all kernels of `op` are those of [`standard`]: then what is known of the
+    /// standard ones, as that they may be fused, is true of them.
+    pub fn is_standard(&self, op: &str) -> bool {
+        !self.own.contains(op)
     }
 
     /// Returns the kernel of `op` for devices of `kind`.
@@ -65,6 +74,7 @@ pub fn standard() -> KernelRegistry {
     crate::cpu::register(&mut kernels);
     #[cfg(feature = "cuda")]
     crate::cuda::register(&mut kernels);
+    kernels.own.clear();
     kernels
 }
 

@@ -16,6 +16,14 @@ pub(crate) fn listed_inputs(
     Ok(positions.into_iter().map(|position| position.map(|at| &call.inputs[at])).collect())
 }
 
+/// Checks that a tensor has another dtype than bool.
+pub(crate) fn numbers(op: &str, spec: &TensorSpec) -> Result<()> {
+    match spec.dtype {
+        DType::Bool => Err(refused(op, format!("expected numbers, got {}", spec.brief()))),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that a tensor has a float dtype.
 pub(crate) fn floats(op: &str, spec: &TensorSpec) -> Result<()> {
     match spec.dtype.is_float() {

@@ -8,8 +8,9 @@
 //! x is `[n,c,..]` with one to three spatial dimensions. A weight is `[out,c/groups,..]`, or
 //! `[c,out/groups,..]` for a transposed convolution. Stride, padding, dilation and output padding
 //! are one number or one for each spatial dimension; the defaults are 1, 0, 1 and 0. All tensors
-//! have one float dtype; f16 and bf16 are computed in f32 and rounded once. `output_mask` selects
-//! the gradients to return. Results are channels-last if x or weight is.
+//! have one dtype: floats, of which f16 and bf16 are computed in f32 and rounded once, or, except
+//! for gradients, integers, which wrap. `output_mask` selects the gradients to return. Results are
+//! channels-last if x or weight is.
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html>,
 //! <https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html>.
@@ -228,7 +229,6 @@ fn workspace(weight: &TensorSpec) -> usize {
 }
 
 fn check(op: &str, call: CallSpec<'_>, x: &TensorSpec, weight: &TensorSpec) -> Result<Conv> {
-    checks::floats(op, x)?;
     checks::dtype(op, "weight", weight, x.dtype)?;
     Conv::new(call.attrs, x.shape(), weight.shape())
 }
@@ -239,6 +239,7 @@ fn forward(call: CallSpec<'_>) -> Result<Signature> {
     let [Some(x), Some(weight), bias] = listed[..] else {
         return Err(refused(op, "expected x and weight"));
     };
+    checks::numbers(op, x)?;
     let conv = check(op, call, x, weight)?;
     checks::dtype_and_shape(op, "bias", bias, x.dtype, &[conv.channels()])?;
     let output = spec(&conv.result(x.layout.rank() - 2), x, weight)?;
@@ -248,6 +249,7 @@ fn forward(call: CallSpec<'_>) -> Result<Signature> {
 fn backward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "convolution_backward";
     let (grad, x, weight) = (&call.inputs[0], &call.inputs[1], &call.inputs[2]);
+    checks::floats(op, x)?;
     let conv = check(op, call, x, weight)?;
     checks::dtype_and_shape(op, "grad", Some(grad), x.dtype, &conv.result(x.layout.rank() - 2))?;
     match call.attrs.ints("bias_sizes")? {

@@ -1,8 +1,9 @@
 //! Elementwise functions of one tensor, and their gradients.
 //!
 //! Functions with fractional results return f32 for integers and bool. f16 and bf16 are computed in
-//! f32 and rounded once. All but `softplus`, `isnan`, `isinf` and the gradients have an in-place
-//! form whose name ends in `_`. A gradient takes the gradient of the result and then the input of
+//! f32 and rounded once. All but `softplus`, `log_sigmoid`, `softshrink`, `hardshrink`, `signbit`,
+//! the questions whether x is infinite or NaN, and the gradients have an in-place form whose name
+//! ends in `_`. A gradient takes the gradient of the result and then the input of
 //! the function; `tanh_backward` and `sigmoid_backward` take the result of the function instead.
 //!
 //! Sources of the formulas: the pages of `torch` and of
@@ -52,6 +53,9 @@ const FINITE: &[ArgDoc] = &[
     arg("posinf", "replaces infinity; default the dtype's greatest number"),
     arg("neginf", "replaces minus infinity; default the dtype's least number"),
 ];
+const LAMBD: &[ArgDoc] = &[arg("lambd", "the distance from 0; default 0.5")];
+const EPS: &[ArgDoc] =
+    &[arg("eps", "x is clamped to eps and 1 - eps, if that is not negative; default -1")];
 const THRESHOLD: &[ArgDoc] = &[arg("threshold", "where x is not greater, the gradient is 0")];
 
 /// The ways to compute `gelu`.
@@ -79,6 +83,28 @@ elementwise! {
     ("tanh", "the hyperbolic tangent of x", X, &[], Arity::Listed, float);
     ("sigmoid", "1 / (1 + e^-x)", X, &[], Arity::Listed, float);
     ("erf", "the error function of x", X, &[], Arity::Listed, float);
+    ("erfc", "1 minus the error function of x", X, &[], Arity::Listed, float);
+    ("lgamma", "the logarithm of the absolute value of the gamma function", X, &[], Arity::Listed,
+     float);
+    ("exp2", "2 to the power of x", X, &[], Arity::Listed, float);
+    ("log10", "the logarithm of x to base 10", X, &[], Arity::Listed, float);
+    ("tan", "the tangent of x", X, &[], Arity::Listed, float);
+    ("asin", "the angle whose sine is x", X, &[], Arity::Listed, float);
+    ("acos", "the angle whose cosine is x", X, &[], Arity::Listed, float);
+    ("atan", "the angle whose tangent is x", X, &[], Arity::Listed, float);
+    ("sinh", "the hyperbolic sine of x", X, &[], Arity::Listed, float);
+    ("cosh", "the hyperbolic cosine of x", X, &[], Arity::Listed, float);
+    ("asinh", "the number whose hyperbolic sine is x", X, &[], Arity::Listed, float);
+    ("acosh", "the number whose hyperbolic cosine is x", X, &[], Arity::Listed, float);
+    ("atanh", "the number whose hyperbolic tangent is x", X, &[], Arity::Listed, float);
+    ("sinc", "sin(pi * x) / (pi * x), and 1 where x is 0", X, &[], Arity::Listed, float);
+    ("deg2rad", "the angle in radians of one in degrees", X, &[], Arity::Listed, float);
+    ("rad2deg", "the angle in degrees of one in radians", X, &[], Arity::Listed, float);
+    ("logit", "log(x / (1 - x))", X, EPS, Arity::Listed, logit);
+    ("frac", "x without its whole part", X, &[], Arity::Listed, floats);
+    ("hardsigmoid", "x / 6 + 1 / 2, clamped to 0 and 1", X, &[], Arity::Listed, floats);
+    ("hardswish", "x times the hardsigmoid of x", X, &[], Arity::Listed, floats);
+    ("mish", "x times the tanh of the softplus of x", X, &[], Arity::Listed, floats);
     ("gelu", "x times the cumulative normal distribution at x", X, GELU, Arity::Listed, gelu);
     ("silu", "x times the sigmoid of x", X, &[], Arity::Listed, floats);
     ("elu", "scale * x where x is positive, else scale * alpha * (e^(input_scale * x) - 1)", X, ELU,
@@ -95,11 +121,26 @@ elementwise! {
     ("softplus", "log(1 + e^(beta * x)) / beta", X, SOFTPLUS, Arity::Listed, floats);
     ("isnan", "whether x is NaN", X, &[], Arity::Listed, truth);
     ("isinf", "whether x is infinite", X, &[], Arity::Listed, truth);
+    ("isposinf", "whether x is infinity", X, &[], Arity::Listed, truth);
+    ("isneginf", "whether x is minus infinity", X, &[], Arity::Listed, truth);
+    ("signbit", "whether the sign of x is negative", X, &[], Arity::Listed, truth);
+    ("log_sigmoid", "the logarithm of the sigmoid of x", X, &[], Arity::Listed, floats);
+    ("softshrink", "x moved towards 0 by lambd, or 0 where it is nearer", X, LAMBD, Arity::Listed,
+     floats);
+    ("hardshrink", "x, and 0 where it is no further from 0 than lambd", X, LAMBD, Arity::Listed,
+     floats);
     ("tanh_backward", "the gradient of tanh", GRAD_OUT, &[], Arity::Listed, floats);
     ("sigmoid_backward", "the gradient of sigmoid", GRAD_OUT, &[], Arity::Listed, floats);
     ("gelu_backward", "the gradient of gelu", GRAD_X, GELU, Arity::Listed, gelu);
     ("silu_backward", "the gradient of silu", GRAD_X, &[], Arity::Listed, floats);
     ("elu_backward", "the gradient of elu", GRAD_X, ELU_BACKWARD, Arity::Listed, elu_backward);
+    ("log_sigmoid_backward", "the gradient of log_sigmoid", GRAD_X, &[], Arity::Listed, floats);
+    ("hardsigmoid_backward", "the gradient of hardsigmoid", GRAD_X, &[], Arity::Listed, floats);
+    ("hardswish_backward", "the gradient of hardswish", GRAD_X, &[], Arity::Listed, floats);
+    ("mish_backward", "the gradient of mish", GRAD_X, &[], Arity::Listed, floats);
+    ("softshrink_backward", "the gradient of softshrink", GRAD_X, LAMBD, Arity::Listed, floats);
+    ("hardshrink_backward", "the gradient of hardshrink", GRAD_X, LAMBD, Arity::Listed, floats);
+    ("logit_backward", "the gradient of logit", GRAD_X, EPS, Arity::Listed, floats);
     ("softplus_backward", "the gradient of softplus", GRAD_X, SOFTPLUS, Arity::Listed, floats);
 }
 
@@ -126,6 +167,11 @@ fn float(call: CallSpec<'_>) -> Result<DType> {
     Ok(floating(common(call, None)))
 }
 
+fn logit(call: CallSpec<'_>) -> Result<DType> {
+    call.attrs.float("eps")?;
+    float(call)
+}
+
 fn truth(_: CallSpec<'_>) -> Result<DType> {
     Ok(DType::Bool)
 }
@@ -139,7 +185,9 @@ fn finite(call: CallSpec<'_>) -> Result<DType> {
 
 /// Returns the dtype of functions that PyTorch defines for floats only, and checks their arguments.
 fn floats(call: CallSpec<'_>) -> Result<DType> {
-    for name in ["alpha", "scale", "input_scale", "negative_slope", "beta", "threshold"] {
+    let names =
+        ["alpha", "scale", "input_scale", "negative_slope", "beta", "threshold", "lambd", "eps"];
+    for name in names {
         call.attrs.float(name)?;
     }
     match common(call, None) {

@@ -9,7 +9,8 @@
 //! | `_adaptive_avg_pool2d(x; output_size)` | the means of output_size windows that cover x |
 //! | `_adaptive_avg_pool2d_backward(grad, x)` | the gradient |
 //!
-//! x is `[n,c,h,w]` or `[c,h,w]`, of floats. Sizes are one number or two. The stride defaults to
+//! x is `[n,c,h,w]` or `[c,h,w]`, of floats; for `max_pool2d_with_indices` and `avg_pool2d` also of
+//! integers, whose means are truncated. Sizes are one number or two. The stride defaults to
 //! the kernel size, padding to 0, dilation to 1. With `ceil_mode`, a window must begin inside of x
 //! and may end outside. Indices number the pixels of an image row by row. NaN is greater than any
 //! number. Means are divided by the number of elements, including the padding if
@@ -138,7 +139,7 @@ pub(crate) const OPS: &[Def] = &[
         arity: Arity::Listed,
         rule: |call| {
             let x = &call.inputs[0];
-            checks::floats("max_pool2d_with_indices", x)?;
+            checks::numbers("max_pool2d_with_indices", x)?;
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
             let mut signature = Signature::reads(1, result(x, x.dtype, &shape)?);
             signature.outputs.push(OutputSpec::Fresh(result(x, DType::I64, &shape)?));
@@ -167,7 +168,7 @@ pub(crate) const OPS: &[Def] = &[
         arity: Arity::Listed,
         rule: |call| {
             let x = &call.inputs[0];
-            checks::floats("avg_pool2d", x)?;
+            checks::numbers("avg_pool2d", x)?;
             average("avg_pool2d", call.attrs)?;
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
             Ok(Signature::reads(1, result(x, x.dtype, &shape)?))

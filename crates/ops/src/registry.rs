@@ -1,6 +1,6 @@
 //! Ops by name. A registry is a value: each machine has its own, and programs can add to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ use crate::schema::Op;
 pub struct OpRegistry {
     ops: Vec<Arc<dyn Op>>,
     by_name: HashMap<String, OpId>,
+    /// The names of the ops that a program has registered.
+    own: HashSet<String>,
 }
 
 impl OpRegistry {
@@ -24,6 +26,7 @@ impl OpRegistry {
 
     /// Adds an op and returns its id. An op of the same name is replaced and keeps its id.
     pub fn register(&mut self, op: Arc<dyn Op>) -> OpId {
+        self.own.insert(op.name().to_owned());
         if let Some(&id) = self.by_name.get(op.name()) {
             self.ops[id.index()] = op;
             return id;
@@ -32,6 +35,18 @@ impl OpRegistry {
         self.by_name.insert(op.name().to_owned(), id);
         self.ops.push(op);
         id
+    }
+
+    /// Declares the ops so far to be the standard ones.
+    pub(crate) fn standardise(mut self) -> OpRegistry {
+        self.own.clear();
+        self
+    }
+
+    /// Returns whether the op called `name`, if there is one, is that of
+    /// [`standard`](crate::standard()).
+    pub fn is_standard(&self, name: &str) -> bool {
+        !self.own.contains(name)
     }
 
     /// Returns the id of the op called `name`.

@@ -55,5 +55,5 @@ pub fn standard() -> OpRegistry {
     for def in FAMILIES.iter().flat_map(|(_, tables)| tables.iter().copied().flatten()) {
         ops.register(Arc::new(*def));
     }
-    ops
+    ops.standardise()
 }

@@ -47,6 +47,7 @@ impl JobLaunches {
         let (costs, outputs) = (CoreCosts::default(), Outputs::All);
         let options = PassOptions {
             ops: &machine.ops,
+            standard_kernels: &|op| machine.kernels.is_standard(op),
             costs: &costs,
             streams: machine.host_workers,
             outputs: &outputs,

@@ -1,7 +1,7 @@
 """Convolutions and their gradients."""
 
 import torch
-from cases import FLOATS, Family, gapped, layouts, rand
+from cases import FLOATS, INTS, Family, gapped, ints, layouts, rand
 
 f = Family("conv")
 A = torch.ops.aten
@@ -104,4 +104,19 @@ refuses(x, rand((3, 2, 3, 3)), groups=2)
 refuses(x, weight.double())
 refuses(x, rand((8, 4, 3)))
 refuses(x, rand((4, 8, 3, 3)), transposed=True, extra=1)
+# Integers, without gradients. PyTorch dilates and transposes only i64.
+for dtype in INTS:
+    low = 0 if dtype == torch.uint8 else -100
+    x, weight = ints((2, 4, 6, 5), low, 100, dtype, 21), ints((6, 2, 3, 2), low, 100, dtype, 22)
+    bias = ints((6,), low, 100, dtype, 23)
+    dilation = [1, 2] if dtype == torch.int64 else [1, 1]
+    for x in layouts(x):
+        f.case("convolution", [x, weight, bias],
+               dict(stride=[2, 1], padding=[1, 0], dilation=dilation, groups=2),
+               lambda x, w, b: A.convolution(x, w, b, [2, 1], [1, 0], dilation, False, [0, 0], 2))
+x, weight = ints((2, 4, 6, 5), -9, 9, seed=24), ints((4, 3, 2, 3), -9, 9, seed=25)
+f.case("convolution", [x, weight], dict(stride=[2, 2], transposed=True, output_padding=[1, 1]),
+       lambda x, w: A.convolution(x, w, None, [2, 2], [0, 0], [1, 1], True, [1, 1], 1))
+f.refuses("convolution", [x.bool(), weight.bool()], dict(transposed=True),
+          lambda x, w: A.convolution(x, w, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1))
 f.save()

@@ -130,6 +130,49 @@ for x in [*layouts(cube)[1:], rand((5,)), rand(()), rand((0, 3))]:
                         lambda x, i, s: torch.index_add(x, dim, i, s, alpha=-0.5))
                 attempt("index_add_", [x.clone(memory_format=torch.preserve_format), i, source],
                         {"dim": dim}, lambda x, i, s: x.index_add_(dim, i, s))
+# Combinations with the elements at an index.
+def scatter_reduce(dim, **kw):
+    return lambda x, i, s: torch.scatter_reduce(x, dim, i, s, **kw)
+
+
+for dtype in ALL:
+    x, src = rand((2, 3), dtype, 21), rand((3, 3), dtype, 22)
+    for reduce in ["sum", "prod", "amax", "amin"]:
+        for own in [True, False]:
+            attempt("scatter_reduce", [x, ints((3, 2), 0, 2, seed=23), src],
+                    {"dim": 0, "reduce": reduce, "include_self": own},
+                    scatter_reduce(0, reduce=reduce, include_self=own))
+nan = L([1.0, torch.nan, 3.0, -1.0, torch.nan])
+for reduce in ["sum", "prod", "amax", "amin"]:
+    for own in [True, False]:
+        attrs = {"dim": -1, "reduce": reduce, "include_self": own}
+        fn = scatter_reduce(-1, reduce=reduce, include_self=own)
+        f.case("scatter_reduce", [L([torch.nan, 2.0, 0.5]), L([1, 1, 2, 2, 0]), nan], attrs, fn)
+        f.case("scatter_reduce", [rand(()), L(0), rand(())], attrs, fn)
+        f.case("scatter_reduce", [rand((2, 3)), ints((0, 3), 0, 1), rand((2, 3))], attrs, fn)
+        for x in layouts(rand((3, 2, 4), seed=24))[1:]:
+            f.case("scatter_reduce", [x, transposed(ints((2, 1, 9), 0, 4, seed=25)),
+                                      gapped(rand((2, 2, 9), seed=26))], attrs, fn)
+f.refuses("scatter_reduce", [rand((2,)), L([0]), rand((1,))], {"dim": 0, "reduce": "median"},
+          scatter_reduce(0, reduce="median"))
+f.refuses("scatter_reduce", [rand((2,)), L([0, 1]), rand((1,))], {"dim": 0, "reduce": "sum"},
+          scatter_reduce(0, reduce="sum"))
+for empty in [torch.empty(0), torch.empty((0,), dtype=torch.bool)]:
+    f.case("gather", [rand((3,)), empty], {"dim": 0}, gather(0))
+
+# Many additions to one element: 16-bit floats stop to grow unless the sum is wider.
+for dtype in [torch.float16, torch.bfloat16]:
+    zero, ones = torch.zeros((3, 1), dtype=dtype), torch.ones((2500, 1), dtype=dtype)
+    many = torch.ones((2500, 1), dtype=torch.int64)
+    for op, fn in [("scatter_add", scatter_add), ("scatter_add_", scatter_add_)]:
+        f.case(op, [zero.clone(), many, ones], {"dim": 0}, fn(0), rtol=0, atol=0)
+        f.case(op, [zero[:, 0].clone(), many[:, 0], ones[:, 0]], {"dim": 0}, fn(0), rtol=0, atol=0)
+    for op in ["index_add", "index_add_"]:
+        for kept in [(slice(None), slice(None)), (slice(None), 0)]:
+            f.case(op, [zero[kept].clone(), many[:, 0], ones[kept]], {"dim": 0},
+                   lambda x, i, s: getattr(x, op)(0, i, s), rtol=0, atol=0)
+            f.case(op, [zero[kept].clone(), many[:, 0], ones[kept]], {"dim": 0, "alpha": 2},
+                   lambda x, i, s: getattr(x, op)(0, i, s, alpha=2), rtol=0, atol=0)
 f.refuses("index_add", [rand((2,)), L([0]), rand((1,), torch.float64)], {"dim": 0},
           lambda x, i, s: x.index_add(0, i, s))
 

@@ -24,8 +24,29 @@ WIDENED = [
     "tanh",
     "sigmoid",
     "erf",
+    "erfc",
+    "lgamma",
+    "exp2",
+    "log10",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "sinc",
+    "deg2rad",
+    "rad2deg",
+    "logit",
 ]
-OWN = ["gelu", "silu", "elu", "leaky_relu", "softplus"]
+OWN = ["gelu", "silu", "elu", "leaky_relu", "softplus", "frac", "hardsigmoid", "hardswish", "mish",
+       "log_sigmoid", "softshrink", "hardshrink"]
+QUESTIONS = ["isnan", "isinf", "isposinf", "isneginf", "signbit"]
+# Ops without a form in place.
+NEW = QUESTIONS + ["softplus", "log_sigmoid", "softshrink", "hardshrink"]
 NO_BOOL = set(NUMBERS) - {"sign"}
 
 
@@ -33,8 +54,8 @@ def case(op, inputs, attrs={}, **kw):
     f.case(op, inputs, attrs, lambda *t: getattr(A, op)(*t, **attrs), **kw)
 
 
-for op in NUMBERS + WIDENED + OWN + ["isnan", "isinf"]:
-    twin = op not in ("softplus", "isnan", "isinf")
+for op in NUMBERS + WIDENED + OWN + QUESTIONS:
+    twin = op not in NEW
     for dtype in ALL:
         if dtype == torch.bool and op in NO_BOOL or op in OWN and not dtype.is_floating_point:
             f.refuses(op, [rand((3,), dtype)], {}, getattr(A, op))
@@ -46,7 +67,7 @@ for op in NUMBERS + WIDENED + OWN + ["isnan", "isinf"]:
         x = rand((3, 5), dtype, 1, -6, 6)
         shapes = layouts(x) if dtype in (torch.float32, torch.int8) else [x]
         for t in shapes:
-            case(op, [t])
+            case(op, [t], layout=op != "log_sigmoid")
         if twin and (dtype.is_floating_point or op in NUMBERS):
             case(op + "_", [gapped(x)])
             if dtype == torch.float32:
@@ -65,12 +86,13 @@ ARGS = [("gelu", {"approximate": "tanh"}), ("gelu", {"approximate": "none"}),
         ("elu", {"alpha": 0.5, "scale": 2, "input_scale": 1.5}), ("elu", {"alpha": -1.0}),
         ("leaky_relu", {"negative_slope": 0.3}), ("leaky_relu", {"negative_slope": -1}),
         ("softplus", {"beta": 2, "threshold": 3.0}), ("hardtanh", {"min_val": -0.5, "max_val": 2}),
-        ("hardtanh", {"min_val": 2.0, "max_val": 1.0})]
+        ("hardtanh", {"min_val": 2.0, "max_val": 1.0}), ("logit", {"eps": 0.1}),
+        ("logit", {"eps": 0.0}), ("softshrink", {"lambd": 2}), ("hardshrink", {"lambd": 2.5})]
 for op, attrs in ARGS:
     for dtype in FLOATS:
         special = SPECIAL[:-2] if op == "gelu" else SPECIAL
         case(op, [torch.tensor(special, dtype=dtype)], attrs)
-        if op != "softplus":
+        if op not in NEW:
             case(op + "_", [rand((4, 3), dtype, 5)], attrs)
 case("hardtanh", [torch.tensor([0, 1, 5, 200], dtype=torch.uint8)], {"min_val": 1, "max_val": 5})
 case("hardtanh", [torch.tensor([0, 1, 5, -200])], {"min_val": -7, "max_val": 2.0})
@@ -86,6 +108,9 @@ GRADIENTS = [
     ("leaky_relu_backward", {"negative_slope": 0.2, "self_is_result": False}),
     ("leaky_relu_backward", {"negative_slope": -0.2, "self_is_result": False}),
     ("leaky_relu_backward", {"negative_slope": 0.2, "self_is_result": True}),
+    ("log_sigmoid_backward", {}), ("hardsigmoid_backward", {}), ("hardswish_backward", {}),
+    ("mish_backward", {}), ("logit_backward", {}), ("logit_backward", {"eps": 0.2}),
+    ("softshrink_backward", {"lambd": 0.5}), ("hardshrink_backward", {"lambd": 1.5}),
     ("softplus_backward", {"beta": 1, "threshold": 20}),
     ("softplus_backward", {"beta": 2, "threshold": 3.0}),
 ]
@@ -94,6 +119,8 @@ for op, attrs in GRADIENTS:
         if op == "elu_backward":
             return A.elu_backward(grad, attrs["alpha"], attrs["scale"], attrs["input_scale"],
                                   attrs["is_result"], x)
+        if op == "log_sigmoid_backward":
+            return A.log_sigmoid_backward(grad, x, A.log_sigmoid_forward(x)[1])
         return getattr(A, op)(grad, x, **attrs)
     for dtype in FLOATS:
         s = torch.tensor([v for v in SPECIAL if math.isfinite(v)], dtype=dtype)

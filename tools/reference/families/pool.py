@@ -1,7 +1,7 @@
 """Pooling and its gradient."""
 
 import torch
-from cases import FLOATS, Family, ints, layouts, rand
+from cases import FLOATS, INTS, Family, ints, layouts, rand
 
 f = Family("pool")
 A = torch.ops.aten
@@ -86,4 +86,17 @@ f.refuses("avg_pool2d", [x], dict(kernel_size=[2, 2], divisor_override=0),
           lambda x: A.avg_pool2d(x, [2, 2], [], [0, 0], False, True, 0))
 f.refuses("_adaptive_avg_pool2d", [x], dict(output_size=[-1, 2]),
           lambda x: A._adaptive_avg_pool2d(x, [-1, 2]))
+# Integers, without gradients.
+for dtype in INTS:
+    x = ints((2, 3, 7, 6), 0 if dtype == torch.uint8 else -50, 50, dtype, 21)
+    for x in layouts(x):
+        f.case("max_pool2d_with_indices", [x], dict(kernel_size=[3, 2], padding=[1, 1]),
+               lambda x: A.max_pool2d_with_indices(x, [3, 2], [], [1, 1]))
+        if dtype == torch.int64:
+            for count in [True, False]:
+                f.case("avg_pool2d", [x], dict(kernel_size=[3, 3], stride=[2, 2], padding=[1, 1],
+                                               ceil_mode=True, count_include_pad=count),
+                       lambda x: A.avg_pool2d(x, [3, 3], [2, 2], [1, 1], True, count))
+f.refuses("avg_pool2d", [ints((1, 3, 3), 0, 2, torch.bool)], dict(kernel_size=[2, 2]),
+          lambda x: A.avg_pool2d(x, [2, 2]))
 f.save()

@@ -152,6 +152,7 @@ template <class T> inline T __ldg(const T* at) { return *at; }
 MS_MATH(exp) MS_MATH(exp2) MS_MATH(expm1) MS_MATH(log) MS_MATH(log2) MS_MATH(log10) MS_MATH(log1p)
 MS_MATH(sqrt) MS_MATH(cbrt) MS_MATH(sin) MS_MATH(cos) MS_MATH(tan) MS_MATH(asin) MS_MATH(acos)
 MS_MATH(atan) MS_MATH(sinh) MS_MATH(cosh) MS_MATH(tanh) MS_MATH(erf) MS_MATH(erfc) MS_MATH(floor)
+MS_MATH(asinh) MS_MATH(acosh) MS_MATH(atanh) MS_MATH(lgamma)
 MS_MATH(ceil) MS_MATH(trunc) MS_MATH(rint) MS_MATH(round) MS_MATH(fabs)
 MS_MATH2(pow) MS_MATH2(fmod) MS_MATH2(copysign) MS_MATH2(fmin) MS_MATH2(fmax) MS_MATH2(atan2)
 MS_FLOAT(exp) MS_FLOAT(log) MS_FLOAT(sqrt) MS_FLOAT(floor) MS_FLOAT(ceil) MS_FLOAT(fabs) MS_FLOAT(tanh)

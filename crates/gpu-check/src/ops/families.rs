@@ -122,6 +122,26 @@ const NUMBERS: &[Case] = &[
     ("cumsum", &[(Any, &[3, 700])], &[("dim", Int(1))]),
     ("cumprod", &[(Any, &[9, 5])], &[("dim", Int(0))]),
     (
+        "scatter_reduce",
+        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
+        &[("dim", Int(0)), ("reduce", Str("sum")), ("include_self", Bool(false))],
+    ),
+    (
+        "scatter_reduce",
+        &[(Any, &[5, 40]), (Whole(0, 40), &[5, 99]), (Any, &[5, 99])],
+        &[("dim", Int(1)), ("reduce", Str("prod"))],
+    ),
+    (
+        "scatter_reduce",
+        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
+        &[("dim", Int(0)), ("reduce", Str("amax")), ("include_self", Bool(false))],
+    ),
+    (
+        "scatter_reduce",
+        &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
+        &[("dim", Int(0)), ("reduce", Str("amin"))],
+    ),
+    (
         "fused",
         &[(Any, &[3, 1, 5]), (Any, &[70, 5])],
         &[("program", Str("maximum(%0,%1);add(#0,%1|alpha=2);mul(#1,#0);clamp(#2|max=5)"))],

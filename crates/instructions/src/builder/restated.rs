@@ -92,13 +92,15 @@ impl Builder {
         for point in points {
             self.known_stream(point.stream)?;
         }
-        let others = points.iter().filter(|p| p.stream != stream && p.seq > 0);
-        self.streams[stream.index()].requested.extend(others.copied());
+        let track = &mut self.streams[stream.index()];
+        let is_pool = track.is_pool();
+        let others = points.iter().filter(|p| (p.stream != stream || is_pool) && p.seq > 0);
+        track.requested.extend(others.copied());
         Ok(())
     }
 
-    /// Orders `stream` behind points, at most by one wait for each other stream. Emits only
-    /// annotations if the stream is ordered so already.
+    /// Orders `stream` behind points, at most by one wait for each other stream; a pool behind
+    /// points of its own, too. Emits only annotations if the stream is ordered so already.
     ///
     /// # Errors
     /// A stream is not this builder's.
@@ -114,7 +116,9 @@ impl Builder {
             self.known_stream(point.stream)?;
         }
         self.catch_up(stream);
-        let others = points.iter().copied().filter(|p| p.stream != stream && p.seq > 0);
+        let is_pool = self.streams[stream.index()].is_pool();
+        let others = points.iter().copied();
+        let others = others.filter(|p| (p.stream != stream || is_pool) && p.seq > 0);
         let others: Vec<Point> = others.collect();
         self.wait_for_points(sink, stream, &others, origin);
         Ok(())

@@ -7,9 +7,10 @@
 //! Analytics", CIDR 2017, section 4; here for elementwise calls alone.
 //!
 //! # Conditions
-//! 1. The call may be a step ([`step_result`]): it is elementwise, makes a new tensor, and cannot
-//!    fail on data. Its result is what the schema says, in dtype, shape and layout, and of the
-//!    shape of the group's result: a smaller one would be computed again for each element.
+//! 1. The call may be a step ([`step_result`]): its op and kernels are standard ones, it is
+//!    elementwise, makes a new tensor, and cannot fail on data. Its result is what the schema says,
+//!    in dtype, shape and layout, and of the shape of the group's result: a smaller one would be
+//!    computed again for each element.
 //! 2. All calls are on one stream, with one priority, and between the same two barriers.
 //! 3. What a call of the group makes has a storage of its own, without views, which only calls of
 //!    the group read.
@@ -113,7 +114,7 @@ impl Groups {
     /// does.
     fn of(facts: &Facts<'_>, options: &PassOptions<'_>, is_strict: bool) -> Groups {
         let grouping =
-            Grouping { candidates: candidates(facts), uses: uses(facts), facts, options };
+            Grouping { candidates: candidates(facts, options), uses: uses(facts), facts, options };
         let mut groups =
             Groups { calls: BTreeMap::new(), absorbed: HashSet::new(), tensors: HashSet::new() };
         // From the last call on, so that a group grows to its full size at once.
@@ -297,7 +298,11 @@ impl Grouping<'_> {
 }
 
 /// Returns the calls of a list that may be steps, by index.
-fn candidates(facts: &Facts<'_>) -> HashMap<usize, Candidate> {
+fn candidates(facts: &Facts<'_>, options: &PassOptions<'_>) -> HashMap<usize, Candidate> {
+    let is_standard = |op: &str| options.ops.is_standard(op) && (options.standard_kernels)(op);
+    if !is_standard(FUSED) {
+        return HashMap::new();
+    }
     let mut candidates = HashMap::new();
     let views: HashSet<usize> = facts
         .tensors()
@@ -322,6 +327,7 @@ fn candidates(facts: &Facts<'_>) -> HashMap<usize, Candidate> {
             || !is_new
             || !facts.is_whole(output.tensor)
             || facts.is_collective(*op, work)
+            || !is_standard(facts.list.ops.name(*op))
         {
             continue;
         }

@@ -34,7 +34,13 @@
 //! )?;
 //! let ops = millstream_ops::standard();
 //! let (costs, outputs) = (CoreCosts::default(), Outputs::All);
-//! let options = PassOptions { ops: &ops, costs: &costs, streams: 1, outputs: &outputs };
+//! let options = PassOptions {
+//!     ops: &ops,
+//!     standard_kernels: &|_| true,
+//!     costs: &costs,
+//!     streams: 1,
+//!     outputs: &outputs,
+//! };
 //! let passes = Pass::parse_list("dead,fuse")?;
 //! let list = run(&list, &passes, &options, |pass, list| {
 //!     println!("after {pass}:\n{}", print_list(list));
@@ -67,6 +73,7 @@
 //!
 //! Passes ask no schema how an op uses its operands: they take the accesses that the instructions
 //! state. Only `fuse` asks for schemas: those of the standard elementwise ops, and of `fused`.
+//! Calls of ops, or with kernels, that a program has replaced are not fused.
 //!
 //! # Not done
 //! A new tensor is never placed in the memory of an operand that dies in the same call. Schemas do
@@ -213,6 +220,8 @@ impl Outputs {
 pub struct PassOptions<'a> {
     /// The ops that calls may become.
     pub ops: &'a OpRegistry,
+    /// Whether all kernels of an op are the standard ones, so that `fuse` may replace its calls.
+    pub standard_kernels: &'a dyn Fn(&str) -> bool,
     /// The times of calls.
     pub costs: &'a dyn CostModel,
     /// The number of in-order streams of each host device that `assign` spreads calls over.

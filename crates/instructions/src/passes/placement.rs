@@ -45,7 +45,11 @@ impl Owner {
 
 /// Returns the bytes that a request takes.
 const fn rounded(bytes: u64) -> u64 {
-    bytes.next_multiple_of(GRANULARITY)
+    match bytes.checked_next_multiple_of(GRANULARITY) {
+        Some(bytes) => bytes,
+        // A foreign list may say so; such memory is refused where it is reserved.
+        None => u64::MAX,
+    }
 }
 
 /// Returns an offset for each owner. The owners are in the order of their instructions.
@@ -70,7 +74,7 @@ pub(super) fn offsets(owners: &[Owner], streams: usize) -> Vec<u64> {
             if at > end && at - end >= want && best.is_none_or(|(gap, _)| at - end < gap) {
                 best = Some((at - end, end));
             }
-            end = end.max(at + rounded(owners[other].bytes));
+            end = end.max(at.saturating_add(rounded(owners[other].bytes)));
         }
         offsets[k] = best.map_or(end, |(_, at)| at);
         let at = placed[arena].partition_point(|&other| offsets[other] <= offsets[k]);

@@ -24,7 +24,13 @@ fn refused(instructions: &str) -> String {
 
 fn applied(pass: Pass, list: &InstructionList) -> Result<InstructionList, Error> {
     let (ops, costs, outputs) = (OpRegistry::new(), CoreCosts::default(), Outputs::All);
-    let options = PassOptions { ops: &ops, costs: &costs, streams: 2, outputs: &outputs };
+    let options = PassOptions {
+        ops: &ops,
+        standard_kernels: &|_| true,
+        costs: &costs,
+        streams: 2,
+        outputs: &outputs,
+    };
     pass.apply(list, &options)
 }
 
@@ -66,7 +72,13 @@ fn passes_have_names() {
 fn the_hook_sees_every_list_and_can_end_the_run() {
     let list = parse_list("millstream-list 1\n").unwrap();
     let (ops, costs, outputs) = (OpRegistry::new(), CoreCosts::default(), Outputs::All);
-    let options = PassOptions { ops: &ops, costs: &costs, streams: 2, outputs: &outputs };
+    let options = PassOptions {
+        ops: &ops,
+        standard_kernels: &|_| true,
+        costs: &costs,
+        streams: 2,
+        outputs: &outputs,
+    };
     let mut seen = Vec::new();
     let ended = Error::List { message: "enough".to_owned() };
     let result = run(&list, &Pass::ALL, &options, |pass, after| {

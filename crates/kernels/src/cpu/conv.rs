@@ -11,6 +11,7 @@ use millstream_ops::conv::Conv;
 use millstream_ops::matmul::WORKSPACE_ALIGN;
 
 use super::Kernel;
+use super::conv_integer;
 use super::im2col::Im2Col;
 use super::memory::Workspace;
 use super::norm::load_all;
@@ -38,6 +39,10 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, weight, out) = (required(x)?, required(weight)?, results[0]);
     let conv = Conv::new(ctx.attrs(), x.shape, weight.shape)?;
     ensure!(out.shape[..2] == [conv.batch, conv.channels()], "{out:?}: schema and kernel disagree");
+    if x.dtype.is_int() {
+        // SAFETY: operands of the call; only its output, which is new, is written.
+        return unsafe { conv_integer::forward(ctx, &conv, [x, weight, out], bias) };
+    }
     reals!(x.dtype, T => {
         // SAFETY: operands of the call; only its output is written.
         let (weight, bias, x, out) = unsafe {

@@ -4,6 +4,8 @@ use half::{bf16, f16};
 use millstream_ops::args::Scalar;
 use millstream_types::DType;
 
+use super::half_float;
+
 /// A Rust type with the size, alignment and meaning of a dtype. Every bit pattern is a value.
 pub(crate) trait Element: Copy + Send + Sync + 'static {
     /// The dtype.
@@ -126,7 +128,7 @@ number! {
 }
 
 macro_rules! half_float {
-    ($($t:ty, $dtype:ident;)*) => {$(
+    ($($t:ty, $dtype:ident, $widen:path, $narrow:path;)*) => {$(
         impl Element for $t {
             const DTYPE: DType = DType::$dtype;
             const ZERO: Self = <$t>::ZERO;
@@ -134,19 +136,19 @@ macro_rules! half_float {
 
             #[inline(always)]
             fn carry(self) -> f32 {
-                self.to_f32()
+                $widen(self)
             }
             #[inline(always)]
             fn from_i64(v: i64) -> Self {
-                <$t>::from_f32(v as f32)
+                $narrow(v as f32)
             }
             #[inline(always)]
             fn from_f32(v: f32) -> Self {
-                <$t>::from_f32(v)
+                $narrow(v)
             }
             #[inline(always)]
             fn from_f64(v: f64) -> Self {
-                <$t>::from_f32(v as f32)
+                $narrow(v as f32)
             }
             #[inline(always)]
             fn to_word(self) -> u64 {
@@ -160,7 +162,10 @@ macro_rules! half_float {
     )*};
 }
 
-half_float! { f16, F16; bf16, BF16; }
+half_float! {
+    f16, F16, half_float::widen, half_float::narrow;
+    bf16, BF16, bf16::to_f32, bf16::from_f32;
+}
 
 impl Element for Bool {
     const DTYPE: DType = DType::Bool;

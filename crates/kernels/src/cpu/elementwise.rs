@@ -85,7 +85,8 @@ impl<const N: usize> Call<N> {
         let mut inputs = [Input::Number(Scalar::Int(0)); N];
         let mut next = 0;
         for (input, name) in inputs.iter_mut().zip(numbers) {
-            *input = match Scalar::of(args.attrs, name)? {
+            let number = if name.is_empty() { None } else { Scalar::of(args.attrs, name)? };
+            *input = match number {
                 Some(number) => Input::Number(number),
                 None => {
                     next += 1;

@@ -3,9 +3,10 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `element` | dtypes as Rust types, conversions |
+//! | `element`, `half_float` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
 //! | `vector_math` | exponential, logarithm and their like, vectorised |
+//! | `special` | functions that std lacks |
 //! | `traversal` | the order in which loops visit strided tensors |
 //! | `strided`, `loops`, `lines` | loads and stores; loops over operands, over lines |
 //! | `indexed` | operands accessed at irregular offsets |
@@ -49,6 +50,7 @@ mod collective;
 mod compare;
 mod compute;
 mod conv;
+mod conv_integer;
 mod copy;
 mod copy_primitives;
 mod create;
@@ -60,8 +62,9 @@ mod embedding;
 mod extremum;
 mod function;
 mod fused;
+mod half_float;
 mod im2col;
-mod index;
+pub(crate) mod index;
 mod indexed;
 mod linear;
 mod lines;
@@ -87,6 +90,7 @@ mod scan;
 mod slice_matmul;
 mod softmax;
 mod sort;
+mod special;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;

@@ -1,6 +1,6 @@
 //! Kernels of the elementwise functions of one tensor, and of their gradients.
 
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f64::consts::PI;
 
 use anyhow::Result;
 use millstream_ops::promotion::floating;
@@ -10,7 +10,7 @@ use super::compute::Compute;
 use super::element::{Element, compute, float};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
-use super::vector_math;
+use super::special::Special;
 
 /// Defines a table of kernels, one row each: the name of the op, and the function of an element of
 /// the type `T`, with its numeric arguments and their defaults. `any` computes in the type of the
@@ -65,6 +65,34 @@ functions! {
     float "tanh" [] T => T::hyperbolic_tangent;
     float "sigmoid" [] T => T::sigmoid;
     float "erf" [] T => T::error_function;
+    float "erfc" [] T => T::error_function_rest;
+    float "lgamma" [] T => T::log_gamma;
+    float "exp2" [] T => T::exp2;
+    float "log10" [] T => T::log10;
+    float "tan" [] T => T::tan;
+    float "asin" [] T => T::asin;
+    float "acos" [] T => T::acos;
+    float "atan" [] T => T::atan;
+    float "sinh" [] T => T::sinh;
+    float "cosh" [] T => T::cosh;
+    float "asinh" [] T => T::area_sine;
+    float "acosh" [] T => T::area_cosine;
+    float "atanh" [] T => T::area_tangent;
+    float "sinc" [] T => |x| {
+        let angle = x * PI as T;
+        if x == 0.0 { 1.0 } else { angle.sin() / angle }
+    };
+    float "deg2rad" [] T => |x| x * (PI / 180.0) as T;
+    float "rad2deg" [] T => |x| x * (180.0 / PI) as T;
+    float "logit" [eps = -1.0] T => move |x: T| {
+        let high = 1.0 - eps;
+        let x = if eps < 0.0 { x } else if x < eps { eps } else if x > high { high } else { x };
+        (x / (1.0 - x)).ln()
+    };
+    float "frac" [] T => |x| x - x.trunc();
+    float "hardsigmoid" [] T => |x| (x + 3.0).clamped(6.0) / 6.0;
+    float "hardswish" [] T => |x| x * (x + 3.0).clamped(6.0) / 6.0;
+    float "mish" [] T => |x| x * x.exp().ln_1p().tanh();
     float "silu" [] T => T::silu;
     float "elu" [alpha = 1.0, scale = 1.0, input_scale = 1.0] T => move |x: T| {
         if x > 0.0 { x * scale } else { (x * input_scale).exp_m1() * (alpha * scale) }
@@ -81,6 +109,19 @@ functions! {
     };
     float "isnan" [] T => |x| T::from_bool(x.is_nan());
     float "isinf" [] T => |x| T::from_bool(x.is_infinite());
+    float "isposinf" [] T => |x| T::from_bool(x == T::INFINITY);
+    float "isneginf" [] T => |x| T::from_bool(x == T::NEG_INFINITY);
+    float "signbit" [] T => |x| T::from_bool(x.is_sign_negative());
+    float "log_sigmoid" [] T => |x| {
+        let least = if x < 0.0 { x } else { 0.0 };
+        least - (-x.abs()).exp().ln_1p()
+    };
+    float "softshrink" [lambd = 0.5] T => move |x| {
+        if x > lambd { x - lambd } else if x < -lambd { x + lambd } else { x * 0.0 }
+    };
+    float "hardshrink" [lambd = 0.5] T => move |x| {
+        if x >= -lambd && x <= lambd { 0.0 } else { x }
+    };
 }
 
 functions! {
@@ -91,6 +132,34 @@ functions! {
     float "tanh_backward" [] T => |grad, out| grad * (1.0 - out * out);
     float "sigmoid_backward" [] T => |grad, out| grad * (1.0 - out) * out;
     float "silu_backward" [] T => T::silu_backward;
+    float "log_sigmoid_backward" [] T => |grad, x| grad * (-x).sigmoid();
+    float "hardsigmoid_backward" [] T => |grad, x| {
+        // PyTorch's factor is an f32 in all dtypes.
+        if x > -3.0 && x < 3.0 { grad * (1.0f32 / 6.0) as T } else { 0.0 }
+    };
+    float "hardswish_backward" [] T => |grad, x| {
+        if x <= -3.0 { 0.0 } else if x < 3.0 { grad * (x / 3.0 + 0.5) } else { grad }
+    };
+    float "mish_backward" [] T => |grad, x| {
+        let tanh = x.exp().ln_1p().tanh();
+        grad * (tanh + x * x.sigmoid() * (1.0 - tanh * tanh))
+    };
+    float "softshrink_backward" [lambd = 0.5] T => move |grad, x| {
+        if x >= -lambd && x <= lambd { 0.0 } else { grad }
+    };
+    float "hardshrink_backward" [lambd = 0.5] T => move |grad, x| {
+        if x >= -lambd && x <= lambd { 0.0 } else { grad }
+    };
+    float "logit_backward" [eps = -1.0] T => move |grad, x: T| {
+        let slope = grad / (x * (1.0 - x));
+        if eps < 0.0 {
+            if (0.0..=1.0).contains(&x) { slope } else { T::NAN }
+        } else if x < eps || x > 1.0 - eps {
+            0.0
+        } else {
+            slope
+        }
+    };
     float "softplus_backward" [beta = 1.0, threshold = 20.0] T => move |grad, x: T| {
         if x * beta > threshold { grad } else { grad * (x * beta).sigmoid() }
     };
@@ -105,87 +174,6 @@ pub(crate) const CHOICES: &[ElementwiseOp] = &[
     ("elu_backward", elu_backward),
     ("leaky_relu_backward", leaky_relu_backward),
 ];
-
-/// Functions that std lacks, or that are vectorised in f32. They are always part of the loops that
-/// call them, which are compiled for several instruction sets.
-trait Special: Compute {
-    fn exponential(self) -> Self;
-    fn logarithm(self) -> Self;
-    fn hyperbolic_tangent(self) -> Self;
-    fn error_function(self) -> Self;
-    fn sigmoid(self) -> Self;
-    fn silu(self) -> Self;
-    fn silu_backward(grad: Self, x: Self) -> Self;
-    fn gelu(self) -> Self;
-    fn gelu_backward(grad: Self, x: Self) -> Self;
-    /// The approximation by the hyperbolic tangent.
-    fn gelu_by_tanh(self) -> Self;
-    fn gelu_by_tanh_backward(grad: Self, x: Self) -> Self;
-}
-
-macro_rules! special {
-    ($($t:ident, $exp:path, $log:path, $tanh:path, $erf:path;)*) => {$(
-        impl Special for $t {
-            #[inline(always)]
-            fn exponential(self) -> $t {
-                $exp(self)
-            }
-            #[inline(always)]
-            fn logarithm(self) -> $t {
-                $log(self)
-            }
-            #[inline(always)]
-            fn hyperbolic_tangent(self) -> $t {
-                $tanh(self)
-            }
-            #[inline(always)]
-            fn error_function(self) -> $t {
-                $erf(self)
-            }
-            #[inline(always)]
-            fn sigmoid(self) -> $t {
-                1.0 / (1.0 + $exp(-self))
-            }
-            #[inline(always)]
-            fn silu(self) -> $t {
-                self * self.sigmoid()
-            }
-            #[inline(always)]
-            fn silu_backward(grad: $t, x: $t) -> $t {
-                let share = x.sigmoid();
-                grad * share * (1.0 + x * (1.0 - share))
-            }
-            #[inline(always)]
-            fn gelu(self) -> $t {
-                0.5 * self * (1.0 + $erf(self * FRAC_1_SQRT_2 as $t))
-            }
-            #[inline(always)]
-            fn gelu_backward(grad: $t, x: $t) -> $t {
-                // The density of the standard normal distribution at 0, 1 / √(2π).
-                let density = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5) as $t;
-                let share = 0.5 * (1.0 + $erf(x * FRAC_1_SQRT_2 as $t));
-                grad * (share + x * density * $exp(-0.5 * x * x))
-            }
-            #[inline(always)]
-            fn gelu_by_tanh(self) -> $t {
-                let (x, slope, cubic) = (self, SLOPE as $t, CUBIC as $t);
-                0.5 * x * (1.0 + $tanh(slope * (x + cubic * x * x * x)))
-            }
-            #[inline(always)]
-            fn gelu_by_tanh_backward(grad: $t, x: $t) -> $t {
-                let (slope, cubic) = (SLOPE as $t, CUBIC as $t);
-                let tanh = $tanh(slope * (x + cubic * x * x * x));
-                let inner = slope * (1.0 + 3.0 * cubic * x * x);
-                grad * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
-            }
-        }
-    )*};
-}
-
-special! {
-    f32, vector_math::exp, vector_math::log, vector_math::tanh, vector_math::erf;
-    f64, f64::exp, f64::ln, f64::tanh, libm::erf;
-}
 
 /// Rounding. Integers are unchanged.
 trait Rounding: Sized {
@@ -232,15 +220,6 @@ fn is_tanh(args: &CallArgs<'_>) -> Result<bool> {
     let choices = millstream_ops::pointwise::APPROXIMATIONS;
     Ok(millstream_ops::args::choice(args.attrs, "approximate", choices)? == Some("tanh"))
 }
-
-/// The factor of x³ in the tanh approximation of `gelu`.
-///
-/// Source: D. Hendrycks, K. Gimpel, "Gaussian error linear units", arXiv:1606.08415 (2016),
-/// section 2.
-const CUBIC: f64 = 0.044715;
-
-/// The square root of 2/π, the factor of the argument of tanh in that approximation.
-const SLOPE: f64 = 0.797_884_560_802_865_4;
 
 fn gelu(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;

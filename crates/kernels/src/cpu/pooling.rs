@@ -8,7 +8,9 @@ use anyhow::{Result, ensure};
 use millstream_ops::pooling::{Windows, windows};
 
 use super::Kernel;
+use super::compute::Compute;
 use super::element::Element;
+use super::element::compute;
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
@@ -52,11 +54,11 @@ fn max(ctx: &KernelCtx<'_>) -> Result<()> {
         out_pixels == windows[0].count * windows[1].count,
         "{out:?}: schema and kernel disagree"
     );
-    reals!(x.dtype, T => {
-        // SAFETY: operands of the call; only its outputs are written, and each image
-        // has its own part of them.
-        let (from, out, indices) =
-            unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
+    // SAFETY: operands of the call; only its outputs are written, and each image has its own part
+    // of them.
+    let (from, out, indices) =
+        unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };
+    compute!(x.dtype, T => {
         for_images(ctx, &x, in_pixels + out_pixels, |images| {
             let mut image = vec![T::ZERO; in_pixels];
             let mut greatest = vec![T::ZERO; out_pixels];
@@ -82,7 +84,12 @@ fn window(w: &Windows, number: usize) -> (Range<usize>, usize) {
     (from + skipped * w.dilation - w.padding..end, w.dilation)
 }
 
-fn maxima<T: Real>([down, across]: &[Windows; 2], image: &[T], greatest: &mut [T], at: &mut [i64]) {
+fn maxima<T: Compute>(
+    [down, across]: &[Windows; 2],
+    image: &[T],
+    greatest: &mut [T],
+    at: &mut [i64],
+) {
     let width = across.length;
     let columns: Vec<_> = (0..across.count).map(|k| window(across, k)).collect();
     let outs = greatest.chunks_exact_mut(across.count).zip(at.chunks_exact_mut(across.count));
@@ -91,11 +98,11 @@ fn maxima<T: Real>([down, across]: &[Windows; 2], image: &[T], greatest: &mut [T
         for ((columns, step_across), (greatest, at)) in
             columns.iter().zip(greatest.iter_mut().zip(at))
         {
-            (*greatest, *at) = (-T::INFINITY, (rows.start * width + columns.start) as i64);
+            (*greatest, *at) = (T::LEAST, (rows.start * width + columns.start) as i64);
             for row in rows.clone().step_by(step) {
                 for column in columns.clone().step_by(*step_across) {
                     let v = image[row * width + column];
-                    if v > *greatest || v.is_nan() {
+                    if v > *greatest || v.unordered() {
                         (*greatest, *at) = (v, (row * width + column) as i64);
                     }
                 }
@@ -213,6 +220,9 @@ impl Means {
     fn forward(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
         let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
         ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
+        if x.dtype.is_int() {
+            return self.of_integers(ctx, x, out);
+        }
         reals!(x.dtype, T => {
             // SAFETY: operands of the call; only its output is written, and each
             // image has its own part of it.
@@ -235,6 +245,29 @@ impl Means {
                     to.store(number * out_pixels, &means);
                 }
             });
+        });
+        Ok(())
+    }
+
+    /// Computes the means of integers, which are truncated.
+    fn of_integers(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
+        let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
+        // SAFETY: as in `forward`.
+        let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
+        for_images(ctx, &x, in_pixels + out_pixels, |images| {
+            let mut image = vec![0i64; in_pixels];
+            let mut means = vec![0i64; out_pixels];
+            for number in images {
+                from.load(number * in_pixels, &mut image);
+                self.each(|window, rows, columns, divisor: f64| {
+                    let row = |row| &image[row * self.width..][columns.clone()];
+                    let sum = rows.clone().flat_map(row).fold(0i64, |a, b| a.wrapping_add(*b));
+                    let is_empty = rows.is_empty() || columns.is_empty();
+                    let divisor = if is_empty { 1 } else { divisor as i64 };
+                    means[window] = sum.checked_div(divisor).unwrap_or(0);
+                });
+                to.store(number * out_pixels, &means);
+            }
         });
         Ok(())
     }

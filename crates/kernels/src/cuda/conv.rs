@@ -20,7 +20,7 @@ use millstream_types::{DType, Dims};
 
 use super::gemm::{dense, multiply};
 use super::im2col::{Columns, Images, col2im, im2col};
-use super::{KIND, channel_sum, copy, native, source};
+use super::{KIND, Unsupported, channel_sum, copy, native, source};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
@@ -73,6 +73,9 @@ fn spatial_stride(tensor: &RawTensor<'_>) -> Option<usize> {
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([x, weight, bias], results) = operands::<3>(ctx, 1)?;
     let (x, weight, out) = (required(x)?, required(weight)?, results[0]);
+    if !x.dtype.is_float() {
+        return Err(Unsupported::of("convolutions of integers"));
+    }
     // SAFETY: operands of the call; the last one is its output.
     unsafe {
         let mut call = ConvCall::new(ctx, x, weight)?;

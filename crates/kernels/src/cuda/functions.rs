@@ -89,6 +89,28 @@ functions! {
     "tanh" ONE, Float, NONE, "tanh(x)";
     "sigmoid" ONE, Float, NONE, "sigmoid_of(x)";
     "erf" ONE, Float, NONE, "erf(x)";
+    "erfc" ONE, Float, NONE, "erfc(x)";
+    "lgamma" ONE, Float, NONE, "lgamma(x)";
+    "exp2" ONE, Float, NONE, "exp2(x)";
+    "log10" ONE, Float, NONE, "log10(x)";
+    "tan" ONE, Float, NONE, "tan(x)";
+    "asin" ONE, Float, NONE, "asin(x)";
+    "acos" ONE, Float, NONE, "acos(x)";
+    "atan" ONE, Float, NONE, "atan(x)";
+    "sinh" ONE, Float, NONE, "sinh(x)";
+    "cosh" ONE, Float, NONE, "cosh(x)";
+    "asinh" ONE, Float, NONE, "asinh(x)";
+    "acosh" ONE, Float, NONE, "acosh(x)";
+    "atanh" ONE, Float, NONE, "atanh(x)";
+    "sinc" ONE, Float, NONE, "x == 0 ? (T)1 \
+        : sin(x * (T)3.14159265358979323846) / (x * (T)3.14159265358979323846)";
+    "deg2rad" ONE, Float, NONE, "x * (T)0.017453292519943295769";
+    "rad2deg" ONE, Float, NONE, "x * (T)57.295779513082320877";
+    "logit" ONE, Float, &[("eps", -1.0)], "logit_of(x, a)";
+    "frac" ONE, Float, NONE, "x - trunc(x)";
+    "hardsigmoid" ONE, Float, NONE, "clamped(x + 3, (T)6) / 6";
+    "hardswish" ONE, Float, NONE, "x * clamped(x + 3, (T)6) / 6";
+    "mish" ONE, Float, NONE, "x * tanh(log1p(exp(x)))";
     "silu" ONE, Float, NONE, "x * sigmoid_of(x)";
     "elu" ONE, Float, &[("alpha", 1.0), ("scale", 1.0), ("input_scale", 1.0)],
         "x > 0 ? x * b : expm1(x * c) * (a * b)";
@@ -123,6 +145,19 @@ functions! {
         "x * a > b ? x : log1p(exp(x * a)) / a";
     "isnan" ONE, Float, NONE, "isnan(x)";
     "isinf" ONE, Float, NONE, "isinf(x)";
+    "isposinf" ONE, Float, NONE, "isinf(x) && x > 0";
+    "isneginf" ONE, Float, NONE, "isinf(x) && x < 0";
+    "signbit" ONE, Float, NONE, "copysign((T)1, x) < 0";
+    "log_sigmoid" ONE, Float, NONE, "(x < 0 ? x : (T)0) - log1p(exp(-fabs(x)))";
+    "softshrink" ONE, Float, &[("lambd", 0.5)], "x > a ? x - a : x < -a ? x + a : x * 0";
+    "hardshrink" ONE, Float, &[("lambd", 0.5)], "x >= -a && x <= a ? (T)0 : x";
+    "log_sigmoid_backward" TWO, Float, NONE, "x * sigmoid_of(-y)";
+    "hardsigmoid_backward" TWO, Float, NONE, "y > -3 && y < 3 ? x * (T)(1.0f / 6.0f) : (T)0";
+    "hardswish_backward" TWO, Float, NONE, "y <= -3 ? (T)0 : y < 3 ? x * (y / 3 + (T)0.5) : x";
+    "mish_backward" TWO, Float, NONE, "mish_slope(x, y, tanh(log1p(exp(y))))";
+    "softshrink_backward" TWO, Float, &[("lambd", 0.5)], "y >= -a && y <= a ? (T)0 : x";
+    "hardshrink_backward" TWO, Float, &[("lambd", 0.5)], "y >= -a && y <= a ? (T)0 : x";
+    "logit_backward" TWO, Float, &[("eps", -1.0)], "logit_slope(x, y, a)";
     "threshold_backward" TWO, Any, &[("threshold", 0.0)], "y <= a ? (T)0 : x";
     "tanh_backward" TWO, Float, NONE, "x * (1 - y * y)";
     "sigmoid_backward" TWO, Float, NONE, "x * (1 - y) * y";

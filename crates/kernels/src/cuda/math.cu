@@ -62,6 +62,23 @@ template <class T> __device__ inline T remainder_of(T x, T y) {
 template <class T> __device__ inline T greater(T x, T y) { return x > y || is_nan(x) ? x : y; }
 template <class T> __device__ inline T lesser(T x, T y) { return x < y || is_nan(x) ? x : y; }
 template <class T> __device__ inline T sign_of(T x) { return (T)(x > 0) - (T)(x < 0); }
+// At least 0 and at most `most`; NaN for NaN.
+template <class F> __device__ inline F clamped(F x, F most) {
+    return x < 0 ? (F)0 : x > most ? most : x;
+}
+// x is clamped to eps and 1 - eps, if that is not negative.
+template <class F> __device__ inline F logit_of(F x, F eps) {
+    if (eps >= 0) x = x < eps ? eps : x > 1 - eps ? 1 - eps : x;
+    return log(x / (1 - x));
+}
+template <class F> __device__ inline F logit_slope(F gradient, F x, F eps) {
+    F slope = gradient / (x * (1 - x));
+    if (eps < 0) return x >= 0 && x <= 1 ? slope : (F)(1e300 * 1e300 * 0);
+    return x < eps || x > 1 - eps ? (F)0 : slope;
+}
+template <class F> __device__ inline F mish_slope(F gradient, F x, F tanh) {
+    return gradient * (tanh + x * sigmoid_of(x) * (1 - tanh * tanh));
+}
 // The derivative of the tanh form of `gelu`, times the gradient.
 template <class F> __device__ inline F gelu_slope(F gradient, F x, F tanh) {
     F inner = (F)0.79788456080286535588 * (1 + 3 * (F)0.044715 * x * x);

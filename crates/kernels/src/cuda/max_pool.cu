@@ -1,5 +1,8 @@
 // The greatest element of each window, and its index. Iterates over the windows.
 // Operands: the images, the greatest elements, their indices.
+__device__ inline void set_least(float& x) { x = (float)(-1e300 * 1e300); }
+__device__ inline void set_least(double& x) { x = -1e300 * 1e300; }
+__device__ inline void set_least(long long& x) { x = (long long)(1ull << 63); }
 extern "C" __global__ void KERNEL(const StridedArgs args) {
     const Axis rows = axis(args, 0), columns = axis(args, 1);
     for (u64 index = THREAD; index < args.count; index += THREADS) {
@@ -7,7 +10,8 @@ extern "C" __global__ void KERNEL(const StridedArgs args) {
         const E* image = DATA(const E, 0) + offset(args, 0, position, 0, args.rank);
         const Range y = dilated_window(rows, (long long)position.at[args.rank - 2]);
         const Range x = dilated_window(columns, (long long)position.at[args.rank - 1]);
-        T greatest = (T)(-1e300 * 1e300);
+        T greatest;
+        set_least(greatest);
         long long at = y.from * columns.length + x.from;
         for (long long row = y.from; row < y.to; row += rows.dilation) {
             for (long long column = x.from; column < x.to; column += columns.dilation) {

@@ -52,6 +52,7 @@ mod reduce;
 mod row_reduction;
 mod scan;
 mod scatter;
+mod scatter_reduce;
 mod softmax;
 mod sort;
 mod source;

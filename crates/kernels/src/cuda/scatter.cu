@@ -16,6 +16,12 @@ __device__ inline double scaled_sum(const StridedArgs& args, double a, double b)
 __device__ inline long long scaled_sum(const StridedArgs& args, long long a, long long b) {
     return (long long)((u64)a + (u64)args.integers[4] * (u64)b);
 }
+__device__ inline float product(float a, float b) { return a * b; }
+__device__ inline double product(double a, double b) { return a * b; }
+__device__ inline long long product(long long a, long long b) { return (long long)((u64)a * (u64)b); }
+// NaN if either is NaN.
+__device__ inline T greatest(T a, T b) { return a > b || a != a ? a : b; }
+__device__ inline T least(T a, T b) { return a < b || a != a ? a : b; }
 extern "C" __global__ void KERNEL(const StridedArgs args) {
     const u64 threads = (u64)args.integers[2], length = (u64)args.integers[3];
     const u64 lines = args.count / threads;

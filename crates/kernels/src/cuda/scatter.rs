@@ -16,27 +16,30 @@ use super::copy::convert;
 use super::create::fill;
 use super::gather::{Index, at_least_1d, dim, index_along, index_info, out_of_range, plan_indices};
 use super::overlap::OverlapCopies;
+use super::scatter_reduce::with_wide_sums;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
+use crate::cpu::index::{has_wide_sums, is_scatter_add};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter", |ctx| scatter(ctx, false, Combine::Set)),
     ("scatter_", |ctx| scatter(ctx, true, Combine::Set)),
     ("scatter_add", |ctx| scatter(ctx, false, Combine::Add(Scalar::Int(1)))),
     ("scatter_add_", |ctx| scatter(ctx, true, Combine::Add(Scalar::Int(1)))),
+    ("scatter_reduce", super::scatter_reduce::scatter_reduce),
     ("index_add", |ctx| index_add(ctx, false)),
     ("index_add_", |ctx| index_add(ctx, true)),
     ("embedding_dense_backward", embedding_backward),
 ];
 
 macro_rules! scatter_kernel {
-    ($name:literal, $combine:literal) => {
+    ($name:literal, $($combine:literal)*) => {
         KernelTemplate {
             name: $name,
-            body: concat!("#define COMBINE ", $combine, "\n", include_str!("scatter.cu")),
+            body: concat!("#define COMBINE ", $($combine,)* "\n", include_str!("scatter.cu")),
         }
     };
 }
@@ -49,15 +52,29 @@ const ADD: KernelTemplate = scatter_kernel!(
     "store(DATA(E, 0) + to, (T)scaled_sum( \\\n\
      args, (T)load(DATA(const E, 0) + to), (T)load(DATA(const E, 1) + from)))"
 );
+macro_rules! reduce_kernel {
+    ($name:literal, $function:literal) => {
+        scatter_kernel!(
+            $name,
+            "store(DATA(E, 0) + to, (T)" $function "( \\\n\
+             (T)load(DATA(const E, 0) + to), (T)load(DATA(const E, 1) + from)))"
+        )
+    };
+}
+
+const PRODUCT: KernelTemplate = reduce_kernel!("scatter_prod", "product");
+const GREATEST: KernelTemplate = reduce_kernel!("scatter_amax", "greatest");
+const LEAST: KernelTemplate = reduce_kernel!("scatter_amin", "least");
 const EMBEDDING_BACKWARD: KernelTemplate =
     KernelTemplate { name: "embedding_backward", body: include_str!("embedding_backward.cu") };
 
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let added = ADD.typed_sources(super::SAMPLE_DTYPES);
+    let typed = [ADD, PRODUCT, GREATEST, LEAST];
+    let typed = typed.iter().flat_map(|template| template.typed_sources(super::SAMPLE_DTYPES));
     [
         SET.sized_sources(),
         SET_SCALAR.sized_sources(),
-        added,
+        typed.collect(),
         EMBEDDING_BACKWARD.typed_sources(super::SAMPLE_FLOATS),
     ]
     .concat()
@@ -75,6 +92,12 @@ pub(super) enum Combine {
     Set,
     /// Add the value times this factor.
     Add(Scalar),
+    /// Replace the element by its product with the value.
+    Multiply,
+    /// Replace the element by the greater of both; NaN if either is NaN.
+    Greatest,
+    /// Replace the element by the lesser of both; NaN if either is NaN.
+    Least,
 }
 
 /// The values: a tensor in the iteration space, or the bits of one value.
@@ -152,6 +175,9 @@ impl<'a> Scatter<'a> {
                     let alpha = from_scalar::<f64>(alpha);
                     ADD.launch_typed(native, x.dtype, args.scalars(&[alpha]))
                 }
+                (Combine::Multiply, _) => PRODUCT.launch_typed(native, x.dtype, args),
+                (Combine::Greatest, _) => GREATEST.launch_typed(native, x.dtype, args),
+                (Combine::Least, _) => LEAST.launch_typed(native, x.dtype, args),
             }
         }
     }
@@ -176,25 +202,52 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> 
     if ctx.operand(1)?.numel() == 0 {
         return Ok(());
     }
+    let index = ctx.operand(1)?;
+    if matches!(combine, Combine::Add(_)) && has_wide_sums(x.dtype) {
+        return with_wide_sums(ctx, x, ctx.operand(2)?, |sums, src| {
+            scatter_into(ctx, sums, index, Source::Tensor(src), combine)
+        });
+    }
+    let source = match count {
+        3 => Source::Tensor(ctx.operand(2)?),
+        _ => {
+            let value = Scalar::of(ctx.attrs(), "value")?;
+            let value = value.context("neither src nor value is given")?;
+            Source::Bits(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
+        }
+    };
+    scatter_into(ctx, x, index, source, combine)
+}
+
+/// The values of a scatter: a tensor, or the bits of one value.
+pub(super) enum Source<'a> {
+    Tensor(RawTensor<'a>),
+    Bits(u64),
+}
+
+/// Combines the elements of `x` at the index with the values.
+pub(super) fn scatter_into(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    index: RawTensor<'_>,
+    source: Source<'_>,
+    combine: Combine,
+) -> Result<()> {
     let overlap = OverlapCopies::new(native(ctx)?, x);
     // SAFETY: `KernelCtx::new` promises valid operands, here and below.
-    let index = unsafe { overlap.resolve(ctx.operand(1)?)? };
+    let index = unsafe { overlap.resolve(index)? };
     let (x, index) = (at_least_1d(&x), at_least_1d(&index));
     let rank = x.shape.len();
     ensure!(index.shape.len() == rank, "{index:?} into {x:?}: schema and kernel disagree");
     let dim = dim(ctx, rank)?;
-    let values = match count {
-        3 => {
+    let values = match source {
+        Source::Tensor(src) => {
             // SAFETY: as above.
-            let src = at_least_1d(&unsafe { overlap.resolve(ctx.operand(2)?)? });
+            let src = at_least_1d(&unsafe { overlap.resolve(src)? });
             ensure!(src.dtype == x.dtype, "{src:?} into {x:?}: schema and kernel disagree");
             Values::Tensor(StridedOperand::new(src))
         }
-        _ => {
-            let value = Scalar::of(ctx.attrs(), "value")?;
-            let value = value.context("neither src nor value is is_tensor")?;
-            Values::Scalar(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
-        }
+        Source::Bits(bits) => Values::Scalar(bits),
     };
     let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
     let scatter = Scatter {
@@ -218,10 +271,25 @@ fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
             out
         }
     };
+    let (index, source) = (ctx.operand(1)?, ctx.operand(2)?);
+    if has_wide_sums(x.dtype) && is_scatter_add(ctx, &x)? && source.numel() > 0 {
+        return with_wide_sums(ctx, x, source, |sums, source| {
+            index_add_into(ctx, sums, index, source)
+        });
+    }
+    index_add_into(ctx, x, index, source)
+}
+
+/// Adds alpha · source to the indexed slices of `x`.
+fn index_add_into(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    index: RawTensor<'_>,
+    source: RawTensor<'_>,
+) -> Result<()> {
     let overlap = OverlapCopies::new(native(ctx)?, x);
     // SAFETY: `KernelCtx::new` promises valid operands.
-    let (index, source) =
-        unsafe { (overlap.resolve(ctx.operand(1)?)?, overlap.resolve(ctx.operand(2)?)?) };
+    let (index, source) = unsafe { (overlap.resolve(index)?, overlap.resolve(source)?) };
     let (x, source) = (at_least_1d(&x), at_least_1d(&source));
     let agree = x.dtype == source.dtype && x.shape.len() == source.shape.len();
     ensure!(agree, "{source:?} to {x:?}: schema and kernel disagree");

@@ -2,7 +2,7 @@
 
 use millstream_types::{Result, TensorSpec};
 
-use crate::args::{Scalar, dimension, required};
+use crate::args::{Scalar, choice, dimension, required};
 use crate::def::{Arity, Def, arg, refused};
 use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
@@ -89,6 +89,31 @@ pub(super) const SCATTER_ADD_: Def = Def {
         in_place("scatter_add_", call.inputs)
     },
     ..SCATTER_ADD
+};
+
+/// The combinations of `scatter_reduce`.
+pub const REDUCTIONS: [&str; 4] = ["sum", "prod", "amax", "amin"];
+
+pub(super) const SCATTER_REDUCE: Def = Def {
+    name: "scatter_reduce",
+    summary: "x with the elements at the index along a dimension combined with those of src",
+    inputs: &[X, INDEX, SRC],
+    attrs: &[
+        DIM,
+        arg("reduce", "\"sum\", \"prod\", \"amax\" or \"amin\"; the extrema of NaN are NaN"),
+        arg(
+            "include_self",
+            "whether the elements of x at the index are combined, too; default true",
+        ),
+    ],
+    arity: Arity::Listed,
+    rule: |call| {
+        let op = "scatter_reduce";
+        scatter(op, call)?;
+        call.attrs.bool("include_self")?;
+        required("reduce", choice(call.attrs, "reduce", &REDUCTIONS)?)?;
+        new(call)
+    },
 };
 
 /// Returns the signature of a new tensor of the shape and dtype of x.

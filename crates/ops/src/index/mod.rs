@@ -6,6 +6,7 @@
 //! | `scatter(x, index, src; dim)` | x with src written where `gather` would read |
 //! | `scatter(x, index; dim, value)` | the same with one value |
 //! | `scatter_add(x, index, src; dim)` | x with src added there |
+//! | `scatter_reduce(x, index, src; dim, reduce, include_self)` | x combined with src there |
 //! | `index_select(x, index; dim)` | the slices at the index along a dimension |
 //! | `index_add(x, index, source; dim, alpha=1)` | x with alpha · source added to those slices |
 //! | `index(x, indices...; absent)` | `x[i, j, ...]`, as in NumPy |
@@ -44,6 +45,7 @@ mod elements;
 mod slices;
 
 pub use advanced::{Plan, indexed_dims, plan};
+pub use elements::REDUCTIONS;
 
 pub(crate) const OPS: &[Def] = &[
     elements::GATHER,
@@ -51,6 +53,7 @@ pub(crate) const OPS: &[Def] = &[
     elements::SCATTER_,
     elements::SCATTER_ADD,
     elements::SCATTER_ADD_,
+    elements::SCATTER_REDUCE,
     slices::INDEX_SELECT,
     slices::INDEX_ADD,
     slices::INDEX_ADD_,
@@ -62,9 +65,10 @@ pub(crate) const OPS: &[Def] = &[
     backward::DIAGONAL_BACKWARD,
 ];
 
-/// Checks that an index is i64 or i32.
+/// Checks that an index is i64 or i32. As in PyTorch, one without elements may have any dtype.
 fn check_index(op: &str, index: &TensorSpec) -> Result<()> {
     match index.dtype {
+        _ if index.numel() == 0 => Ok(()),
         DType::I64 | DType::I32 => Ok(()),
         _ => Err(refused(op, format!("expected an index of i64 or i32, got {}", index.brief()))),
     }

@@ -42,19 +42,29 @@ pub(crate) struct NodeArgs<'a> {
 
 impl<'a> NodeArgs<'a> {
     /// Returns the arguments with rounded fractions replaced by those of `consts.json`.
-    pub(crate) fn with_exact_fractions(&self, import: &Import<'_>) -> NodeArgs<'a> {
-        let exact = |(k, arg): (usize, &Arg)| match (arg, import.exact_fraction(k)) {
-            (Arg::Float(_), Some(exact)) => Arg::Float(exact),
-            _ => arg.clone(),
-        };
-        let rounded = |(k, arg): (usize, &Arg)| {
-            matches!(arg, Arg::Float(_)) && import.exact_fraction(k).is_some()
-        };
-        let args = match self.args.iter().enumerate().any(rounded) {
-            true => Cow::Owned(self.args.iter().enumerate().map(exact).collect()),
-            false => self.args.clone(),
-        };
-        NodeArgs { signature: self.signature, args }
+    pub(crate) fn with_exact_fractions(&self, import: &Import<'_>) -> Lowered<NodeArgs<'a>> {
+        let mut args = self.args.clone();
+        for (k, arg) in self.args.iter().enumerate() {
+            let exact = match arg {
+                Arg::Float(_) => import.exact_fraction(k).map(Arg::Float),
+                Arg::List(list) => match import.exact_list(k, list.len())? {
+                    Some(numbers) => {
+                        let exact = list.iter().zip(numbers).map(|(arg, number)| match number {
+                            Number::Float(v) => Arg::Float(v),
+                            Number::Int(v) if matches!(arg, Arg::Float(_)) => Arg::Float(v as f64),
+                            _ => arg.clone(),
+                        });
+                        Some(Arg::List(exact.collect()))
+                    }
+                    None => None,
+                },
+                _ => None,
+            };
+            if let Some(exact) = exact {
+                args.to_mut()[k] = exact;
+            }
+        }
+        Ok(NodeArgs { signature: self.signature, args })
     }
 
     /// Returns the argument of this name; `None` if it is absent or the trace is older than the
@@ -150,7 +160,7 @@ pub(crate) fn convert(
         return Err(unsupported(format!("the op '{op}' is not registered")));
     };
     let knows = |name: &str| schema.attrs().iter().any(|a| a.name == name);
-    let given = &given.with_exact_fractions(import);
+    let given = &given.with_exact_fractions(import)?;
     let mut converted = Converted::default();
     let (mut absent, mut position, mut in_list) = (Vec::new(), 0i64, false);
     for (index, param) in given.signature.params.iter().enumerate() {

@@ -13,7 +13,7 @@
 //! | `signature` | PyTorch's schemas of ops |
 //! | `tree` | the choice of the nodes to execute |
 //! | `sidecar_notes` | the files next to a trace |
-//! | `import` | the tensor of an address, calls, inferred against recorded results |
+//! | `import` | the tensor of an address, its known elements, calls, checked results |
 //! | `args` | arguments of PyTorch's ops as operands and attributes |
 //! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
 //! | [`report`] | the executed and the skipped nodes, the synthesized data |
@@ -59,7 +59,8 @@ pub struct EtOptions {
     /// The substitute for lost numbers; `None` makes a lost number an error.
     pub missing_scalar: Option<Number>,
     /// Whether only the structure of the trace matters: nodes that cannot be executed are skipped,
-    /// lost numbers are 1, and missing elements are synthesized.
+    /// lost numbers are 1, and unknown elements are synthesized. Otherwise an op that reads unknown
+    /// elements is an error.
     pub structural: bool,
 }
 
@@ -143,6 +144,7 @@ pub(crate) fn import(
     for step in steps {
         match step {
             Step::Label(k) => run.label(&nodes[k], &source)?,
+            Step::Inner(k) => run.import.forget_allocations(&nodes[k]),
             Step::Op(k) => run.op(&nodes[k], &schemas[k], &source)?,
         }
     }

@@ -39,6 +39,7 @@ struct ConstForm {
     node: u64,
     arg: usize,
     scalar: Option<serde_json::Value>,
+    list: Option<Vec<serde_json::Value>>,
     tensor: Option<String>,
 }
 
@@ -58,6 +59,8 @@ struct ToleranceForm {
 #[derive(Clone, Debug)]
 pub(crate) enum Const {
     Number(Number),
+    /// A list of numbers, fractions among them.
+    Numbers(Vec<Number>),
     /// A tensor of `tensors.safetensors`.
     Tensor(Sidecar),
 }
@@ -70,6 +73,8 @@ pub(crate) struct SidecarNotes {
     /// For each node the name, and the id and shape of the tensor.
     bindings: BTreeMap<u64, (String, u64, Vec<usize>)>,
     pub(crate) consts: HashMap<(u64, usize), Const>,
+    /// Whether `consts.json` exists. It has all numbers that the trace lost.
+    pub(crate) has_consts: bool,
     pub(crate) name: Option<String>,
     pub(crate) tolerance: Tolerance,
 }
@@ -114,6 +119,7 @@ impl SidecarNotes {
             bound: false,
             bindings: BTreeMap::new(),
             consts: HashMap::new(),
+            has_consts: false,
             name: None,
             tolerance: Tolerance::default(),
         };
@@ -130,20 +136,25 @@ impl SidecarNotes {
                 }
             }
         }
-        for (index, lost) in
-            read::<Vec<ConstForm>>(folder, CONSTS)?.unwrap_or_default().into_iter().enumerate()
-        {
+        let consts = read::<Vec<ConstForm>>(folder, CONSTS)?;
+        notes.has_consts = consts.is_some();
+        for (index, lost) in consts.unwrap_or_default().into_iter().enumerate() {
             let file = folder.join(CONSTS).display().to_string();
             let entry = format!("entry {index}, node {} argument {}", lost.node, lost.arg);
             let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
-            let value = match (&lost.scalar, &lost.tensor) {
-                (Some(value), None) => {
+            let value = match (&lost.scalar, &lost.list, &lost.tensor) {
+                (Some(value), None, None) => {
                     Const::Number(number(value).ok_or_else(|| broken("'scalar' is not a number"))?)
                 }
-                (None, Some(key)) => {
+                (None, Some(list), None) => {
+                    let numbers: Option<Vec<Number>> = list.iter().map(number).collect();
+                    let numbers = numbers.ok_or_else(|| broken("'list' is not of numbers"))?;
+                    Const::Numbers(numbers)
+                }
+                (None, None, Some(key)) => {
                     Const::Tensor(notes.tensor(key).map_err(|e| broken(&e.message))?)
                 }
-                _ => return Err(broken("expected either 'scalar' or 'tensor'")),
+                _ => return Err(broken("expected either 'scalar', 'list' or 'tensor'")),
             };
             if notes.consts.insert((lost.node, lost.arg), value).is_some() {
                 return Err(broken("duplicate entry"));

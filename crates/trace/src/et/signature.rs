@@ -9,6 +9,8 @@ pub(crate) struct Signature {
     /// With namespace and overload, as in `aten::add.Tensor`.
     pub(crate) name: String,
     pub(crate) params: Vec<Param>,
+    /// Whether the op writes one of its operands, as in `Tensor(a!) self`.
+    pub(crate) writes: bool,
 }
 
 /// A parameter of an op.
@@ -18,6 +20,9 @@ pub(crate) struct Param {
     pub(crate) ty: Ty,
     /// The text of the default.
     pub(crate) default: Option<String>,
+    /// Whether results are written to the argument: a tensor that the op changes and that is given
+    /// by name only, such as `out`.
+    pub(crate) out: bool,
 }
 
 /// The type of a parameter, as far as it determines the conversion of a value.
@@ -51,14 +56,17 @@ impl Signature {
     pub(crate) fn parse(text: &str) -> Option<Signature> {
         let (name, rest) = text.split_once('(')?;
         let params = &rest[..closing(rest)?];
-        let mut list = Vec::new();
+        let (mut list, mut by_name) = (Vec::new(), false);
         for part in split(params) {
             let part = part.trim();
+            by_name |= part == "*";
             if part != "*" && !part.is_empty() {
-                list.push(param(part)?);
+                let param = param(part)?;
+                list.push(Param { out: by_name && part.contains("!)"), ..param });
             }
         }
-        Some(Signature { name: name.trim().to_owned(), params: list })
+        let writes = params.contains("!)");
+        Some(Signature { name: name.trim().to_owned(), params: list, writes })
     }
 }
 
@@ -116,7 +124,7 @@ fn param(text: &str) -> Option<Param> {
     let name_from = name_from?;
     let name = text[name_from..default_from.unwrap_or(text.len())].trim();
     let default = default_from.map(|at| text[at + 1..].trim().to_owned());
-    Some(Param { name: name.to_owned(), ty: ty(text[..name_from].trim()), default })
+    Some(Param { name: name.to_owned(), ty: ty(text[..name_from].trim()), default, out: false })
 }
 
 fn ty(text: &str) -> Ty {
@@ -171,6 +179,13 @@ mod tests {
         );
         let types: Vec<Ty> = index.params.iter().map(|p| p.ty).collect();
         assert_eq!(types, [Ty::Tensor, Ty::Tensors, Ty::Tensor, Ty::Bools]);
+        assert!(index.writes && !add.writes && index.params.iter().all(|p| !p.out));
+        let sort = read(
+            "aten::sort.values(Tensor self, int dim=-1, *, Tensor(a!) values, Tensor(b!) \
+             indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+        );
+        let outs: Vec<bool> = sort.params.iter().map(|p| p.out).collect();
+        assert_eq!(outs, [false, false, true, true]);
         assert_eq!(Signature::parse("aten::add"), None);
         assert_eq!(Signature::parse("aten::add(Tensor self"), None);
         assert!(read("aten::empty() -> Tensor").params.is_empty());

@@ -2,13 +2,18 @@
 //!
 //! PyTorch writes a node when its op ends, but numbers it when the op begins, so the ids are the
 //! order of execution. The children of an op are the ops that it called. The search descends into
-//! labels and composite ops, which only call others, and stops at every other op. Executing the
+//! labels, composite ops, which only call others, and the nodes of autocast, which convert operands
+//! and call the same op. It stops at every other op. Executing the
 //! outermost ops instead would lose tensors that only inner ops return, such as the mean that
 //! batch_norm saves. Executing the innermost ops would lose the work of kernels that call `empty`.
+//!
+//! Below the node of an op in place, autograd first copies operands that a gradient needs as they
+//! were. These copies are executed before the op.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::et::raw_form::NodeForm;
+use crate::et::value;
 
 /// Composite ops, with their overloads: the ops that PyTorch 2.15 registers as
 /// `CompositeImplicitAutograd`, without a kernel of their own for the CPU. Generated from the
@@ -27,49 +32,135 @@ fn composite() -> HashSet<&'static str> {
 pub(crate) enum Step {
     /// A label, by its index in the list of nodes. Some labels bind names to tensors.
     Label(usize),
+    /// A node below the next executed op, by its index: what it allocates takes over addresses of
+    /// tensors that ended.
+    Inner(usize),
     /// An op to execute, by its index in the list of nodes.
     Op(usize),
 }
 
+/// The nodes of a trace, with the relations between them.
+struct Tree<'a> {
+    nodes: &'a [NodeForm<'a>],
+    schemas: &'a [String],
+    /// The node that called each node.
+    parents: Vec<Option<usize>>,
+    /// The nodes that each node called, in order.
+    children: Vec<Vec<usize>>,
+}
+
+impl<'a> Tree<'a> {
+    /// A node whose parent does not precede it counts as a root.
+    fn new(nodes: &'a [NodeForm<'a>], schemas: &'a [String]) -> Tree<'a> {
+        let by_id: HashMap<u64, usize> =
+            nodes.iter().enumerate().filter_map(|(k, n)| Some((n.id?, k))).collect();
+        let mut children = vec![Vec::new(); nodes.len()];
+        let parent = |(k, node): (usize, &NodeForm<'_>)| {
+            let parent = *by_id.get(&node.caller()?)?;
+            (parent < k).then_some(parent)
+        };
+        let parents: Vec<Option<usize>> = nodes.iter().enumerate().map(parent).collect();
+        for (k, parent) in parents.iter().enumerate() {
+            if let Some(parent) = *parent {
+                children[parent].push(k);
+            }
+        }
+        Tree { nodes, schemas, parents, children }
+    }
+
+    /// Returns an op's name with namespace and overload; empty for a label.
+    fn name(&self, k: usize) -> &'a str {
+        self.schemas[k].split('(').next().unwrap_or_default().trim()
+    }
+
+    /// Returns the ops that a node called directly.
+    fn ops_below(&self, k: usize) -> impl Iterator<Item = usize> + '_ {
+        self.children[k].iter().copied().filter(|&c| !self.schemas[c].is_empty())
+    }
+
+    /// Returns whether a node is that of autocast: it converts operands and calls the same op with
+    /// them. `norm` is called with a dtype, which is another overload.
+    fn is_autocast(&self, k: usize) -> bool {
+        let name = self.name(k);
+        let is_norm = |name: &str| name.starts_with("aten::norm.");
+        let (mut same, mut others) = (None, 0);
+        for child in self.ops_below(k) {
+            let called = self.name(child);
+            if self.schemas[child] == self.schemas[k] || (is_norm(name) && is_norm(called)) {
+                others += usize::from(same.replace(child).is_some());
+            } else if called.split('.').next() != Some("aten::to") {
+                others += 1;
+            }
+        }
+        let Some(same) = same.filter(|_| others == 0) else { return false };
+        let results = |k: usize| value::storages(self.nodes[k].outputs);
+        results(k) == results(same)
+    }
+
+    /// Returns the copies that autograd keeps of the operands of an op in place, because a gradient
+    /// needs their old elements. It calls `clone` below the op's node, before the op's kernel runs.
+    fn kept_copies(&self, k: usize) -> Vec<usize> {
+        let base = self.name(k).split('.').next().unwrap_or_default();
+        if !base.ends_with('_') {
+            return Vec::new();
+        }
+        let operands = value::storages(self.nodes[k].inputs);
+        let copies_operand = |&child: &usize| {
+            let copied = value::storages(self.nodes[child].inputs);
+            self.name(child) == "aten::clone"
+                && copied.first().is_some_and(|(storage, _)| {
+                    operands.iter().any(|(operand, _)| operand == storage)
+                })
+        };
+        self.ops_below(k).take_while(copies_operand).collect()
+    }
+
+    /// Appends the steps of an executed op: the kept copies of its operands, the nodes below it,
+    /// and the op.
+    fn push_op(&self, k: usize, steps: &mut Vec<Step>) {
+        let copies = self.kept_copies(k);
+        for &copy in &copies {
+            self.push_op(copy, steps);
+        }
+        let mut below: Vec<usize> =
+            self.children[k].iter().copied().filter(|c| !copies.contains(c)).rev().collect();
+        while let Some(inner) = below.pop() {
+            steps.push(Step::Inner(inner));
+            below.extend(self.children[inner].iter().rev());
+        }
+        steps.push(Step::Op(k));
+    }
+}
+
 /// Returns the steps of a trace. `nodes` are sorted by id, `schemas` are the schemas of the nodes,
-/// and `known` says whether an op can be executed. A node whose parent does not precede it counts
-/// as a root.
+/// and `known` says whether an op can be executed.
 pub(crate) fn steps(
     nodes: &[NodeForm<'_>],
     schemas: &[String],
     known: &dyn Fn(&str) -> bool,
 ) -> Vec<Step> {
-    let by_id: HashMap<u64, usize> =
-        nodes.iter().enumerate().filter_map(|(k, n)| Some((n.id?, k))).collect();
+    let tree = Tree::new(nodes, schemas);
     let helpers = gloo_threads(nodes, schemas);
     let composite = composite();
     let mut called = vec![false; nodes.len()];
     let mut open = vec![false; nodes.len()];
-    let mut has_ops = vec![false; nodes.len()];
-    let parent_of = |k: usize| {
-        let parent = *by_id.get(&nodes[k].caller()?)?;
-        (parent < k).then_some(parent)
-    };
-    for (k, schema) in schemas.iter().enumerate() {
-        if let Some(parent) = parent_of(k).filter(|_| !schema.is_empty()) {
-            has_ops[parent] = true;
-        }
-    }
     let mut steps = Vec::new();
     for (k, schema) in schemas.iter().enumerate() {
         // A node below an executed op is part of that op.
-        called[k] = parent_of(k).is_some_and(|p| called[p] || !open[p]);
+        called[k] = tree.parents[k].is_some_and(|p| called[p] || !open[p]);
         if called[k] || helpers.contains(&nodes[k].thread()) {
             continue;
         }
-        let name = schema.split('(').next().unwrap_or_default().trim();
-        let bare = name.strip_prefix("aten::");
+        let name = tree.name(k);
+        let has_ops = tree.ops_below(k).next().is_some();
+        let is_composite = |bare: &str| composite.contains(bare) && (has_ops || !known(name));
         open[k] = schema.is_empty()
-            || bare.is_some_and(|bare| composite.contains(bare) && (has_ops[k] || !known(name)));
+            || name.strip_prefix("aten::").is_some_and(is_composite)
+            || (has_ops && tree.is_autocast(k));
         if schema.is_empty() {
             steps.push(Step::Label(k));
         } else if !open[k] {
-            steps.push(Step::Op(k));
+            tree.push_op(k, &mut steps);
         }
     }
     steps

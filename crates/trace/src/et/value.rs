@@ -259,6 +259,29 @@ fn tensor(
     Ok(Recorded { tensor, storage, dtype, shape, strides, offset, on_host })
 }
 
+/// Returns the storages of the tensors among inputs or outputs, with the number of elements of each
+/// tensor. Values that are no tensors are skipped, whatever they are.
+pub(crate) fn storages(side: Option<&RawValue>) -> Vec<(u64, u64)> {
+    fn collect(value: &Value, found: &mut Vec<(u64, u64)>) {
+        let Value::Array(list) = value else { return };
+        match (&list[..], list.last()) {
+            ([_, storage, _, numel, _, _], Some(Value::String(_))) => {
+                found.extend(storage.as_u64().zip(numel.as_u64()));
+            }
+            _ => list.iter().for_each(|inner| collect(inner, found)),
+        }
+    }
+    let mut found = Vec::new();
+    match side.map(|side| serde_json::from_str::<Value>(side.get())) {
+        Some(Ok(Value::Object(form))) => {
+            collect(form.get("values").unwrap_or(&Value::Null), &mut found);
+        }
+        Some(Ok(list)) => collect(&list, &mut found),
+        None | Some(Err(_)) => {}
+    }
+    found
+}
+
 /// Collects all tensors of arguments, including those in lists.
 pub(crate) fn tensors<'a>(args: &'a [Arg], found: &mut Vec<&'a Recorded>) {
     for arg in args {

@@ -15,7 +15,7 @@ fn attrs(schema: &str) -> String {
     )
 }
 
-fn node(id: u32, name: &str, schema: &str, inputs: &str, outputs: &str) -> String {
+pub(crate) fn node(id: u32, name: &str, schema: &str, inputs: &str, outputs: &str) -> String {
     format!(
         r#"{{"id":{id},"name":"{name}","ctrl_deps":1,
             "inputs":{inputs},"outputs":{outputs},"attrs":{}}}"#,
@@ -23,26 +23,26 @@ fn node(id: u32, name: &str, schema: &str, inputs: &str, outputs: &str) -> Strin
     )
 }
 
-const NONE: &str = r#"{"values":[],"shapes":[],"types":[],"strides":[]}"#;
+pub(crate) const NONE: &str = r#"{"values":[],"shapes":[],"types":[],"strides":[]}"#;
 
 /// Returns the values of one f32 tensor of shape [2, 3].
-fn tensor(id: u32, storage: u32) -> String {
+pub(crate) fn tensor(id: u32, storage: u32) -> String {
     one(&format!("[{id},{storage},0,6,4,\"cpu\"]"), "[2,3]", "Tensor(float)", "[3,1]")
 }
 
-fn one(value: &str, shape: &str, ty: &str, strides: &str) -> String {
+pub(crate) fn one(value: &str, shape: &str, ty: &str, strides: &str) -> String {
     format!(r#"{{"values":[{value}],"shapes":[{shape}],"types":["{ty}"],"strides":[{strides}]}}"#)
 }
 
-const RELU: &str = "aten::relu(Tensor self) -> Tensor";
+pub(crate) const RELU: &str = "aten::relu(Tensor self) -> Tensor";
 
 /// Returns the text of a trace with these nodes.
-fn file(schema: &str, nodes: &[String]) -> String {
+pub(crate) fn file(schema: &str, nodes: &[String]) -> String {
     format!(r#"{{"schema":"{schema}","pid":1,"nodes":[{}]}}"#, nodes.join(","))
 }
 
 /// Returns the nodes of `y = relu(x)`, with labels for x and y.
-fn standard() -> Vec<String> {
+pub(crate) fn standard() -> Vec<String> {
     vec![
         node(1, "[pytorch|profiler|execution_trace|process]", "", NONE, NONE),
         node(2, "bind:in/x", "", &tensor(5, 6), NONE),
@@ -51,13 +51,13 @@ fn standard() -> Vec<String> {
     ]
 }
 
-const BINDINGS: &str = r#"{
+pub(crate) const BINDINGS: &str = r#"{
     "in/x": {"et":[5,6,0,6,4,"cpu"],"shape":[2,3],"strides":[3,1],"type":"Tensor(float)","node":2},
     "out/y": {"et":[7,8,0,6,4,"cpu"],"shape":[2,3],"strides":[3,1],"type":"Tensor(float)","node":4}
 }"#;
 
 /// Returns a safetensors file with f32 tensors of shape [2, 3] of these names.
-fn tensors(names: &[&str]) -> Vec<u8> {
+pub(crate) fn tensors(names: &[&str]) -> Vec<u8> {
     let entry = |(k, name): (usize, &&str)| {
         let (from, to) = (k * 24, k * 24 + 24);
         format!(r#""{name}":{{"dtype":"F32","shape":[2,3],"data_offsets":[{from},{to}]}}"#)
@@ -71,10 +71,10 @@ fn tensors(names: &[&str]) -> Vec<u8> {
 }
 
 /// A folder with a trace and its sidecar notes.
-struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new(trace: &str) -> Folder {
+    pub(crate) fn new(trace: &str) -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         folder.with("et.json", trace.as_bytes());
         folder.with("bindings.json", BINDINGS.as_bytes());
@@ -82,7 +82,7 @@ impl Folder {
         folder
     }
 
-    fn with(&self, name: &str, content: &[u8]) -> &Folder {
+    pub(crate) fn with(&self, name: &str, content: &[u8]) -> &Folder {
         fs::write(self.0.path().join(name), content).unwrap();
         self
     }
@@ -92,11 +92,11 @@ impl Folder {
         self
     }
 
-    fn load(&self) -> Result<Program, TraceError> {
+    pub(crate) fn load(&self) -> Result<Program, TraceError> {
         self.load_as(EtOptions::default())
     }
 
-    fn load_as(&self, et: EtOptions) -> Result<Program, TraceError> {
+    pub(crate) fn load_as(&self, et: EtOptions) -> Result<Program, TraceError> {
         load(self.path(), &LoadOptions { et, ..LoadOptions::default() })
     }
 
@@ -106,14 +106,14 @@ impl Folder {
 }
 
 #[track_caller]
-fn refuses(folder: &Folder, parts: &[&str]) {
+pub(crate) fn refuses(folder: &Folder, parts: &[&str]) {
     let error = folder.load().expect_err("an error").to_string();
     for part in parts {
         assert!(error.contains(part), "no '{part}' in: {error}");
     }
 }
 
-fn calls(program: &Program) -> Vec<String> {
+pub(crate) fn calls(program: &Program) -> Vec<String> {
     let Body::Statements(block) = &program.body else { panic!("statements") };
     let call = |action: &Action| match action {
         Action::Call(call) => Some(match &call.results {
@@ -246,7 +246,7 @@ fn sidecar_notes_that_are_missing_or_broken() {
     refuses(folder().with("bindings.json", twice.as_bytes()), &["node 2 has two names"]);
     refuses(folder().with("consts.json", b"[{}]"), &["consts.json"]);
     let empty = br#"[{"node":3,"arg":0}]"#;
-    refuses(folder().with("consts.json", empty), &["entry 0, node 3", "either 'scalar' or"]);
+    refuses(folder().with("consts.json", empty), &["entry 0, node 3", "either 'scalar', 'list'"]);
     refuses(folder().with("meta.json", b"[]"), &["meta.json"]);
     refuses(folder().with("tensors.safetensors", b"short"), &["node 2", "not a safetensors file"]);
     let huge = u64::MAX.to_le_bytes();

@@ -6,3 +6,4 @@ mod examples;
 mod execution_traces;
 mod files;
 mod mutations;
+mod unknown_elements;

@@ -1,8 +1,8 @@
 //! The proof that two lists compute the same operations on the same data.
 //!
 //! A list is read in its order, which every run agrees with on whatever two instructions conflict
-//! about: that is what [`check`](crate::check()) has shown. So the content of a storage is a function
-//! of the list, and two lists do the same if these are the same in both:
+//! about: that is what [`check`](crate::check()) has shown. So the content of a storage is a
+//! function of the list, and two lists do the same if these are the same in both:
 //!
 //! 1. *Outputs.* The content of every output external at the end, as an expression of ops over the
 //!    first contents of externals.
@@ -11,8 +11,8 @@
 //! 3. *Order of side effects.* What happens before what in the first list does so in the second.
 //!
 //! Ops are functions of their operands' values, layouts and arguments; a call of `fused` is the
-//! calls of its program. Memory, streams, waits, views, and when tensors begin and end do not enter.
-//! Memory that is read before it is written has no value; any two of those are the same.
+//! calls of its program. Memory, streams, waits, views, and when tensors begin and end do not
+//! enter. Memory that is read before it is written has no value; any two of those are the same.
 //!
 //! | module | holds |
 //! |---|---|
@@ -120,11 +120,8 @@ impl Comparison<'_> {
     /// Returns the difference of two values: the instructions that make the first part of them that
     /// is not made alike.
     fn of_values(&self, what: String, before: Value, after: Value) -> Box<Difference> {
-        let (a, b) = self.values.first_difference(before, after);
-        let made = |value, whole, side| {
-            self.values.made(value, side).or_else(|| self.values.made(whole, side))
-        };
-        self.difference(what, made(a, before, Side::Before), made(b, after, Side::After))
+        let [before, after] = self.values.first_difference(before, after);
+        self.difference(what, before, after)
     }
 
     fn run(&mut self, outputs: &Outputs) -> Result<(), Box<Difference>> {

@@ -89,11 +89,6 @@ impl Values {
         &self.nodes[value.0 as usize]
     }
 
-    /// Returns the first instruction of a list that makes a value.
-    pub(crate) fn made(&self, value: Value, side: Side) -> Option<usize> {
-        self.made[value.0 as usize][side as usize]
-    }
-
     /// Returns the values that `value` is made of.
     fn parts(&self, value: Value) -> Vec<Value> {
         match self.node(value) {
@@ -123,13 +118,26 @@ impl Values {
         }
     }
 
-    /// Returns the earliest values that make two values differ: they are not made alike.
-    pub(crate) fn first_difference(&self, mut a: Value, mut b: Value) -> (Value, Value) {
-        while self.alike(a, b) {
-            let (left, right) = (self.parts(a), self.parts(b));
-            let Some((x, y)) = left.into_iter().zip(right).find(|(x, y)| x != y) else { break };
-            (a, b) = (x, y);
+    /// Returns the instructions that make two values differ: in each list the one that makes the
+    /// first part that is not made alike, or else the value that has this part.
+    pub(crate) fn first_difference(
+        &self,
+        mut before: Value,
+        mut after: Value,
+    ) -> [Option<usize>; 2] {
+        let mut sites = [None; 2];
+        loop {
+            for (site, (value, side)) in
+                sites.iter_mut().zip([(before, Side::Before), (after, Side::After)])
+            {
+                *site = self.made[value.0 as usize][side as usize].or(*site);
+            }
+            let (left, right) = (self.parts(before), self.parts(after));
+            let differ = left.into_iter().zip(right).find(|(x, y)| x != y);
+            match differ.filter(|_| self.alike(before, after)) {
+                Some((x, y)) => (before, after) = (x, y),
+                None => return sites,
+            }
         }
-        (a, b)
     }
 }

@@ -12,3 +12,4 @@ mod pass_cases;
 mod pass_programs;
 mod passes;
 mod repair;
+mod same;

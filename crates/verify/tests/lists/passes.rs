@@ -16,6 +16,7 @@ use millstream_instructions::{Body, InstructionList};
 use millstream_types::{Access, StreamMode, TensorSpec};
 use millstream_verify::{CheckOptions, check_with, same_operations};
 
+use crate::common::{generate, modes, steps as careful_steps};
 use crate::pass_programs::{OPS, emit, steps, streams};
 
 const OPTIONS: CheckOptions = CheckOptions { callbacks: true };
@@ -98,7 +99,8 @@ fn passes_give_lists_that_compute_the_same() {
             accepted(&list, &|| print_list(&list))?;
             let (ops, costs) = (&OPS, &Flat { wait });
             let streams = streams_of_each;
-            let options = PassOptions { ops, costs, streams, outputs: &outputs };
+            let options =
+                PassOptions { ops, standard_kernels: &|_| true, costs, streams, outputs: &outputs };
             for pass in passes {
                 let after = applied(pass, &list, &options)?;
                 *changed.borrow_mut().entry(pass).or_default() += usize::from(after != list);
@@ -176,7 +178,13 @@ fn planted_mistakes_are_found() {
         .run(&(programs, any::<usize>()), |((streams, limit, steps), seed)| {
             let outputs = Outputs::All;
             let (ops, costs) = (&OPS, &Flat { wait: 50 });
-            let options = PassOptions { ops, costs, streams: 3, outputs: &outputs };
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams: 3,
+                outputs: &outputs,
+            };
             let before = emit(&streams, limit * 1024, &steps);
             // After `dead` every call is needed, after `waits` nearly every wait, and after
             // `memory` nearly every byte is shared.
@@ -208,4 +216,38 @@ fn planted_mistakes_are_found() {
     assert_eq!(found.len(), mistakes.len(), "{found:?}");
     // Another operand may be a view of the same tensor; some waits are there twice.
     assert!(found.values().all(|[missed, found]| *found > 3 && *found > 8 * missed), "{found:?}");
+}
+
+/// Lists that no builder made, with waits for everything, gaps between points and unused records.
+#[test]
+fn passes_accept_foreign_lists() {
+    let passes = proptest::collection::vec(select(Pass::ALL.to_vec()), 1..4);
+    let lists = (modes(), careful_steps(1.0, 25));
+    runner(400)
+        .run(&(lists, passes, outputs()), |((modes, steps), passes, outputs)| {
+            let mut list = generate(&modes, &steps);
+            if check_with(list.clone(), OPTIONS).is_err() {
+                return Ok(());
+            }
+            let (ops, costs) = (&OPS, &Flat { wait: 50 });
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams: 2,
+                outputs: &outputs,
+            };
+            for pass in passes {
+                let context = |after| format!("{pass}\n{}\nbecame\n{after}", print_list(&list));
+                let after = pass.apply(&list, &options);
+                let after = after.map_err(|e| TestCaseError::fail(context(e.to_string())))?;
+                let text = || context(print_list(&after));
+                accepted(&after, &text)?;
+                let same = same_operations(&list, &after, options.outputs);
+                prop_assert!(same.is_ok(), "{}\n{}", same.unwrap_err(), text());
+                list = after;
+            }
+            Ok(())
+        })
+        .unwrap();
 }

@@ -47,11 +47,18 @@ impl Recorded {
         mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
         let Recorded { machine, mut list, signature } = self;
-        let ops = &machine.shared.tables.ops;
+        let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
+        let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
         let streams = machine.shared.host_workers;
         let costs = CoreCosts::default();
-        let options = PassOptions { ops, costs: &costs, streams, outputs: &outputs };
+        let options = PassOptions {
+            ops,
+            standard_kernels: &standard_kernels,
+            costs: &costs,
+            streams,
+            outputs: &outputs,
+        };
         for &pass in passes {
             let better = pass.apply(&list, &options)?;
             prove(&better)?;

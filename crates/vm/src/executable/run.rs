@@ -56,6 +56,9 @@ impl Base {
     }
 }
 
+/// The result of a host read, until it is taken.
+type ReadResult = Mutex<Option<Result<Vec<u8>>>>;
+
 /// A launch.
 pub(crate) struct Run {
     pub(crate) program: Arc<Program>,
@@ -73,7 +76,7 @@ pub(crate) struct Run {
     careful: AtomicBool,
     poison: Mutex<HashMap<u32, Arc<Failure>>>,
     events: Box<[Mutex<Option<PooledEvent>>]>,
-    results: Box<[Mutex<Option<Result<Vec<u8>>>>]>,
+    results: Box<[ReadResult]>,
     /// Its parts in the graphs of its instance, which all launches of the instance share.
     graph_runs: Box<[Mutex<GraphRun>]>,
     graphs: Arc<InstanceGraphs>,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
 use millstream_types::{DType, Dims, Layout};
 
-use super::{check, raised};
+use super::{check, has_wide_sums, raised, with_wide};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::copy::{convert, copy_if_overlapping, set};
 use crate::cpu::element::{Element, dispatch, moved};
@@ -14,7 +14,7 @@ use crate::cpu::number::Number;
 use crate::cpu::strided::{CHUNK, Sequence};
 
 /// The elements of a tensor at an index along a dimension.
-struct DimIndex {
+pub(super) struct DimIndex {
     /// The elements at index zero.
     origin: IndexedElements,
     index: Sequence,
@@ -28,7 +28,7 @@ impl DimIndex {
     ///
     /// # Safety
     /// The contract of [`IndexedElements::new`] holds for `x`.
-    unsafe fn new(
+    pub(super) unsafe fn new(
         ctx: &KernelCtx<'_>,
         x: RawTensor<'_>,
         index: &RawTensor<'_>,
@@ -81,7 +81,7 @@ impl DimIndex {
     }
 
     /// Sets the indexed elements, in order, to `f` of their old content and the values.
-    fn update<T: Element>(&self, values: &Sequence, f: impl Fn(T, T) -> T) {
+    pub(super) fn update<T: Element>(&self, values: &Sequence, f: impl Fn(T, T) -> T) {
         let (mut buffer, mut indices, mut offsets) =
             ([T::ZERO; CHUNK], [0i64; CHUNK], [0usize; CHUNK]);
         for at in (0..self.count).step_by(CHUNK) {
@@ -123,6 +123,14 @@ fn scatter_into(
 ) -> Result<()> {
     if index.numel() == 0 {
         return Ok(());
+    }
+    if let Some(src) = src.filter(|_| add && has_wide_sums(target.dtype)) {
+        // SAFETY: operands of the call; the schema refuses a target that overlaps itself.
+        return unsafe {
+            with_wide(ctx, DType::F32, target, src, |sums, src| {
+                scatter_into(ctx, sums, index, Some(src), add)
+            })
+        };
     }
     let mut index_copy = copy_if_overlapping(ctx, &target, &index)?;
     let index = index_copy.as_mut().map_or(index, Temporary::tensor);
@@ -167,7 +175,7 @@ fn value(ctx: &KernelCtx<'_>, dtype: DType) -> Result<Temporary> {
 }
 
 /// Returns the layout of the part of `src` that begins at its first element and has `shape`.
-fn first(src: &RawTensor<'_>, shape: &[usize]) -> Result<Layout> {
+pub(super) fn first(src: &RawTensor<'_>, shape: &[usize]) -> Result<Layout> {
     let agree = src.shape.len() == shape.len() && shape.iter().zip(src.shape).all(|(a, b)| a <= b);
     ensure!(agree, "{src:?} for an index of {shape:?}: schema and kernel disagree");
     Ok(Layout::strided(shape, src.strides, 0)?)

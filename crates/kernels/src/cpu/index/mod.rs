@@ -6,6 +6,7 @@
 //! | module | ops |
 //! |---|---|
 //! | `elements` | `gather`, `scatter`, `scatter_add` |
+//! | `reduced` | `scatter_reduce` |
 //! | `slices` | `index_select`, `index_add` |
 //! | `advanced` | `index`, `index_put` |
 
@@ -13,15 +14,22 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, bail};
+use millstream_types::DType;
 
 use super::Kernel;
+use super::copy::convert;
 use super::indexed::in_chunks;
+use super::memory::Temporary;
 use super::strided::{CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
 mod advanced;
 mod elements;
+mod reduced;
 mod slices;
+
+#[cfg(feature = "cuda")]
+pub(crate) use slices::is_scatter_add;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     ("gather", elements::gather),
@@ -29,6 +37,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("scatter_", elements::scatter_in_place),
     ("scatter_add", elements::scatter_add),
     ("scatter_add_", elements::scatter_add_in_place),
+    ("scatter_reduce", reduced::scatter_reduce),
     ("index_select", slices::index_select),
     ("index_add", slices::index_add),
     ("index_add_", slices::index_add_in_place),
@@ -36,6 +45,34 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("index_put", advanced::index_put),
     ("index_put_", advanced::index_put_in_place),
 ];
+
+/// Calls `combine` with copies of `x` and `source` in a wider dtype, and rounds the results to `x`
+/// once. PyTorch's kernels of `scatter_add` do the same for 16-bit floats.
+///
+/// # Safety
+/// Both are operands of the call; `x` does not overlap itself.
+unsafe fn with_wide(
+    ctx: &KernelCtx<'_>,
+    dtype: DType,
+    x: RawTensor<'_>,
+    source: RawTensor<'_>,
+    combine: impl FnOnce(RawTensor<'_>, RawTensor<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut results = Temporary::new(dtype, x.shape)?;
+    let mut wide = Temporary::new(dtype, source.shape)?;
+    // SAFETY: guaranteed by the caller; the temporaries own their memory.
+    unsafe {
+        convert(ctx, x, results.tensor())?;
+        convert(ctx, source, wide.tensor())?;
+        combine(results.tensor(), wide.tensor())?;
+        convert(ctx, results.tensor(), x)
+    }
+}
+
+/// Returns whether sums of this dtype are rounded once, at their end.
+pub(crate) fn has_wide_sums(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
 
 /// Checks that all elements of an index lie in a dimension of `length`; negative ones count from
 /// the end if `from_end`. The error states the first that does not.

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
+use millstream_types::DType;
 
-use super::{check, distances, raised};
+use super::{check, distances, has_wide_sums, raised, with_wide};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::copy::{convert, copy_if_overlapping};
 use crate::cpu::element::{Element, dispatch, from_scalar};
@@ -64,15 +65,37 @@ fn add(
     Ok(())
 }
 
+/// Adds as [`add`] does. As in PyTorch, sums of 16-bit floats are rounded once where the call
+/// equals a `scatter_add`: with several dimensions and without a factor. Otherwise each addition
+/// rounds.
+fn add_slices(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    index: RawTensor<'_>,
+    source: RawTensor<'_>,
+) -> Result<()> {
+    if !is_scatter_add(ctx, &x)? || !has_wide_sums(x.dtype) {
+        return add(ctx, x, index, source);
+    }
+    // SAFETY: operands of the call; the schema refuses an x that overlaps itself.
+    unsafe { with_wide(ctx, DType::F32, x, source, |sums, source| add(ctx, sums, index, source)) }
+}
+
+/// Returns whether PyTorch computes an `index_add` as a `scatter_add`.
+pub(crate) fn is_scatter_add(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<bool> {
+    let factor = Scalar::of(ctx.attrs(), "alpha")?.map_or(1.0, from_scalar::<f64>);
+    Ok(x.shape.len() > 1 && factor == 1.0)
+}
+
 /// `index_add(x, index, source; dim, alpha)`.
 pub(super) fn index_add(ctx: &KernelCtx<'_>) -> Result<()> {
     let out = ctx.operand(3)?;
     // SAFETY: operands of the call; the last is its output.
     unsafe { convert(ctx, ctx.operand(0)?, out) }?;
-    add(ctx, out, ctx.operand(1)?, ctx.operand(2)?)
+    add_slices(ctx, out, ctx.operand(1)?, ctx.operand(2)?)
 }
 
 /// `index_add_(x, index, source; dim, alpha)`.
 pub(super) fn index_add_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    add(ctx, ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?)
+    add_slices(ctx, ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?)
 }

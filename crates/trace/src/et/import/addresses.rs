@@ -2,13 +2,23 @@
 //! lost number, or a tensor that existed before the trace began.
 
 use millstream_types::layout::contiguous_strides;
-use millstream_types::{AttrValue, Attrs, DType, Dims, TensorSpec};
+use millstream_types::{AttrValue, Attrs, DType, Dims, Layout, TensorSpec};
 
 use super::{Import, Initial, Lowered, Refusal, StorageIndex, TensorState, Val, unsupported};
 use crate::data::Data;
+use crate::et::raw_form::NodeForm;
 use crate::et::sidecar_notes::Const;
-use crate::et::value::Recorded;
+use crate::et::value::{self, Recorded};
 use crate::number::Number;
+
+/// What is known of the elements of a tensor that existed before the trace began.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Elements {
+    /// A single call uses the tensor, and its elements are known.
+    Constant,
+    /// They are unknown until an op writes them.
+    Unknown,
+}
 
 impl Import<'_> {
     /// Returns the tensor that an argument stands for.
@@ -16,19 +26,20 @@ impl Import<'_> {
         if let Some(value) = self.notes.consts.get(&(self.node, arg)).cloned() {
             let data = match value {
                 Const::Number(number) => Data::Fill(number),
+                Const::Numbers(_) => return Err(self.not_the_list(arg)),
                 Const::Tensor(sidecar) => {
                     self.check_sidecar(&sidecar, given)?;
                     Data::File(sidecar)
                 }
             };
-            return self.define_external(given, data, true);
+            return self.define_external(given, data, Elements::Constant);
         }
         if let Some(val) = self.bound_to(given) {
             return Ok(val);
         }
         if self.is_lost_number(given) {
             let number = self.lost_number(arg)?;
-            return self.define_external(given, Data::Fill(number), true);
+            return self.define_external(given, Data::Fill(number), Elements::Constant);
         }
         if let Some(view) = self.other_view(given)? {
             self.by_tensor.insert(given.tensor, view);
@@ -36,7 +47,7 @@ impl Import<'_> {
         }
         let data = self.made_up(given.dtype);
         self.report.made_up += 1;
-        self.define_external(given, data, false)
+        self.define_external(given, data, Elements::Unknown)
     }
 
     /// Returns the tensor bound to this id, if dtype, shape, strides and storage are as recorded.
@@ -58,11 +69,25 @@ impl Import<'_> {
 
     /// Returns whether this is a Python number that PyTorch wrapped as a tensor: a host tensor of
     /// no dimensions that no op returned. PyTorch wraps numbers as f64, i64 or bool.
+    ///
+    /// With `consts.json`, which has every such number, a tensor without an entry there is a view
+    /// of its storage. Otherwise the storage may be that of an ended tensor.
     pub(crate) fn is_lost_number(&self, given: &Recorded) -> bool {
         given.on_host
             && given.shape.is_empty()
             && matches!(given.dtype, DType::F64 | DType::I64 | DType::Bool)
             && self.bound_to(given).is_none()
+            && !(self.notes.has_consts && self.lies_in_known_storage(given))
+    }
+
+    /// Returns whether the address is that of a storage with room for the tensor.
+    fn lies_in_known_storage(&self, given: &Recorded) -> bool {
+        self.by_storage.get(&given.storage).is_some_and(|&StorageIndex(storage)| {
+            let storage = &self.storages[storage];
+            let end = (given.offset + 1).checked_sub(storage.base);
+            storage.dtype == given.dtype
+                && end.is_some_and(|end| end * given.dtype.size() <= storage.bytes)
+        })
     }
 
     /// Returns the lost number of an argument of this node, from consts.json or from the options.
@@ -72,6 +97,7 @@ impl Import<'_> {
             Some(Const::Tensor(_)) => Err(Refusal::Wrong(format!(
                 "argument {arg} is a number, and consts.json has a tensor for it"
             ))),
+            Some(Const::Numbers(_)) => Err(self.not_the_list(arg)),
             None => {
                 let given = self.options.missing_scalar;
                 let number = given.or(self.options.structural.then_some(Number::Int(1)));
@@ -95,6 +121,22 @@ impl Import<'_> {
             Const::Number(Number::Int(v)) => Some(*v as f64),
             _ => None,
         }
+    }
+
+    /// Returns the exact numbers of a list of `length` numbers, from consts.json.
+    pub(crate) fn exact_list(&self, arg: usize, length: usize) -> Lowered<Option<Vec<Number>>> {
+        match self.notes.consts.get(&(self.node, arg)) {
+            Some(Const::Numbers(list)) if list.len() == length => Ok(Some(list.clone())),
+            Some(Const::Numbers(list)) => Err(Refusal::Wrong(format!(
+                "argument {arg} has {length} numbers, and consts.json has {} for it",
+                list.len()
+            ))),
+            _ => Ok(None),
+        }
+    }
+
+    fn not_the_list(&self, arg: usize) -> Refusal {
+        Refusal::Wrong(format!("argument {arg} is no list, and consts.json has a list for it"))
     }
 
     pub(crate) fn has_const(&self, arg: usize) -> bool {
@@ -158,7 +200,7 @@ impl Import<'_> {
         &mut self,
         given: &Recorded,
         data: Data,
-        constant: bool,
+        elements: Elements,
     ) -> Lowered<Val> {
         let strides = match &given.strides {
             Some(strides) => strides.clone(),
@@ -166,7 +208,10 @@ impl Import<'_> {
         };
         let spec = given.spec(&strides, 0)?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
-        let val = self.add_initial(name, spec, data, constant);
+        let val = self.add_initial(name, spec, data, elements == Elements::Constant);
+        if elements == Elements::Unknown {
+            self.know_nothing(val);
+        }
         self.bind(given, val);
         Ok(val)
     }
@@ -195,6 +240,22 @@ impl Import<'_> {
         self.by_storage.insert(given.storage, self.tensors[val.0].storage);
     }
 
+    /// Removes the bindings of the addresses that a node below an executed op allocates: a tensor
+    /// that was there has ended. A storage among the node's results that none of its operands has
+    /// is new.
+    pub(crate) fn forget_allocations(&mut self, node: &NodeForm<'_>) {
+        let results = value::storages(node.outputs);
+        if !results.iter().any(|(storage, _)| self.by_storage.contains_key(storage)) {
+            return;
+        }
+        let operands = value::storages(node.inputs);
+        for (storage, numel) in results {
+            if numel > 0 && operands.iter().all(|(operand, _)| *operand != storage) {
+                self.by_storage.remove(&storage);
+            }
+        }
+    }
+
     /// Removes the bindings of the results of a skipped node.
     pub(crate) fn unbind(&mut self, results: &[Option<Recorded>]) {
         for given in results.iter().flatten() {
@@ -215,8 +276,10 @@ impl Import<'_> {
             )));
         }
         let storage = tensor.storage;
-        let is_root = self.storages[storage.0].root == val && tensor.last_use.is_none();
-        let fresh = is_root && self.storages[storage.0].initial.is_none();
+        // A tensor that the node made, and no view of another one.
+        let fresh = self.storages[storage.0].root == val
+            && self.storages[storage.0].initial.is_none()
+            && storage.0 >= self.before;
         let differing = given
             .strides
             .clone()
@@ -230,10 +293,7 @@ impl Import<'_> {
                     tensor.spec
                 )));
             }
-            let mut attrs = Attrs::new();
-            attrs.set("strides", strides.iter().map(|&s| s as i64).collect::<Vec<_>>());
-            let copied = self.call("copy", &[val], attrs)?;
-            val = copied.first().copied().ok_or_else(|| unsupported("copy returns no tensor"))?;
+            val = self.relaid(val, &strides)?;
             self.report.relaid += 1;
         }
         let storage = self.tensors[val.0].storage;
@@ -243,6 +303,31 @@ impl Import<'_> {
         }
         self.bind(given, val);
         Ok(())
+    }
+}
+
+impl Import<'_> {
+    /// Copies a tensor to other strides.
+    fn relaid(&mut self, val: Val, strides: &[usize]) -> Lowered<Val> {
+        let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
+        let spec = self.spec(val).clone();
+        let layout = Layout::strided(spec.shape(), strides, 0).map_err(|e| e.to_string())?;
+        if layout.covers(layout.numel()) {
+            let attrs = Attrs::new().with("strides", ints(strides));
+            let copied = self.call("copy", &[val], attrs)?;
+            return copied.first().copied().ok_or_else(|| unsupported("copy returns no tensor"));
+        }
+        let attrs = Attrs::new()
+            .with("shape", vec![layout.span() as i64])
+            .with("value", 0i64)
+            .with("dtype", spec.dtype);
+        let whole = self.call("full", &[], attrs)?;
+        let whole = whole.first().copied();
+        let whole = whole.ok_or_else(|| unsupported("full returns no tensor"))?;
+        let target = TensorSpec::new(spec.dtype, layout).map_err(|e| e.to_string())?;
+        let view = self.view(whole, &target)?;
+        self.call("copy_", &[view, val], Attrs::new())?;
+        Ok(view)
     }
 }
 

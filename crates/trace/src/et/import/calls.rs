@@ -1,7 +1,7 @@
 //! Appends calls of ops; the schemas of the ops infer the results.
 
 use millstream_ops::{CallSpec, OutputSpec};
-use millstream_types::{Attrs, Dims, TensorSpec};
+use millstream_types::{Access, Attrs, Dims, TensorSpec};
 
 use super::{Import, Lowered, Refusal, Val, unsupported};
 use crate::program::{Action, Call, Results, StreamRef, ValueRef};
@@ -67,6 +67,14 @@ impl Import<'_> {
         for &val in inputs.iter().chain(into.unwrap_or_default()) {
             self.record_use(val);
         }
+        let mut unknown = None;
+        // A view reads no elements.
+        if !signature.outputs.iter().all(|o| matches!(o, OutputSpec::View { .. })) {
+            let targets = into.unwrap_or_default().iter().map(|&t| (t, Access::Write));
+            let operands = inputs.iter().copied().zip(signature.accesses.iter().copied());
+            let operands: Vec<(Val, Access)> = operands.chain(targets).collect();
+            unknown = self.track_known(op, &operands)?;
+        }
         let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {
             if access.writes() {
@@ -109,6 +117,11 @@ impl Import<'_> {
                 });
             }
         }
+        if let Some(cause) = unknown {
+            let made: Vec<Val> =
+                results.iter().copied().filter(|val| !inputs.contains(val)).collect();
+            made.into_iter().for_each(|val| self.forget_elements(val, &cause));
+        }
         let refs = |vals: &[Val]| vals.iter().map(|v| ValueRef(v.0 as u32)).collect();
         let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));
         let named = if in_place { Vec::new() } else { refs(&results) };
@@ -126,6 +139,12 @@ impl Import<'_> {
         };
         self.push(Action::Call(Box::new(call)));
         Ok(results)
+    }
+
+    /// Exchanges the dimensions of the recorded result, for a node that transposes a result whose
+    /// shape depends on data.
+    pub(crate) fn transpose_bounded_shape(&mut self) {
+        self.shapes.iter_mut().for_each(|shape| shape.reverse());
     }
 
     /// Defines a result whose shape depends on data. It has the recorded shape, which the run
@@ -155,8 +174,10 @@ impl Import<'_> {
     }
 
     /// Appends a read, which makes the host wait for a tensor.
-    pub(crate) fn read(&mut self, val: Val) {
+    pub(crate) fn read(&mut self, val: Val) -> Lowered<()> {
+        self.check_known(val, 0)?;
         self.record_use(val);
         self.push(Action::Read(ValueRef(val.0 as u32)));
+        Ok(())
     }
 }

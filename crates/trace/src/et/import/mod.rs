@@ -7,6 +7,7 @@
 mod addresses;
 mod calls;
 mod finish;
+mod known;
 mod names;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use millstream_types::{DType, Dims, TensorSpec};
 
 use crate::data::Data;
 use crate::et::EtOptions;
+use crate::et::import::known::KnownElements;
 use crate::et::report::Imported;
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::value::{Recorded, ValueError};
@@ -76,6 +78,10 @@ struct StorageState {
     initial: Option<usize>,
     /// The last statement that writes the storage so far.
     last_write: usize,
+    /// The elements that an input names or an op wrote. `None`: all, as an op made the storage.
+    known: Option<KnownElements>,
+    /// Why elements of a storage of the program are unknown.
+    cause: Option<String>,
 }
 
 /// A tensor that exists before the program.
@@ -118,6 +124,8 @@ pub(crate) struct Import<'a> {
     span: Span,
     /// The id of the current node.
     node: u64,
+    /// The number of storages before the current node.
+    before: usize,
     /// The recorded shapes of the node's results, for ops whose shapes depend on data.
     shapes: Vec<Dims>,
     /// The number of process groups that the trace lists.
@@ -147,6 +155,7 @@ impl<'a> Import<'a> {
             bound: Vec::new(),
             span: Span::default(),
             node: 0,
+            before: 0,
             shapes: Vec::new(),
             groups: 0,
             rounds: 0,
@@ -166,6 +175,7 @@ impl<'a> Import<'a> {
     /// Makes a node the current one.
     pub(crate) fn begin_node(&mut self, node: u64, span: Span, results: &[Option<Recorded>]) {
         (self.node, self.span) = (node, span);
+        self.before = self.storages.len();
         self.shapes = results.iter().flatten().map(|r| r.shape.clone()).collect();
     }
 
@@ -196,7 +206,18 @@ impl<'a> Import<'a> {
         let storage = StorageIndex(self.storages.len());
         let (dtype, bytes) = (spec.dtype, spec.span_bytes());
         let root = self.define(name, storage, spec);
-        self.storages.push(StorageState { root, base: 0, dtype, bytes, initial, last_write: 0 });
+        let known = None;
+        let base = 0;
+        self.storages.push(StorageState {
+            root,
+            base,
+            dtype,
+            bytes,
+            initial,
+            last_write: 0,
+            known,
+            cause: None,
+        });
         root
     }
 }

@@ -39,18 +39,24 @@ impl Import<'_> {
             if self.storages[storage.0].dtype != given.dtype {
                 return Err(unsupported("two inputs of one storage have different dtypes"));
             }
-            let spec =
-                TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
-            let from = self.add_initial(name.to_owned(), spec, data, true);
             let spec = given.spec(&strides, 0)?;
             let root = self.storages[storage.0].root;
             let view = self.view(root, &spec)?;
+            if spec.layout.may_overlap_itself() && self.is_known(view) {
+                // An expanded view of elements that earlier inputs hold.
+                self.by_tensor.insert(given.tensor, view);
+                return Ok(());
+            }
+            let spec =
+                TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
+            let from = self.add_initial(name.to_owned(), spec, data, true);
             self.call("copy_", &[view, from], Attrs::new())?;
             self.by_tensor.insert(given.tensor, view);
             return Ok(());
         }
         let spec = given.spec(&strides, 0)?;
         let val = self.add_initial(name.to_owned(), spec, data, false);
+        self.know_only(val)?;
         self.bind(given, val);
         Ok(())
     }
@@ -64,6 +70,7 @@ impl Import<'_> {
             }
             return Err(Refusal::Wrong(format!("no node returns the output {}", given.brief())));
         };
+        self.check_known(val, 0)?;
         let expected = match self.notes.tensor(name) {
             Ok(sidecar) => {
                 self.check_sidecar(&sidecar, given)?;

@@ -1,15 +1,19 @@
 //! Lowers the ops that create tensors, which have many names in PyTorch.
 
 use millstream_ops::layouts;
-use millstream_types::{AttrValue, Attrs, DType};
+use millstream_types::{AttrValue, Attrs, DType, Layout};
 
-use super::{Made, out_params};
+use super::{Made, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val};
-use crate::et::value::Recorded;
 
-/// Lowers a creation op to `full`.
-pub(super) fn create(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>) -> Lowered<Made> {
+/// Lowers a creation op to `full`. `out` is the dtype of the tensor that the result is written to.
+pub(super) fn create(
+    import: &mut Import<'_>,
+    base: &str,
+    given: &NodeArgs<'_>,
+    out: Option<DType>,
+) -> Lowered<Made> {
     let like = base.ends_with("_like") || base.starts_with("new_");
     let of = match like {
         true => Some(given.tensor(import, "self")?),
@@ -32,7 +36,7 @@ pub(super) fn create(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>) 
         (None, AttrValue::Int(_), "full") => DType::I64,
         _ => DType::F32,
     };
-    let dtype = given.dtype("dtype")?.unwrap_or(default);
+    let dtype = given.dtype("dtype")?.or(out).unwrap_or(default);
     let shape: Vec<i64> = match (given.ints("size")?, &of) {
         (Some(size), _) => size,
         (None, Some(of)) => of.shape().iter().map(|&d| d as i64).collect(),
@@ -51,47 +55,85 @@ pub(super) fn create(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>) 
         }
         _ => None,
     };
-    let mut attrs = Attrs::new();
-    attrs.set("shape", shape);
-    attrs.set("value", value);
-    attrs.set("dtype", dtype);
-    if let Some(strides) = strides {
-        attrs.set("strides", strides);
+    let attrs = Attrs::new().with("value", value).with("dtype", dtype);
+    let made = match strides {
+        None => one_call(import, "full", &[], attrs.with("shape", shape))?,
+        Some(strides) => with_strides(import, shape, strides, attrs)?,
+    };
+    if base.contains("empty") {
+        import.leave_unknown(made);
     }
-    let made = import.call("full", &[], attrs)?;
-    Ok(made.into_iter().map(Some).collect())
+    Ok(vec![Some(made)])
 }
 
-/// Lowers `arange`, with and without `out`.
+/// Lowers a creation op with strides. A tensor with gaps is a view of a dense one.
+fn with_strides(
+    import: &mut Import<'_>,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    attrs: Attrs,
+) -> Lowered<Val> {
+    let dims = |list: &[i64]| list.iter().map(|&v| usize::try_from(v).ok()).collect();
+    let (lengths, steps): (Option<Vec<usize>>, Option<Vec<usize>>) = (dims(&shape), dims(&strides));
+    let layout = lengths.zip(steps).map(|(shape, strides)| Layout::strided(&shape, &strides, 0));
+    let layout = layout
+        .ok_or_else(|| {
+            Refusal::Wrong(format!("impossible shape {shape:?} or strides {strides:?}"))
+        })?
+        .map_err(|e| Refusal::Wrong(e.to_string()))?;
+    if layout.covers(layout.numel()) {
+        let attrs = attrs.with("shape", shape).with("strides", strides);
+        return one_call(import, "full", &[], attrs);
+    }
+    let whole = attrs.with("shape", vec![layout.span() as i64]);
+    let whole = one_call(import, "full", &[], whole)?;
+    let view = Attrs::new().with("size", shape).with("stride", strides);
+    one_call(import, "as_strided", &[whole], view)
+}
+
+/// Lowers `arange`. `out` is the dtype of the tensor that the result is written to.
 pub(super) fn arange(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
+    out: Option<DType>,
 ) -> Lowered<Made> {
     let mut attrs = Attrs::new();
-    let mut whole = true;
+    let mut bounds = Vec::new();
     for name in ["start", "end", "step"] {
-        if let Some(value) = given.scalar(name)? {
-            whole &= matches!(value, AttrValue::Int(_));
+        let value = given.scalar(name)?;
+        if let Some(value) = value.clone() {
             attrs.set(name, value);
         }
+        bounds.push(value);
     }
+    let whole = bounds.iter().flatten().all(|value| matches!(value, AttrValue::Int(_)));
     let default = if whole { DType::I64 } else { DType::F32 };
-    let outs = out_params(given);
-    if outs.is_empty() {
-        attrs.set("dtype", given.dtype("dtype")?.unwrap_or(default));
-        let made = import.call("arange", &[], attrs)?;
-        return Ok(made.into_iter().map(Some).collect());
+    let dtype = given.dtype("dtype")?.or(out).unwrap_or(default);
+    if !whole && dtype.is_int() {
+        attrs = truncated(&bounds)?;
     }
-    let target = given.tensor(import, "out")?;
-    attrs.set("dtype", import.spec(target).dtype);
+    attrs.set("dtype", dtype);
     let made = import.call("arange", &[], attrs)?;
-    let target_shape = import.spec(target).shape();
-    let fits = results.iter().flatten().next().is_some_and(|r| &*r.shape == target_shape);
-    if !fits {
-        return Ok(made.into_iter().map(Some).collect());
+    Ok(made.into_iter().map(Some).collect())
+}
+
+/// Returns the arguments of an `arange` of integers with fractional bounds. As in PyTorch, the
+/// fractions determine the number of elements, and then start and step are truncated.
+fn truncated(bounds: &[Option<AttrValue>]) -> Lowered<Attrs> {
+    let number = |k: usize, default: f64| match bounds.get(k) {
+        Some(Some(AttrValue::Int(v))) => *v as f64,
+        Some(Some(AttrValue::Float(v))) => *v,
+        _ => default,
+    };
+    let (start, end, step) = (number(0, 0.0), number(1, 0.0), number(2, 1.0));
+    let count = ((end - start) / step).ceil();
+    let (start, step) = (start.trunc(), step.trunc());
+    let wrong = || Refusal::Wrong(format!("arange from {start} to {end} by {step}: impossible"));
+    if step == 0.0 || !count.is_finite() || count < 0.0 || count.max(end.abs()) > 2f64.powi(52) {
+        return Err(wrong());
     }
-    let inputs: Vec<Val> = [target].into_iter().chain(made).collect();
-    import.call("copy_", &inputs, Attrs::new())?;
-    Ok(vec![Some(target)])
+    Ok(Attrs::new()
+        .with("start", start as i64)
+        .with("end", (start + count * step) as i64)
+        .with("step", step as i64))
 }

@@ -1,10 +1,11 @@
 //! Lowers ops whose arguments differ from those of Millstream's ops.
 
+use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs};
 
-use super::{Made, call};
+use super::{Made, call, one_call};
 use crate::et::args::{self, Converted, NodeArgs};
-use crate::et::import::{Import, Lowered, Refusal, Val};
+use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
 
@@ -29,6 +30,32 @@ pub(super) fn to_copy(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<
 /// Lowers `fill_` and `zero_`.
 pub(super) fn fill(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let target = given.tensor(import, "self")?;
+    fill_target(import, given, target)
+}
+
+/// Lowers `fill` and `zero`, which leave their operand as it is and return a new tensor of its
+/// layout.
+pub(super) fn filled(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let like = given.tensor(import, "self")?;
+    let spec = import.spec(like).clone();
+    let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
+    let layout = layouts::preserved(&spec).map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let attrs = Attrs::new()
+        .with("shape", ints(spec.shape()))
+        .with("value", 0i64)
+        .with("dtype", spec.dtype)
+        .with("strides", ints(layout.strides()));
+    let made = import.call("full", &[], attrs)?;
+    let target = made.first().copied();
+    let target = target.ok_or_else(|| unsupported("full returns no tensor"))?;
+    match given.signature.base() {
+        "zero" => Ok(vec![Some(target)]),
+        _ => fill_target(import, given, target),
+    }
+}
+
+/// Sets every element of a tensor to the node's argument `value`, or to 0 without one.
+fn fill_target(import: &mut Import<'_>, given: &NodeArgs<'_>, target: Val) -> Lowered<Made> {
     let value = match given.get("value") {
         None => AttrValue::Int(0),
         Some((at, Arg::Tensor(tensor))) => {
@@ -62,26 +89,53 @@ pub(super) fn index_put(
     call(import, op, converted)
 }
 
-/// Lowers `index_fill_` to `index_put_`.
+/// Lowers the fill of indexed slices of a target to `index_put_`.
 pub(super) fn index_fill(
     import: &mut Import<'_>,
+    target: Val,
     given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
 ) -> Lowered<Made> {
-    let (target, index) = (given.tensor(import, "self")?, given.tensor(import, "index")?);
-    let rank = import.spec(target).shape().len() as i64;
-    let dim = given.int("dim")?.unwrap_or(0);
-    let dim = if dim < 0 { dim + rank } else { dim };
+    let index = given.tensor(import, "index")?;
     let value = match given.get("value") {
         Some((at, Arg::Tensor(tensor))) => import.resolve(tensor, at)?,
-        _ => scalar(import, given, "value", results)?,
+        _ => {
+            let value = number(given, "value")?;
+            import.number(value, import.spec(target).dtype)?
+        }
     };
+    index_slices(import, target, given.int("dim")?.unwrap_or(0), index, value)?;
+    Ok(vec![Some(target)])
+}
+
+/// Writes values to the slices of a target at the indices along a dimension.
+pub(super) fn index_slices(
+    import: &mut Import<'_>,
+    target: Val,
+    dim: i64,
+    index: Val,
+    values: Val,
+) -> Lowered<()> {
+    let rank = import.spec(target).shape().len() as i64;
+    let mut target = target;
+    if rank == 0 {
+        target = one_call(import, "unsqueeze", &[target], Attrs::new().with("dim", 0i64))?;
+    }
+    let dim = if dim < 0 { dim + rank.max(1) } else { dim };
     let mut attrs = Attrs::new();
     if dim > 0 {
         attrs.set("absent", (0..dim).collect::<Vec<i64>>());
     }
-    let made = import.call("index_put_", &[target, value, index], attrs)?;
-    Ok(made.into_iter().map(Some).collect())
+    import.call("index_put_", &[target, values, index], attrs).map(drop)
+}
+
+/// Returns a number among the arguments.
+fn number(given: &NodeArgs<'_>, name: &str) -> Lowered<Number> {
+    Ok(match given.scalar(name)? {
+        Some(AttrValue::Int(v)) => Number::Int(v.into()),
+        Some(AttrValue::Float(v)) => Number::Float(v),
+        Some(AttrValue::Bool(v)) => Number::Bool(v),
+        _ => return Err(Refusal::Wrong(format!("'{name}': expected a number"))),
+    })
 }
 
 /// Returns a number among the arguments as a tensor with the dtype of the result.
@@ -91,12 +145,7 @@ fn scalar(
     name: &str,
     results: &[Option<Recorded>],
 ) -> Lowered<Val> {
-    let number = match given.scalar(name)? {
-        Some(AttrValue::Int(v)) => Number::Int(v.into()),
-        Some(AttrValue::Float(v)) => Number::Float(v),
-        Some(AttrValue::Bool(v)) => Number::Bool(v),
-        _ => return Err(Refusal::Wrong(format!("'{name}': expected a number"))),
-    };
+    let number = number(given, name)?;
     let dtype = args::number_dtype(number, &given.args, results);
     import.number(number, dtype)
 }

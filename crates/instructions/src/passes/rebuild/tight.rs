@@ -1,0 +1,80 @@
+//! Tight lifetimes: tensors begin right before their first use, and end right after their last.
+
+use std::collections::HashMap;
+
+use millstream_types::{Result, StreamId, TensorId};
+
+use crate::passes::facts::Facts;
+use crate::passes::rebuild::Emitter;
+use crate::passes::rebuild::plan::Step;
+use crate::table::{Body, Instruction};
+
+impl Emitter<'_> {
+    /// Emits the steps with tight lifetimes.
+    pub(super) fn tight(&mut self) -> Result<()> {
+        let lifetimes = TightLifetimes::of(self.facts, &self.plan.steps);
+        for (k, step) in self.plan.steps.iter().enumerate() {
+            let lifetimes_only = matches!(
+                &*step.body,
+                Body::AllocateTensor { .. } | Body::ViewTensor { .. } | Body::ReleaseTensor { .. }
+            );
+            if lifetimes_only {
+                continue;
+            }
+            for &(index, tensor) in lifetimes.begin.get(&k).into_iter().flatten() {
+                let Instruction { body, origin } = &self.facts.list.instructions[index];
+                // The stream of the first use need not wait for the one that made it.
+                let mut on = StreamId(0);
+                if let Body::OpCall { at, .. } = &*step.body {
+                    on = self.stream(step, at.stream);
+                } else if let Body::AllocateTensor { on: old, .. } = body {
+                    on = self.plan.stream_of[old.index()];
+                }
+                self.begin(tensor, on, index).map_err(|e| e.at(origin))?;
+            }
+            self.step(step)?;
+            for &(index, tensor) in lifetimes.end.get(&k).into_iter().flatten() {
+                self.release(tensor, index)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// For each step, the old instructions that begin and release tensors right before and after it.
+struct TightLifetimes {
+    begin: HashMap<usize, Vec<(usize, TensorId)>>,
+    end: HashMap<usize, Vec<(usize, TensorId)>>,
+}
+
+impl TightLifetimes {
+    pub(super) fn of(facts: &Facts<'_>, steps: &[Step<'_>]) -> TightLifetimes {
+        let mut uses: HashMap<TensorId, (usize, usize)> = HashMap::new();
+        for (k, step) in steps.iter().enumerate() {
+            for operand in step.body.operands() {
+                uses.entry(operand.tensor).or_insert((k, k)).1 = k;
+            }
+        }
+        // A tensor is used where a view of it begins. Views come after their bases.
+        let mut tensors: Vec<(Option<usize>, TensorId)> =
+            facts.tensors().map(|(id, tensor)| (tensor.begun, id)).collect();
+        tensors.sort_unstable();
+        for &(_, id) in tensors.iter().rev() {
+            if let (Some(of), Some(&(first, _))) = (facts.tensor(id).of, uses.get(&id)) {
+                let base = uses.entry(of).or_insert((first, first));
+                *base = (base.0.min(first), base.1.max(first));
+            }
+        }
+        let mut lifetimes = TightLifetimes { begin: HashMap::new(), end: HashMap::new() };
+        for (begun, id) in tensors {
+            let Some(&(first, last)) = uses.get(&id) else { continue };
+            if let Some(begun) = begun {
+                lifetimes.begin.entry(first).or_default().push((begun, id));
+            }
+            if let Some(released) = facts.tensor(id).released {
+                lifetimes.end.entry(last).or_default().push((released, id));
+            }
+        }
+        lifetimes
+    }
+}

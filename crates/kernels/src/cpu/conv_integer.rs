@@ -1,0 +1,102 @@
+//! Convolutions of integers, which wrap. They are rare, so plain loops compute them.
+
+use anyhow::Result;
+use millstream_ops::conv::{Conv, SPATIAL_DIMS};
+
+use super::strided::Sequence;
+use crate::context::{KernelCtx, RawTensor};
+
+type Lengths = [usize; SPATIAL_DIMS];
+
+fn count(lengths: Lengths) -> usize {
+    lengths.iter().product()
+}
+
+/// Returns the coordinates of an element by its row-major number.
+fn coordinates(lengths: Lengths, number: usize) -> Lengths {
+    let mut rest = number;
+    let mut at = [0; SPATIAL_DIMS];
+    for k in (0..SPATIAL_DIMS).rev() {
+        (at[k], rest) = (rest % lengths[k], rest / lengths[k]);
+    }
+    at
+}
+
+/// Returns the number of the image's element that an element of the map and one of the weight
+/// belong to; `None` in the padding.
+fn image_element(conv: &Conv, map: Lengths, kernel: Lengths) -> Option<usize> {
+    let mut number = 0;
+    for k in 0..SPATIAL_DIMS {
+        let padded = map[k] * conv.stride[k] + kernel[k] * conv.dilation[k];
+        let at = padded.checked_sub(conv.padding[k]).filter(|at| *at < conv.image[k])?;
+        number = number * conv.image[k] + at;
+    }
+    Some(number)
+}
+
+/// Returns all elements of a tensor.
+///
+/// # Safety
+/// It is an operand of the call, which does not write it.
+unsafe fn load(tensor: RawTensor<'_>) -> Vec<i64> {
+    let mut values = vec![0; tensor.numel()];
+    // SAFETY: guaranteed by the caller.
+    unsafe { Sequence::new(tensor) }.load(0, &mut values);
+    values
+}
+
+/// `convolution(x, weight, bias?; ..)` of integers.
+///
+/// # Safety
+/// The tensors are operands of the call, of which `out` alone is written, and do not overlap it.
+pub(super) unsafe fn forward(
+    ctx: &KernelCtx<'_>,
+    conv: &Conv,
+    [x, weight, out]: [RawTensor<'_>; 3],
+    bias: Option<RawTensor<'_>>,
+) -> Result<()> {
+    // SAFETY: guaranteed by the caller.
+    let (weights, bias, from, to) = unsafe {
+        (load(weight), bias.map(|bias| load(bias)), Sequence::new(x), Sequence::new(out))
+    };
+    let (image, map, kernel) = (count(conv.image), count(conv.map), count(conv.kernel));
+    let (read, written) = match conv.transposed {
+        false => (conv.image_channels * image, conv.map_channels * map),
+        true => (conv.map_channels * map, conv.image_channels * image),
+    };
+    // Groups are numbered in memory order over all images.
+    ctx.for_each(conv.batch * conv.groups, |group| {
+        let mut values = vec![0i64; read];
+        from.load(group * read, &mut values);
+        let mut sums = vec![0i64; written];
+        let own = group % conv.groups;
+        if let Some(bias) = &bias {
+            let channels = conv.channels() / conv.groups;
+            for (c, sums) in sums.chunks_exact_mut(written / channels).enumerate() {
+                sums.fill(bias[own * channels + c]);
+            }
+        }
+        for map_channel in 0..conv.map_channels {
+            for image_channel in 0..conv.image_channels {
+                let of = (own * conv.map_channels + map_channel) * conv.image_channels;
+                let weights = &weights[(of + image_channel) * kernel..][..kernel];
+                for at in 0..map {
+                    let in_map = coordinates(conv.map, at);
+                    for (k, weight) in weights.iter().enumerate() {
+                        let in_image = image_element(conv, in_map, coordinates(conv.kernel, k));
+                        let Some(in_image) = in_image else { continue };
+                        let in_map = map_channel * map + at;
+                        let in_image = image_channel * image + in_image;
+                        let (to, value) = match conv.transposed {
+                            false => (in_map, values[in_image]),
+                            true => (in_image, values[in_map]),
+                        };
+                        sums[to] = sums[to].wrapping_add(weight.wrapping_mul(value));
+                    }
+                }
+            }
+        }
+        to.store(group * written, &sums);
+    });
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! The elements of a storage that are known, because an input names them or an op wrote them. A
+//! recording names views: of the rest of their storage it has no elements.
+
+use std::collections::BTreeMap;
+
+use millstream_types::{Access, Layout};
+
+use super::{Import, Lowered, Refusal, StorageIndex, Val, unsupported};
+
+/// The maximum number of runs of a view that are tracked.
+const MAX_RUNS: usize = 1 << 22;
+
+/// Runs of known elements, none of which touch: the end of each by its start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownElements(BTreeMap<usize, usize>);
+
+impl KnownElements {
+    fn insert(&mut self, start: usize, end: usize) {
+        let (mut start, mut end) = (start, end);
+        // The runs that overlap or touch the new one become part of it.
+        while let Some((&from, &to)) =
+            self.0.range(..=end).next_back().filter(|(_, to)| **to >= start)
+        {
+            self.0.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.0.insert(start, end);
+    }
+
+    fn contains(&self, start: usize, end: usize) -> bool {
+        self.0.range(..=start).next_back().is_some_and(|(_, to)| *to >= end)
+    }
+
+    /// Adds the elements of a view; returns false if it has too many runs.
+    fn add(&mut self, layout: &Layout) -> bool {
+        let Some(runs) = Runs::of(layout) else { return false };
+        runs.for_each(&mut |start, end| {
+            self.insert(start, end);
+            true
+        })
+    }
+
+    /// Removes the elements of a view; all, if it has too many runs.
+    fn remove(&mut self, layout: &Layout) {
+        let Some(runs) = Runs::of(layout) else { return self.0.clear() };
+        runs.for_each(&mut |start, end| {
+            while let Some((&from, &to)) =
+                self.0.range(..end).next_back().filter(|(_, to)| **to > start)
+            {
+                self.0.remove(&from);
+                if from < start {
+                    self.0.insert(from, start);
+                }
+                if to > end {
+                    self.0.insert(end, to);
+                }
+                if from < start {
+                    break;
+                }
+            }
+            true
+        });
+    }
+
+    /// Returns whether all elements of a view are known.
+    fn covers(&self, layout: &Layout) -> bool {
+        if layout.numel() == 0 || self.contains(layout.offset(), layout.span()) {
+            return true;
+        }
+        Runs::of(layout).is_some_and(|runs| runs.for_each(&mut |s, e| self.contains(s, e)))
+    }
+}
+
+/// The runs of consecutive elements of a view.
+struct Runs {
+    offset: usize,
+    length: usize,
+    /// The lengths and strides of the dimensions that step over gaps, outermost first.
+    outer: Vec<(usize, usize)>,
+}
+
+impl Runs {
+    /// Returns `None` if there are more than [`MAX_RUNS`].
+    fn of(layout: &Layout) -> Option<Runs> {
+        if layout.numel() == 0 {
+            return Some(Runs { offset: 0, length: 0, outer: Vec::new() });
+        }
+        let mut dims: Vec<(usize, usize)> = layout
+            .strides()
+            .iter()
+            .zip(layout.shape())
+            .filter(|(stride, length)| **stride > 0 && **length > 1)
+            .map(|(stride, length)| (*stride, *length))
+            .collect();
+        dims.sort_unstable();
+        let (mut length, mut outer, mut count) = (1, Vec::new(), 1usize);
+        for (stride, steps) in dims {
+            if outer.is_empty() && stride <= length {
+                length += (steps - 1) * stride;
+            } else {
+                count = count.checked_mul(steps).filter(|count| *count <= MAX_RUNS)?;
+                outer.push((steps, stride));
+            }
+        }
+        outer.reverse();
+        Some(Runs { offset: layout.offset(), length, outer })
+    }
+
+    /// Calls `f` with the start and end of each run while it returns true; returns whether it did
+    /// to the end.
+    fn for_each(&self, f: &mut dyn FnMut(usize, usize) -> bool) -> bool {
+        fn walk(
+            at: usize,
+            length: usize,
+            outer: &[(usize, usize)],
+            f: &mut dyn FnMut(usize, usize) -> bool,
+        ) -> bool {
+            match outer.split_first() {
+                None => length == 0 || f(at, at + length),
+                Some((&(steps, stride), inner)) => {
+                    (0..steps).all(|k| walk(at + k * stride, length, inner, f))
+                }
+            }
+        }
+        walk(self.offset, self.length, &self.outer, f)
+    }
+}
+
+impl Import<'_> {
+    /// Makes the elements of a view the only known ones of its storage, which exists before the
+    /// program.
+    pub(super) fn know_only(&mut self, val: Val) -> Lowered<()> {
+        let tensor = &self.tensors[val.0];
+        let mut known = KnownElements::default();
+        if !known.add(&tensor.spec.layout) {
+            return Err(unsupported(format!("it has more than {MAX_RUNS} runs of elements")));
+        }
+        self.storages[tensor.storage.0].known = Some(known);
+        Ok(())
+    }
+
+    /// Makes all elements of a storage unknown until an op writes them.
+    pub(super) fn know_nothing(&mut self, val: Val) {
+        let StorageIndex(storage) = self.tensors[val.0].storage;
+        self.storages[storage].known = Some(KnownElements::default());
+    }
+
+    /// Makes the elements of a tensor that `empty` returned unknown until an op writes to them.
+    pub(crate) fn leave_unknown(&mut self, val: Val) {
+        self.know_nothing(val);
+        let cause = format!("node {}, whose result no op wrote", self.node);
+        self.note_cause(val, &cause);
+    }
+
+    fn note_cause(&mut self, val: Val, cause: &str) {
+        let StorageIndex(storage) = self.tensors[val.0].storage;
+        self.storages[storage].cause = Some(cause.into());
+    }
+
+    /// Makes the elements of a view unknown, because they depend on unknown ones.
+    pub(super) fn forget_elements(&mut self, val: Val, cause: &str) {
+        let tensor = &self.tensors[val.0];
+        let storage = &mut self.storages[tensor.storage.0];
+        let known = storage.known.get_or_insert_with(|| {
+            let mut all = KnownElements::default();
+            all.insert(0, storage.bytes / storage.dtype.size());
+            all
+        });
+        known.remove(&tensor.spec.layout);
+        self.note_cause(val, cause);
+    }
+
+    /// Returns whether all elements of a tensor are known.
+    pub(super) fn is_known(&self, val: Val) -> bool {
+        let tensor = &self.tensors[val.0];
+        let known = self.storages[tensor.storage.0].known.as_ref();
+        self.options.structural || known.is_none_or(|known| known.covers(&tensor.spec.layout))
+    }
+
+    /// Refuses a use of elements that neither an input names nor an op wrote.
+    pub(super) fn check_known(&self, val: Val, operand: usize) -> Lowered<()> {
+        if self.is_known(val) {
+            return Ok(());
+        }
+        let tensor = &self.tensors[val.0];
+        let cause = match &self.storages[tensor.storage.0].cause {
+            Some(cause) => format!("unknown elements, since {cause}"),
+            None => "elements that no input names and no op wrote".to_owned(),
+        };
+        Err(Refusal::Wrong(format!(
+            "operand {operand}, {}, has {cause}: expected them in tensors.safetensors, or an \
+             import for the structure only",
+            tensor.spec.brief()
+        )))
+    }
+
+    /// Checks and updates the known elements of the operands of a call; returns the reason why its
+    /// results are unknown, if they are.
+    ///
+    /// A read of a tensor from before the program is refused at once. Tensors that `empty` returned
+    /// may be written without an op (PyTorch's reducer does that), and then results that depend on
+    /// them are unknown.
+    pub(super) fn track_known(
+        &mut self,
+        op: &str,
+        operands: &[(Val, Access)],
+    ) -> Lowered<Option<String>> {
+        let mut cause = None;
+        for (k, (val, access)) in operands.iter().enumerate() {
+            let partial = access.writes() && PARTIAL.contains(&op);
+            if !access.reads() || partial || self.is_known(*val) {
+                continue;
+            }
+            let StorageIndex(storage) = self.tensors[val.0].storage;
+            let storage = &self.storages[storage];
+            if storage.initial.is_some() {
+                self.check_known(*val, k)?;
+            }
+            cause = cause.or_else(|| storage.cause.clone());
+        }
+        for (val, access) in operands.iter().filter(|(_, access)| access.writes()) {
+            match (&cause, access) {
+                (Some(cause), _) => self.forget_elements(*val, cause),
+                (None, _) => self.know_written(*val),
+            }
+        }
+        Ok(cause)
+    }
+
+    /// Adds the elements of a view that an op overwrites.
+    fn know_written(&mut self, val: Val) {
+        let tensor = &self.tensors[val.0];
+        if let Some(known) = &mut self.storages[tensor.storage.0].known {
+            // With too many runs the elements stay unknown, so that a read of them is refused.
+            known.add(&tensor.spec.layout);
+        }
+    }
+}
+
+/// Ops that write some elements of their first operand and leave the others as they are. They count
+/// as writers of all: which elements they write depends on data.
+const PARTIAL: &[&str] = &["index_put_", "masked_fill_", "scatter_"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(shape: &[usize], strides: &[usize], offset: usize) -> Layout {
+        Layout::strided(shape, strides, offset).unwrap()
+    }
+
+    #[test]
+    fn views_with_gaps() {
+        let mut known = KnownElements::default();
+        assert!(known.covers(&view(&[0, 3], &[3, 1], 5)));
+        assert!(known.add(&view(&[3, 2], &[4, 1], 2)));
+        assert_eq!(known.0, BTreeMap::from([(2, 4), (6, 8), (10, 12)]));
+        assert!(known.covers(&view(&[2, 3], &[1, 4], 2)));
+        assert!(known.covers(&view(&[5, 2], &[0, 1], 6)));
+        assert!(!known.covers(&view(&[3], &[1], 2)));
+        assert!(!known.covers(&view(&[4, 2], &[4, 1], 2)));
+        assert!(known.add(&view(&[2, 2], &[4, 1], 4)));
+        assert_eq!(known.0, BTreeMap::from([(2, 12)]));
+        assert!(known.covers(&view(&[2, 4, 3], &[1, 2, 1], 2)));
+        assert!(!known.covers(&view(&[11], &[1], 2)));
+    }
+
+    #[test]
+    fn removed_views() {
+        let mut known = KnownElements::default();
+        assert!(known.add(&view(&[10], &[1], 0)) && known.add(&view(&[4], &[1], 12)));
+        known.remove(&view(&[2, 2], &[5, 1], 1));
+        assert_eq!(known.0, BTreeMap::from([(0, 1), (3, 6), (8, 10), (12, 16)]));
+        known.remove(&view(&[9], &[1], 5));
+        assert_eq!(known.0, BTreeMap::from([(0, 1), (3, 5), (14, 16)]));
+        known.remove(&view(&[20], &[1], 0));
+        assert_eq!(known.0, BTreeMap::new());
+    }
+
+    #[test]
+    fn views_of_too_many_runs_stay_unknown() {
+        let mut known = KnownElements::default();
+        assert!(!known.add(&view(&[MAX_RUNS + 1], &[2], 0)));
+        assert!(!known.covers(&view(&[MAX_RUNS + 1], &[2], 0)));
+    }
+}

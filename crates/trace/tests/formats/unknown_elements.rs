@@ -1,0 +1,158 @@
+//! The import of execution traces: which elements are known, and the data that traces lose.
+
+use millstream_trace::EtOptions;
+
+use crate::execution_traces::{
+    BINDINGS, Folder, NONE, RELU, calls, file, node, one, refuses, standard, tensor, tensors,
+};
+
+/// Returns the text of a node below another one.
+fn below(parent: u32, node: String) -> String {
+    node.replacen("\"ctrl_deps\":1", &format!("\"ctrl_deps\":{parent}"), 1)
+}
+
+/// Returns a trace whose output is the tensor that the last node returns, in the storage 8.
+fn ending(nodes: Vec<String>) -> Folder {
+    let id = nodes.len() as u32 + 1;
+    let mut nodes = nodes;
+    nodes.push(node(id, "bind:out/y", "", &tensor(7, 8), NONE));
+    let folder = Folder::new(&file("1.1.1", &nodes));
+    let bindings = BINDINGS.replace("\"node\":4", &format!("\"node\":{id}"));
+    folder.with("bindings.json", bindings.as_bytes());
+    folder
+}
+
+#[test]
+fn an_address_that_an_inner_op_allocates_is_no_longer_its_tensor() {
+    let empty = "aten::empty(int[] size) -> Tensor";
+    let trace = |inner_storage| {
+        let mut nodes = standard()[..3].to_vec();
+        // The second relu allocates a tensor that no executed node returns.
+        nodes.push(node(4, "aten::relu", RELU, &tensor(5, 6), &tensor(9, 10)));
+        nodes.push(below(4, node(5, "aten::empty", empty, NONE, &tensor(11, inner_storage))));
+        nodes.push(node(6, "aten::relu", RELU, &tensor(7, 8), &tensor(7, 8)));
+        ending(nodes)
+    };
+    trace(12).load().unwrap();
+    refuses(&trace(8), &["node 6 (aten::relu)", "operand 0, f32[2,3]", "no input names"]);
+}
+
+#[test]
+fn autograd_copies_an_operand_before_an_op_in_place() {
+    let clone = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor";
+    let sin_ = "aten::sin_(Tensor(a!) self) -> Tensor(a!)";
+    let mut nodes = standard()[..3].to_vec();
+    nodes.push(node(4, "aten::sin_", sin_, &tensor(7, 8), &tensor(7, 8)));
+    nodes.push(below(4, node(5, "aten::clone", clone, &tensor(7, 8), &tensor(9, 10))));
+    nodes.push(node(6, "aten::relu", RELU, &tensor(9, 10), &tensor(7, 8)));
+    let program = ending(nodes).load().unwrap();
+    assert_eq!(calls(&program), ["relu(1){}", "clone(1){}", "sin_(1){}", "relu(1){}"]);
+}
+
+#[test]
+fn a_tensor_without_a_source_is_not_read() {
+    let mut nodes = standard();
+    nodes[2] = node(3, "aten::relu", RELU, &tensor(50, 60), &tensor(7, 8));
+    let folder = Folder::new(&file("1.1.1", &nodes));
+    refuses(&folder, &["node 3 (aten::relu)", "no input names and no op wrote"]);
+    let structural = EtOptions { structural: true, ..EtOptions::default() };
+    assert_eq!(folder.load_as(structural).unwrap().imported.unwrap().made_up, 1);
+    // An op that overwrites all of it makes it known.
+    let fill = "aten::zero_(Tensor(a!) self) -> Tensor(a!)";
+    nodes[2] = node(3, "aten::zero_", fill, &tensor(7, 8), &tensor(7, 8));
+    Folder::new(&file("1.1.1", &nodes)).load().unwrap();
+}
+
+#[test]
+fn results_that_depend_on_elements_of_no_source_are_unknown() {
+    let empty = "aten::empty_like(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor";
+    let fill = "aten::zero_(Tensor(a!) self) -> Tensor(a!)";
+    let add = "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)";
+    let both = r#"{"values":[[5,6,0,6,4,"cpu"],[9,10,0,6,4,"cpu"],1],"shapes":[[2,3],[2,3],[]],
+        "types":["Tensor(float)","Tensor(float)","Int"],"strides":[[3,1],[3,1],[]]}"#;
+    let trace = |between: Option<String>| {
+        let mut nodes = standard()[..2].to_vec();
+        nodes.push(node(3, "aten::empty_like", empty, &tensor(5, 6), &tensor(9, 10)));
+        nodes.push(between.unwrap_or_else(|| node(4, "label", "", NONE, NONE)));
+        nodes.push(node(5, "aten::add_", add, both, &tensor(5, 6)));
+        nodes.push(node(6, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)));
+        ending(nodes)
+    };
+    refuses(&trace(None), &["node 6 (aten::relu)", "since node 3"]);
+    trace(Some(node(4, "aten::zero_", fill, &tensor(9, 10), &tensor(9, 10)))).load().unwrap();
+}
+
+#[test]
+fn elements_beside_a_named_view_are_not_read() {
+    let view = "aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? \
+                storage_offset=None) -> Tensor(a)";
+    let trace = |offset: u32| {
+        let inputs = format!(
+            r#"{{"values":[[5,6,0,6,4,"cpu"],[2],[1],{offset}],"shapes":[[2,3],[],[],[]],
+                "types":["Tensor(float)","GenericList[Int]","GenericList[Int]","Int"],
+                "strides":[[3,1],[],[],[]]}}"#
+        );
+        let part = |id, storage, offset| {
+            let value = format!("[{id},{storage},{offset},2,4,\"cpu\"]");
+            one(&value, "[2]", "Tensor(float)", "[1]")
+        };
+        let mut nodes = standard();
+        nodes.insert(3, node(4, "aten::as_strided", view, &inputs, &part(9, 6, offset)));
+        nodes[4] = node(5, "aten::relu", RELU, &part(9, 6, offset), &part(10, 11, 0));
+        nodes.push(node(6, "bind:out/y", "", &tensor(7, 8), NONE));
+        let folder = Folder::new(&file("1.1.1", &nodes));
+        let bindings = BINDINGS.replace("\"node\":4", "\"node\":6");
+        folder.with("bindings.json", bindings.as_bytes());
+        folder
+    };
+    trace(4).load().unwrap();
+    for beyond in [5, 6, 100] {
+        refuses(&trace(beyond), &["node 5 (aten::relu)", "operand 0, f32[2]", "no input names"]);
+    }
+}
+
+#[test]
+fn an_expanded_input_of_known_elements_is_not_copied() {
+    let expanded = one(r#"[9,6,0,6,4,"cpu"]"#, "[2,3]", "Tensor(float)", "[0,1]");
+    let mut nodes = standard()[..2].to_vec();
+    nodes.push(node(3, "bind:in/z", "", &expanded, NONE));
+    nodes.push(node(4, "aten::relu", RELU, &expanded, &tensor(7, 8)));
+    let folder = ending(nodes);
+    let z = r#""in/z": {"et":[9,6,0,6,4,"cpu"],"shape":[2,3],"node":3}, "out/y""#;
+    let bindings = BINDINGS.replace("\"node\":4", "\"node\":5").replace("\"out/y\"", z);
+    folder.with("bindings.json", bindings.as_bytes());
+    folder.with("tensors.safetensors", &tensors(&["in/x", "in/z", "out/y"]));
+    let program = folder.load().unwrap();
+    assert!(calls(&program).iter().all(|call| !call.starts_with("copy_")));
+}
+
+#[test]
+fn an_op_that_changes_its_operand_is_none_that_returns_a_new_tensor() {
+    let relu = "aten::relu_(Tensor self) -> Tensor";
+    let mut nodes = standard();
+    nodes[2] = node(3, "aten::relu_", relu, &tensor(5, 6), &tensor(5, 6));
+    refuses(&Folder::new(&file("1.1.1", &nodes)), &["'relu_' changes its operand"]);
+}
+
+#[test]
+fn lists_of_fractions_are_exact() {
+    let mul = "aten::_foreach_mul.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]";
+    let list = r#"[[[5,6,0,6,4,"cpu"]],[0.333333]]"#;
+    let inputs = format!(
+        r#"{{"values":{list},"shapes":[[[2,3]],[]],"types":["GenericList[Tensor(float)]",
+            "GenericList[Double]"],"strides":[[[3,1]],[]]}}"#
+    );
+    let outputs = r#"{"values":[[[7,8,0,6,4,"cpu"]]],"shapes":[[[2,3]]],
+        "types":["GenericList[Tensor(float)]"],"strides":[[[3,1]]]}"#;
+    let mut nodes = standard();
+    nodes[2] = node(3, "aten::_foreach_mul", mul, &inputs, outputs);
+    let folder = Folder::new(&file("1.1.1", &nodes));
+    assert_eq!(calls(&folder.load().unwrap()), ["mul(1){other=0.333333}"]);
+    let exact = |list: &str| format!(r#"[{{"node":3,"arg":1,"list":{list}}}]"#);
+    folder.with("consts.json", exact("[0.3333333333333333]").as_bytes());
+    assert_eq!(calls(&folder.load().unwrap()), ["mul(1){other=0.3333333333333333}"]);
+    folder.with("consts.json", exact("[0.5, 2]").as_bytes());
+    refuses(&folder, &["node 3", "argument 1 has 1 numbers, and consts.json has 2"]);
+    folder.with("consts.json", exact("[true, {}]").as_bytes());
+    refuses(&folder, &["consts.json", "'list' is not of numbers"]);
+}
