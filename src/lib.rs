@@ -35,7 +35,7 @@ pub use millstream_types::{
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Executable,
+    Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Executable, GraphStatus,
     LaunchBuilder, Launched, Machine, MachineConfig, Prepared, RankBarrier, Recorded,
     RecordedTensor, Recorder, Schedule, Section, ShutdownReport, Simulation, Stream, Tensor,
     TensorHandle, Traced, TracedCall, TracedLimits, TracedReport, with_origin, with_stream,

@@ -125,7 +125,8 @@ impl StandIn {
     }
 
     /// Returns the number of open objects of a kind: `streams`, `events`, `modules`, `memory
-    /// pools`, `cublas handles`, `device bytes`, `pinned bytes`, `contexts`.
+    /// pools`, `graphs`, `executable graphs`, `cublas handles`, `device bytes`, `pinned bytes`,
+    /// `contexts`.
     pub fn open(&self, what: &str) -> u64 {
         self.number("standin_open", what)
     }
@@ -258,6 +259,8 @@ extern "C" fn standin_open(what: *const c_char) -> u64 {
         "events" => state.events.values().filter(|e| !e.destroyed).count() as u64,
         "memory pools" => state.pools.len() as u64,
         "modules" => state.modules.len() as u64,
+        "graphs" => state.graphs.len() as u64,
+        "executable graphs" => state.graph_execs.len() as u64,
         "cublas handles" => state.cublas_handles.len() as u64,
         "device bytes" => devices.sum(),
         "pinned bytes" => state.memory.in_use(MemoryKind::Pinned),

@@ -10,10 +10,11 @@ use crate::call::Call;
 use crate::code;
 use crate::memory::Range;
 use crate::state::{DriverResult, State};
+use crate::stream::Run;
 
 /// A kernel's launch: the function to run, and the memory that it uses.
 pub(crate) struct Launch {
-    pub(crate) run: Box<dyn FnOnce() -> Result<()> + Send>,
+    pub(crate) run: Run,
     pub(crate) ranges: Vec<Range>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn launch(
             (host, bytes as usize)
         }
     };
-    let run = Box::new(move || run(&kernel, &call, &addresses, workspace));
+    let run = Arc::new(move || run(&kernel, &call, &addresses, workspace));
     Ok(Launch { run, ranges })
 }
 

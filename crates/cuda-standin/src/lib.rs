@@ -11,7 +11,8 @@
 //! The stand-in refuses calls whose behaviour a real driver leaves undefined, and records a
 //! *violation*, which the test checks at its end: a wait for an event without a record, freed
 //! memory that a stream still uses, a copy or a kernel outside its allocation, a call from a thread
-//! without a context, an invalid handle, a copy that would block the caller.
+//! without a context, an invalid handle, a copy that would block the caller, a call that a capture
+//! forbids, a graph that is updated or destroyed in flight.
 //!
 //! # Control by tests
 //! [`StandIn`] returns the list of calls and the violations, holds and steps streams, and makes
@@ -29,6 +30,7 @@
 //! | `state` | the driver's state, behind one lock |
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
+//! | `graph` | captures of streams, and graphs |
 //! | `faults` | planned failures of calls |
 //! | `compiled` | kernels compiled for the host |
 //! | `host_kernels` | the host's kernels by name |
@@ -45,6 +47,7 @@ pub mod code;
 mod compiled;
 pub mod control;
 mod faults;
+mod graph;
 mod host_kernels;
 mod matrix_product;
 mod memory;

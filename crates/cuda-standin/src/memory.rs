@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The first address of device memory. A host that dereferences it faults at once: today's
 /// processors have at most 57 address bits.
@@ -84,13 +84,37 @@ pub(crate) struct Range {
     /// The address of the first byte on the host.
     pub(crate) host: usize,
     /// The allocation. None for a range without bytes.
-    _allocation: Option<Arc<HostBlock>>,
+    allocation: Option<Arc<HostBlock>>,
+}
+
+/// A range of bytes that does not keep them allocated.
+#[derive(Clone)]
+pub(crate) struct WeakRange {
+    host: usize,
+    allocation: Option<Weak<HostBlock>>,
+}
+
+impl WeakRange {
+    /// Returns the range; none if its bytes were freed.
+    pub(crate) fn upgrade(&self) -> Option<Range> {
+        let WeakRange { host, allocation } = self;
+        let allocation = match allocation {
+            Some(allocation) => Some(allocation.upgrade()?),
+            None => None,
+        };
+        Some(Range { host: *host, allocation })
+    }
 }
 
 impl Range {
+    /// Returns the same range without a hold on its bytes.
+    pub(crate) fn downgrade(&self) -> WeakRange {
+        WeakRange { host: self.host, allocation: self.allocation.as_ref().map(Arc::downgrade) }
+    }
+
     /// Creates a range at `host` whose bytes belong to no allocation of the driver.
     pub(crate) const fn unowned(host: usize) -> Range {
-        Range { host, _allocation: None }
+        Range { host, allocation: None }
     }
 }
 
@@ -173,7 +197,7 @@ impl Memory {
             return Err(format!("{bytes} bytes from {name}+{offset} on exceed its {all} bytes"));
         }
         let host = block.host.0 as usize + offset as usize;
-        Ok(Range { host, _allocation: Some(block.host.clone()) })
+        Ok(Range { host, allocation: Some(block.host.clone()) })
     }
 
     /// Returns the name of an address in the list of calls.

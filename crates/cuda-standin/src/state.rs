@@ -15,12 +15,27 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::compiled::Library;
 use crate::faults::Faults;
+use crate::graph::{self, Capture, CapturedRecord, Graph, GraphExec};
 use crate::memory::Memory;
 use crate::stream::StreamState;
 use crate::{DEVICES, code};
 
 /// The length of the list of calls. Older ones are removed.
 const CALLS: usize = 1 << 16;
+
+/// The calls that can wait for the device, or that change memory or code: illegal for a thread
+/// whose capture is under way.
+const UNSAFE_IN_CAPTURE: [&str; 9] = [
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemPoolCreate",
+    "cuMemPoolDestroy",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuCtxEnablePeerAccess",
+];
 
 /// The result of a call; the error is a number of [`code`].
 pub(crate) type DriverResult<T> = Result<T, u32>;
@@ -38,6 +53,8 @@ pub(crate) struct EventState {
     pub(crate) records: u64,
     /// The records that have not completed.
     pub(crate) outstanding: BTreeSet<u64>,
+    /// Its position in a capture, if its newest record is in one.
+    pub(crate) captured: Option<CapturedRecord>,
     /// Whether the event was destroyed and is kept only for its outstanding records.
     pub(crate) destroyed: bool,
 }
@@ -88,6 +105,10 @@ pub(crate) struct State {
     pub(crate) cublas_handles: BTreeMap<u64, CublasHandle>,
     /// Kernels by handle: module and name.
     pub(crate) functions: BTreeMap<u64, (u64, String)>,
+    /// The captures under way.
+    pub(crate) captures: BTreeMap<u64, Capture>,
+    pub(crate) graphs: BTreeMap<u64, Graph>,
+    pub(crate) graph_execs: BTreeMap<u64, GraphExec>,
     pub(crate) faults: Faults,
     pub(crate) holds: Holds,
     /// The number of queries that still return "not ready", regardless of the state.
@@ -100,9 +121,14 @@ pub(crate) struct State {
     /// Whether the current call must signal `changed`. Most calls only query.
     pub(crate) needs_notify: bool,
     handles: u64,
-    /// The number of names given to streams, events, modules and cuBLAS handles.
-    named: [u64; 4],
+    /// The number of names given to streams, events, modules, cuBLAS handles, graphs, and
+    /// executable graphs.
+    named: [u64; 6],
 }
+
+/// Held by each test that uses the driver.
+#[cfg(test)]
+pub(crate) static TURN: Mutex<()> = Mutex::new(());
 
 /// Returns the driver of this process.
 pub(crate) fn driver() -> &'static Driver {
@@ -190,6 +216,10 @@ pub(crate) fn driver_call_in_context(
         Some(device) if state.retained[device as usize] > 0 => {
             match state.faults.lost_devices.get(&device) {
                 Some(code) => Err(*code),
+                None if UNSAFE_IN_CAPTURE.contains(&name) => {
+                    graph::refuse_unsafe(state, name)?;
+                    body(state, device)
+                }
                 None => body(state, device),
             }
         }
@@ -214,6 +244,9 @@ impl State {
             pools: BTreeMap::new(),
             cublas_handles: BTreeMap::new(),
             functions: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            graph_execs: BTreeMap::new(),
             faults: Faults::default(),
             holds: Holds::default(),
             not_ready: 0,
@@ -223,7 +256,7 @@ impl State {
             violations: Vec::new(),
             needs_notify: false,
             handles: 0,
-            named: [0; 4],
+            named: [0; 6],
         }
     }
 
@@ -234,9 +267,9 @@ impl State {
         (1 << 61) + self.handles * 16
     }
 
-    /// Returns a new name for an object: `s0`, `e0`, `k0`, `b0`.
+    /// Returns a new name for an object: `s0`, `e0`, `k0`, `b0`, `g0`, `x0`.
     pub(crate) fn name(&mut self, letter: char) -> String {
-        let count = &mut self.named["sekb".find(letter).unwrap_or(0)];
+        let count = &mut self.named["sekbgx".find(letter).unwrap_or(0)];
         *count += 1;
         format!("{letter}{}", *count - 1)
     }
@@ -260,6 +293,9 @@ impl State {
             self.pools.clear();
             self.cublas_handles.clear();
             self.functions.clear();
+            self.captures.clear();
+            self.graphs.clear();
+            self.graph_execs.clear();
         }
         self.faults = Faults::default();
         self.holds = Holds::default();
@@ -269,7 +305,7 @@ impl State {
         self.calls.clear();
         self.counts.clear();
         self.violations.clear();
-        self.named = [0; 4];
+        self.named = [0; 6];
         self.memory.reset_names();
     }
 }

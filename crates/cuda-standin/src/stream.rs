@@ -3,12 +3,18 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::code;
+use crate::graph::{self, Nodes};
 use crate::memory::Range;
 use crate::state::{Driver, DriverResult, State, driver};
 
+/// A kernel with its arguments, which a graph runs many times.
+pub(crate) type Run = Arc<dyn Fn() -> anyhow::Result<()> + Send + Sync>;
+
 /// A command of a stream.
+#[derive(Clone)]
 pub(crate) enum Command {
     Copy {
         to: usize,
@@ -22,7 +28,7 @@ pub(crate) enum Command {
     },
     Kernel {
         name: String,
-        run: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
+        run: Run,
     },
     Host {
         function: unsafe extern "C" fn(*mut c_void),
@@ -35,6 +41,12 @@ pub(crate) enum Command {
     Wait {
         event: u64,
         record: u64,
+    },
+    /// Runs the nodes of an executable graph: its launch number `launch`.
+    Graph {
+        exec: u64,
+        launch: u64,
+        nodes: Nodes,
     },
     /// Makes an allocation available.
     MakeAvailable {
@@ -81,8 +93,13 @@ pub(crate) fn open(state: &mut State, device: u32) -> DriverResult<u64> {
     Ok(handle)
 }
 
-/// Enqueues a command, which keeps the allocations of `ranges` until it has run.
+/// Enqueues a command, which keeps the allocations of `ranges` until it has run. On a stream that
+/// takes part in a capture, the command becomes a node instead.
 pub(crate) fn enqueue(state: &mut State, stream: u64, command: Command, ranges: Vec<Range>) {
+    if let Some(capture) = graph::of_stream(state, stream) {
+        graph::add(state, capture, stream, command, &ranges);
+        return;
+    }
     state.needs_notify = true;
     if let Some(stream) = state.streams.get_mut(&stream) {
         stream.queue.push_back((command, ranges));
@@ -98,6 +115,9 @@ pub(crate) fn is_runnable(state: &State, handle: u64) -> bool {
         Some((Command::Wait { event, record }, _)) => {
             // An event is removed only when it has no outstanding record.
             state.events.get(event).is_none_or(|e| !e.outstanding.contains(record))
+        }
+        Some((Command::Graph { exec, launch, .. }, _)) => {
+            state.graph_execs.get(exec).is_none_or(|e| e.completed + 1 == *launch)
         }
         Some(_) => true,
     }
@@ -138,6 +158,10 @@ fn run(driver: &'static Driver, handle: u64) {
         let Some(stream) = state.streams.get_mut(&handle) else { return };
         let Some((command, ranges)) = stream.queue.pop_front() else { continue };
         stream.running = true;
+        let graph = match &command {
+            Command::Graph { exec, .. } => Some(*exec),
+            _ => None,
+        };
         let record = match command {
             Command::Record { event, record } => Some((event, record)),
             Command::MakeAvailable { block } => {
@@ -148,7 +172,7 @@ fn run(driver: &'static Driver, handle: u64) {
             }
             command => {
                 drop(state);
-                let failed = execute(command);
+                let failed = execute(&command);
                 state = driver.lock();
                 if !state.streams.contains_key(&handle) {
                     // `State::reset` has removed the stream, so the result is dropped.
@@ -169,6 +193,9 @@ fn run(driver: &'static Driver, handle: u64) {
                 state.events.remove(&handle);
             }
         }
+        if let Some(exec) = graph.and_then(|exec| state.graph_execs.get_mut(&exec)) {
+            exec.completed += 1;
+        }
         drop(ranges);
         if let Some(stream) = state.streams.get_mut(&handle) {
             stream.running = false;
@@ -178,14 +205,14 @@ fn run(driver: &'static Driver, handle: u64) {
     }
 }
 
-fn execute(command: Command) -> anyhow::Result<()> {
-    match command {
+fn execute(command: &Command) -> anyhow::Result<()> {
+    match *command {
         Command::Copy { to, from, bytes } => {
             // SAFETY: the submission checked that both ranges are within allocations, which are
             // not freed while a command uses them. The ranges may overlap.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
         }
-        Command::Fill { to, value, times } => {
+        Command::Fill { to, ref value, times } => {
             for k in 0..times {
                 // SAFETY: as above; the range has `times` times the value's length.
                 unsafe {
@@ -194,18 +221,23 @@ fn execute(command: Command) -> anyhow::Result<()> {
                 }
             }
         }
-        Command::Kernel { name, run } => {
-            let outcome = catch_unwind(AssertUnwindSafe(run));
+        Command::Kernel { ref name, ref run } => {
+            let outcome = catch_unwind(AssertUnwindSafe(|| run()));
             return match outcome {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.context(name)),
+                Ok(Err(error)) => Err(error.context(name.clone())),
                 Err(_) => Err(anyhow::anyhow!("{name} panicked")),
             };
         }
         Command::Host { function, data } => {
             // SAFETY: the caller of `cuLaunchHostFunc` guarantees that the function can be called
-            // with its data, once, on any thread.
+            // with its data, once for each launch, on any thread.
             unsafe { function(data as *mut c_void) };
+        }
+        Command::Graph { ref nodes, .. } => {
+            for node in graph::order(nodes) {
+                execute(&nodes[node].command)?;
+            }
         }
         Command::Record { .. } | Command::Wait { .. } | Command::MakeAvailable { .. } => {}
     }
@@ -214,10 +246,12 @@ fn execute(command: Command) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
     use super::*;
     use crate::memory::MemoryKind;
+    use crate::state::TURN;
 
     const BYTES: usize = 4096;
     const LIMIT: u64 = 1 << 20;
@@ -226,15 +260,17 @@ mod tests {
     fn a_running_command_keeps_its_memory_when_a_lost_device_is_reset() {
         let (started, has_started) = channel();
         let (release, is_released) = channel::<()>();
+        let is_released = Mutex::new(is_released);
         let (finished, has_finished) = channel();
+        let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut state = driver().lock();
         let stream = open(&mut state, 0).unwrap();
         let block = state.memory.allocate(MemoryKind::Device(0), BYTES as u64, LIMIT).unwrap();
         let range = state.memory.range(block, BYTES as u64).unwrap();
         let written = range.host;
-        let run = Box::new(move || {
+        let run = Arc::new(move || {
             started.send(())?;
-            is_released.recv()?;
+            is_released.lock().unwrap().recv()?;
             // SAFETY: the stream keeps the range until the command has run.
             unsafe { (written as *mut u8).write_bytes(0xff, BYTES) };
             Ok(finished.send(())?)

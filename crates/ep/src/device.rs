@@ -4,7 +4,9 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use millstream_types::{DeviceId, Result};
+use millstream_types::{DeviceId, Error, Result};
+
+use crate::graph::{Graph, GraphStream};
 
 /// The alignment in bytes of every allocation, on every backend.
 pub const MEMORY_ALIGN: usize = 512;
@@ -42,6 +44,8 @@ pub struct Capabilities {
     /// The completion time of a record is available, on the host's clock, as the stream's worker
     /// observes it. If false, elapsed times are an error.
     pub timestamps: bool,
+    /// Work of this device can be captured as a graph ([`Stream::graphs`]).
+    pub graphs: bool,
 }
 
 /// A kind of device: finds and opens the devices of that kind.
@@ -122,6 +126,17 @@ pub trait Device: Send + Sync {
     /// The device refuses, is lost, or has no events ([`Capabilities::asynchronous`] is false).
     fn create_event(&self) -> Result<Arc<dyn Event>>;
 
+    /// Creates a graph whose captures record at most `positions` positions. It has no work yet.
+    /// Default: an error, as on all devices without graphs ([`Capabilities::graphs`]).
+    ///
+    /// # Errors
+    /// The device refuses, is lost, or has no graphs.
+    fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {
+        let _ = positions;
+        let message = "the device has no graphs".to_owned();
+        Err(Error::Device { device: self.id().clone(), message })
+    }
+
     /// Returns the device itself, for tools that downcast to a backend's type.
     fn as_any(&self) -> &dyn Any;
 }
@@ -195,6 +210,12 @@ pub trait Stream: Send {
     /// belongs to another backend, or to a device that this one cannot wait for
     /// ([`Backend::waits_directly`]); or the event was never recorded.
     fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress>;
+
+    /// Returns the stream's part in captures and launches of graphs. Default: none, as on all
+    /// devices without graphs ([`Capabilities::graphs`]).
+    fn graphs(&mut self) -> Option<&mut dyn GraphStream> {
+        None
+    }
 
     /// Reports every command that has completed since the last call, in order. A record or a wait
     /// that is reported as failed has still recorded or waited: a device that cannot guarantee it

@@ -45,6 +45,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`device`] | the traits |
+//! | [`graph`] | captured work that is launched as one command |
 //! | [`registry`] | backends by kind |
 //! | [`event_pool`] | a pool of reusable events |
 //! | [`cpu`] | the host: runs work inside `submit` |
@@ -69,6 +70,7 @@ pub mod event_pool;
 #[cfg(test)]
 mod event_pool_tests;
 pub mod faults;
+pub mod graph;
 mod host_memory;
 pub mod panics;
 pub mod pinned;
@@ -81,5 +83,6 @@ pub use device::{
     Work, WorkResult,
 };
 pub use event_pool::{EventPool, PooledEvent};
+pub use graph::{Captured, FailedWork, Graph, GraphStream};
 pub use panics::{Panicked, catch_panic, run_catching_panic};
 pub use registry::Registry;

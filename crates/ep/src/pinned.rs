@@ -19,6 +19,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     notifies: false,
     host_memory: true,
     timestamps: false,
+    graphs: false,
 };
 
 /// The backend of kind `pinned`, for simulated devices.

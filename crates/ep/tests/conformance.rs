@@ -11,6 +11,9 @@ use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 const DEVICES_WAIT: &str = "a wait orders streams of two devices";
 /// The check that asynchronous devices skip.
 const SYNCHRONOUS: &str = "a synchronous device completes commands at once";
+/// The checks that devices without graphs skip.
+const GRAPHS: [&str; 2] =
+    ["a graph is captured, launched and updated", "failed work fails its capture"];
 /// The check that devices skip if their commands complete without `Harness::progress`.
 const STEPPED: &str = "a stepped device runs nothing inside submit";
 
@@ -34,6 +37,8 @@ fn cpu() {
         "an event may be dropped before it completes",
         DEVICES_WAIT,
         "another device's event cannot be recorded",
+        GRAPHS[0],
+        GRAPHS[1],
     ];
     assert_eq!(report.skipped(), skipped);
     report.into_result().unwrap();
@@ -47,6 +52,7 @@ fn sim_in_issue_order() {
         println!("{report}");
         let mut skipped = vec![SYNCHRONOUS, STEPPED];
         skipped.extend((!direct_waits).then_some(DEVICES_WAIT));
+        skipped.extend(GRAPHS);
         assert_eq!(report.skipped(), skipped);
         report.into_result().unwrap();
     }
@@ -81,7 +87,7 @@ fn sim_by_hand() {
     let harness = NewestFirst(backend.control());
     let report = conformance::run(Arc::new(backend), &harness);
     println!("{report}");
-    assert_eq!(report.skipped(), [SYNCHRONOUS]);
+    assert_eq!(report.skipped(), [SYNCHRONOUS, GRAPHS[0], GRAPHS[1]]);
     report.into_result().unwrap();
 }
 
@@ -108,7 +114,7 @@ fn wrapped_for_faults() {
     let report =
         conformance::run(Arc::new(FaultyBackend::new(Arc::new(sim), plan.clone())), &harness);
     println!("{report}");
-    assert_eq!(report.skipped(), [SYNCHRONOUS]);
+    assert_eq!(report.skipped(), [SYNCHRONOUS, GRAPHS[0], GRAPHS[1]]);
     report.into_result().unwrap();
     assert!(plan.count(Site::Launch) > 0 && plan.count(Site::Wait) > 0 && plan.triggered() == 0);
 

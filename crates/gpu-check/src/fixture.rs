@@ -24,9 +24,18 @@ impl Fixture {
         completion: CompletionMode,
         change: impl FnOnce(&mut MachineConfig),
     ) -> Result<Fixture> {
+        Fixture::with(index, CudaConfig { completion, ..CudaConfig::default() }, change)
+    }
+
+    /// Does as [`Fixture::new`], with this configuration of the device.
+    pub(super) fn with(
+        index: u32,
+        cuda: CudaConfig,
+        change: impl FnOnce(&mut MachineConfig),
+    ) -> Result<Fixture> {
         let devices = Arc::new(Registry::new());
         devices.register(Arc::new(CpuBackend::new()));
-        CudaBackend::new(CudaConfig { completion, ..CudaConfig::default() }).register(&devices);
+        CudaBackend::new(cuda).register(&devices);
         let id = DeviceId::cuda(index);
         let device = devices.device(&id)?;
         let mut config = MachineConfig::default().devices(devices);

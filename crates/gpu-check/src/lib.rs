@@ -9,12 +9,13 @@
 //! | `section`, `report` | the results of a part, and of the whole |
 //! | `fixture` | a machine on the device |
 //! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks besides the conformance suite |
-//! | `launches`, `pipeline`, `bandwidth`, `pytorch` | the measurements |
+//! | `launches`, `pipeline`, `bandwidth`, `graphs`, `pytorch` | the measurements |
 
 #![deny(missing_docs)]
 
 mod bandwidth;
 mod fixture;
+mod graphs;
 mod launches;
 mod memory;
 pub mod ops;
@@ -56,12 +57,13 @@ type Part = fn(&Setting, &Time, &mut Section) -> Result<()>;
 const PARTS: &[(&str, u64, Part)] = &[
     ("conformance", 30, conformance),
     ("ops", 100, ops),
-    ("programs", 70, programs::check),
+    ("programs", 60, programs::check),
     ("memory", 35, memory::check),
-    ("soak", 40, soak::check),
+    ("soak", 35, soak::check),
     ("launches", 30, launches::measure),
     ("pipeline", 20, pipeline::measure),
-    ("bandwidth", 25, bandwidth::measure),
+    ("bandwidth", 20, bandwidth::measure),
+    ("graphs", 30, graphs::check),
     ("pytorch", 60, pytorch::measure),
     ("sanitizer", 60, sanitizer::check),
 ];
@@ -82,7 +84,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 470)]
     seconds: u64,
     /// Run only these parts: conformance, ops, programs, memory, soak, launches, pipeline,
-    /// bandwidth, pytorch, sanitizer
+    /// bandwidth, graphs, pytorch, sanitizer
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Python whose PyTorch the machine is compared with

@@ -1,6 +1,6 @@
 //! Runs recorded programs on the device, with one compute stream and with four.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -13,29 +13,14 @@ use super::Setting;
 use super::section::{Section, Time};
 
 pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
-    let there: Vec<_> = setting.programs.iter().filter(|place| place.exists()).collect();
-    if there.is_empty() {
-        section.skipped.push(format!("{:?}: there are none here", setting.programs));
-        return Ok(());
-    }
-    let entries = expand(there)?;
-    for (done, entry) in entries.iter().enumerate() {
+    let all = find(setting, section)?;
+    for (done, (name, ranks)) in all.iter().enumerate() {
         if time.is_up() {
-            section.cut = Some(format!(
-                "{} of {} programs were not run",
-                entries.len() - done,
-                entries.len()
-            ));
+            let left = all.len() - done;
+            section.cut = Some(format!("{left} of {} programs were not run", all.len()));
             break;
         }
-        let (name, ranks) = match entry {
-            Entry::Trace(path) => (path.display().to_string(), vec![path]),
-            Entry::Ranks { folder, ranks } => {
-                (folder.display().to_string(), ranks.iter().collect())
-            }
-            Entry::Skipped { .. } => continue,
-        };
-        let ranks = ranks.into_iter().map(|path| Ok(Arc::new(read(path)?)));
+        let ranks = ranks.iter().map(|path| Ok(Arc::new(read(path)?)));
         let ranks = match ranks.collect::<Result<Vec<Arc<Program>>>>() {
             Ok(ranks) => ranks,
             Err(error) => {
@@ -51,6 +36,24 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
         }
     }
     Ok(())
+}
+
+/// Returns the name of each program, and the file of each of its ranks.
+pub(super) fn find(
+    setting: &Setting,
+    section: &mut Section,
+) -> Result<Vec<(String, Vec<PathBuf>)>> {
+    let there: Vec<_> = setting.programs.iter().filter(|place| place.exists()).collect();
+    if there.is_empty() {
+        section.skipped.push(format!("{:?}: there are none here", setting.programs));
+        return Ok(Vec::new());
+    }
+    let named = |entry| match entry {
+        Entry::Trace(path) => Some((path.display().to_string(), vec![path])),
+        Entry::Ranks { folder, ranks } => Some((folder.display().to_string(), ranks)),
+        Entry::Skipped { .. } => None,
+    };
+    Ok(expand(there)?.into_iter().filter_map(named).collect())
 }
 
 /// Reads a program. Elements of tensors that no file beside it holds are made up.

@@ -84,6 +84,8 @@ pub struct RunOptions {
     /// Whether the program is compiled to an executable once, and launched by each run. Its reads
     /// and synchronizations are left out, since a launch has no host in it.
     pub replay: bool,
+    /// Whether executables on CUDA devices are launched as graphs.
+    pub graphs: bool,
     /// The passes that a replayed program's list goes through.
     pub passes: Vec<Pass>,
     /// The pass of a replayed program after which its list is the report's; none for the list of
@@ -136,6 +138,7 @@ impl Default for RunOptions {
             compute_streams: 1,
             repeat: 1,
             replay: false,
+            graphs: true,
             passes: USUAL_PASSES.to_vec(),
             emit_after: None,
             emit: false,
@@ -188,6 +191,13 @@ impl RunOptions {
     #[must_use]
     pub fn repeat(mut self, repeat: u32) -> RunOptions {
         self.repeat = repeat;
+        self
+    }
+
+    /// Sets [`RunOptions::graphs`].
+    #[must_use]
+    pub const fn graphs(mut self, graphs: bool) -> RunOptions {
+        self.graphs = graphs;
         self
     }
 
@@ -361,7 +371,11 @@ impl RunOptions {
 /// Returns the backend of NVIDIA's devices, and pinned memory if the run is on one of them.
 #[cfg(feature = "cuda")]
 fn of_cuda(options: &RunOptions) -> Vec<Arc<dyn Backend>> {
-    let cuda = CudaBackend::new(CudaConfig { tf32: options.tf32, ..CudaConfig::default() });
+    let cuda = CudaBackend::new(CudaConfig {
+        tf32: options.tf32,
+        graphs: options.graphs,
+        ..CudaConfig::default()
+    });
     let pinned = (options.device.kind() == cuda.kind()).then(|| Arc::new(cuda.pinned()) as _);
     pinned.into_iter().chain([Arc::new(cuda) as _]).collect()
 }

@@ -72,6 +72,7 @@ pub(crate) fn run(
         }
     }
     name_outputs(&mut report);
+    report.graphs = replayed.map_or_else(Vec::new, |replayed| replayed.executable.graphs());
     report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }

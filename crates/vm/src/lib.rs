@@ -54,8 +54,8 @@ pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;
 pub use executable::{
-    Executable, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded, RecordedCall,
-    RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
+    Executable, GraphStatus, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
+    RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
 };
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};

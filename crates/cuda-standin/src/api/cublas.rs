@@ -4,10 +4,12 @@
 //! stream uses, and a product's result may not overlap its operands.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
 
 use super::memory::range;
 use super::stream::stream_name;
 use super::write_result;
+use crate::graph;
 use crate::matrix_product::{Matrix, Product};
 use crate::memory::Range;
 use crate::state::{CublasHandle, DriverResult, State, current, library_call};
@@ -62,6 +64,8 @@ fn handle_entry<'a>(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
     cublas_call("cublasCreate_v2", |state, device| {
+        // It allocates.
+        graph::refuse_unsafe(state, "cublasCreate_v2").map_err(|_| status::ALLOC_FAILED)?;
         let (new, name) = (state.handle(), state.name('b'));
         // SAFETY: guaranteed by the caller, see the module above.
         unsafe { write_result(handle, new) }.map_err(|_| status::INVALID_VALUE)?;
@@ -166,7 +170,7 @@ fn launch(
     }
     let addresses = [ranges[0].host, ranges[1].host, ranges[2].host];
     ranges.push(find(workspace)?);
-    let run = Box::new(move || product.run(addresses));
+    let run = Arc::new(move || product.run(addresses));
     enqueue(state, stream, Command::Kernel { name: call.to_owned(), run }, ranges);
     Ok(text)
 }

@@ -24,7 +24,7 @@ pub(super) fn device_of(context: u64) -> Option<u32> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuInit(flags: c_uint) -> u32 {
+pub(super) unsafe extern "C" fn cuInit(flags: c_uint) -> u32 {
     driver_call("cuInit", |state| {
         state.initialised = true;
         if flags == 0 { Ok("()".to_owned()) } else { Err(code::INVALID_VALUE) }
@@ -120,7 +120,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, which: c_uint, numb
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut u64, number: c_int) -> u32 {
+pub(super) unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut u64, number: c_int) -> u32 {
     driver_call("cuDevicePrimaryCtxRetain", |state| {
         let device = device(number)?;
         state.retained[device as usize] += 1;
@@ -162,7 +162,7 @@ fn report_leaks(state: &mut State, device: u32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
+pub(super) unsafe extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
     driver_call("cuCtxSetCurrent", |state| {
         let device = match (context, device_of(context)) {
             (0, _) => None,

@@ -189,5 +189,5 @@ unsafe fn compiled(
         // all other uses of the operands.
         unsafe { library.run(kernel, &argument, grid) }
     };
-    Ok(Launch { run: Box::new(run), ranges })
+    Ok(Launch { run: Arc::new(run), ranges })
 }

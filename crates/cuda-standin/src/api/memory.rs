@@ -14,7 +14,7 @@ use crate::{DEVICE_BYTES, code};
 const PINNED_BYTES: u64 = 1 << 30;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
+pub(super) unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
     driver_call_in_context("cuMemAlloc_v2", |state, device| {
         if bytes == 0 {
             return Err(code::INVALID_VALUE);
@@ -51,7 +51,7 @@ pub(super) fn take_block(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
+pub(super) unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     const CALL: &str = "cuMemFree_v2";
     driver_call_in_context(CALL, |state, _| {
         let plain = |block: &Block| block.kind != MemoryKind::Pinned && block.pool.is_none();
@@ -60,7 +60,11 @@ unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: c_uint) -> u32 {
+pub(super) unsafe extern "C" fn cuMemHostAlloc(
+    address: *mut u64,
+    bytes: usize,
+    flags: c_uint,
+) -> u32 {
     driver_call_in_context("cuMemHostAlloc", |state, _| {
         let made = state.memory.allocate(MemoryKind::Pinned, bytes as u64, PINNED_BYTES);
         let made = made.filter(|_| bytes > 0).ok_or(code::OUT_OF_MEMORY)?;
@@ -134,7 +138,12 @@ fn copy(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
+pub(super) unsafe extern "C" fn cuMemcpyAsync(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: u64,
+) -> u32 {
     const CALL: &str = "cuMemcpyAsync";
     driver_call_in_context(CALL, |state, _| copy(CALL, state, to, from, bytes, stream))
 }
@@ -189,7 +198,12 @@ unsafe extern "C" fn cuMemcpyPeerAsync(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, stream: u64) -> u32 {
+pub(super) unsafe extern "C" fn cuMemsetD8Async(
+    to: u64,
+    value: u8,
+    count: usize,
+    stream: u64,
+) -> u32 {
     const CALL: &str = "cuMemsetD8Async";
     driver_call_in_context(CALL, |state, _| {
         let name = stream_name(CALL, state, stream)?;

@@ -6,6 +6,7 @@ use super::device::device;
 use super::memory::take_block;
 use super::stream::stream_name;
 use super::write_result;
+use crate::graph;
 use crate::memory::MemoryKind;
 use crate::state::{DriverResult, State, driver_call_in_context};
 use crate::stream::{Command, enqueue};
@@ -122,6 +123,7 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
     const CALL: &str = "cuMemAllocFromPoolAsync";
     driver_call_in_context(CALL, |state, _| {
         let name = stream_name(CALL, state, stream)?;
+        graph::refuse(state, CALL, stream)?;
         let device = device_of(CALL, state, pool)?;
         if bytes == 0 || state.streams[&stream].device != device {
             return Err(code::INVALID_VALUE);
@@ -143,7 +145,9 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
 unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
     const CALL: &str = "cuMemFreeAsync";
     driver_call_in_context(CALL, |state, _| {
-        let stream = stream_name(CALL, state, stream)?;
+        let name = stream_name(CALL, state, stream)?;
+        graph::refuse(state, CALL, stream)?;
+        let stream = name;
         let name = take_block(CALL, state, address, |block| block.pool.is_some())?;
         Ok(format!("({name}, {stream})"))
     })

@@ -13,6 +13,9 @@
 mod cublas;
 mod device;
 mod event;
+mod graph;
+#[cfg(test)]
+mod graph_tests;
 mod launch;
 mod memory;
 mod memory_pool;

@@ -4,23 +4,34 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::write_result;
 use crate::code;
+use crate::graph;
 use crate::state::{DriverResult, State, driver, driver_call_in_context};
 use crate::stream::{Command, enqueue, open};
 
 /// Returns the name of an open stream.
+///
+/// # Errors
+/// There is no such stream, or it takes part in a capture that is invalid.
 pub(super) fn stream_name(
     call: &'static str,
     state: &mut State,
     stream: u64,
 ) -> DriverResult<String> {
     match state.streams.get(&stream) {
-        Some(open) if !open.closed => Ok(open.name.clone()),
+        Some(open) if !open.closed => {
+            let name = open.name.clone();
+            let capture = graph::of_stream(state, stream).and_then(|id| state.captures.get(&id));
+            match capture.is_some_and(|capture| capture.is_invalid) {
+                true => Err(code::STREAM_CAPTURE_INVALIDATED),
+                false => Ok(name),
+            }
+        }
         _ => Err(state.violation(call, "there is no such stream", code::INVALID_HANDLE)),
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamCreateWithPriority(
+pub(super) unsafe extern "C" fn cuStreamCreateWithPriority(
     stream: *mut u64,
     flags: c_uint,
     priority: c_int,
@@ -43,6 +54,7 @@ unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
     const CALL: &str = "cuStreamDestroy_v2";
     driver_call_in_context(CALL, |state, _| {
         let name = stream_name(CALL, state, stream)?;
+        graph::refuse(state, CALL, stream)?;
         if let Some(open) = state.streams.get_mut(&stream) {
             open.closed = true;
         }
@@ -52,10 +64,11 @@ unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
+pub(super) unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
     const CALL: &str = "cuStreamQuery";
     driver_call_in_context(CALL, |state, _| {
         let name = stream_name(CALL, state, stream)?;
+        graph::refuse(state, CALL, stream)?;
         if state.not_ready > 0 {
             state.not_ready -= 1;
             return Err(code::NOT_READY);
@@ -68,10 +81,12 @@ unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
+pub(super) unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
     const CALL: &str = "cuStreamSynchronize";
     let code = driver_call_in_context(CALL, |state, _| {
-        Ok(format!("({})", stream_name(CALL, state, stream)?))
+        let name = stream_name(CALL, state, stream)?;
+        graph::refuse(state, CALL, stream)?;
+        Ok(format!("({name})"))
     });
     let mut state = driver().lock();
     while code == code::SUCCESS && state.streams.get(&stream).is_some_and(|s| !s.is_idle()) {
@@ -84,12 +99,15 @@ unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -> u32 {
+pub(super) unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -> u32 {
     const CALL: &str = "cuStreamWaitEvent";
     driver_call_in_context(CALL, |state, _| {
         let name = stream_name(CALL, state, stream)?;
-        let Some((records, event_name)) =
-            state.events.get(&event).filter(|e| !e.destroyed).map(|e| (e.records, e.name.clone()))
+        let Some((records, event_name, captured)) = state
+            .events
+            .get(&event)
+            .filter(|e| !e.destroyed)
+            .map(|e| (e.records, e.name.clone(), e.captured.clone()))
         else {
             return Err(state.violation(CALL, "there is no such event", code::INVALID_HANDLE));
         };
@@ -97,7 +115,9 @@ unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -
             let what = format!("{event_name} was never recorded: the wait would have no effect");
             return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
         }
-        enqueue(state, stream, Command::Wait { event, record: records }, Vec::new());
+        if !graph::wait(state, CALL, stream, captured)? {
+            enqueue(state, stream, Command::Wait { event, record: records }, Vec::new());
+        }
         Ok(format!("({name}, {event_name}#{records})"))
     })
 }

@@ -4,6 +4,8 @@ mod calls;
 mod conformance;
 mod failures;
 mod faults;
+mod graph_failures;
+mod graphs;
 mod peer_waits;
 mod peers;
 mod pools;
@@ -37,11 +39,13 @@ pub(crate) fn no_violations() {
 /// Fails unless every object of the driver was destroyed.
 #[track_caller]
 pub(crate) fn nothing_is_open() {
-    const KINDS: [&str; 8] = [
+    const KINDS: [&str; 10] = [
         "streams",
         "events",
         "modules",
         "memory pools",
+        "graphs",
+        "executable graphs",
         "cublas handles",
         "device bytes",
         "pinned bytes",

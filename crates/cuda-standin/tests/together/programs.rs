@@ -72,6 +72,57 @@ fn every_recorded_program() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
+/// Every recorded program as an executable, whose launches after the first run a graph: the bytes
+/// of the plain run.
+#[test]
+fn every_recorded_program_as_a_graph() {
+    must_be_there();
+    let kernels = kernels();
+    let (mut wrong, mut graphs, mut calls) = (Vec::new(), 0, Vec::new());
+    for (name, ranks) in programs() {
+        let options = RunOptions::default()
+            .machine(|config| config.kernels(kernels.clone()))
+            .device(SIM)
+            .replay(false);
+        let plain = run(&name, &ranks, &options);
+        for compute_streams in 1..=4 {
+            let options = options.clone().compute_streams(compute_streams).replay(true).repeat(3);
+            let what = format!("{name}, {compute_streams} streams");
+            let reports = match run_ranks(ranks.clone(), &options) {
+                Ok(reports) => reports,
+                Err(error) => {
+                    // Collectives run on the host, and no executable holds an op whose result's
+                    // size depends on data.
+                    calls.push(format!("{what}: {error}"));
+                    continue;
+                }
+            };
+            for (report, plain) in reports.iter().zip(&plain) {
+                wrong.extend(report.failures.iter().map(|failure| format!("{what}: {failure}")));
+                for (output, plain) in report.outputs.iter().zip(&plain.outputs) {
+                    if output.unstable.is_some() || output.bytes != plain.bytes {
+                        wrong.push(format!("{what}: {}: {:?}", output.name, output.unstable));
+                    }
+                }
+                for graph in &report.graphs {
+                    match &graph.reason {
+                        Some(reason) => calls.push(format!("{what}: {reason}")),
+                        None => {
+                            assert_eq!(graph.launches, 2, "{what}: {graph}");
+                            graphs += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{graphs} graphs; call by call:\n{}", calls.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(graphs > calls.len(), "{graphs} graphs; {}", calls.join("\n"));
+    let violations = StandIn::load().unwrap().violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
 /// The simulated driver refuses a device whose completions no seed can choose.
 #[test]
 fn the_simulated_driver_refuses_the_device() {

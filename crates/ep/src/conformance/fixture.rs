@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 
 use crate::conformance::{Call, Harness};
 use crate::device::{Backend, Device, Event, Progress, Stream, Ticket, Work, WorkResult};
+use crate::graph::Graph;
 
 /// The time after which a check considers the device hung.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -119,6 +120,12 @@ impl TestStream<'_> {
 
     pub(super) fn wait(&mut self, event: &Arc<dyn Event>) -> anyhow::Result<()> {
         let progress = self.stream.wait(event).context("wait")?;
+        self.account(progress)
+    }
+
+    pub(super) fn launch(&mut self, graph: &mut dyn Graph) -> anyhow::Result<()> {
+        let graphs = self.stream.graphs().context("the stream has no graphs")?;
+        let progress = graphs.launch(graph).context("launch")?;
         self.account(progress)
     }
 

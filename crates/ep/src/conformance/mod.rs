@@ -23,12 +23,14 @@
 //! | `device` | ids, counts, allocation |
 //! | `stream` | order, tickets, errors of work, threads |
 //! | `event` | queries, waits on the device, repeated records, refusals |
+//! | `graph` | captures and launches of graphs |
 //!
 //! `fixture` opens the device under test and drives it.
 
 mod device;
 mod event;
 mod fixture;
+mod graph;
 mod stream;
 
 use std::any::Any;
@@ -112,7 +114,7 @@ pub struct Check {
 
 /// Returns all checks.
 pub fn all() -> Vec<Check> {
-    [device::CHECKS, stream::CHECKS, event::CHECKS].concat()
+    [device::CHECKS, stream::CHECKS, event::CHECKS, graph::CHECKS].concat()
 }
 
 /// The results of all checks, in the order of [`all`].

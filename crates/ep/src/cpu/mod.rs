@@ -24,6 +24,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     notifies: false,
     host_memory: true,
     timestamps: true,
+    graphs: false,
 };
 
 /// The assumed memory of the host if the system does not report it.

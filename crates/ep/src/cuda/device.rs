@@ -15,11 +15,13 @@ use crate::cuda::driver::{
     Teardown, can_access_peer, version,
 };
 use crate::cuda::event::CudaEvent;
+use crate::cuda::graph::CudaGraph;
 use crate::cuda::memory::CudaMemory;
 use crate::cuda::native_stream::NativeStream;
 use crate::cuda::stream::CudaStream;
 use crate::cuda::{CudaConfig, driver_error};
 use crate::device::{Capabilities, Device, Event, Memory, Notify, Stream};
+use crate::graph::Graph;
 
 /// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,6 +250,11 @@ impl Device for CudaDevice {
     fn create_event(&self) -> Result<Arc<dyn Event>> {
         let event = CudaEvent::new(self.state.clone());
         Ok(Arc::new(event.map_err(|e| self.error(&e))?))
+    }
+
+    fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {
+        let graph = CudaGraph::new(self.state.clone(), positions);
+        Ok(Box::new(graph.map_err(|e| self.error(&e))?))
     }
 
     fn as_any(&self) -> &dyn Any {

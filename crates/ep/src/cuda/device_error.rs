@@ -6,8 +6,8 @@
 //!    it, which is after all work launched with it has completed. So no two launches share a flag.
 //! 2. The flags are words of pinned memory, which devices access under the host's own address. A
 //!    kernel stores only one value, so concurrent stores of its threads do not conflict.
-//! 3. A stream keeps its flags until it is dropped. A launch that does not fail costs the host one
-//!    read.
+//! 3. A stream keeps its flags until it, and the graphs with its work, are dropped. A launch that
+//!    does not fail costs the host one read.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -71,6 +71,48 @@ impl DeviceErrors {
         Ok(Flag(first))
     }
 
+    /// Makes at least `count` flags free, on a stream whose work has needed flags before.
+    ///
+    /// # Errors
+    /// The driver has no pinned memory.
+    pub(super) fn reserve(&mut self, context: &Arc<Context>, count: usize) -> DriverResult<()> {
+        while !self.blocks.is_empty() && self.free.len() < count {
+            let first = self.grow(context)?;
+            self.free.push(first);
+        }
+        Ok(())
+    }
+
+    /// Returns whether no flag is free.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Returns the message of an error whose flag is set, and resets the flag. All work launched
+    /// with it must have completed. The flag stays assigned.
+    pub(super) fn take_set(&mut self, error: &DeviceError) -> Option<String> {
+        Self::take_flag(&error.flag).then(|| format!("{:#}", error.error))
+    }
+
+    /// Returns whether a flag is set, and resets it. All work launched with it must have completed.
+    fn take_flag(flag: &Flag) -> bool {
+        // SAFETY: the flag is in a block of the value that has assigned it. All work launched with
+        // it has completed, so no device writes it any more. The read is volatile because a device
+        // has written.
+        let is_set = unsafe { flag.0.read_volatile() } != 0;
+        if is_set {
+            // SAFETY: as above.
+            unsafe { flag.0.write_volatile(0) };
+        }
+        is_set
+    }
+
+    /// Takes back the flag of an error. All work launched with it must have completed.
+    pub(super) fn release(&mut self, error: DeviceError) {
+        self.take_set(&error);
+        self.free.push(error.flag);
+    }
+
     /// Takes the errors of the work that was launched since the last call.
     pub(super) fn take_launched(&mut self) -> Vec<DeviceError> {
         std::mem::take(&mut self.launching)
@@ -81,13 +123,7 @@ impl DeviceErrors {
     pub(super) fn check(&mut self, errors: Vec<DeviceError>) -> anyhow::Result<()> {
         let mut result = Ok(());
         for DeviceError { flag, error } in errors {
-            // SAFETY: the flag is in a block of this value. All work launched with it has
-            // completed, so no device writes it any more. The read is volatile because a device
-            // has written.
-            let is_set = unsafe { flag.0.read_volatile() } != 0;
-            if is_set {
-                // SAFETY: as above.
-                unsafe { flag.0.write_volatile(0) };
+            if Self::take_flag(&flag) {
                 result = result.and(Err(error));
             }
             self.free.push(flag);

@@ -24,6 +24,7 @@
 //! | `library` | the search for the driver's library |
 //! | `driver` | the driver's interface: the only files that call it |
 //! | `device`, `stream`, `event`, `memory` | the device traits |
+//! | `graph` | captured work, launched as one command |
 //! | `markers` | the progress of a stream |
 //! | `peer_waits` | the waits of a stream for other devices |
 //! | `native_stream`, `scratch` | a kernel's launches, and its scratch memory |
@@ -39,6 +40,7 @@ mod device;
 mod device_error;
 mod driver;
 mod event;
+mod graph;
 mod library;
 mod markers;
 mod memory;
@@ -95,6 +97,8 @@ pub struct CudaConfig {
     /// Default: false, which means plain allocations, as on devices without memory pools. Arenas
     /// are few, large and long-lived, and no other program can use memory that a pool keeps.
     pub stream_ordered: bool,
+    /// Whether executables become CUDA graphs. Default: true.
+    pub graphs: bool,
     /// Receives the errors of dropped resources, which no caller could handle. Default: writes a
     /// line to the standard error.
     pub report_drop_error: ReportDropError,
@@ -106,7 +110,13 @@ impl Default for CudaConfig {
             eprintln!("millstream: cuda: a resource could not be destroyed: {error}");
         };
         let (completion, report_drop_error) = (CompletionMode::default(), Arc::new(report));
-        CudaConfig { completion, tf32: false, stream_ordered: false, report_drop_error }
+        CudaConfig {
+            completion,
+            tf32: false,
+            stream_ordered: false,
+            graphs: true,
+            report_drop_error,
+        }
     }
 }
 
@@ -116,6 +126,7 @@ impl fmt::Debug for CudaConfig {
             .field("completion", &self.completion)
             .field("tf32", &self.tf32)
             .field("stream_ordered", &self.stream_ordered)
+            .field("graphs", &self.graphs)
             .finish_non_exhaustive()
     }
 }
@@ -215,6 +226,7 @@ fn capabilities(config: &CudaConfig) -> Capabilities {
         notifies: config.completion == CompletionMode::Callback,
         host_memory: false,
         timestamps: true,
+        graphs: config.graphs,
     }
 }
 

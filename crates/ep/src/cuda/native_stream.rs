@@ -2,7 +2,10 @@
 
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::ensure;
 
 use millstream_types::DeviceId;
 
@@ -10,12 +13,19 @@ use crate::cuda::blas::{Gemm, Handle};
 use crate::cuda::device::{DeviceState, Properties};
 use crate::cuda::device_error::{DeviceError, DeviceErrors};
 use crate::cuda::driver::{
-    DeviceBlock, DriverResult, Function, MemoryOwner, PinnedBlock, RawStream, memory_owner,
+    DeviceBlock, DriverResult, Function, MemoryOwner, PinnedBlock, RawGraphExec, RawStream,
+    memory_owner,
 };
 use crate::cuda::scratch::Scratch;
 
+/// The action of a copy through the host's functions.
+const HOST_COPY: &str = "copy from or to host memory that is not pinned";
+
 /// The size in bytes of the buffer for copies of memory that the driver has not allocated.
 const BOUNCE_BYTES: usize = 4 << 20;
+
+/// The most error flags that one call of a kernel takes.
+const FLAGS_PER_WORK: usize = 2;
 
 /// A stream as kernels use it: the `native` of a kernel's context.
 pub struct NativeStream {
@@ -27,7 +37,9 @@ pub struct NativeStream {
     bounce: Mutex<Option<Arc<PinnedBlock>>>,
     /// Scratch memory, kept until the stream is dropped.
     scratch: Mutex<Vec<DeviceBlock>>,
-    device_errors: Mutex<DeviceErrors>,
+    device_errors: Arc<Mutex<DeviceErrors>>,
+    /// Whether the newest capture that the stream has taken part in is under way.
+    capture: Mutex<Option<Arc<AtomicBool>>>,
 }
 
 /// A loaded kernel.
@@ -50,7 +62,8 @@ impl HostAddress {
 impl NativeStream {
     pub(super) fn new(raw: RawStream, device: Arc<DeviceState>) -> NativeStream {
         let (blas, bounce, scratch) = (Mutex::default(), Mutex::default(), Mutex::default());
-        NativeStream { blas, raw, device, bounce, scratch, device_errors: Mutex::default() }
+        let (device_errors, capture) = (Arc::default(), Mutex::default());
+        NativeStream { blas, raw, device, bounce, scratch, device_errors, capture }
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -68,8 +81,8 @@ impl NativeStream {
         std::mem::forget(self.blas.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
         std::mem::forget(std::mem::take(scratch));
-        let device_errors = self.device_errors.get_mut().unwrap_or_else(PoisonError::into_inner);
-        std::mem::forget(std::mem::take(device_errors));
+        let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget(std::mem::take(&mut *device_errors));
     }
 
     /// Takes the errors that the work just launched has added with [`NativeStream::error_flag`].
@@ -80,6 +93,44 @@ impl NativeStream {
     /// Returns the first of `errors` whose flag is set. Their work must have completed.
     pub(super) fn check_device_errors(&self, errors: Vec<DeviceError>) -> anyhow::Result<()> {
         self.device_errors.lock().unwrap_or_else(PoisonError::into_inner).check(errors)
+    }
+
+    /// Returns the stream's error flags.
+    pub(super) fn device_errors(&self) -> Arc<Mutex<DeviceErrors>> {
+        self.device_errors.clone()
+    }
+
+    /// Makes error flags free for `works` pieces of work, which have run before and are now to be
+    /// captured.
+    pub(super) fn reserve_error_flags(&self, works: usize) -> DriverResult<()> {
+        let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        device_errors.reserve(&self.device.context, works.saturating_mul(FLAGS_PER_WORK))
+    }
+
+    /// Joins a capture: until `active` is false, nothing may be allocated, compiled or loaded, and
+    /// the host is not called.
+    pub(super) fn join_capture(&self, active: Arc<AtomicBool>) {
+        *self.capture.lock().unwrap_or_else(PoisonError::into_inner) = Some(active);
+    }
+
+    /// Returns whether the stream captures its work instead of running it.
+    fn is_capturing(&self) -> bool {
+        let capture = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: the streams of a capture belong to one thread.
+        capture.as_ref().is_some_and(|active| active.load(Ordering::Relaxed))
+    }
+
+    /// Refuses an action of captured work.
+    fn refuse_in_capture(&self, action: &str) -> anyhow::Result<()> {
+        ensure!(!self.is_capturing(), "a captured call cannot {action}");
+        Ok(())
+    }
+
+    /// Launches a graph in the stream's order.
+    pub(super) fn launch_graph(&self, exec: &mut RawGraphExec) -> DriverResult<()> {
+        // SAFETY: a graph consists of captured work, whose creator guarantees its operands for
+        // every launch. The streams keep what else the work uses, and the device its kernels.
+        unsafe { self.raw.launch_graph(exec) }
     }
 
     /// Returns the device's id.
@@ -125,21 +176,29 @@ impl NativeStream {
             (MemoryOwner::Device(to_device), MemoryOwner::Device(index))
                 if index != own && to_device == own =>
             {
+                self.refuse_in_capture("copy from another device")?;
                 let peer = self.device.peer(index)?;
                 // SAFETY: guaranteed by the caller, here and below.
                 unsafe { self.raw.copy_from_peer(to, from, &peer, bytes)? }
             }
             (MemoryOwner::Unknown, MemoryOwner::Unknown) => {
+                self.refuse_in_capture(HOST_COPY)?;
                 let (to, from) = (HostAddress(to), HostAddress(from.cast_mut()));
                 self.raw.call_host(Box::new(move || {
                     // SAFETY: as above.
                     unsafe { to.get().copy_from_nonoverlapping(from.get(), bytes) };
                 }))?;
             }
-            // SAFETY: as above.
-            (_, MemoryOwner::Unknown) => unsafe { self.upload(to, from, bytes)? },
-            // SAFETY: as above.
-            (MemoryOwner::Unknown, _) => unsafe { self.download(to, from, bytes)? },
+            (_, MemoryOwner::Unknown) => {
+                self.refuse_in_capture(HOST_COPY)?;
+                // SAFETY: as above.
+                unsafe { self.upload(to, from, bytes)? }
+            }
+            (MemoryOwner::Unknown, _) => {
+                self.refuse_in_capture(HOST_COPY)?;
+                // SAFETY: as above.
+                unsafe { self.download(to, from, bytes)? }
+            }
             // SAFETY: as above.
             (_, _) => unsafe { self.raw.copy(to, from, bytes)? },
         }
@@ -216,7 +275,7 @@ impl NativeStream {
     /// Returns scratch memory for one call of a kernel.
     pub fn scratch(&self) -> Scratch<'_> {
         let blocks = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        Scratch::new(blocks, &self.device.context)
+        Scratch::new(blocks, &self.device.context, self.is_capturing())
     }
 
     /// Launches a matrix product in the stream's order.
@@ -232,7 +291,10 @@ impl NativeStream {
         let Properties { driver, capability, .. } = *self.properties();
         let handle = match &mut *blas {
             Some(handle) => handle,
-            none => none.insert(Handle::new(&self.raw, driver, capability)?),
+            none => {
+                self.refuse_in_capture("create a handle of cuBLAS")?;
+                none.insert(Handle::new(&self.raw, driver, capability)?)
+            }
         };
         // SAFETY: guaranteed by the caller.
         unsafe { handle.gemm(gemm, self.device.tf32) }
@@ -248,6 +310,10 @@ impl NativeStream {
         name: &CStr,
         image: impl FnOnce() -> anyhow::Result<CString>,
     ) -> anyhow::Result<Kernel> {
+        let image = || {
+            self.refuse_in_capture("load a kernel")?;
+            image()
+        };
         Ok(Kernel(self.device.function(key, name, image)?))
     }
 
@@ -258,7 +324,12 @@ impl NativeStream {
     /// # Errors
     /// The driver has no pinned memory.
     pub fn error_flag(&self, error: anyhow::Error) -> anyhow::Result<*mut u64> {
+        let is_capturing = self.is_capturing();
         let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(
+            !is_capturing || !device_errors.is_used_up(),
+            "a captured call cannot allocate flags for errors"
+        );
         Ok(device_errors.add(&self.device.context, error)?.as_ptr())
     }
 

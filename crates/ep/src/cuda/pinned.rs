@@ -16,6 +16,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     notifies: false,
     host_memory: true,
     timestamps: false,
+    graphs: false,
 };
 
 /// By default, this fraction of the host's memory may be pinned: one part of four. The system never

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use crate::cuda::driver::{Context, DeviceBlock};
 
@@ -23,6 +23,8 @@ pub struct Scratch<'a> {
     /// Each is at least twice as long as the one before.
     blocks: MutexGuard<'a, Vec<DeviceBlock>>,
     context: &'a Arc<Context>,
+    /// Whether the call is captured, and may not allocate.
+    is_fixed: bool,
     /// The index of the block of the next allocation.
     block: usize,
     /// The bytes of that block in use.
@@ -33,15 +35,16 @@ impl<'a> Scratch<'a> {
     pub(super) fn new(
         blocks: MutexGuard<'a, Vec<DeviceBlock>>,
         context: &'a Arc<Context>,
+        is_fixed: bool,
     ) -> Scratch<'a> {
-        Scratch { blocks, context, block: 0, used: 0 }
+        Scratch { blocks, context, is_fixed, block: 0, used: 0 }
     }
 
     /// Allocates `bytes` bytes of device memory of unspecified content, aligned to 256 bytes. They
     /// belong to the call until the stream has run the work that the call launches.
     ///
     /// # Errors
-    /// The driver is out of memory.
+    /// The driver is out of memory, or the call is captured and the stream has too little.
     pub fn take(&mut self, bytes: usize) -> anyhow::Result<*mut u8> {
         let bytes = bytes.checked_next_multiple_of(ALIGN).context("scratch of too many bytes")?;
         while let Some(block) = self.blocks.get(self.block) {
@@ -52,6 +55,7 @@ impl<'a> Scratch<'a> {
             }
             (self.block, self.used) = (self.block + 1, 0);
         }
+        ensure!(!self.is_fixed, "a captured call cannot allocate scratch memory");
         let twice = self.blocks.last().map_or(MIN_BLOCK, |last| last.bytes().saturating_mul(2));
         let block = DeviceBlock::new(self.context.clone(), bytes.max(twice))?;
         let address = block.address();

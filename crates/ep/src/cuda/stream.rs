@@ -8,11 +8,13 @@ use millstream_types::{DeviceId, Error, Result};
 use crate::cuda::device_error::DeviceError;
 use crate::cuda::driver::{DriverError, DriverResult};
 use crate::cuda::event::CudaEvent;
+use crate::cuda::graph::{CudaGraph, GraphLaunch};
 use crate::cuda::markers::{Markers, PollOutcome};
 use crate::cuda::native_stream::NativeStream;
 use crate::cuda::peer_waits::PeerWaits;
 use crate::cuda::{CompletionMode, driver_error};
 use crate::device::{Event, Notify, Progress, Stream, Ticket, Work, WorkResult};
+use crate::graph::{Captured, Graph, GraphStream};
 use crate::panics::run_catching_panic;
 
 /// The result of a command, reported once the command has completed.
@@ -21,6 +23,8 @@ enum CommandResult {
     Known(WorkResult),
     /// The result of the launch, and the errors that its kernels may report from the device.
     Checked(WorkResult, Vec<DeviceError>),
+    /// A graph, whose work may report errors from the device.
+    Graph(Arc<GraphLaunch>),
     /// The result of host work, which stores it when the stream reaches it.
     Host(Arc<Mutex<Option<WorkResult>>>),
 }
@@ -153,6 +157,7 @@ impl CudaStream {
                     let device = self.native.check_device_errors(errors);
                     launch.and(device)
                 }
+                CommandResult::Graph(launch) => launch.complete(),
                 CommandResult::Host(result) => {
                     let result = result.lock().unwrap_or_else(PoisonError::into_inner).take();
                     result.unwrap_or_else(|| Err(anyhow::anyhow!("the driver never ran host work")))
@@ -203,6 +208,10 @@ impl Stream for CudaStream {
         Ok(progress)
     }
 
+    fn graphs(&mut self) -> Option<&mut dyn GraphStream> {
+        Some(self)
+    }
+
     fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
         if self.commands.is_empty() {
             return Ok(());
@@ -221,6 +230,46 @@ impl Stream for CudaStream {
             (self.notify)();
         }
         Ok(())
+    }
+}
+
+impl GraphStream for CudaStream {
+    fn prepare_capture(&mut self, works: usize) -> Result<()> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
+        self.native.reserve_error_flags(works).map_err(|e| self.error(&e))
+    }
+
+    fn begin_capture(&mut self, graph: &mut dyn Graph) -> Result<()> {
+        CudaGraph::of(graph, &self.native)?.begin(&self.native)
+    }
+
+    fn capture(&mut self, graph: &mut dyn Graph, work: &mut dyn Work) -> WorkResult {
+        CudaGraph::of(graph, &self.native)?.add(&self.native, work)
+    }
+
+    fn capture_record(&mut self, graph: &mut dyn Graph, position: usize) -> Result<()> {
+        CudaGraph::of(graph, &self.native)?.record(&self.native, position)
+    }
+
+    fn capture_wait(&mut self, graph: &mut dyn Graph, position: usize) -> Result<()> {
+        CudaGraph::of(graph, &self.native)?.wait(&self.native, position)
+    }
+
+    fn end_capture(&mut self, graph: &mut dyn Graph) -> Result<Captured> {
+        CudaGraph::of(graph, &self.native)?.end(&self.native)
+    }
+
+    fn abort_capture(&mut self, graph: &mut dyn Graph) {
+        if let Ok(graph) = CudaGraph::of(graph, &self.native) {
+            graph.abort(&self.native);
+        }
+    }
+
+    fn launch(&mut self, graph: &mut dyn Graph) -> Result<Progress> {
+        let launch = CudaGraph::of(graph, &self.native)?.launch(&self.native)?;
+        Ok(self.pending(CommandResult::Graph(launch)))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::device::{Capabilities, Device, Event, Memory, Notify, Stream};
+use crate::graph::Graph;
 
 use super::event::FaultyEvent;
 use super::plan::Site;
@@ -72,6 +73,11 @@ impl Device for FaultyDevice {
         let inner = self.inner.create_event()?;
         let stuck = AtomicBool::new(false);
         Ok(Arc::new(FaultyEvent { inner, state: self.state.clone(), stuck }))
+    }
+
+    fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {
+        self.state.check()?;
+        self.inner.create_graph(positions)
     }
 
     fn as_any(&self) -> &dyn Any {

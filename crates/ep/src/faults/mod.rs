@@ -29,6 +29,7 @@
 
 mod device;
 mod event;
+mod graph;
 mod plan;
 mod state;
 mod stream;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use millstream_types::{Error, Result};
 
 use crate::device::{Event, Progress, Stream, Ticket, Work, WorkResult};
+use crate::graph::GraphStream;
 
 use super::event::FaultyEvent;
 use super::plan::{Fault, Site};
@@ -14,12 +15,12 @@ use super::work::FaultyWork;
 
 /// A stream of a faulty device.
 pub(super) struct FaultyStream {
-    inner: Box<dyn Stream>,
-    device: Arc<FaultState>,
+    pub(super) inner: Box<dyn Stream>,
+    pub(super) device: Arc<FaultState>,
     /// The ticket of the newest command.
     last: Ticket,
     /// Whether the stream accepts commands and completes none of them.
-    stuck: bool,
+    pub(super) stuck: bool,
     /// The pending commands that will be reported as failed.
     fail_late: Vec<Ticket>,
 }
@@ -33,7 +34,7 @@ impl FaultyStream {
     ///
     /// # Errors
     /// The device is lost.
-    fn count_command(&mut self, site: Site) -> Result<Option<Fault>> {
+    pub(super) fn count_command(&mut self, site: Site) -> Result<Option<Fault>> {
         let of_any_command = self.device.count_call(Site::Command);
         let of_site = self.device.count_call(site);
         match of_any_command {
@@ -51,7 +52,7 @@ impl FaultyStream {
     }
 
     /// Accepts a command on a stuck stream: it never completes.
-    fn accept_stuck(&mut self) -> Result<Progress> {
+    pub(super) fn accept_stuck(&mut self) -> Result<Progress> {
         if !self.device.asynchronous {
             self.device.plan.block_until_released();
             self.device.mark_lost();
@@ -61,7 +62,7 @@ impl FaultyStream {
         Ok(Progress::Pending(self.last))
     }
 
-    fn keep_ticket(&mut self, progress: Progress) -> Progress {
+    pub(super) fn keep_ticket(&mut self, progress: Progress) -> Progress {
         if let Progress::Pending(ticket) = progress {
             self.last = ticket;
         }
@@ -69,7 +70,7 @@ impl FaultyStream {
     }
 
     /// Makes a record or a wait be reported as failed.
-    fn report_as_failed(&mut self, progress: Progress, what: &str) -> Progress {
+    pub(super) fn report_as_failed(&mut self, progress: Progress, what: &str) -> Progress {
         match progress {
             Progress::Pending(ticket) => {
                 self.fail_late.push(ticket);
@@ -140,6 +141,11 @@ impl Stream for FaultyStream {
             Some(Fault::WaitFailsLate) => self.report_as_failed(progress, "wait"),
             _ => progress,
         })
+    }
+
+    fn graphs(&mut self) -> Option<&mut dyn GraphStream> {
+        self.inner.graphs()?;
+        Some(self)
     }
 
     fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {

@@ -44,6 +44,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     notifies: true,
     host_memory: true,
     timestamps: true,
+    graphs: false,
 };
 
 /// When the commands of simulated devices complete.

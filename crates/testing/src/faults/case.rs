@@ -52,8 +52,10 @@ pub enum Step {
     Slice(usize, usize, i64, i64, usize),
     /// Runs a host function that adds 1 to each element.
     Access(usize),
-    /// `out = (relu(a) + 2 a) + 2 relu(relu(a) + 2 a)`, in a new tensor: two launches of an
-    /// executable on two streams of the device. The executable is dropped before they have run.
+    /// `out = f(f(f(a)))` in a new tensor, where `f(x) = relu(x) + 2 x`: three launches of an
+    /// executable on two streams of the device. A device with graphs makes the calls of the first
+    /// one, captures the second, and updates its graph for the third. The executable is dropped
+    /// before they have run.
     Launch(usize, usize),
     /// Records on one stream, and waits on another.
     Event(usize, usize),
@@ -185,8 +187,10 @@ impl Step {
             }
             Step::Launch(a, out) => {
                 let step = executable(machine, device)?;
-                let first = step.launch().input("x", t(a)).run()?.output("y")?.clone();
-                (out, step.launch().input("x", &first).run()?.output("y")?.clone())
+                let f = |x: &Tensor| -> Result<Tensor> {
+                    Ok(step.launch().input("x", x).run()?.output("y")?.clone())
+                };
+                (out, f(&f(&f(t(a))?)?)?)
             }
             Step::Event(from, to) => {
                 let event = s(from)?.record_event()?;

@@ -10,6 +10,7 @@ use millstream_types::{Access, Result, StreamId};
 
 use crate::emission::Emission;
 
+use super::graph::InstanceGraphs;
 use super::run::{Run, TapeStream};
 
 /// The instances of an executable: its private memory, as often as launches may overlap.
@@ -23,6 +24,7 @@ pub(super) struct Instances {
 pub(crate) struct Instance {
     pub(super) memory: SmallVec<[TensorRef; 1]>,
     pub(super) tapes: SmallVec<[TapeStream; 4]>,
+    pub(super) graphs: Arc<InstanceGraphs>,
     /// The last launches, the oldest first.
     pub(super) runs: VecDeque<Arc<Run>>,
     /// The number of its last launch.

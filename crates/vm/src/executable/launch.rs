@@ -16,6 +16,7 @@ use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
 
+use super::graph::InstanceGraphs;
 use super::instance::Instance;
 use super::launched::Launched;
 use super::offline::moved;
@@ -161,7 +162,8 @@ impl<'a> LaunchBuilder<'a> {
                     let memory = SmallVec::from_slice(&tensors[formals..]);
                     let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
                     let runs = VecDeque::new();
-                    instances.all.push(Instance { memory, tapes, runs, last: 0 });
+                    let graphs = Arc::new(InstanceGraphs::new(&inner.program));
+                    instances.all.push(Instance { memory, tapes, graphs, runs, last: 0 });
                     let new = instances.all.len() - 1;
                     &mut instances.all[new]
                 }
@@ -296,7 +298,8 @@ impl ExecutableInner {
             instance.runs.pop_front();
         }
         let oldest = if is_free { instance.runs.pop_front() } else { None };
-        let mut run = oldest.unwrap_or_else(|| Arc::new(Run::new(self.program.clone())));
+        let mut run = oldest
+            .unwrap_or_else(|| Arc::new(Run::new(self.program.clone(), instance.graphs.clone())));
         if let Some(run) = Arc::get_mut(&mut run) {
             run.renew(at, origin, bases, storages, tapes.into_iter(), cancel_scope);
         }

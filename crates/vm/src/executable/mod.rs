@@ -14,6 +14,7 @@
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `compile` | from a list to tapes |
 //! | `tape` | tapes: steps, addresses, waits |
+//! | `graph` | tapes that are launched as one command of their device |
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `formal` | what is given for a formal, compared with what was recorded |
 //! | `instance` | private memory and streams, for launches that overlap |
@@ -32,6 +33,7 @@
 pub(crate) mod compile;
 mod foreign;
 mod formal;
+pub(crate) mod graph;
 mod instance;
 mod launch;
 mod launched;
@@ -59,6 +61,7 @@ use crate::emission::Release;
 use crate::sync::{Mutex, OnceLock};
 
 pub use foreign::accepts;
+pub use graph::GraphStatus;
 use instance::Instances;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
@@ -123,11 +126,26 @@ impl Executable {
         self.0.list
     }
 
-    /// Describes the tapes: a line for each step, with its operands as base and offset.
+    /// Describes the tapes: a line for each step, with its operands as base and offset, and a line
+    /// for each device with graphs.
     pub fn describe(&self) -> String {
         let Executable(inner) = self;
         let ops = &*inner.machine.shared.tables.ops;
-        show::Shown { program: &inner.program, ops }.to_string()
+        let mut text = show::Shown { program: &inner.program, ops }.to_string();
+        for status in self.graphs() {
+            text += &format!("{status}\n");
+        }
+        text
+    }
+
+    /// Returns how its tapes are launched on each device with graphs: as a graph, or call by call
+    /// and why.
+    pub fn graphs(&self) -> Vec<GraphStatus> {
+        let instances = self.0.instances.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = |(number, plan)| {
+            GraphStatus::of(plan, number, instances.all.iter().map(|one| &*one.graphs))
+        };
+        self.0.program.graphs.iter().enumerate().map(status).collect()
     }
 
     /// Returns how many steps each of its tapes has.
@@ -219,6 +237,7 @@ impl Machine {
             outputs,
             memory: compiled.memory,
             tapes: compiled.tapes,
+            graphs: compiled.graphs,
             events: compiled.events,
             reads: compiled.reads,
             callbacks,

@@ -13,6 +13,7 @@ use crate::emission::cancel::CancelScope;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::tables::Tables;
 
+use super::graph::{Decision, GraphRun, InstanceGraph, InstanceGraphs, Stage};
 use super::tape::{Address, Program, StepOperand};
 
 /// The stream that runs a tape of an instance.
@@ -31,7 +32,7 @@ pub(crate) struct Playing {
 }
 
 /// The address of a storage or of private memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base(*mut u8);
 
 // SAFETY: an address. The list, which was checked, orders all uses of the memory behind it.
@@ -76,6 +77,9 @@ pub(crate) struct Run {
     poison: Mutex<HashMap<u32, Arc<Failure>>>,
     events: Box<[Mutex<Option<PooledEvent>>]>,
     results: Box<[ReadResult]>,
+    /// Its parts in the graphs of its instance, which all launches of the instance share.
+    graph_runs: Box<[Mutex<GraphRun>]>,
+    graphs: Arc<InstanceGraphs>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,12 +88,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Run {
     /// Returns a launch of a program, to be made one by [`Run::renew`].
-    pub(crate) fn new(program: Arc<Program>) -> Run {
+    pub(crate) fn new(program: Arc<Program>, graphs: Arc<InstanceGraphs>) -> Run {
         Run {
             careful: AtomicBool::new(false),
             poison: Mutex::new(HashMap::new()),
             events: (0..program.events).map(|_| Mutex::new(None)).collect(),
             results: program.reads.iter().map(|_| Mutex::new(None)).collect(),
+            graph_runs: program.graphs.iter().map(|_| Mutex::default()).collect(),
+            graphs,
             program,
             at: Point { stream: StreamId(0), seq: 0 },
             origin: Origin::Unknown,
@@ -124,6 +130,7 @@ impl Run {
         lock(&self.poison).clear();
         self.events.iter().for_each(|event| *lock(event) = None);
         self.results.iter().for_each(|result| *lock(result) = None);
+        self.graph_runs.iter().for_each(|graph| *lock(graph) = GraphRun::default());
     }
 
     /// Returns the point at which a tape has made so many steps.
@@ -203,9 +210,38 @@ impl Run {
         }
     }
 
+    /// Returns the launch's part in a graph of its instance.
+    pub(crate) fn graph(&self, plan: usize) -> MutexGuard<'_, GraphRun> {
+        lock(&self.graph_runs[plan])
+    }
+
+    /// Returns a graph of the launch's instance.
+    pub(crate) fn instance_graph(&self, plan: usize) -> MutexGuard<'_, InstanceGraph> {
+        self.graphs.lock(plan)
+    }
+
+    /// Returns whether a storage is poisoned.
+    pub(crate) fn has_poison(&self) -> bool {
+        self.is_careful() && !lock(&self.poison).is_empty()
+    }
+
+    /// Notes, for the next launch, the graphs whose calls were all made without a failure.
+    fn note_calls(&self) {
+        if self.has_poison() {
+            return;
+        }
+        for plan in 0..self.graph_runs.len() {
+            let mut graph = self.instance_graph(plan);
+            if graph.stage == Stage::Cold && self.graph(plan).decision == Some(Decision::Calls) {
+                graph.stage = Stage::Warm;
+            }
+        }
+    }
+
     /// Gives the formals that were written their poison, or heals them. Called once all steps have
     /// completed, and before the launch has.
     pub(crate) fn end(&self, tables: &Tables) {
+        self.note_calls();
         if !self.is_careful() && !tables.poison.any() {
             return;
         }

@@ -17,6 +17,8 @@ use millstream_types::{
 
 use crate::host::SharedCallback;
 
+use super::graph::GraphPlan;
+
 /// The address of an operand before a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -132,6 +134,8 @@ pub(crate) struct Program {
     /// `formals.len() + k` is the first byte of the k-th.
     pub(crate) memory: Vec<(DeviceId, u64)>,
     pub(crate) tapes: Vec<Tape>,
+    /// The tapes that are launched as graphs.
+    pub(crate) graphs: Vec<GraphPlan>,
     /// How many native events a launch needs.
     pub(crate) events: u16,
     /// The host reads, by their ids in the list.

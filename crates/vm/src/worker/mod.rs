@@ -19,6 +19,7 @@
 //!    before its readers run.
 //! 4. The worker reads no clock and never blocks its thread. Host functions run on other threads.
 
+mod graph;
 pub(crate) mod inbox;
 mod launch;
 mod pooled;

@@ -69,6 +69,9 @@ impl Worker {
                     self.fail(at, &instruction, cause, message);
                 }
                 (Effect::Call(instruction), None) => self.finish_call(at, &instruction, result),
+                (Effect::Graph(graph), lost) => {
+                    self.finish_graph(&graph, result, lost.as_deref());
+                }
                 (Effect::Read(instruction, bytes), Some(message)) => {
                     let result = Err(anyhow::anyhow!(message));
                     self.finish_read(at, &instruction, &bytes, result);

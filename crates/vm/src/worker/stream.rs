@@ -9,6 +9,7 @@ use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
 use crate::sync::points::Milestone;
+use crate::worker::graph::GraphRef;
 use crate::worker::subject::{StepRef, Subject};
 use crate::worker::task::Task;
 
@@ -33,6 +34,8 @@ pub(super) enum Effect {
     Failed(Subject, Cause, String),
     /// Reports the failure of a record or a wait.
     Order(Subject),
+    /// Poisons what failed calls of a graph have written.
+    Graph(GraphRef),
     /// Gives a host read its bytes.
     Read(Subject, Arc<Mutex<Option<Vec<u8>>>>),
 }
@@ -85,6 +88,8 @@ pub(super) struct WorkerStream {
     pub(super) external: Option<ExternalCompletion>,
     /// Whether the head waits for all instructions in flight.
     pub(super) draining: bool,
+    /// Whether the head, a tape of a graph, waits for the graph's other tapes.
+    pub(super) joining: bool,
     /// Launched and not completed, in order.
     pub(super) in_flight: VecDeque<InFlight>,
     /// Commands that the device has reported as completed.
@@ -110,6 +115,7 @@ impl WorkerStream {
             pooled: false,
             external: None,
             draining: false,
+            joining: false,
             in_flight: VecDeque::new(),
             reported: VecDeque::new(),
             awaited: None,
@@ -119,7 +125,7 @@ impl WorkerStream {
     }
 
     pub(super) fn is_blocked(&self) -> bool {
-        self.blocked_on.is_some() || self.draining || self.external.is_some()
+        self.blocked_on.is_some() || self.draining || self.joining || self.external.is_some()
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -17,6 +17,7 @@ use crate::sync::points::{Milestone, StreamState};
 use crate::sync::spin_loop;
 use crate::tables::Tables;
 use crate::worker::Worker;
+use crate::worker::graph::Part;
 use crate::worker::inbox::{Inbox, Message};
 use crate::worker::step_work::{StepWork, kernel_of, no_kernel};
 use crate::worker::stream::{ExternalCompletion, NativeStream};
@@ -52,6 +53,13 @@ impl Worker {
         let rest = |next, run| Some(Task::Play { stream, tape, next, run });
         if next == 0 && self.block_until(at, run.at, Milestone::Launched) {
             return rest(next, run);
+        }
+        if next == 0 {
+            match self.play_in_graph(at, tape, &run) {
+                Part::Calls => {}
+                Part::Blocked => return rest(next, run),
+                Part::Done => return None,
+            }
         }
         let mut left = self.tables.steps_at_once;
         loop {

@@ -79,6 +79,17 @@ exhaustive! {
     the_driver_refuses_a_host_function: Kind::Call("cuLaunchHostFunc", code::OUT_OF_MEMORY);
     the_driver_refuses_a_record: Kind::Call("cuEventRecord", code::INVALID_VALUE);
     the_driver_refuses_a_wait: Kind::Call("cuStreamWaitEvent", code::INVALID_VALUE);
+    the_driver_refuses_a_graph:
+        Kind::Call("cuStreamBeginCapture_v2", code::ILLEGAL_STATE),
+        Kind::Call("cuStreamEndCapture", code::STREAM_CAPTURE_INVALIDATED),
+        Kind::Call("cuGraphGetNodes", code::INVALID_VALUE),
+        Kind::Call("cuGraphInstantiateWithFlags", code::OUT_OF_MEMORY),
+        Kind::Call("cuGraphExecUpdate_v2", code::GRAPH_EXEC_UPDATE_FAILURE),
+        Kind::Call("cuGraphExecUpdate_v2", code::OUT_OF_MEMORY),
+        Kind::Call("cuGraphLaunch", code::OUT_OF_MEMORY);
+    the_device_is_lost_at_a_graph: Kind::Lost("cuStreamBeginCapture_v2"),
+        Kind::Lost("cuStreamEndCapture"), Kind::Lost("cuGraphInstantiateWithFlags"),
+        Kind::Lost("cuGraphExecUpdate_v2"), Kind::Lost("cuGraphLaunch");
     the_device_is_lost_at_a_creation: Kind::Lost("cuDevicePrimaryCtxRetain"),
         Kind::Lost("cuMemAlloc_v2"), Kind::Lost("cuMemHostAlloc"),
         Kind::Lost("cuStreamCreateWithPriority"), Kind::Lost("cuEventCreate"),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `context` | contexts, and the current context of a thread |
 //! | `stream`, `event` | streams, events |
+//! | `graph` | captures and graphs |
 //! | `host_functions` | the host functions that streams call |
 //! | `peer_access` | access to another device's memory |
 //! | `memory` | device memory, pinned memory |
@@ -16,6 +17,7 @@
 
 mod context;
 mod event;
+mod graph;
 mod host_functions;
 mod memory;
 mod memory_pool;
@@ -34,6 +36,7 @@ use super::library;
 pub use context::ResourceCounts;
 pub(super) use context::{Context, Teardown};
 pub(super) use event::RawEvent;
+pub(super) use graph::RawGraphExec;
 pub(super) use memory::{DeviceBlock, MemoryOwner, PinnedBlock, memory_owner};
 pub(super) use memory_pool::MemoryPool;
 pub(super) use module::{Function, Module};

@@ -15,8 +15,14 @@
 //! | `scope` | a list on its way through the compiler |
 //! | `streams` | the tape of each stream; waits between tapes |
 //! | `draft` | tapes under construction |
+//! | `bases` | the bases of a launch, once all arenas are known |
+//! | `graphs` | the tapes that are launched as graphs |
 
+mod bases;
 mod draft;
+mod graphs;
+#[cfg(test)]
+mod graphs_tests;
 mod scope;
 mod streams;
 
@@ -32,6 +38,7 @@ use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Re
 
 use crate::tables::Tables;
 
+use super::graph::GraphPlan;
 use super::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
 
 use draft::{Clock, Draft, join};
@@ -48,6 +55,7 @@ pub(crate) const GROUP: usize = 4;
 /// The result of compiling: everything of a program that depends on the list's instructions.
 pub(crate) struct Compiled {
     pub(crate) tapes: Vec<Tape>,
+    pub(crate) graphs: Vec<GraphPlan>,
     pub(crate) memory: Vec<(DeviceId, u64)>,
     pub(crate) events: u16,
     pub(crate) reads: Vec<ReadId>,
@@ -362,34 +370,5 @@ impl<'a> Compiler<'a> {
         let none = Attrs::new();
         let attrs = call.attrs.as_deref().unwrap_or(&none);
         kernel.prepare(KernelSpec { operands: &operands, attrs })
-    }
-
-    fn finish(self, list: &InstructionList) -> Compiled {
-        // Bases are numbered without the arenas that hold nothing.
-        let mut memory = Vec::new();
-        let mut numbers = Vec::new();
-        for (device, bytes) in list.arenas.iter().zip(arena_bytes(list)) {
-            numbers.push((self.formals.len() + memory.len()) as u32);
-            if bytes > 0 {
-                memory.push((device.clone(), bytes));
-            }
-        }
-        // A tensor of no bytes in an empty arena gets any base: no byte is accessed.
-        let last = (self.formals.len() + memory.len()).saturating_sub(1) as u32;
-        let formals = self.formals.len();
-        let renumber = |address: &mut Address| {
-            if let Some(arena) = (address.base as usize).checked_sub(formals) {
-                address.base = numbers[arena].min(last);
-            }
-        };
-        let tapes = self.tapes.into_iter().map(|mut draft| {
-            draft.addresses.iter_mut().for_each(renumber);
-            for call in &mut draft.calls {
-                call.operands.iter_mut().for_each(|o| renumber(&mut o.address));
-                call.workspace.iter_mut().for_each(|(address, _)| renumber(address));
-            }
-            draft.finish()
-        });
-        Compiled { tapes: tapes.collect(), memory, events: self.next_event, reads: self.reads }
     }
 }

@@ -1,0 +1,330 @@
+//! Executables as CUDA graphs: the driver's calls of a launch, updates, and the reasons for which
+//! calls are made one by one.
+
+use millstream::ep::cuda::CudaConfig;
+use millstream::types::StreamId;
+use millstream::*;
+use millstream_cuda_standin::code;
+use millstream_cuda_standin::control::{Failure, Turn};
+
+use crate::{machine, no_violations, nothing_is_open, read, stand_in, upload};
+
+pub(crate) const CUDA: DeviceId = DeviceId::cuda(0);
+const DRIVERS: [DriverKind; 2] = [DriverKind::Inline, DriverKind::Threaded];
+
+pub(crate) fn spec(length: usize) -> TensorSpec {
+    TensorSpec::contiguous(DType::F32, &[length]).unwrap()
+}
+
+pub(crate) fn stream(r: &mut Recorder, index: u32) -> StreamId {
+    r.stream(&StreamKey::compute(CUDA, index)).unwrap()
+}
+
+/// Compiles out = relu(x + w) + (x * w), on two streams.
+pub(crate) fn two_streams(m: &Machine, w: &Tensor) -> Executable {
+    let recorded = m.record(|r| {
+        let (x, w) = (r.input_on("x", spec(2), &CUDA)?, r.bind(w)?);
+        let (a, b) = (stream(r, 0), stream(r, 1));
+        let sum = r.call("add", &[x, w]).on(a)?[0];
+        let product = r.call("mul", &[x, w]).on(b)?[0];
+        let kept = r.call("relu", &[sum]).on(a)?[0];
+        let y = r.call("add", &[kept, product]).on(a)?[0];
+        r.output("y", &y)
+    });
+    recorded.unwrap().compile_as_is().unwrap()
+}
+
+pub(crate) fn expected(x: [f32; 2], w: [f32; 2]) -> Vec<f32> {
+    (0..2).map(|k| (x[k] + w[k]).max(0.0) + x[k] * w[k]).collect()
+}
+
+/// Returns the calls that launch or capture work, or order streams.
+fn shown(calls: &[String]) -> String {
+    let prefixes = ["cuGraph", "cuLaunch", "cuStreamBegin", "cuStreamEnd", "cuStreamWait", "cuMem"];
+    let shown = calls.iter().filter(|call| prefixes.iter().any(|prefix| call.starts_with(prefix)));
+    shown.map(|call| format!("{call}\n")).collect()
+}
+
+/// Runs a test with a machine, under both drivers.
+pub(crate) fn each(test: impl Fn(&Turn<'_>, &Machine)) {
+    for driver in DRIVERS {
+        let turn = stand_in().turn();
+        let m = machine(driver, CudaConfig::default());
+        test(&turn, &m);
+        // Failures are the test's business.
+        let _ = m.synchronize();
+        drop(m);
+        no_violations();
+        nothing_is_open();
+    }
+}
+
+pub(crate) fn status(executable: &Executable) -> GraphStatus {
+    let mut all = executable.graphs();
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[track_caller]
+pub(crate) fn launch(executable: &Executable, x: &Tensor, y: &Tensor) {
+    executable.launch().input("x", x).output("y", y).run().unwrap();
+}
+
+pub(crate) const W: [f32; 2] = [1.0, -1.0];
+
+/// The first launch makes the calls, the second captures them, and each later one is one call of
+/// the driver.
+#[test]
+fn calls_of_the_driver() {
+    if !millstream_cuda_standin::compiles() {
+        println!("skipped: no C++ compiler");
+        return;
+    }
+    let turn = stand_in().turn();
+    let m = machine(DriverKind::Inline, CudaConfig::default());
+    let s = m.compute(&CUDA, 0).unwrap();
+    let (w, x, y) = (upload(&m, &s, &W), upload(&m, &s, &[2.0, -3.0]), upload(&m, &s, &W));
+    let step = two_streams(&m, &w);
+    m.synchronize().unwrap();
+    let launches = [(); 4].map(|()| {
+        let before = turn.calls().len();
+        launch(&step, &x, &y);
+        m.synchronize().unwrap();
+        shown(&turn.calls()[before..])
+    });
+    assert_eq!(read(&y).unwrap(), expected([2.0, -3.0], W));
+    insta::assert_snapshot!(launches.join("\n"), @r"
+    cuMemAlloc_v2(1536) = m3
+    cuLaunchKernel(ms_add__f32, s2)
+    cuLaunchKernel(ms_relu__f32, s2)
+    cuLaunchKernel(ms_mul__f32, s3)
+    cuStreamWaitEvent(s2, e11#1)
+    cuLaunchKernel(ms_add__f32, s2)
+
+    cuStreamBeginCapture_v2(s2, ThreadLocal)
+    cuStreamWaitEvent(s3, e12#1)
+    cuLaunchKernel(ms_add__f32, s2)
+    cuLaunchKernel(ms_relu__f32, s2)
+    cuLaunchKernel(ms_mul__f32, s3)
+    cuStreamWaitEvent(s2, e13#1)
+    cuLaunchKernel(ms_add__f32, s2)
+    cuStreamEndCapture(s2) = g0, 4 nodes
+    cuGraphGetNodes(g0) = 4
+    cuGraphInstantiateWithFlags(g0) = x0
+    cuGraphDestroy(g0)
+    cuGraphLaunch(x0, s3)
+
+    cuGraphLaunch(x0, s3)
+
+    cuGraphLaunch(x0, s3)
+    ");
+    insta::assert_snapshot!(step.describe(), @r"
+    tape 0 on cuda:0 compute 0
+         1  add in context (read x+0, read bound 0+0, write private 0+0)
+         2  relu in context (read private 0+0, write private 0+1024)
+         3  wait on the device for event 0, tape 1 step 2
+         4  add in context (read private 0+1024, read private 0+512, write y+0)
+    tape 1 on cuda:0 compute 1
+         1  mul in context (read x+0, read bound 0+0, write private 0+512)
+         2  record event 0
+    cuda:0: a graph of 4 nodes (instantiated: 1, updated: 0, launched: 3)
+    ");
+    drop((w, x, y, step, s, m));
+    no_violations();
+    nothing_is_open();
+}
+
+/// A launch with other addresses updates the graph in place, and gives its own results.
+#[test]
+fn other_addresses() {
+    each(|turn, m| {
+        let s = m.compute(&CUDA, 0).unwrap();
+        let w = upload(m, &s, &W);
+        let step = two_streams(m, &w);
+        let values = [[2.0, -3.0], [4.0, 5.0], [-6.0, 7.0]];
+        let inputs = values.map(|values| upload(m, &s, &values));
+        let outputs = [(); 2].map(|()| upload(m, &s, &[0.0, 0.0]));
+        for (k, (x, y)) in
+            [(0, 0), (0, 0), (1, 0), (1, 0), (2, 1), (2, 1), (0, 0)].iter().enumerate()
+        {
+            launch(&step, &inputs[*x], &outputs[*y]);
+            let read = read(&outputs[*y]).unwrap();
+            assert_eq!(read, expected(values[*x], W), "launch {k}");
+        }
+        let GraphStatus { nodes, reason, instantiated, updated, launches, .. } = status(&step);
+        assert_eq!((nodes, reason), (4, None));
+        assert_eq!((instantiated, updated, launches), (1, 3, 6));
+        assert_eq!(turn.count("cuGraphExecUpdate_v2"), 3);
+        assert_eq!(turn.count("cuGraphInstantiateWithFlags"), 1);
+    });
+}
+
+/// A graph that the driver cannot update is replaced.
+#[test]
+fn a_refused_update_makes_another_graph() {
+    each(|turn, m| {
+        let s = m.compute(&CUDA, 0).unwrap();
+        let w = upload(m, &s, &W);
+        let step = two_streams(m, &w);
+        let (x, y) = (upload(m, &s, &[2.0, -3.0]), upload(m, &s, &[0.0, 0.0]));
+        launch(&step, &x, &y);
+        launch(&step, &x, &y);
+        let call = "cuGraphExecUpdate_v2";
+        turn.fail(Failure::once(call, 0, code::GRAPH_EXEC_UPDATE_FAILURE));
+        let other = upload(m, &s, &[4.0, 5.0]);
+        launch(&step, &other, &y);
+        assert_eq!(read(&y).unwrap(), expected([4.0, 5.0], W));
+        let GraphStatus { instantiated, updated, launches, .. } = status(&step);
+        assert_eq!((instantiated, updated, launches), (2, 0, 2));
+    });
+}
+
+/// Two launches of an executable without private memory are in flight together. The second, with
+/// other addresses, leaves the graph alone until the first has completed.
+#[test]
+fn a_graph_in_flight_is_left_alone() {
+    let turn = stand_in().turn();
+    let m = machine(DriverKind::Threaded, CudaConfig::default());
+    let s = m.compute(&CUDA, 0).unwrap();
+    let recorded = m.record(|r| {
+        let (x, y) = (r.input_on("x", spec(2), &CUDA)?, r.input_on("y", spec(2), &CUDA)?);
+        let a = stream(r, 0);
+        r.call("add_", &[y, x]).on(a)?;
+        r.call("add_", &[y, x]).on(a)?;
+        Ok(())
+    });
+    let step = recorded.unwrap().compile_as_is().unwrap();
+    assert_eq!(step.private_memory(), []);
+    let lazy = [0, 1].map(|k| {
+        m.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, k)).unwrap()
+    });
+    let x = upload(&m, &s, &[1.0, 2.0]);
+    let y = [(); 2].map(|()| upload(&m, &s, &[0.0, 0.0]));
+    let run = |k: usize| step.launch().input("x", &x).input("y", &y[k]).on(&lazy[k]).run().unwrap();
+    (0..2).for_each(|_| drop(run(0)));
+    m.synchronize().unwrap();
+    assert_eq!(turn.count("cuGraphLaunch"), 1);
+    let hold = turn.hold();
+    let first = run(0);
+    while turn.count("cuGraphLaunch") < 2 {
+        std::thread::yield_now();
+    }
+    let second = run(1);
+    // The worker has looked at the second launch once it has polled the first for a while.
+    let polls = turn.count("cuEventQuery") + 100;
+    while turn.count("cuEventQuery") < polls {
+        std::thread::yield_now();
+    }
+    assert_eq!(turn.count("cuStreamBeginCapture_v2"), 1, "no capture into a graph in flight");
+    assert_eq!(turn.count("cuGraphLaunch"), 2);
+    drop(hold);
+    first.completion().wait().unwrap();
+    second.completion().wait().unwrap();
+    assert_eq!(turn.count("cuGraphExecUpdate_v2"), 1);
+    assert_eq!(read(&y[0]).unwrap(), [6.0, 12.0]);
+    assert_eq!(read(&y[1]).unwrap(), [2.0, 4.0]);
+    drop((first, second, x, y, step, lazy, s, m));
+    no_violations();
+    nothing_is_open();
+}
+
+/// Instances have graphs of their own, which may be in flight together. All of them end with the
+/// executable, which may be dropped while they are.
+#[test]
+fn instances_and_drops() {
+    each(|turn, m| {
+        let s = m.compute(&CUDA, 0).unwrap();
+        let w = upload(m, &s, &W);
+        let step = two_streams(m, &w);
+        step.set_instances(2);
+        let lazy = [0, 1].map(|k| {
+            m.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, k)).unwrap()
+        });
+        let values = [[2.0, -3.0], [4.0, 5.0]];
+        let x = values.map(|values| upload(m, &s, &values));
+        let y = [(); 2].map(|()| upload(m, &s, &[0.0, 0.0]));
+        m.synchronize().unwrap();
+        for _ in 0..8 {
+            let hold = turn.hold();
+            for k in 0..2 {
+                let launch = step.launch().input("x", &x[k]).output("y", &y[k]);
+                launch.on(&lazy[k]).run().unwrap();
+            }
+            drop(hold);
+            m.synchronize().unwrap();
+        }
+        for k in 0..2 {
+            assert_eq!(read(&y[k]).unwrap(), expected(values[k], W));
+        }
+        assert_eq!(step.instances(), 2);
+        let GraphStatus { nodes, launches, .. } = status(&step);
+        assert_eq!((nodes, launches), (4, 14));
+        let hold = turn.hold();
+        step.launch().input("x", &x[0]).output("y", &y[0]).on(&lazy[0]).run().unwrap();
+        drop(step);
+        drop(hold);
+        assert_eq!(read(&y[0]).unwrap(), expected(values[0], W));
+    });
+}
+
+/// Why the tapes of each of these executables are no graph.
+#[test]
+fn reasons() {
+    let _turn = stand_in().turn();
+    let m = machine(DriverKind::Threaded, CudaConfig::default());
+    let s = m.compute(&CUDA, 0).unwrap();
+    let reason = |record: &dyn Fn(&mut Recorder) -> Result<()>| {
+        let step = m.record(|r| record(r)).unwrap().compile_as_is().unwrap();
+        let inputs = step.list().externals.iter().filter(|e| e.name.starts_with('x')).count();
+        let x = [(); 2].map(|()| upload(&m, &s, &[2.0, -3.0]));
+        for _ in 0..3 {
+            let named = ["x0", "x1"].iter().zip(&x).take(inputs);
+            let launch = named.fold(step.launch(), |launch, (name, x)| launch.input(name, x));
+            launch.run().unwrap();
+            m.synchronize().unwrap();
+        }
+        let all = step.graphs();
+        let reasons = all.into_iter().filter(|graph| graph.device == CUDA);
+        reasons.map(|graph| graph.reason.unwrap_or_default()).collect::<Vec<_>>().join("; ")
+    };
+    let one = reason(&|r| {
+        let x = r.input_on("x0", spec(2), &CUDA)?;
+        let a = stream(r, 0);
+        r.call("relu", &[x]).on(a).map(drop)
+    });
+    insta::assert_snapshot!(one, @"fewer than 2 calls need no graph");
+    let copied = reason(&|r| {
+        let x = r.input_on("x0", spec(2), &CUDA)?;
+        let up = r.stream(&StreamKey::new(CUDA, StreamType::DEVICE2HOST, 0))?;
+        let a = stream(r, 0);
+        let y = r.call("relu", &[x]).on(a)?[0];
+        let z = r.call("relu", &[y]).on(a)?[0];
+        let host = r.call("copy", &[z]).on(up)?[0];
+        r.output("host", &host)
+    });
+    insta::assert_snapshot!(copied, @"tape 0, step 2: a captured call cannot copy from or to host memory that is not pinned");
+    let amid = reason(&|r| {
+        let x = r.input_on("x0", spec(2), &CUDA)?;
+        let a = stream(r, 0);
+        let [there, back] = [DeviceId::cuda(1), CUDA]
+            .map(|to| r.stream(&StreamKey::new(to, StreamType::HOST2DEVICE, 0)).unwrap());
+        let y = r.call("relu", &[x]).on(a)?[0];
+        let y = r.call("copy", &[y]).on(there)?[0];
+        let y = r.call("copy", &[y]).on(back)?[0];
+        r.call("relu", &[y]).on(a).map(drop)
+    });
+    insta::assert_snapshot!(amid, @"it comes after tape 1, step 3, which comes after calls of its own");
+    drop((s, m));
+    no_violations();
+    nothing_is_open();
+}
+
+#[test]
+fn graphs_can_be_switched_off() {
+    let turn = stand_in().turn();
+    let m = machine(DriverKind::Threaded, CudaConfig { graphs: false, ..CudaConfig::default() });
+    let s = m.compute(&CUDA, 0).unwrap();
+    let w = upload(&m, &s, &W);
+    assert_eq!(two_streams(&m, &w).graphs(), [], "the device has no graphs");
+    drop((turn, w, s, m));
+}
