@@ -35,10 +35,11 @@ pub use millstream_types::{
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    Batch, Blob, CallBuilder, Cancellation, Completion, DriverKind, Event, Executable, GraphStatus,
-    LaunchBuilder, Launched, Machine, MachineConfig, Prepared, RankBarrier, Recorded,
-    RecordedTensor, Recorder, Schedule, Section, ShutdownReport, Simulation, Stream, Tensor,
-    TensorHandle, Traced, TracedCall, TracedLimits, TracedReport, with_origin, with_stream,
+    AutoCaptureReport, Batch, Blob, CallBuilder, Cancellation, CaptureLimits, Completion,
+    DriverKind, Event, Executable, GraphStatus, LaunchBuilder, Launched, Machine, MachineConfig,
+    Prepared, RankBarrier, Recorded, RecordedTensor, Recorder, Schedule, Section, ShutdownReport,
+    Simulation, Stream, Tensor, TensorHandle, Traced, TracedCall, TracedReport, with_origin,
+    with_stream,
 };
 
 /// The example of the README is compiled and run, too.

@@ -5,6 +5,7 @@
 //! the checker accepts it.
 
 mod abandoned_waiters;
+mod auto_capture;
 mod barrier;
 mod batch;
 mod cancel;

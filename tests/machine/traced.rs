@@ -247,7 +247,7 @@ fn captures_are_bounded() {
     let s = cpu(&m, 0);
     let inner = m.clone();
     let f = m.traced(move |inputs, _| inner.call("relu", &[&inputs[0]]).run());
-    let f = f.limits(TracedLimits { entries: 2, ..TracedLimits::default() });
+    let f = f.limits(CaptureLimits { entries: 2, ..CaptureLimits::default() });
     let run = |size: usize| {
         let x = upload(&s, &m, &vec![-1.0; size]);
         assert_eq!(read(&f.call(&[&x]).run().unwrap()[0]), vec![0.0; size]);

@@ -73,6 +73,7 @@ pub(crate) fn run(
     }
     name_outputs(&mut report);
     report.graphs = replayed.map_or_else(Vec::new, |replayed| replayed.executable.graphs());
+    report.auto_capture = machine.auto_capture_report();
     report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }

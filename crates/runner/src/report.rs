@@ -10,7 +10,7 @@ use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, StreamKey, TensorId, TensorSpec};
-use millstream_vm::{GraphStatus, Schedule};
+use millstream_vm::{AutoCaptureReport, GraphStatus, Schedule};
 
 /// The results and costs of a run. Counts are those of the first run, including the reads of its
 /// outputs and without the creation of the program's tensors.
@@ -42,6 +42,8 @@ pub struct RunReport {
     pub list: Option<InstructionList>,
     /// How the program's executable was launched on devices with graphs, if it was replayed.
     pub graphs: Vec<GraphStatus>,
+    /// What automatic capture found and replayed in all runs, if the machine has it.
+    pub auto_capture: Option<AutoCaptureReport>,
     /// The schedule of a simulated run, up to its end or its first failure.
     pub schedule: Option<Schedule>,
     /// The counts of the trace's nodes, if it was imported.

@@ -49,7 +49,7 @@ pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
 pub use api::prepared::{Prepared, TensorHandle};
-pub use capture::{Traced, TracedCall, TracedLimits, TracedReport};
+pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedReport};
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;

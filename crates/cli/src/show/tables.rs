@@ -181,7 +181,14 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
         sum(|r| r.events_reused),
         bytes(sum(|r| r.peak_bytes)),
         wall.as_secs_f64() * 1e3,
-    )
+    )?;
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        if let Some(captured) = &report.auto_capture {
+            let lines = captured.to_string().replace('\n', "\n  ");
+            writeln!(out, "{}automatic capture:\n  {lines}", ran.name(rank, ""))?;
+        }
+    }
+    Ok(())
 }
 
 /// Prints the numbers of executed nodes of execution traces.

@@ -84,7 +84,7 @@ impl CallBuilder<'_> {
         }
         let refs: SmallVec<[TensorRef; 4]> =
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
-        let mut emission = machine.shared.lock()?;
+        let mut emission = machine.lock()?;
         let Emission { builder, router, calls, .. } = &mut *emission;
         let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
         call.priority = priority;
@@ -113,7 +113,7 @@ impl Prepared {
         if capture::is_active() {
             capture::refuse(machine, "it makes a prepared call", &origin);
         }
-        machine.shared.emit(&origin, |e| {
+        machine.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)

@@ -21,8 +21,12 @@
 //! | `segment` | the executable of some notes |
 //! | `replay` | captures as trees of segments and guards, and their replay |
 //! | `report` | counts and reasons |
+//! | `limits` | the bounds of captures |
+//! | `auto` | sequences that are found and replayed without a hint |
 
+mod auto;
 mod key;
+mod limits;
 mod note;
 mod replay;
 mod report;
@@ -30,9 +34,12 @@ mod segment;
 mod session;
 mod traced;
 
+pub use auto::AutoCaptureReport;
+pub use limits::CaptureLimits;
 pub use report::TracedReport;
-pub use traced::{Traced, TracedCall, TracedLimits};
+pub use traced::{Traced, TracedCall};
 
+pub(crate) use auto::{Auto, Begun, Deferred, is_out_of_memory};
 pub(crate) use note::Step;
 pub(crate) use session::{
     ended, is_active, note, note_read, order, refuse, replayed, replayed_read, suspend,

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use millstream_instructions::Priority;
+use millstream_instructions::{Priority, TensorRef};
 use millstream_types::text::print_attrs;
-use millstream_types::{Attrs, DeviceId, Origin, Point, StreamKey, TensorSpec};
+use millstream_types::{Attrs, DeviceId, Origin, Point, Result, StreamKey, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
+use crate::api::machine::Machine;
+use crate::emission::Emission;
 
 /// A tensor of a function, by a name that is the same in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +40,33 @@ pub(super) struct Place {
     pub(super) storage: u64,
     /// The bytes of the storage.
     pub(super) bytes: u64,
+}
+
+impl Place {
+    /// Returns where a tensor lies.
+    ///
+    /// # Errors
+    /// It is another machine's, or was released.
+    pub(super) fn of(machine: &Machine, tensor: &Tensor) -> Result<Place> {
+        let made = machine.owns(tensor)?;
+        let emission = machine.shared.lock()?;
+        Place::of_ref(&emission, made, tensor.spec())
+    }
+
+    /// Returns where a tensor lies.
+    ///
+    /// # Errors
+    /// It was released.
+    pub(super) fn of_ref(
+        emission: &Emission,
+        tensor: TensorRef,
+        spec: &TensorSpec,
+    ) -> Result<Place> {
+        let bytes = emission.builder.storage_bytes(tensor)?;
+        let device = emission.builder.device(tensor)?.clone();
+        let storage = emission.router.slot(tensor.id).map_or(0, |slot| slot.storage);
+        Ok(Place { spec: spec.clone(), device, storage, bytes })
+    }
 }
 
 /// What a function asks of a machine, as the machine's methods know it.
@@ -87,6 +116,10 @@ pub(crate) enum Step<'a> {
         tensors: &'a [&'a Tensor],
         stream: &'a Stream,
     },
+    /// The end of a tensor while handles still exist.
+    Release {
+        tensor: &'a Tensor,
+    },
 }
 
 impl<'a> Step<'a> {
@@ -96,7 +129,9 @@ impl<'a> Step<'a> {
             Step::Call { inputs, out, .. } => {
                 inputs.iter().chain(out.into_iter().flatten()).copied().collect()
             }
-            Step::View { of: tensor, .. } | Step::Read { tensor } => vec![tensor],
+            Step::View { of: tensor, .. } | Step::Read { tensor } | Step::Release { tensor } => {
+                vec![tensor]
+            }
             Step::Touch { tensors, .. } => tensors.to_vec(),
             Step::Empty { .. }
             | Step::Upload { .. }
@@ -156,9 +191,29 @@ pub(super) enum Action {
         tensors: Vec<Value>,
         stream: StreamKey,
     },
+    Release {
+        tensor: Value,
+    },
 }
 
 impl Action {
+    /// Returns the stream that the action names.
+    pub(super) const fn stream(&self) -> Option<&StreamKey> {
+        match self {
+            Action::Call { stream, .. }
+            | Action::Empty { stream, .. }
+            | Action::Upload { stream, .. }
+            | Action::RecordEvent { stream, .. }
+            | Action::WaitEvent { stream, .. }
+            | Action::WaitStream { stream, .. }
+            | Action::Touch { stream, .. } => Some(stream),
+            Action::View { .. }
+            | Action::Read { .. }
+            | Action::Barrier { .. }
+            | Action::Release { .. } => None,
+        }
+    }
+
     /// Returns the values that the action uses.
     pub(super) fn uses(&self) -> Vec<Value> {
         match self {
@@ -167,7 +222,7 @@ impl Action {
             }
             Action::View { of, .. } => vec![*of],
             Action::Touch { tensors, .. } => tensors.clone(),
-            Action::Read { tensor } => vec![*tensor],
+            Action::Read { tensor } | Action::Release { tensor } => vec![*tensor],
             Action::Empty { .. }
             | Action::Upload { .. }
             | Action::RecordEvent { .. }
@@ -200,8 +255,17 @@ impl fmt::Display for Action {
             Action::WaitStream { stream, source } => write!(f, "a wait of {stream} for {source}"),
             Action::Barrier { .. } => f.write_str("a barrier"),
             Action::Touch { stream, .. } => write!(f, "a touch of tensors on {stream}"),
+            Action::Release { tensor } => write!(f, "the release of {tensor}"),
         }
     }
+}
+
+/// A tensor that a call returned.
+#[derive(Clone, Debug)]
+pub(super) struct NoteResult {
+    pub(super) value: Value,
+    pub(super) spec: TensorSpec,
+    pub(super) device: DeviceId,
 }
 
 /// A call of a function.
@@ -209,6 +273,32 @@ impl fmt::Display for Action {
 pub(super) struct Note {
     pub(super) action: Action,
     /// The tensors that it returned.
-    pub(super) results: Vec<(Value, TensorSpec)>,
+    pub(super) results: Vec<NoteResult>,
     pub(super) origin: Origin,
+}
+
+impl Note {
+    /// Returns the note with other names of its values.
+    pub(super) fn renamed(&self, name: impl Fn(Value) -> Value) -> Note {
+        let mut note = self.clone();
+        let all = |values: &mut Vec<Value>| values.iter_mut().for_each(|v| *v = name(*v));
+        match &mut note.action {
+            Action::Call { inputs, out, .. } => {
+                all(inputs);
+                out.iter_mut().for_each(all);
+            }
+            Action::View { of: value, .. }
+            | Action::Read { tensor: value }
+            | Action::Release { tensor: value } => *value = name(*value),
+            Action::Touch { tensors, .. } => all(tensors),
+            Action::Empty { .. }
+            | Action::Upload { .. }
+            | Action::RecordEvent { .. }
+            | Action::WaitEvent { .. }
+            | Action::WaitStream { .. }
+            | Action::Barrier { .. } => {}
+        }
+        note.results.iter_mut().for_each(|result| result.value = name(result.value));
+        note
+    }
 }

@@ -77,14 +77,17 @@ impl Node {
         let mut reads = VecDeque::new();
         let mut node = self.clone();
         loop {
-            if let Some(segment) = &node.segment
-                && let Err(error) = segment.launch(&mut tensors, origin)
-            {
-                return match passed.last() {
-                    _ if !is_refusal(&error) => Err(error),
-                    None => Ok(Outcome::Refused(error)),
-                    Some(_) => Ok(resume(passed, tensors, reads, None)),
-                };
+            if let Some(segment) = &node.segment {
+                match segment.launch(|value| tensors.get(&value), origin) {
+                    Ok(outputs) => tensors.extend(outputs),
+                    Err(error) => {
+                        return match passed.last() {
+                            _ if !is_refusal(&error) => Err(error),
+                            None => Ok(Outcome::Refused(error)),
+                            Some(_) => Ok(resume(passed, tensors, reads, None)),
+                        };
+                    }
+                }
             }
             let tensor_of = |value: &Value| match value {
                 Value::Outside(k) => Some(&node.outside[*k as usize].0),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use millstream_instructions::builder::EventRef;
-use millstream_types::{Attrs, Error, Result, StreamId, StreamKey, StreamMode};
+use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
@@ -14,8 +14,8 @@ use super::note::{Action, Note, Place, Value};
 /// The executable of a segment.
 pub(super) struct Segment {
     pub(super) executable: Executable,
-    /// The values of its inputs, by name.
-    inputs: Vec<(String, Value)>,
+    /// The values of its inputs, by number of their formals.
+    inputs: Vec<(usize, Value)>,
     /// The values of its outputs, in order.
     outputs: Vec<Value>,
 }
@@ -63,6 +63,8 @@ impl Draft<'_> {
             }
         }
         let executable = emitter.recorder.finish()?.compile()?;
+        let formal = |(name, value): (String, Value)| Ok((executable.input_number(&name)?, value));
+        let inputs = inputs.into_iter().map(formal).collect::<Result<_>>()?;
         Ok(Some(Segment { executable, inputs, outputs }))
     }
 }
@@ -77,7 +79,7 @@ fn changed(notes: &[Note], after: &[Value]) -> BTreeSet<Value> {
             // A view may be changed in its place.
             Action::View { .. } => true,
             Action::Call { out, .. } => {
-                out.is_some() || note.results.iter().any(|(value, _)| uses.contains(value))
+                out.is_some() || note.results.iter().any(|result| uses.contains(&result.value))
             }
             _ => false,
         };
@@ -187,7 +189,7 @@ impl Emitter<'_> {
                 let origin = note.origin.clone();
                 let elements = machine.upload_at(&on, spec.clone(), bytes.clone(), origin)?;
                 let constant = self.recorder.bind(&elements)?;
-                let is_changed = note.results.iter().any(|(v, _)| self.changed.contains(v));
+                let is_changed = note.results.iter().any(|r| self.changed.contains(&r.value));
                 if is_changed {
                     let compute = StreamKey::compute(elements.device().clone(), 0);
                     let on = self.stream(&compute)?;
@@ -226,35 +228,32 @@ impl Emitter<'_> {
                 self.recorder.touch(&tensors, stream)?;
                 Vec::new()
             }
-            // The replay reads by itself.
-            Action::Read { .. } => Vec::new(),
+            // The replay reads and releases by itself.
+            Action::Read { .. } | Action::Release { .. } => Vec::new(),
         };
-        for ((value, _), tensor) in note.results.iter().zip(made) {
-            self.known.insert(*value, tensor);
+        for (result, tensor) in note.results.iter().zip(made) {
+            self.known.insert(result.value, tensor);
         }
         Ok(())
     }
 }
 
 impl Segment {
-    /// Launches the segment: takes its inputs from `tensors`, and adds its outputs.
+    /// Launches the segment. Returns its outputs.
     ///
     /// # Errors
     /// As [`LaunchBuilder::run`](crate::LaunchBuilder::run).
-    pub(super) fn launch(
-        &self,
-        tensors: &mut HashMap<Value, Tensor>,
-        origin: &millstream_types::Origin,
-    ) -> Result<()> {
+    pub(super) fn launch<'a>(
+        &'a self,
+        tensor: impl Fn(Value) -> Option<&'a Tensor>,
+        origin: &Origin,
+    ) -> Result<Vec<(Value, Tensor)>> {
         let mut launch = self.executable.launch().origin(origin.clone());
-        for (name, value) in &self.inputs {
+        for (formal, value) in &self.inputs {
             let gone = || Error::Internal { message: format!("{value} is not known") };
-            launch = launch.input(name, tensors.get(value).ok_or_else(gone)?);
+            launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);
         }
         let launched = launch.run()?;
-        for (value, tensor) in self.outputs.iter().zip(launched.outputs()) {
-            tensors.insert(*value, tensor.clone());
-        }
-        Ok(())
+        Ok(self.outputs.iter().copied().zip(launched.into_outputs()).collect())
     }
 }

@@ -14,10 +14,9 @@ use millstream_types::{Error, Origin, Point, Result, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::Machine;
-use crate::emission::Emission;
 use crate::sync::thread_local;
 
-use super::note::{Action, Note, Place, Step, Value};
+use super::note::{Action, Note, NoteResult, Place, Step, Value};
 
 thread_local! {
     /// Whether this thread's calls are noted or compared.
@@ -180,19 +179,12 @@ impl Session {
         self.refusal.get_or_insert_with(|| Refusal { reason, origin: origin.clone() });
     }
 
-    /// Returns where a tensor lies.
-    fn place(&self, tensor: TensorRef, spec: &TensorSpec) -> Result<Place> {
-        let emission = self.machine.shared.lock()?;
-        place(&emission, tensor, spec)
-    }
-
     /// Returns the name of a tensor; one that is new to the session is from elsewhere.
     fn value(&mut self, tensor: &Tensor) -> std::result::Result<Value, String> {
         if let Some(&value) = self.names.get(&tensor.tensor_ref()) {
             return Ok(value);
         }
-        let lies = self.machine.owns(tensor).and_then(|made| self.place(made, tensor.spec()));
-        let place = lies.map_err(|e| e.to_string())?;
+        let place = Place::of(&self.machine, tensor).map_err(|e| e.to_string())?;
         if place.storage > self.last_storage {
             return Err("it uses a tensor that another thread made meanwhile".to_owned());
         }
@@ -245,16 +237,20 @@ impl Session {
             Step::Touch { tensors, stream } => {
                 Action::Touch { tensors: self.values(tensors)?, stream: key(stream) }
             }
+            Step::Release { tensor } => Action::Release { tensor: self.value(tensor)? },
         })
     }
 
     /// Notes a step that was made.
-    fn note(&mut self, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
+    pub(super) fn note(&mut self, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
         if self.refusal.is_some() {
             return;
         }
         match self.action(step) {
             Ok(action) => {
+                if let Step::Release { tensor } = step {
+                    self.end(tensor.tensor_ref());
+                }
                 let results = results.iter().map(|tensor| self.result(tensor)).collect();
                 self.notes.push(Note { action, results, origin: origin.clone() });
             }
@@ -263,16 +259,27 @@ impl Session {
     }
 
     /// Returns the name of a result.
-    fn result(&mut self, tensor: &Tensor) -> (Value, TensorSpec) {
+    fn result(&mut self, tensor: &Tensor) -> NoteResult {
         let (made, spec) = (tensor.tensor_ref(), tensor.spec().clone());
-        if let Some(&value) = self.names.get(&made) {
-            return (value, spec);
+        let value = *self.names.entry(made).or_insert_with(|| {
+            let value = Value::Made(self.made);
+            self.made += 1;
+            self.alive.insert(value, (made, spec.clone()));
+            value
+        });
+        NoteResult { value, spec, device: tensor.device().clone() }
+    }
+
+    /// Notes the end of a tensor.
+    pub(super) fn end(&mut self, tensor: TensorRef) {
+        if let Some(value) = self.names.get(&tensor) {
+            self.alive.remove(value);
         }
-        let value = Value::Made(self.made);
-        self.made += 1;
-        self.names.insert(made, value);
-        self.alive.insert(value, (made, spec.clone()));
-        (value, spec)
+    }
+
+    /// Returns the values that were made and are held.
+    pub(super) fn held_values(&self) -> impl Iterator<Item = Value> + '_ {
+        self.alive.keys().copied()
     }
 
     /// Notes a read, and the values at it.
@@ -290,7 +297,8 @@ impl Session {
     fn alive(&self) -> Result<Vec<(Value, Place)>> {
         let emission = self.machine.shared.lock()?;
         let alive = self.alive.iter();
-        alive.map(|(v, (made, spec))| Ok((*v, place(&emission, *made, spec)?))).collect()
+        let place = |made, spec| Place::of_ref(&emission, made, spec);
+        alive.map(|(v, (made, spec))| Ok((*v, place(*made, spec)?))).collect()
     }
 
     /// Refuses tensors that stand for values which ended before the guard.
@@ -309,11 +317,7 @@ impl Session {
     ///
     /// # Errors
     /// The function makes another call than it did.
-    fn repeat(
-        &mut self,
-        step: &Step<'_>,
-        origin: &Origin,
-    ) -> Result<Option<Vec<(Value, TensorSpec)>>> {
+    fn repeat(&mut self, step: &Step<'_>, origin: &Origin) -> Result<Option<Vec<NoteResult>>> {
         let Some(prefix) = &self.prefix else {
             return self.check_stand_ins(&step.tensors(), origin).map(|()| None);
         };
@@ -339,12 +343,12 @@ impl Session {
     /// Returns the tensors of a note's results.
     fn tensors(
         &mut self,
-        results: Vec<(Value, TensorSpec)>,
+        results: Vec<NoteResult>,
         step: &Step<'_>,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::with_capacity(results.len());
-        for (value, spec) in results {
+        for NoteResult { value, spec, .. } in results {
             if let Value::Made(k) = value {
                 self.made = self.made.max(k + 1);
             }
@@ -393,19 +397,6 @@ impl Session {
         }
         Some(prefix)
     }
-}
-
-fn place(emission: &Emission, tensor: TensorRef, spec: &TensorSpec) -> Result<Place> {
-    let bytes = emission.builder.storage_bytes(tensor)?;
-    let device = emission.builder.device(tensor)?.clone();
-    let storage = emission.router.slot(tensor.id).map_or(0, |slot| slot.storage);
-    Ok(Place { spec: spec.clone(), device, storage, bytes })
-}
-
-/// Returns where tensors lie.
-pub(super) fn places(machine: &Machine, tensors: &[Tensor]) -> Result<Vec<Place>> {
-    let emission = machine.shared.lock()?;
-    tensors.iter().map(|t| place(&emission, machine.owns(t)?, t.spec())).collect()
 }
 
 /// Whether calls of this thread are noted or compared.
@@ -497,11 +488,7 @@ pub(crate) fn refuse(machine: &Machine, reason: &str, origin: &Origin) {
 
 /// Notes the end of a tensor.
 pub(crate) fn ended(machine: &Machine, tensor: TensorRef) {
-    with(machine, |session| {
-        if let Some(value) = session.names.get(&tensor) {
-            session.alive.remove(value);
-        }
-    });
+    with(machine, |session| session.end(tensor));
 }
 
 /// Calls of this thread are neither noted nor compared until the guard is dropped.

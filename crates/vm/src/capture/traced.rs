@@ -12,25 +12,11 @@ use crate::api::machine::Machine;
 use crate::emission::origin;
 
 use super::key::Key;
+use super::limits::CaptureLimits;
 use super::note::{Place, Value};
 use super::replay::{Node, Outcome, Resume, capture};
 use super::report::TracedReport;
-use super::session::{Refusal, Session, is_active, places};
-
-/// The bounds of a traced function's captures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedLimits {
-    /// The most keys with a capture. The default is 16.
-    pub entries: usize,
-    /// The most bytes of private memory, of all executables together. The default is 1 GiB.
-    pub bytes: u64,
-}
-
-impl Default for TracedLimits {
-    fn default() -> TracedLimits {
-        TracedLimits { entries: 16, bytes: 1 << 30 }
-    }
-}
+use super::session::{Refusal, Session, is_active};
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
 
@@ -51,7 +37,7 @@ struct Entry {
 
 #[derive(Default)]
 struct State {
-    limits: TracedLimits,
+    limits: CaptureLimits,
     /// The entries, the one used last at the end.
     entries: Vec<Entry>,
     report: TracedReport,
@@ -125,7 +111,7 @@ pub struct TracedCall<'a> {
 impl Traced {
     /// Sets the bounds of the captures. Those used longest ago are given up first.
     #[must_use]
-    pub fn limits(self, limits: TracedLimits) -> Traced {
+    pub fn limits(self, limits: CaptureLimits) -> Traced {
         self.lock().limits = limits;
         self
     }
@@ -175,7 +161,8 @@ impl Traced {
             return plainly();
         }
         let at = |e: Error| e.at(origin);
-        let lie = places(&self.machine, inputs).map_err(at)?;
+        let lie = inputs.iter().map(|tensor| Place::of(&self.machine, tensor));
+        let lie = lie.collect::<Result<Vec<_>>>().map_err(at)?;
         let stream = self.machine.current_stream().map_err(at)?;
         let key = Key::new(&lie, attrs, &stream.key);
         let found = {

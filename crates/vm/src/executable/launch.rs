@@ -41,6 +41,14 @@ pub struct LaunchBuilder<'a> {
 }
 
 impl Executable {
+    /// Returns the number of an input among the formals, for launches.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn input_number(&self, name: &str) -> Result<usize> {
+        self.0.program.formal(FormalKind::Input, name)
+    }
+
     /// Begins a launch.
     #[track_caller]
     pub fn launch(&self) -> LaunchBuilder<'_> {
@@ -87,6 +95,12 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
+    /// Gives the tensor of a formal, by its number.
+    pub(crate) fn formal(mut self, number: usize, tensor: &'a Tensor) -> LaunchBuilder<'a> {
+        self.given[number] = Some(tensor);
+        self
+    }
+
     fn give(mut self, kind: FormalKind, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         match self.executable.0.program.formal(kind, name) {
             Ok(formal) => self.given[formal] = Some(tensor),
@@ -123,7 +137,7 @@ impl<'a> LaunchBuilder<'a> {
         let operands = inner.operands(&given).map_err(at)?;
         let refs: SmallVec<[Option<TensorRef>; 8]> =
             given.iter().map(|tensor| tensor.map(Tensor::tensor_ref)).collect();
-        let (run, made) = machine.shared.emit(&origin, |e| {
+        let (run, made) = machine.emit(&origin, |e| {
             e.open(stream.id)?;
             inner.check_extents(&e.builder, &refs)?;
             let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);

@@ -38,6 +38,11 @@ impl Launched {
         &self.outputs
     }
 
+    /// Returns the tensors of all outputs, in the order in which they were recorded.
+    pub(crate) fn into_outputs(self) -> Vec<Tensor> {
+        self.outputs
+    }
+
     /// Returns the completion of the launch, to be awaited as a future or later.
     pub const fn completion(&self) -> &Completion {
         &self.completion

@@ -118,7 +118,7 @@ impl Event {
         let device = &stream.key.device;
         let tells = || machine.policies().devices().capabilities(device).map(|c| c.timestamps);
         let stamps = self.inner.timed && tells().map_err(|e| e.at(&origin))?;
-        let (event, stamp) = machine.shared.emit(&origin, |e| {
+        let (event, stamp) = machine.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let stamp = stamps.then(Arc::<Stamp>::default);

@@ -46,7 +46,7 @@ impl Section {
     fn end_at(&mut self, origin: &Origin) -> Result<Point> {
         self.ended = true;
         let id = self.id;
-        self.machine.shared.emit(origin, |e| {
+        self.machine.emit(origin, |e| {
             let Emission { builder, router, .. } = e;
             builder.end_critical_section(router, id, origin).map(Outcome::Done)
         })

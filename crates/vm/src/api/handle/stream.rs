@@ -49,7 +49,7 @@ impl Stream {
             let step = Step::WaitEvent { stream: self, at: record.event.at };
             capture::order(&self.machine, &step, &origin)?;
         }
-        self.machine.shared.emit(&origin, |e| {
+        self.machine.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;
             let waited = builder.wait_event(router, self.id, &record.event, &origin);
@@ -82,7 +82,7 @@ impl Stream {
             let step = Step::WaitStream { stream: self, source };
             capture::order(&self.machine, &step, &origin)?;
         }
-        self.machine.shared.emit(&origin, |e| {
+        self.machine.emit(&origin, |e| {
             e.open(self.id)?;
             e.open(source.id)?;
             let Emission { builder, router, .. } = e;
@@ -123,7 +123,7 @@ impl Stream {
             }
             capture::order(&self.machine, &Step::Touch { tensors, stream: self }, &origin)?;
         }
-        let point = self.machine.shared.emit(&origin, |e| {
+        let point = self.machine.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;
             builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
@@ -162,7 +162,7 @@ impl Stream {
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
         crate::emission::reentrancy::check(self.machine.shared.tables.machine, "waiting")?;
-        let tail = self.machine.shared.lock()?.builder.tail(self.id);
+        let tail = self.machine.lock()?.builder.tail(self.id);
         Ok(self.machine.completion_of(tail))
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
-use millstream_types::{Access, DeviceId, Error, Origin, Result, StreamType, TensorSpec};
+use millstream_types::{Access, DeviceId, Error, Origin, Result, StreamType, TensorId, TensorSpec};
 
-use crate::api::machine::Machine;
-use crate::capture::{self, Step};
+use crate::api::machine::{Begun, BegunOne, Machine};
+use crate::capture::{self, Deferred, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
 use crate::host::Blob;
@@ -20,9 +20,16 @@ use super::Section;
 use super::Stream;
 use super::transfer::MachineSubmitter;
 
+/// Where a tensor's slot comes from.
+enum Slot {
+    Made(TensorRef),
+    /// A call that is held makes it.
+    Deferred(Arc<Deferred>),
+}
+
 struct TensorInner {
     machine: Machine,
-    tensor: TensorRef,
+    slot: Slot,
     spec: TensorSpec,
     device: DeviceId,
     made_on: Stream,
@@ -31,13 +38,21 @@ struct TensorInner {
 
 impl Drop for TensorInner {
     fn drop(&mut self) {
+        let tensor = match &self.slot {
+            Slot::Made(tensor) => *tensor,
+            Slot::Deferred(deferred) => return deferred.drop_handle(),
+        };
         let origin = std::mem::take(&mut self.origin);
         if capture::is_active() {
-            capture::ended(&self.machine, self.tensor);
+            capture::ended(&self.machine, tensor);
         }
-        self.machine.shared.release(Release::Tensor(self.tensor, origin));
+        self.machine.note_end(tensor);
+        self.machine.shared.release(Release::Tensor(tensor, origin));
     }
 }
+
+/// A slot that no tensor has.
+const RELEASED: TensorRef = TensorRef { id: TensorId(u32::MAX), generation: u32::MAX };
 
 /// A tensor. Clones are the same tensor; it is released when the last is dropped.
 #[derive(Clone)]
@@ -51,7 +66,45 @@ impl Tensor {
         origin: Origin,
     ) -> Tensor {
         let MadeTensor { tensor, spec, device } = made;
-        Tensor(Arc::new(TensorInner { machine, tensor, spec, device, made_on, origin }))
+        let slot = Slot::Made(tensor);
+        Tensor(Arc::new(TensorInner { machine, slot, spec, device, made_on, origin }))
+    }
+
+    /// Returns a tensor that a held call makes, on this stream.
+    pub(crate) fn deferring(
+        made_on: &Stream,
+        deferred: Arc<Deferred>,
+        spec: TensorSpec,
+        device: DeviceId,
+        origin: Origin,
+    ) -> Tensor {
+        let (machine, made_on) = (made_on.machine.of_handle(), made_on.clone());
+        let slot = Slot::Deferred(deferred);
+        Tensor(Arc::new(TensorInner { machine, slot, spec, device, made_on, origin }))
+    }
+
+    /// Returns the held call's tensor, if a held call makes this one or has made it.
+    pub(crate) fn deferred(&self) -> Option<&Deferred> {
+        match &self.0.slot {
+            Slot::Made(_) => None,
+            Slot::Deferred(deferred) => Some(deferred),
+        }
+    }
+
+    /// Whether both are handles of one tensor.
+    pub(crate) fn is_same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns the tensor's slot. Makes the call that makes it, if that is held.
+    ///
+    /// # Errors
+    /// Why the call could not be made.
+    pub(crate) fn resolved(&self) -> Result<TensorRef> {
+        match &self.0.slot {
+            Slot::Made(tensor) => Ok(*tensor),
+            Slot::Deferred(deferred) => deferred.tensor_ref(),
+        }
     }
 
     pub(crate) fn made_on(&self) -> &Stream {
@@ -62,9 +115,10 @@ impl Tensor {
         &self.0.machine
     }
 
-    /// Returns the tensor's slot, for prepared calls.
+    /// Returns the tensor's slot, for prepared calls. A tensor whose call was held by automatic
+    /// capture, and then failed, has the slot of a released one.
     pub fn tensor_ref(&self) -> TensorRef {
-        self.0.tensor
+        self.resolved().unwrap_or(RELEASED)
     }
 
     /// Returns dtype, shape and layout.
@@ -93,14 +147,26 @@ impl Tensor {
     #[track_caller]
     pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
         let origin = origin::caller();
-        let section = self.0.machine.own_section(section).map_err(|e| e.at(&origin))?;
+        let machine = &self.0.machine;
         if capture::is_active() {
-            capture::refuse(&self.0.machine, "it releases a tensor by hand", &origin);
+            capture::refuse(machine, "it releases a tensor by hand", &origin);
         }
-        self.0.machine.shared.emit(&origin, |e| {
-            let Emission { builder, router, .. } = e;
-            builder.release(router, self.0.tensor, section, &origin).map(Outcome::Done)
-        })
+        if capture::is_active() || section.is_some() {
+            machine.settle().map_err(|e| e.at(&origin))?;
+            return machine.release_now(self, section, &origin);
+        }
+        let step = Step::Release { tensor: self };
+        let making = match machine.begin_step(&step, &origin)? {
+            Begun::Known(_) => return Ok(()),
+            Begun::Make(making) => making,
+        };
+        // Before the release, as a tensor that was released lies nowhere.
+        machine.end_step(making, &step, &[], &origin);
+        let released = machine.release_now(self, None, &origin);
+        if released.is_err() {
+            machine.settle()?;
+        }
+        released
     }
 
     /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
@@ -109,24 +175,24 @@ impl Tensor {
     /// The tensor was released or is held, or the view reaches past the storage.
     #[track_caller]
     pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
-        let origin = origin::caller();
+        self.view_at(spec, origin::caller())
+    }
+
+    pub(crate) fn view_at(&self, spec: TensorSpec, origin: Origin) -> Result<Tensor> {
         let machine = &self.0.machine;
         let step = Step::View { of: self, spec: &spec };
-        if capture::is_active()
-            && let Some(mut known) = capture::replayed(machine, &step, &origin)?
-            && let Some(known) = known.pop()
-        {
-            return Ok(known);
-        }
-        let made = machine.shared.emit(&origin, |e| {
+        let making = match machine.begin_one(&step, &origin)? {
+            BegunOne::Known(tensor) => return Ok(tensor),
+            BegunOne::Make(making) => making,
+        };
+        let tensor = self.resolved().map_err(|e| e.at(&origin))?;
+        let made = machine.emit_step(&origin, |e| {
             let Emission { builder, router, .. } = e;
-            let made = builder.view(router, self.0.tensor, spec.clone(), &origin)?;
+            let made = builder.view(router, tensor, spec.clone(), &origin)?;
             e.made(made).map(Outcome::Done)
         })?;
         let made = machine.tensor(made, &self.0.made_on, &origin);
-        if capture::is_active() {
-            capture::note(machine, &step, std::slice::from_ref(&made), &origin);
-        }
+        machine.end_step(making, &step, std::slice::from_ref(&made), &origin);
         Ok(made)
     }
 
@@ -171,9 +237,10 @@ impl Tensor {
         let (machine, origin) = (&self.0.machine, origin::caller());
         let at = |e: millstream_types::Error| e.at(&origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
-        let emission = machine.shared.lock().map_err(at)?;
-        let last = emission.builder.last_write(self.0.tensor).map_err(at)?;
-        let storage = emission.router.slot(self.0.tensor.id).map(|slot| slot.storage);
+        let tensor = self.resolved().map_err(at)?;
+        let emission = machine.lock().map_err(at)?;
+        let last = emission.builder.last_write(tensor).map_err(at)?;
+        let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
         drop(emission);
         Ok(Completion::of_storage(machine.clone(), last, storage))
     }
@@ -229,7 +296,8 @@ impl Tensor {
         let stream = lowering::read_stream(&mut submitter, self).map_err(|e| e.at(origin))?;
         if !machine.shared.protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
-            let last = machine.shared.lock()?.builder.last_write(self.0.tensor);
+            let tensor = self.resolved().map_err(|e| e.at(origin))?;
+            let last = machine.lock()?.builder.last_write(tensor);
             let last = last.map_err(|e| e.at(origin))?;
             machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
         }
@@ -244,11 +312,11 @@ impl Tensor {
     ) -> Result<Vec<u8>> {
         let machine = &self.0.machine;
         let host = &machine.shared.tables.host;
+        let tensor = self.resolved().map_err(|e| e.at(origin))?;
         let read = host.add_read();
-        let emitted = machine.shared.emit(origin, |e| {
+        let emitted = machine.emit(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
-            let tensor = self.0.tensor;
             let at = builder.sync_read(router, stream.id, tensor, read, section, origin);
             at.map(Outcome::Done)
         });
@@ -296,12 +364,12 @@ impl Tensor {
             }
             _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)?,
         };
+        let tensor = self.resolved().map_err(|e| e.at(&origin))?;
         let host = &machine.shared.tables.host;
         let callback = host.add_callback(Box::new(function));
-        let emitted = machine.shared.emit(&origin, |e| {
+        let emitted = machine.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
-            let tensor = self.0.tensor;
             // The slot of a released tensor may be another's.
             let alive = builder.spec(tensor).is_ok();
             if alive && router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {
@@ -320,6 +388,10 @@ impl Tensor {
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({} {} on {})", self.0.tensor.id, self.0.spec, self.0.device)
+        match &self.0.slot {
+            Slot::Made(tensor) => write!(f, "Tensor({} ", tensor.id)?,
+            Slot::Deferred(_) => f.write_str("Tensor(of a held call ")?,
+        }
+        write!(f, "{} on {})", self.0.spec, self.0.device)
     }
 }

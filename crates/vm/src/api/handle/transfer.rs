@@ -39,8 +39,9 @@ impl Submitter for MachineSubmitter<'_> {
     }
 
     fn written_on(&self, tensor: &Tensor) -> Result<Option<(StreamKey, Stream)>> {
+        let tensor = self.machine.owns(tensor)?;
         let emission = self.machine.shared.lock()?;
-        let last = emission.builder.last_write(tensor.tensor_ref())?;
+        let last = emission.builder.last_write(tensor)?;
         if last.seq == 0 {
             return Ok(None);
         }

@@ -15,6 +15,7 @@ use crate::emission::{Emission, MadeTensor};
 use crate::lowering;
 
 use super::Machine;
+use super::auto_capture::Begun;
 
 /// A call of an op, under construction.
 #[must_use = "a call does nothing until it is made on a stream"]
@@ -107,14 +108,16 @@ impl<'a> CallBuilder<'a> {
             stream,
             priority,
         };
-        if capture::is_active() {
-            if section.is_some() {
+        if section.is_some() {
+            if capture::is_active() {
                 capture::refuse(machine, "it makes a call within a critical section", &origin);
             }
-            if let Some(results) = capture::replayed(machine, &step, &origin)? {
-                return Ok(results);
-            }
+            machine.settle().map_err(at)?;
         }
+        let making = match machine.begin_step(&step, &origin)? {
+            Begun::Known(results) => return Ok(results),
+            Begun::Make(making) => making,
+        };
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
             tensors.iter().map(|t| machine.owns(t)).collect()
@@ -132,7 +135,7 @@ impl<'a> CallBuilder<'a> {
             origin: &origin,
         };
         let new = out.is_none();
-        let outputs = machine.shared.emit(&origin, |e| {
+        let outputs = machine.emit_step(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
             match builder.call(router, &call)? {
@@ -151,15 +154,14 @@ impl<'a> CallBuilder<'a> {
                 CallResult::Bounded { data, count } => {
                     let reason = format!("the size of a result of {name} depends on data");
                     capture::refuse(machine, &reason, &origin);
+                    machine.settle().map_err(at)?;
                     let data = machine.tensor(data, stream, &origin);
                     let count = machine.tensor(count, stream, &origin);
                     machine.fix_bound(&data, &count, stream, &origin)?
                 }
             });
         }
-        if capture::is_active() {
-            capture::note(machine, &step, &results, &origin);
-        }
+        machine.end_step(making, &step, &results, &origin);
         Ok(results)
     }
 }
@@ -224,7 +226,7 @@ impl Machine {
             .try_into()
             .map(i64::from_ne_bytes)
             .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
-        let view = self.shared.emit(origin, |e| {
+        let view = self.emit(origin, |e| {
             let Emission { builder, router, .. } = e;
             let view = builder.fix_bound(router, data.tensor_ref(), rows, origin)?;
             e.made(view).map(Outcome::Done)

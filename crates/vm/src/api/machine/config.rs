@@ -12,6 +12,7 @@ use millstream_ops::OpRegistry;
 use millstream_stream_policy::StreamPolicy;
 use millstream_types::DeviceId;
 
+use crate::capture::CaptureLimits;
 use crate::driver::Simulation;
 use crate::tables::{RankBarrier, SingleRank};
 
@@ -68,6 +69,12 @@ pub struct MachineConfig {
     /// depend on it, get [`Error::Overdue`](millstream_types::Error::Overdue). Only worker threads
     /// are watched; the other drivers run everything on the thread that waits.
     pub watchdog: Option<Duration>,
+    /// Whether repeated sequences of calls are found and replayed as executables. The calls of
+    /// such a sequence are held until it is complete, or until something could see whether they
+    /// were made. See [`Machine::auto_capture_report`](crate::Machine::auto_capture_report).
+    pub auto_capture: bool,
+    /// The bounds of automatic captures.
+    pub capture_limits: CaptureLimits,
     /// The ops.
     pub ops: OpRegistry,
     /// Their kernels.
@@ -114,6 +121,8 @@ impl MachineConfig {
             memory_limits: HashMap::new(),
             check_memory: false,
             watchdog: None,
+            auto_capture: false,
+            capture_limits: CaptureLimits::default(),
             ops,
             kernels,
             devices,
@@ -204,6 +213,20 @@ impl MachineConfig {
     #[must_use]
     pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
         self.watchdog = watchdog;
+        self
+    }
+
+    /// Sets [`MachineConfig::auto_capture`].
+    #[must_use]
+    pub fn auto_capture(mut self, auto_capture: bool) -> MachineConfig {
+        self.auto_capture = auto_capture;
+        self
+    }
+
+    /// Sets [`MachineConfig::capture_limits`].
+    #[must_use]
+    pub fn capture_limits(mut self, limits: CaptureLimits) -> MachineConfig {
+        self.capture_limits = limits;
         self
     }
 

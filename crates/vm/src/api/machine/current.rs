@@ -20,7 +20,7 @@ impl Machine {
     fn default_stream(&self) -> Result<Stream> {
         let key = StreamKey::compute(self.shared.default_device.clone(), 0);
         if let Some(&id) = self.shared.default_stream.get() {
-            return Ok(Stream { machine: self.clone(), id, key });
+            return Ok(Stream { machine: self.of_handle(), id, key });
         }
         let stream = self.stream(&key)?;
         // Another thread may have set the same id meanwhile.
@@ -41,6 +41,6 @@ impl Machine {
         let index = taken.map(|k| k.index + 1).max().unwrap_or(0).max(1);
         let key = StreamKey::compute(device.clone(), index);
         let id = emission.builder.stream(&key)?;
-        Ok(Stream { machine: self.clone(), id, key })
+        Ok(Stream { machine: self.of_handle(), id, key })
     }
 }

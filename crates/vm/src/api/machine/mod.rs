@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `config` | the configuration |
+//! | `auto_capture` | how calls reach automatic capture |
 //! | `call` | calls of ops |
 //! | `tensors` | new tensors, and the streams that serve them |
 //! | `current` | the current stream, and new streams |
@@ -12,6 +13,7 @@
 //! | `record` | recording of the emitted list |
 //! | `shutdown` | shutdown |
 
+mod auto_capture;
 mod call;
 mod config;
 mod current;
@@ -54,6 +56,9 @@ use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
 use crate::tables::{Backlog, Tables};
 
+use auto_capture::AutoCapture;
+pub(crate) use auto_capture::{Begun, BegunOne};
+
 pub use call::CallBuilder;
 pub use config::{DriverKind, MachineConfig};
 pub use shutdown::ShutdownReport;
@@ -95,6 +100,7 @@ static MACHINES: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone)]
 pub struct Machine {
     pub(crate) shared: Arc<MachineShared>,
+    pub(super) capture: AutoCapture,
 }
 
 impl Machine {
@@ -190,7 +196,11 @@ impl Machine {
             watchdog,
             abandoned: AtomicBool::new(false),
         };
-        Ok(Machine { shared: Arc::new(shared) })
+        let machine = Machine { shared: Arc::new(shared), capture: AutoCapture::Off };
+        Ok(match config.auto_capture {
+            true => machine.with_auto_capture(config.capture_limits),
+            false => machine,
+        })
     }
 
     /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A
@@ -205,7 +215,7 @@ impl Machine {
             Some(index) => StreamId(index as u16),
             None => emission.builder.stream(key)?,
         };
-        Ok(Stream { machine: self.clone(), id, key: key.clone() })
+        Ok(Stream { machine: self.of_handle(), id, key: key.clone() })
     }
 
     /// Returns the stream of this key in the given mode: in-order or a pool.
@@ -214,7 +224,7 @@ impl Machine {
     /// As [`Machine::stream`], or it is known in another mode.
     pub fn stream_with_mode(&self, key: &StreamKey, mode: StreamMode) -> Result<Stream> {
         let id = self.shared.lock()?.builder.stream_with_mode(key, mode)?;
-        Ok(Stream { machine: self.clone(), id, key: key.clone() })
+        Ok(Stream { machine: self.of_handle(), id, key: key.clone() })
     }
 
     /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.
@@ -277,7 +287,7 @@ impl Machine {
         if capture::is_active() {
             capture::order(self, &Step::Barrier { global }, &origin)?;
         }
-        let point = self.shared.emit(&origin, |e| {
+        let point = self.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
@@ -286,7 +296,7 @@ impl Machine {
     }
 
     pub(crate) fn completion_of(&self, point: Point) -> Completion {
-        Completion::new(self.clone(), [point])
+        Completion::new(self.of_handle(), [point])
     }
 
     /// Begins a critical section, an exclusive hold of tensors: until the section ends, only calls
@@ -318,13 +328,13 @@ impl Machine {
         }
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
         let held = held.map_err(|e| e.at(&origin))?;
-        let id = self.shared.emit(&origin, |e| {
+        let id = self.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let begun = builder.begin_nested_section(router, stream.id, &held, outer, &origin);
             begun.map(Outcome::Done)
         })?;
-        Ok(Section::new(self.clone(), id, origin))
+        Ok(Section::new(self.of_handle(), id, origin))
     }
 }
 

@@ -27,6 +27,7 @@ impl Machine {
     /// do not complete within `timeout` are reported, and left behind with their threads and
     /// memory.
     pub fn shutdown(self, timeout: Duration) -> ShutdownReport {
+        self.end_auto_capture();
         self.shared.shutdown(timeout)
     }
 }

@@ -3,22 +3,42 @@
 use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::{Access, Error, Origin, Result, TensorSpec};
 
-use crate::api::handle::{Stream, Tensor};
+use crate::api::handle::{Section, Stream, Tensor};
 use crate::capture::{self, Step};
 use crate::emission::{Emission, MadeTensor, origin};
 use crate::host::Blob;
 use crate::lowering;
 
 use super::Machine;
+use super::auto_capture::BegunOne;
 
 impl Machine {
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
         self.own(tensor.machine().shared.tables.machine, "the tensor")?;
-        Ok(tensor.tensor_ref())
+        tensor.resolved()
     }
 
     pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
-        Tensor::new(self.clone(), made, made_on.clone(), origin.clone())
+        Tensor::new(self.of_handle(), made, made_on.clone(), origin.clone())
+    }
+
+    /// Ends a tensor, whatever automatic capture holds.
+    ///
+    /// # Errors
+    /// As [`Tensor::release`].
+    pub(crate) fn release_now(
+        &self,
+        tensor: &Tensor,
+        section: Option<&Section>,
+        origin: &Origin,
+    ) -> Result<()> {
+        let at = |e: Error| e.at(origin);
+        let section = self.own_section(section).map_err(at)?;
+        let tensor = tensor.resolved().map_err(at)?;
+        self.shared.emit(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            builder.release(router, tensor, section, origin).map(Outcome::Done)
+        })
     }
 
     /// Makes a tensor of unspecified content in the memory that `stream` works on.
@@ -49,13 +69,11 @@ impl Machine {
     ) -> Result<Tensor> {
         self.own_stream(stream).map_err(|e| e.at(&origin))?;
         let step = Step::Empty { spec: &spec, bytes, stream };
-        if capture::is_active()
-            && let Some(mut known) = capture::replayed(self, &step, &origin)?
-            && let Some(known) = known.pop()
-        {
-            return Ok(known);
-        }
-        let made = self.shared.emit(&origin, |e| {
+        let making = match self.begin_one(&step, &origin)? {
+            BegunOne::Known(tensor) => return Ok(tensor),
+            BegunOne::Make(making) => making,
+        };
+        let made = self.emit_step(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
             match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
@@ -64,9 +82,7 @@ impl Machine {
             }
         })?;
         let made = self.tensor(made, stream, &origin);
-        if capture::is_active() {
-            capture::note(self, &step, std::slice::from_ref(&made), &origin);
-        }
+        self.end_step(making, &step, std::slice::from_ref(&made), &origin);
         Ok(made)
     }
 

@@ -33,7 +33,7 @@ impl Machine {
 
     pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
         reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
-        let tails = self.shared.lock()?.router.tails();
+        let tails = self.lock()?.router.tails();
         self.wait_for_all(&tails, timeout)?;
         let mut emission = self.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
@@ -57,8 +57,8 @@ impl Machine {
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
         reentrancy::check(self.shared.tables.machine, "waiting")?;
-        let tails = self.shared.lock()?.router.tails();
-        Ok(Completion::new(self.clone(), tails))
+        let tails = self.lock()?.router.tails();
+        Ok(Completion::new(self.of_handle(), tails))
     }
 
     pub(crate) fn wait_for_all(&self, points: &[Point], timeout: Option<Duration>) -> Result<()> {

@@ -1,0 +1,16 @@
+//! The bounds of captures.
+
+/// The bounds of the captures of a traced function, or of a machine's automatic captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureLimits {
+    /// The most captures: keys of a traced function, or sequences. The default is 16.
+    pub entries: usize,
+    /// The most bytes of private memory, of all executables together. The default is 1 GiB.
+    pub bytes: u64,
+}
+
+impl Default for CaptureLimits {
+    fn default() -> CaptureLimits {
+        CaptureLimits { entries: 16, bytes: 1 << 30 }
+    }
+}
