@@ -40,6 +40,10 @@ fn compiled(machine: &Machine, spec: &TensorSpec) -> Result<Executable> {
     Ok(recorded?.compile()?)
 }
 
+/// How many executables may run at the same time, so that the resident memory does not depend on
+/// how far the program has run ahead.
+const AHEAD: u64 = 64;
+
 /// Makes, launches and drops so many executables. Calls `each` with every tenth.
 pub(super) fn executables(count: u64, mut each: impl FnMut(Tenth) -> Result<()>) -> Result<()> {
     let machine = Machine::new(MachineConfig::default().host_workers(2))?;
@@ -55,7 +59,10 @@ pub(super) fn executables(count: u64, mut each: impl FnMut(Tenth) -> Result<()>)
         let of_this = tenth.min(count - made);
         times.iter_mut().for_each(Vec::clear);
         let [make, launch, drops] = &mut times;
-        for _ in 0..of_this {
+        for k in 0..of_this {
+            if k % AHEAD == 0 {
+                machine.synchronize()?;
+            }
             let start = Instant::now();
             let step = compiled(&machine, &spec)?;
             make.push(ns(start));
