@@ -282,32 +282,6 @@ fn what_is_recorded_is_checked() {
     );
 }
 
-/// Executables that come and go leave nothing behind: memory, streams and ids serve the next ones.
-#[test]
-fn many_executables() {
-    for driver in [DriverKind::Inline, DriverKind::Threaded] {
-        let m = machine(driver);
-        let s = cpu(&m, 0);
-        let x = upload(&s, &m, &[1.0, -2.0]);
-        let mut after_first = None;
-        for k in 0..2_000 {
-            let step = relu_plus(&m, &[2]);
-            let launched = step.launch().input("x", &x).run().unwrap();
-            if k % 500 == 0 {
-                assert_eq!(read(launched.output("y").unwrap()), [2.0, -2.0]);
-            }
-            drop((step, launched));
-            if k == 100 {
-                m.synchronize().unwrap();
-                after_first = Some(m.memory().unwrap()[0].reserved);
-            }
-        }
-        m.synchronize().unwrap();
-        assert_eq!(Some(m.memory().unwrap()[0].reserved), after_first, "{driver:?}");
-        assert!(m.worker_threads().unwrap() <= 8);
-    }
-}
-
 /// A kernel of the program's own runs in compiled lists, too: its calls are not fused.
 #[test]
 fn a_replaced_kernel_is_not_fused() {

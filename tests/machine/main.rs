@@ -35,6 +35,7 @@ mod launch;
 mod laziness;
 
 mod lock_entries;
+mod many_executables;
 mod memory;
 mod memory_checks;
 mod memory_limit;

@@ -39,3 +39,22 @@ fn a_launched_reader_runs_and_is_poisoned() {
     failure(after.read().unwrap_err());
     assert_eq!(m.failures().1, 1);
 }
+
+/// A call that fails because its operand is poisoned is no failure of its own.
+#[test]
+fn a_launched_reader_that_fails_has_the_first_cause() {
+    let (mut config, control) = by_hand_config();
+    add_failing_ops(&mut config);
+    let m = Machine::new(config).unwrap();
+    let control = control; // Dropped before the machine.
+    let s = sim(&m, 0);
+    let x = m.empty(&s, f32_spec(&[1])).unwrap();
+    let y = call(&m, "panic", &[&x], &s);
+    let z = call(&m, "fail", &[&y], &s);
+    let done = s.record_event().unwrap();
+    control.wait_for_commands(3, LONG).unwrap();
+    control.run_until(|| done.query());
+    control.switch(ep::sim::Completion::IssueOrder);
+    assert_eq!(failure(z.read().unwrap_err()).op.as_deref(), Some("panic"));
+    assert_eq!(m.failures().1, 1);
+}

@@ -2,6 +2,8 @@
 //! list, and lists do not depend on the driver. The fuzz target `programs` makes the same programs
 //! from its input.
 
+mod body;
+mod executables;
 mod memory;
 
 use millstream::{DriverKind, MachineConfig, SyncPolicy};

@@ -69,6 +69,15 @@ pub(super) fn run(args: &EngineArgs, folder: &Path) -> Result<Vec<Row>> {
     Ok(rows.into_iter().map(|(label, row)| Row { peer: label, ..row }).collect())
 }
 
+/// Runs a round of the stencil by another program, if it is in the folder.
+pub(super) fn stencil(name: &str, args: &EngineArgs, folder: &Path) -> Result<Option<Row>> {
+    let wanted = label(name, args.workers);
+    match others(folder).iter().find(|program| program.label == wanted) {
+        Some(program) => other(args, program, "stencil"),
+        None => bail!("{}: expected the program {name} there", folder.display()),
+    }
+}
+
 fn label(peer: &str, workers: u32) -> String {
     if workers == 1 { peer.to_owned() } else { format!("{peer} w{workers}") }
 }

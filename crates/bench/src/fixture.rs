@@ -105,6 +105,30 @@ impl PreparedKernel for Empty {
     }
 }
 
+/// A kernel that computes for a given time.
+struct Burn {
+    steps: u64,
+}
+
+impl Kernel for Burn {
+    fn run(&self, _: &KernelCtx<'_>) -> Result<()> {
+        burn(self.steps);
+        Ok(())
+    }
+
+    fn prepare(&self, _: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        Some(Arc::new(Burn { steps: self.steps }))
+    }
+}
+
+impl PreparedKernel for Burn {
+    unsafe fn run(&self, operands: &[*mut u8], _: Option<&Threads>) -> Result<()> {
+        black_box(operands);
+        burn(self.steps);
+        Ok(())
+    }
+}
+
 /// Computes `steps` multiplications, each of which depends on the one before.
 fn burn(steps: u64) {
     let mut x = steps;
@@ -159,11 +183,7 @@ impl Fixture {
         for reads in 0..READS.len() {
             add(READS[reads], reads + 1, true, Arc::new(Empty));
             add(CHECKED[reads], reads + 1, true, Arc::new(checked));
-            let work = move |_: &KernelCtx<'_>| {
-                burn(grain);
-                Ok(())
-            };
-            add(GRAIN[reads], reads + 1, true, Arc::new(work));
+            add(GRAIN[reads], reads + 1, true, Arc::new(Burn { steps: grain }));
         }
         add(NOTHING, 0, false, Arc::new(Empty));
         let shut = gate.clone();

@@ -20,16 +20,20 @@
 //! | `workload` | the instructions of each test, from seeds that all programs share |
 //! | `compare` | rounds of several programs, and their table |
 //! | `memory` | `bench memory` |
-//! | `replay` | `bench replay` |
+//! | `replay`, `executables`, `stencil` | `bench replay` |
+//! | `granularity` | METG(50 %) |
 //! | `verify` | `bench verify` |
 
 #![deny(missing_docs)]
 
 mod compare;
+mod executables;
 mod fixture;
+mod granularity;
 mod measure;
 mod memory;
 mod replay;
+mod stencil;
 mod verify;
 mod workload;
 

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use millstream::{Attrs, DType, DeviceId, Machine, MachineConfig, Tensor, TensorSpec};
 
 use super::fixture::{CHECKED, Fixture, GATE, GRAIN, READS};
+use super::granularity::{GRAINS, Granularity};
 use super::workload::{Workload, workload};
 use super::{EngineArgs, Row, quantile};
 
@@ -51,7 +52,7 @@ fn switches() -> Result<u64> {
 }
 
 /// Returns the process's resident memory in bytes.
-fn resident() -> Result<f64> {
+pub(super) fn resident() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").context("no count of resident pages")?;
     let pages = text.split_whitespace().nth(1).context("no count of resident pages")?;
     // Pages of 4 KiB, as the peers' programs count them.
@@ -159,31 +160,19 @@ fn stencil(args: &EngineArgs) -> Result<Vec<Row>> {
     Ok(vec![row(args, &name, total, push, extra, "work_ns/wall_ns per task")])
 }
 
-/// Measures the minimum effective task granularity: the length of a task at which the workers spend
-/// half of their time on work. Source: E. Slaughter et al., "Task Bench: A Parameterized Benchmark
-/// for Evaluating Parallel Runtime Performance", SC 2020. Between two measured lengths it is
-/// interpolated on logarithmic scales, as in the peers' table.
+/// Measures the minimum effective task granularity of the stencil.
 fn metg(args: &EngineArgs) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let mut last: Option<(f64, f64)> = None;
-    let mut found = f64::NAN;
-    for grain in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0] {
+    let mut found = Granularity::new(args.workers);
+    for grain in GRAINS {
         let one = stencil(&EngineArgs { grain, ..args.clone() })?.remove(0);
-        let granularity = one.ns_per_op * f64::from(args.workers) / 1e3;
-        let efficiency = grain / granularity;
+        let is_found = found.add(grain, one.ns_per_op);
         rows.push(one);
-        if let (Some((before, at)), true) = (last, efficiency >= 0.5) {
-            let share = (0.5 - before) / (efficiency - before);
-            found = (at.ln() + share * (granularity.ln() - at.ln())).exp();
+        if is_found {
             break;
         }
-        if efficiency >= 0.5 {
-            found = granularity;
-            break;
-        }
-        last = Some((efficiency, granularity));
     }
-    rows.push(row(args, "metg", 0.0, 0.0, found, "us, METG(50%)"));
+    rows.push(row(args, "metg", 0.0, 0.0, found.found, "us, METG(50%)"));
     Ok(rows)
 }
 

@@ -16,6 +16,8 @@
 //! | `stencil` | an instruction of a stencil on two workers |
 //! | `launch_1`, `launch_1000` | a launch of so many instructions, one after another |
 //! | `latency_1` | a launch of one instruction, until the caller knows that it has completed |
+//!
+//! `--metg` and `--executables` measure other things instead: `stencil` and `executables` say what.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +32,7 @@ use serde::Serialize;
 
 use super::fixture::{Empty, Fixture, READS};
 use super::workload::{Workload, workload};
-use super::{EngineArgs, Peer, quantile};
+use super::{EngineArgs, Peer, executables, quantile, stencil};
 
 /// The arguments of `millstream bench replay`.
 #[derive(Args, Clone, Debug)]
@@ -41,6 +43,16 @@ pub struct ReplayArgs {
     /// Number of rounds, after one more that warms up
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// Instead, find the shortest tasks of a stencil that keep two workers half busy, replayed and
+    /// call by call
+    #[arg(long)]
+    metg: bool,
+    /// With `--metg`, a folder with TBB's program, to run in the same rounds
+    #[arg(long, requires = "metg")]
+    peers: Option<PathBuf>,
+    /// Instead, make so many executables, launch each once and drop it
+    #[arg(long, value_name = "N", conflicts_with = "metg")]
+    executables: Option<u64>,
     /// Also write the rows to FILE, as one JSON array; `-` is standard output
     #[arg(long)]
     json: Option<PathBuf>,
@@ -51,11 +63,19 @@ const COUNT: usize = 10_000;
 
 /// A row of the result.
 #[derive(Clone, Debug, Serialize)]
-struct Row {
-    test: &'static str,
+pub(super) struct Row {
+    test: String,
     ns_per_op: f64,
     least: f64,
     most: f64,
+}
+
+impl Row {
+    /// Returns the row of a test that took these times.
+    pub(super) fn of(test: String, times: &mut [f64]) -> Row {
+        let [ns_per_op, least, most] = [0.5, 0.0, 1.0].map(|share| quantile(times, share));
+        Row { test, ns_per_op, least, most }
+    }
 }
 
 /// A test: its name, the launches and instructions of a round, and the round.
@@ -67,7 +87,7 @@ struct Test {
 }
 
 /// Returns the arguments of a machine with so many workers.
-fn machine(workers: u32) -> EngineArgs {
+pub(super) fn machine(workers: u32) -> EngineArgs {
     EngineArgs {
         test: String::new(),
         peer: Peer::Inorder,
@@ -202,8 +222,8 @@ fn tests() -> Result<Vec<Test>> {
     ])
 }
 
-/// Runs the command.
-pub(crate) fn replay(args: &ReplayArgs) -> Result<()> {
+/// Measures the tests in interleaved rounds.
+fn rows(args: &ReplayArgs) -> Result<Vec<Row>> {
     let mut tests = tests()?;
     if let Some(test) = &args.test {
         tests.retain(|t| t.name == test);
@@ -219,21 +239,30 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<()> {
             }
         }
     }
-    let rows: Vec<Row> = tests
-        .iter()
-        .zip(&mut times)
-        .map(|(test, times)| Row {
-            test: test.name,
-            ns_per_op: quantile(times, 0.5),
-            least: quantile(times, 0.0),
-            most: quantile(times, 1.0),
-        })
-        .collect();
-    for row in &rows {
-        println!("{}", serde_json::to_string(row)?);
+    let row = |(test, times): (&Test, &mut Vec<f64>)| Row::of(test.name.to_owned(), times);
+    Ok(tests.iter().zip(&mut times).map(row).collect())
+}
+
+/// Prints a row, and keeps it for the file.
+fn print(row: &impl Serialize, all: &mut Vec<serde_json::Value>) -> Result<()> {
+    println!("{}", serde_json::to_string(row)?);
+    all.push(serde_json::to_value(row)?);
+    Ok(())
+}
+
+/// Runs the command.
+pub(crate) fn replay(args: &ReplayArgs) -> Result<()> {
+    let mut all = Vec::new();
+    if let Some(count) = args.executables {
+        executables::executables(count, |tenth| print(&tenth, &mut all))?;
+    } else if args.metg {
+        let rows = stencil::metg(args.rounds, args.peers.as_deref())?;
+        rows.iter().try_for_each(|row| print(row, &mut all))?;
+    } else {
+        rows(args)?.iter().try_for_each(|row| print(row, &mut all))?;
     }
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&rows)?;
+        let text = serde_json::to_string_pretty(&all)?;
         millstream_terminal::file::write(path, &(text + "\n")).map_err(anyhow::Error::msg)?;
     }
     Ok(())

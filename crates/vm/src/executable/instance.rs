@@ -1,6 +1,5 @@
 //! Instances: private memory with the streams of the tapes, one for each launch under way.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -11,6 +10,7 @@ use millstream_types::{Access, Result, StreamId};
 use crate::emission::Emission;
 
 use super::graph::InstanceGraphs;
+use super::recycled::Recycled;
 use super::run::{Run, TapeStream};
 
 /// The instances of an executable: its private memory, as often as launches may overlap.
@@ -25,8 +25,8 @@ pub(crate) struct Instance {
     pub(super) memory: SmallVec<[TensorRef; 1]>,
     pub(super) tapes: SmallVec<[TapeStream; 4]>,
     pub(super) graphs: Arc<InstanceGraphs>,
-    /// The last launches, the oldest first.
-    pub(super) runs: VecDeque<Arc<Run>>,
+    /// The last launches.
+    pub(super) runs: Recycled<Arc<Run>>,
     /// The number of its last launch.
     pub(super) last: u64,
 }

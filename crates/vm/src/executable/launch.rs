@@ -1,6 +1,5 @@
 //! Launches: the operands, the instance, and the instruction.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
@@ -20,6 +19,7 @@ use super::graph::InstanceGraphs;
 use super::instance::Instance;
 use super::launched::Launched;
 use super::offline::moved;
+use super::recycled::Recycled;
 use super::run::{Base, Playing, Run};
 use super::tape::{Formal, FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner};
@@ -175,7 +175,7 @@ impl<'a> LaunchBuilder<'a> {
                 None => {
                     let memory = SmallVec::from_slice(&tensors[formals..]);
                     let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
-                    let runs = VecDeque::new();
+                    let runs = Recycled::new(MAX_RUNS);
                     let graphs = Arc::new(InstanceGraphs::new(&inner.program));
                     instances.all.push(Instance { memory, tapes, graphs, runs, last: 0 });
                     let new = instances.all.len() - 1;
@@ -304,21 +304,10 @@ impl ExecutableInner {
             Base::new(slot.base.as_ptr().wrapping_add(moved))
         });
         let storages = slots().take(formals).map(|slot| slot.storage);
-        // The workers drop a launch when it has ended. The oldest one can mostly be used again, so
-        // that a launch allocates nothing, and no worker frees what another thread allocated.
-        let is_free = instance.runs.front_mut().is_some_and(|run| Arc::get_mut(run).is_some());
-        if !is_free && instance.runs.len() == MAX_RUNS {
-            // One that a program holds on to is left to it.
-            instance.runs.pop_front();
-        }
-        let oldest = if is_free { instance.runs.pop_front() } else { None };
-        let mut run = oldest
-            .unwrap_or_else(|| Arc::new(Run::new(self.program.clone(), instance.graphs.clone())));
-        if let Some(run) = Arc::get_mut(&mut run) {
+        let make = || Arc::new(Run::new(self.program.clone(), instance.graphs.clone()));
+        instance.runs.take(Arc::get_mut, make, |run| {
             run.renew(at, origin, bases, storages, tapes.into_iter(), cancel_scope);
-        }
-        instance.runs.push_back(run.clone());
-        run
+        })
     }
 
     /// Describes the tensors of the outputs, and ends those that were made for none.

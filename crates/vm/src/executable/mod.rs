@@ -18,6 +18,7 @@
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `formal` | what is given for a formal, compared with what was recorded |
 //! | `instance` | private memory and streams, for launches that overlap |
+//! | `recycled` | launches that have ended, to be used again |
 //! | `launched` | a launch that was made: its completion and its results |
 //! | `run` | the state of one launch: bases, poison, results |
 //! | `show` | the text of tapes |
@@ -42,6 +43,7 @@ pub(crate) mod place;
 mod recorded;
 mod recorded_call;
 mod recorder;
+mod recycled;
 pub(crate) mod run;
 mod show;
 pub(crate) mod tape;

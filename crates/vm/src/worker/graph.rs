@@ -335,18 +335,16 @@ impl Worker {
                 (Some(own), None) => (Some(own.as_str()), Cause::Error),
                 (None, None) => (None, Cause::Error),
             };
-            match result {
-                Some(message) => {
+            match (subject.poison(&self.tables), result) {
+                (Some(cause), _) => subject.skip(&self.tables, &cause),
+                (None, Some(message)) => {
                     let Subject::Step(step) = subject else { return };
                     let key = &graph.run.program.tapes[usize::from(step.tape)].key;
                     let message = message.to_owned();
                     let failure = subject.failure(&self.tables, key, cause, message);
                     subject.skip(&self.tables, &failure);
                 }
-                None => match subject.poison(&self.tables) {
-                    Some(cause) => subject.skip(&self.tables, &cause),
-                    None => subject.heal(&self.tables),
-                },
+                (None, None) => subject.heal(&self.tables),
             }
         });
     }

@@ -302,9 +302,14 @@ impl Worker {
         self.launched(at, seq, None, None, Effect::None);
     }
 
-    /// Poisons the outputs of an instruction with its own failure.
+    /// Poisons the outputs of an instruction with poison that it read, or else with its own
+    /// failure.
     pub(super) fn fail(&self, at: usize, subject: &Subject, cause: Cause, message: String) {
-        let failure = subject.failure(&self.tables, &self.streams[at].key, cause, message);
+        // It may have been launched before the failure was known that left it nothing to read.
+        let poison = subject.poison(&self.tables);
+        let failure = poison.unwrap_or_else(|| {
+            subject.failure(&self.tables, &self.streams[at].key, cause, message)
+        });
         subject.skip(&self.tables, &failure);
     }
 

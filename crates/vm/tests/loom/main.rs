@@ -8,8 +8,12 @@ mod claim_counter;
 mod inbox;
 #[path = "../../src/sync/points.rs"]
 mod points;
+#[path = "../../src/executable/recycled.rs"]
+mod recycled;
 #[path = "../../src/sync/spsc_queue.rs"]
 mod spsc_queue;
+
+mod launches;
 
 mod worker {
     pub(crate) use super::inbox;
