@@ -21,41 +21,43 @@ use crate::body::{Eager, Held, Recording, SECOND, Step, formal, origin_of, run, 
 
 /// A program: a body that runs several times, and the calls between.
 #[derive(Clone, Debug)]
-struct Program {
-    steps: Vec<Step>,
+pub(crate) struct Program {
+    pub(crate) steps: Vec<Step>,
     /// The compute streams of the body, and which of them are pools.
-    streams: usize,
-    pools: u8,
-    runs: usize,
+    pub(crate) streams: usize,
+    pub(crate) pools: u8,
+    pub(crate) runs: usize,
     /// Whether the body is on a simulated device.
-    on_sim: bool,
+    pub(crate) on_sim: bool,
     /// Whether an input of each run is a result of the one before.
-    chained: bool,
+    pub(crate) chained: bool,
 }
 
 /// How its body is launched.
 #[derive(Clone, Debug)]
-struct Way {
-    driver: DriverKind,
-    seed: u64,
-    passes: Vec<Pass>,
-    instances: usize,
+pub(crate) struct Way {
+    pub(crate) driver: DriverKind,
+    pub(crate) seed: u64,
+    pub(crate) passes: Vec<Pass>,
+    pub(crate) instances: usize,
     /// The streams that launches take in turns.
-    launchers: usize,
+    pub(crate) launchers: usize,
     /// Whether a simulated device waits for events by itself.
-    direct_waits: bool,
+    pub(crate) direct_waits: bool,
+    /// Whether the machine captures by itself.
+    pub(crate) auto_capture: bool,
 }
 
 /// The content of a tensor, or the step whose failure has poisoned it.
-type Content = Result<Vec<u8>, (usize, usize)>;
+pub(crate) type Content = Result<Vec<u8>, (usize, usize)>;
 
 /// The results of a program.
 #[derive(Debug, PartialEq)]
-struct Outcome {
+pub(crate) struct Outcome {
     /// The content of the parameter, and of the inputs and outputs of each run.
-    tensors: Vec<Content>,
+    pub(crate) tensors: Vec<Content>,
     /// The steps that failed.
-    failed: BTreeSet<(usize, usize)>,
+    pub(crate) failed: BTreeSet<(usize, usize)>,
 }
 
 /// The number of the first call before a run, as a step of the run.
@@ -66,11 +68,11 @@ fn order((run, step): (usize, usize)) -> (usize, usize, usize) {
     if step >= BEFORE { (run, 0, step) } else { (run, 1 + step % SECOND, step) }
 }
 
-fn device(program: &Program) -> DeviceId {
+pub(crate) fn device(program: &Program) -> DeviceId {
     if program.on_sim { DeviceId::sim(0) } else { DeviceId::cpu(0) }
 }
 
-fn open(way: &Way, plan: Option<&FaultPlan>) -> Machine {
+pub(crate) fn open(way: &Way, plan: Option<&FaultPlan>) -> Machine {
     let by_hand = way.driver == DriverKind::Simulated;
     let completion = if by_hand { Completion::ByHand } else { Completion::IssueOrder };
     let direct_waits = way.direct_waits;
@@ -89,16 +91,17 @@ fn open(way: &Way, plan: Option<&FaultPlan>) -> Machine {
         .driver(way.driver)
         .simulation(simulation)
         .host_workers(3)
+        .auto_capture(way.auto_capture)
         .threads(1);
     add_op(&mut config, "fail", |_| anyhow::bail!("broken on purpose"));
     Machine::new(config).unwrap()
 }
 
 /// Makes one run: its inputs, its number, and the tensors that it makes.
-type Body<'a> = Box<dyn FnMut([&Tensor; 2], usize) -> Vec<Tensor> + 'a>;
+pub(crate) type Body<'a> = Box<dyn FnMut([&Tensor; 2], usize) -> Vec<Tensor> + 'a>;
 
 /// Runs a program, whose body is prepared for its parameter.
-fn outcome<'a>(
+pub(crate) fn outcome<'a>(
     machine: &'a Machine,
     program: &'a Program,
     plan: Option<&FaultPlan>,
@@ -208,13 +211,14 @@ fn launched(program: &Program, way: &Way, plan: Option<&FaultPlan>) -> Outcome {
 
 impl Way {
     /// The driver that runs each call when it is made.
-    const IN_ORDER: Way = Way {
+    pub(crate) const IN_ORDER: Way = Way {
         driver: DriverKind::Inline,
         seed: 0,
         passes: Vec::new(),
         instances: 1,
         launchers: 1,
         direct_waits: true,
+        auto_capture: false,
     };
 }
 
@@ -227,7 +231,7 @@ fn programs() -> impl Strategy<Value = Program> {
     })
 }
 
-fn ways() -> impl Strategy<Value = Way> {
+pub(crate) fn ways() -> impl Strategy<Value = Way> {
     let driver = prop_oneof![
         6 => Just(DriverKind::Simulated),
         1 => Just(DriverKind::Inline),
@@ -242,12 +246,13 @@ fn ways() -> impl Strategy<Value = Way> {
             instances,
             launchers,
             direct_waits,
+            auto_capture: false,
         },
     )
 }
 
 /// Compares the results of launches with those of calls made one by one.
-fn compare(way: &Way, got: &Outcome, expected: &Outcome) -> Result<(), TestCaseError> {
+pub(crate) fn compare(way: &Way, got: &Outcome, expected: &Outcome) -> Result<(), TestCaseError> {
     prop_assert_eq!(got.tensors.len(), expected.tensors.len());
     let fuses = way.passes.contains(&Pass::Fuse);
     for (k, (got, wanted)) in got.tensors.iter().zip(&expected.tensors).enumerate() {
@@ -301,7 +306,7 @@ fn with_failure(program: &Program, step: (usize, usize)) -> Outcome {
     panic!("{step:?} is not made")
 }
 
-fn config() -> ProptestConfig {
+pub(crate) fn config() -> ProptestConfig {
     let wanted: Option<u32> = std::env::var("MILLSTREAM_CASES").ok().and_then(|n| n.parse().ok());
     // A case takes about ten times as long as one of the calls alone.
     let cases = wanted.map_or(800, |cases| cases / 10);

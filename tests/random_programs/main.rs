@@ -3,6 +3,7 @@
 //! from its input.
 
 mod body;
+mod captured;
 mod executables;
 mod memory;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use millstream_instructions::builder::EventRef;
+use millstream_instructions::passes::Pass;
 use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode};
 
 use crate::api::handle::Tensor;
@@ -10,6 +11,9 @@ use crate::api::machine::Machine;
 use crate::executable::{Executable, RecordedTensor, Recorder};
 
 use super::note::{Action, Note, Place, Value};
+
+/// The usual passes but the one that removes dead calls: their failures are the program's.
+const PASSES: &[Pass] = &[Pass::Fuse, Pass::Waits, Pass::Memory];
 
 /// The executable of a segment.
 pub(super) struct Segment {
@@ -62,7 +66,8 @@ impl Draft<'_> {
                 outputs.push(*value);
             }
         }
-        let executable = emitter.recorder.finish()?.compile()?;
+        let recorded = emitter.recorder.finish()?.optimize(PASSES, |_, _| ())?;
+        let executable = recorded.compile_as_is()?;
         let formal = |(name, value): (String, Value)| Ok((executable.input_number(&name)?, value));
         let inputs = inputs.into_iter().map(formal).collect::<Result<_>>()?;
         Ok(Some(Segment { executable, inputs, outputs }))

@@ -1,0 +1,119 @@
+//! Random functions, traced, and random loops, captured automatically: they give the bits of the same
+//! calls made one by one, or the same poison.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use millstream::instructions::passes::Pass;
+use millstream::*;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use millstream_testing::machine::floats;
+
+use crate::body::{Eager, Held, Step, origin_of, run};
+use crate::executables::{Outcome, Program, Way, compare, config, device, open, outcome, ways};
+
+/// Runs the steps of a program: some of them, and then, by an element that it reads, the others
+/// forwards or backwards. Returns the tensors that are live at its end.
+fn body(machine: &Machine, program: &Program, formals: [&Tensor; 3]) -> Vec<Tensor> {
+    let stream = |k| machine.compute(&device(program), k).unwrap();
+    let streams = (0..program.streams as u32).map(stream).collect();
+    let mut target = Eager { machine, streams };
+    let formals = formals.map(|t| Held(t.clone()));
+    let reads = program.pools & 1 == 1;
+    let first = if reads { program.steps.len() / 2 } else { program.steps.len() };
+    let (before, after) = program.steps.split_at(first);
+    let mut live = run(&mut target, &formals, before, program.streams, 0);
+    if reads {
+        let read = live.first().unwrap_or(&formals[1]).0.read();
+        let is_large = read.is_ok_and(|bytes| floats(&bytes)[0] > 1.0);
+        let mut after = after.to_vec();
+        if !is_large {
+            after.reverse();
+        }
+        let whole = live.iter().filter(|t| t.0.spec().shape() == formals[0].0.spec().shape());
+        let second = whole.last().unwrap_or(&formals[2]).clone();
+        let given = [formals[0].clone(), formals[1].clone(), second];
+        live.extend(run(&mut target, &given, &after, program.streams, 0));
+    }
+    live.into_iter().map(|Held(tensor)| tensor).collect()
+}
+
+/// Makes all calls one by one in program order.
+fn eager(program: &Program) -> Outcome {
+    let machine = open(&Way::IN_ORDER, None);
+    outcome(&machine, program, None, |w| {
+        let (w, machine) = (w.clone(), &machine);
+        Box::new(move |[x, y], _| body(machine, program, [&w, x, y]))
+    })
+}
+
+/// Most steps are calls; the others cannot be captured.
+fn programs(
+    length: std::ops::Range<usize>,
+    runs: std::ops::Range<usize>,
+) -> impl Strategy<Value = Program> {
+    let kind = prop_oneof![200 => 0..12u8, 40 => 18..20u8, 1 => 12..18u8];
+    let step = (kind, any::<u8>(), any::<u8>(), any::<u8>());
+    let steps = proptest::collection::vec(step, length);
+    let flags = (any::<u8>(), any::<bool>(), any::<bool>());
+    (steps, 1usize..=8, runs, flags).prop_map(|(steps, streams, runs, flags)| {
+        let (pools, on_sim, chained) = flags;
+        let steps: Vec<Step> = steps;
+        Program { steps, streams, pools, runs, on_sim, chained }
+    })
+}
+
+/// Checks that random programs, run by `captured`, give what calls one by one give. It returns how
+/// often it replayed, which must be often enough.
+fn check(
+    programs: impl Strategy<Value = Program>,
+    captured: impl Fn(&Program, &Way) -> (Outcome, u64),
+) {
+    let replays = AtomicU64::new(0);
+    let config = config();
+    let cases = u64::from(config.cases);
+    let result = TestRunner::new(config).run(&(programs, ways()), |(program, way)| {
+        let (got, replayed) = captured(&program, &way);
+        replays.fetch_add(replayed, Relaxed);
+        compare(&Way { passes: vec![Pass::Fuse], ..way }, &got, &eager(&program))
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    let replays = replays.into_inner();
+    assert!(replays > cases / 2, "only {replays} replays in {cases} cases");
+}
+
+#[test]
+fn traced_functions_give_the_results_of_calls() {
+    check(programs(1..25, 2..6), |program, way| {
+        let machine = open(way, None);
+        let mut replays = 0;
+        let got = outcome(&machine, program, None, |w| {
+            let (w, inner, own) = (w.clone(), machine.clone(), program.clone());
+            let function = move |inputs: &[Tensor], _: &Attrs| {
+                Ok(body(&inner, &own, [&w, &inputs[0], &inputs[1]]))
+            };
+            let traced = machine.traced(function);
+            let replays = &mut replays;
+            Box::new(move |[x, y], _| {
+                let made = with_origin(&origin_of(0, 0), || traced.call(&[x, y]).run().unwrap());
+                *replays = traced.report().replays;
+                made
+            })
+        });
+        (got, replays)
+    });
+}
+
+#[test]
+fn automatic_captures_give_the_results_of_calls() {
+    check(programs(16..40, 6..12), |program, way| {
+        let way = Way { auto_capture: true, ..way.clone() };
+        let machine = open(&way, None);
+        let got = outcome(&machine, program, None, |w| {
+            let (w, machine) = (w.clone(), &machine);
+            Box::new(move |[x, y], _| body(machine, program, [&w, x, y]))
+        });
+        (got, machine.auto_capture_report().unwrap().replays)
+    });
+}
