@@ -30,7 +30,8 @@ fn report(m: &Machine) -> AutoCaptureReport {
 /// One round of a program: `length` calls, with fresh outputs, in place and through views. Returns
 /// the state for the next round.
 fn round(m: &Machine, state: Tensor, weight: &Tensor, length: usize) -> Tensor {
-    let mut x = state;
+    let mut x = state.view(state.spec().clone()).unwrap();
+    drop(state);
     for k in 0..length {
         x = match k % 5 {
             0 => one(m, "add", &[&x, weight]),
@@ -319,9 +320,11 @@ fn releases_by_hand() {
                     values[values.len() - 1].release().unwrap();
                     values.push(next);
                 }
+                // A view of all of a tensor outlives it.
+                let view = x.view(x.spec().clone()).unwrap();
                 x.release().unwrap();
                 let last = values.pop().unwrap();
-                all.push(read(&last));
+                all.extend([read(&last), read(&view)]);
                 for released in values {
                     assert!(matches!(
                         released.read().unwrap_err().without_place(),

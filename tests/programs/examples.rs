@@ -12,6 +12,9 @@ use millstream_trace::{LoadOptions, load_bytes};
 #[path = "../../examples/custom_op.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod custom_op;
+#[path = "../../examples/decode.rs"]
+#[allow(dead_code, reason = "an example is a program of its own")]
+mod decode;
 #[path = "../../examples/memory.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod memory;
@@ -113,11 +116,16 @@ fn the_page_on_streams_shows_the_timeline_of_its_pipeline() {
 }
 
 #[test]
-fn the_page_on_executables_quotes_its_program_and_its_tape() {
-    let program = read("examples/replay.rs");
+fn the_page_on_executables_quotes_its_programs_and_what_they_print() {
+    let programs = [read("examples/replay.rs"), read("examples/decode.rs")];
     for block in blocks(EXECUTABLES, "rust") {
-        assert!(program.contains(&block), "not in the example:\n{block}");
+        let found = programs.iter().any(|program| program.contains(&block));
+        assert!(found, "in neither example:\n{block}");
     }
+    let (plain, replayed, report) = decode::decode(8).unwrap();
+    assert_eq!(plain, replayed);
+    let report = format!("{report}\n");
+    assert!(blocks(EXECUTABLES, "text").contains(&report), "not in docs/executables.md:\n{report}");
     let tape = replay::tape().unwrap();
     assert!(blocks(EXECUTABLES, "text").contains(&tape), "not in docs/executables.md:\n{tape}");
     let (first, last) = replay::train(200).unwrap();

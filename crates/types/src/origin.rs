@@ -46,6 +46,8 @@ impl PartialEq for Origin {
         match (self, other) {
             (Origin::Unknown, Origin::Unknown) => true,
             (Origin::Unknown, _) | (_, Origin::Unknown) => false,
+            (Origin::Trace(a, k), Origin::Trace(b, l)) if Arc::ptr_eq(a, b) => k == l,
+            (Origin::Code(a), Origin::Code(b)) => a.line() == b.line() && a.file() == b.file(),
             _ => self.to_string() == other.to_string(),
         }
     }

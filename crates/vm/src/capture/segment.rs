@@ -259,6 +259,15 @@ impl Segment {
             launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);
         }
         let launched = launch.run()?;
-        Ok(self.outputs.iter().copied().zip(launched.into_outputs()).collect())
+        let machine = self.executable.machine();
+        let own = |(value, output): (Value, Tensor)| {
+            let mut inputs = self.inputs.iter().filter_map(|(_, value)| tensor(*value));
+            // A view of all of an input is a tensor of its own, which may outlive the input.
+            Ok(match inputs.any(|input| input.is_same(&output)) {
+                true => (value, machine.view_now(&output, output.spec(), origin)?),
+                false => (value, output),
+            })
+        };
+        self.outputs.iter().copied().zip(launched.into_outputs()).map(own).collect()
     }
 }

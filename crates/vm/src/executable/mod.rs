@@ -102,6 +102,11 @@ pub(crate) struct Ended {
 }
 
 impl Executable {
+    /// Returns the machine.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.0.machine
+    }
+
     /// Sets how many launches may be under way at the same time, each with private memory of its
     /// own. The memory is allocated when a launch first needs it. The default is 1; at least 1.
     pub fn set_instances(&self, most: usize) {

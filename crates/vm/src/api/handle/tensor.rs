@@ -185,13 +185,7 @@ impl Tensor {
             BegunOne::Known(tensor) => return Ok(tensor),
             BegunOne::Make(making) => making,
         };
-        let tensor = self.resolved().map_err(|e| e.at(&origin))?;
-        let made = machine.emit_step(&origin, |e| {
-            let Emission { builder, router, .. } = e;
-            let made = builder.view(router, tensor, spec.clone(), &origin)?;
-            e.made(made).map(Outcome::Done)
-        })?;
-        let made = machine.tensor(made, &self.0.made_on, &origin);
+        let made = machine.view_now(self, &spec, &origin)?;
         machine.end_step(making, &step, std::slice::from_ref(&made), &origin);
         Ok(made)
     }

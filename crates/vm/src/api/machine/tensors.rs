@@ -41,6 +41,25 @@ impl Machine {
         })
     }
 
+    /// Makes a view, whatever automatic capture holds.
+    ///
+    /// # Errors
+    /// As [`Tensor::view`].
+    pub(crate) fn view_now(
+        &self,
+        tensor: &Tensor,
+        spec: &TensorSpec,
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let whole = tensor.resolved().map_err(|e| e.at(origin))?;
+        let made = self.emit_step(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            let made = builder.view(router, whole, spec.clone(), origin)?;
+            e.made(made).map(Outcome::Done)
+        })?;
+        Ok(self.tensor(made, tensor.made_on(), origin))
+    }
+
     /// Makes a tensor of unspecified content in the memory that `stream` works on.
     ///
     /// # Errors

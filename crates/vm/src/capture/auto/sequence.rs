@@ -252,7 +252,9 @@ impl Sequence {
             Action::Empty { spec, bytes, stream: on } => {
                 Ok(vec![machine.empty_at(&stream(on)?, spec.clone(), *bytes, origin)?])
             }
-            Action::View { of, spec } => Ok(vec![tensor(*of)?.view_at(spec.clone(), origin)?]),
+            Action::View { of, spec } => {
+                Ok(vec![machine.view_now(&tensor(*of)?, spec, &origin)?])
+            }
             Action::Release { tensor: value } => {
                 machine.release_now(&tensor(*value)?, None, &origin)?;
                 Ok(Vec::new())
