@@ -13,7 +13,7 @@ recordings, and every call counts as one of:
     wrong      a result differs, and the error is greater than that of PyTorch to f64
     crash      the command ended without an answer
 
-Calls that cannot be recorded (random ops, sparse, complex, or quantised tensors, results that are no
+Calls that cannot be recorded (sparse, complex, or quantised tensors, results that are no
 tensors) are counted by their reason, and are no part of the shares.
 
 The tolerance is that of the dtype. If a result differs by more, PyTorch computes the call in f64; the

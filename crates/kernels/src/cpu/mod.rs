@@ -79,8 +79,10 @@ mod number;
 pub(crate) mod optional_inputs;
 mod pairwise;
 mod partial_sort;
+mod philox;
 mod pointwise;
 mod pooling;
+mod random;
 mod real;
 mod rearrange;
 mod reduce;
@@ -119,6 +121,7 @@ const FAMILIES: &[&[Kernel]] = &[
     nll::KERNELS,
     embedding::KERNELS,
     attention::KERNELS,
+    random::KERNELS,
     dropout::KERNELS,
     index::KERNELS,
     masked_select::KERNELS,

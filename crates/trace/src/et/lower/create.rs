@@ -33,7 +33,7 @@ pub(super) fn create(
     let default = match (&of, &value, base) {
         (Some(of), ..) => of.dtype,
         (None, AttrValue::Bool(_), "full") => DType::Bool,
-        (None, AttrValue::Int(_), "full") => DType::I64,
+        (None, AttrValue::Int(_), "full" | "randint") => DType::I64,
         _ => DType::F32,
     };
     let dtype = given.dtype("dtype")?.or(out).unwrap_or(default);

@@ -6,6 +6,7 @@ mod create;
 mod foreach;
 mod generated;
 mod out;
+mod random;
 mod reduced;
 mod special;
 mod views;
@@ -21,6 +22,7 @@ use crate::et::lower::create::{arange, create};
 use crate::et::lower::foreach::foreach;
 use crate::et::lower::generated::generated;
 use crate::et::lower::out::with_outs;
+use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
     plain_convolution, reversed_sub, scalar_first, to_copy,
@@ -28,30 +30,6 @@ use crate::et::lower::special::{
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
-
-/// Random ops, whose results cannot be computed again.
-const RANDOM: &[&str] = &[
-    "bernoulli",
-    "bernoulli_",
-    "cauchy_",
-    "exponential_",
-    "geometric_",
-    "log_normal_",
-    "multinomial",
-    "normal",
-    "normal_",
-    "rand",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "random_",
-    "randperm",
-    "rrelu_with_noise",
-    "uniform_",
-    "_fused_dropout",
-];
 
 /// Ops with another name in Millstream; PyTorch's name is on the left.
 const RENAMED: &[(&str, &str)] = &[
@@ -147,14 +125,14 @@ fn lower(
     }
     if !name.starts_with("aten::") {
         if !knows(import.ops(), name) {
+            if import.has_recorded_results() {
+                return recorded(import, given.signature.base(), given, results);
+            }
             return Err(unsupported("a custom kernel, which the trace does not hold"));
         }
         return same(import, name, given, results);
     }
     let base = given.signature.base();
-    if RANDOM.contains(&base) {
-        return Err(unsupported("it is random: its results cannot be computed again"));
-    }
     if NOTHING.contains(&base) {
         return Ok(Vec::new());
     }
@@ -177,6 +155,9 @@ fn one(
     let bare = given.signature.name.trim_start_matches("aten::");
     if let Some((_, view)) = RELAYING.iter().find(|(n, _)| *n == base) {
         return same(import, view, given, results);
+    }
+    if RANDOM.contains(&base) {
+        return random(import, base, given, results);
     }
     match base {
         "zeros" | "empty" | "ones" | "full" | "new_zeros" | "new_empty" | "new_ones"
