@@ -3,11 +3,17 @@
 
 mod composed;
 mod create;
+mod distances;
 mod foreach;
+mod functions;
 mod generated;
+mod optimizers;
 mod out;
+mod pools;
 mod random;
+mod rearranged;
 mod reduced;
+mod resampled;
 mod special;
 mod views;
 
@@ -19,10 +25,16 @@ use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create};
+use crate::et::lower::distances::distance;
 use crate::et::lower::foreach::foreach;
+use crate::et::lower::functions::function;
 use crate::et::lower::generated::generated;
+use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
+use crate::et::lower::pools::pool;
 use crate::et::lower::random::{RANDOM, random, recorded};
+use crate::et::lower::rearranged::rearranged;
+use crate::et::lower::resampled::resampled;
 use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
     plain_convolution, reversed_sub, scalar_first, to_copy,
@@ -46,6 +58,9 @@ const RENAMED: &[(&str, &str)] = &[
     ("_pin_memory", "clone"),
     ("_native_batch_norm_legit", "native_batch_norm"),
     ("_convolution", "convolution"),
+    ("vdot", "matmul"),
+    ("bitwise_left_shift", "__lshift__"),
+    ("bitwise_right_shift", "__rshift__"),
     ("sgn", "sign"),
     ("sgn_", "sign_"),
 ];
@@ -209,8 +224,17 @@ fn one(
     if let Some(made) = generated(import, base, given, None)? {
         return Ok(made);
     }
+    if let Some(made) = optimizer(import, base, given)? {
+        return Ok(made);
+    }
+    if let Some(made) = resampled(import, base, given)? {
+        return Ok(made);
+    }
+    if let Some(made) = pool(import, base, given)? {
+        return Ok(made);
+    }
     let plain = base.strip_suffix('_');
-    if let Some(made) = composed(import, plain.unwrap_or(base), given, results)? {
+    if let Some(made) = several(import, plain.unwrap_or(base), given, results)? {
         return match plain {
             Some(_) => write_back(import, given, made),
             None => Ok(made),
@@ -239,6 +263,26 @@ fn one(
         }
         _ => same(import, op, given, results),
     }
+}
+
+/// Lowers an op, named without the `_` of its form in place, that several of ours compute together;
+/// `None` if there is none of this name.
+fn several(
+    import: &mut Import<'_>,
+    name: &str,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Option<Made>> {
+    if let Some(made) = composed(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = function(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = distance(import, name, given)? {
+        return Ok(Some(made));
+    }
+    rearranged(import, name, given, results)
 }
 
 /// Returns whether the op of this name, or the one that has another name here, exists.
