@@ -89,6 +89,7 @@ mod reduce;
 mod reduction;
 mod row_plan;
 mod scan;
+mod series;
 mod slice_matmul;
 mod softmax;
 mod sort;

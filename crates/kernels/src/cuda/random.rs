@@ -70,7 +70,8 @@ fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
         INTEGERS => {
             let high = ctx.attrs().int("high")?.context("high: expected, and not given")?;
             let low = int("low", 0)?;
-            integers = [low, high.wrapping_sub(low).max(1)];
+            // Unsigned: the difference may exceed i64.
+            integers = [low, (high.wrapping_sub(low) as u64).max(1) as i64];
         }
         _ => match ctx.attrs().float("p")? {
             Some(p) => scalars[0] = p,

@@ -24,6 +24,8 @@ pub(super) fn distance(
         "renorm" => renorm(import, given)?,
         "_cdist_forward" => cdist(import, given)?,
         "_cdist_backward" => cdist_backward(import, given)?,
+        "_weight_norm_interface" => return weight_norm(import, given).map(Some),
+        "_weight_norm_interface_backward" => return weight_norm_backward(import, given).map(Some),
         _ => return Ok(None),
     };
     Ok(Some(vec![Some(made)]))
@@ -76,6 +78,39 @@ fn cdist_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val>
     };
     let slope = apply(import, "mul", &[slope, grad])?;
     one_call(import, "sum", &[slope], Attrs::new().with("dim", vec![-2i64]))
+}
+
+/// Returns all dimensions but that of the node.
+fn other_dims(import: &Import<'_>, x: Val, given: &NodeArgs<'_>) -> Lowered<Vec<i64>> {
+    let rank = import.spec(x).shape().len();
+    let dim = positive(given.int("dim")?.unwrap_or(0), rank);
+    Ok((0..rank as i64).filter(|&d| d != dim).collect())
+}
+
+/// Lowers the weights that have the direction of v and the norm g, and the norms of v.
+fn weight_norm(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let (v, g) = (given.tensor(import, "v")?, given.tensor(import, "g")?);
+    let dims = other_dims(import, v, given)?;
+    let attrs = Attrs::new().with("ord", 2i64).with("dim", dims).with("keepdim", true);
+    let norms = one_call(import, "linalg_vector_norm", &[v], attrs)?;
+    let factor = apply(import, "div", &[g, norms])?;
+    Ok(vec![Some(apply(import, "mul", &[v, factor])?), Some(norms)])
+}
+
+fn weight_norm_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let grad = given.tensor(import, "grad_w")?;
+    let (v, g) = (given.tensor(import, "saved_v")?, given.tensor(import, "saved_g")?);
+    let norms = given.tensor(import, "saved_norms")?;
+    let dims = other_dims(import, v, given)?;
+    let product = apply(import, "mul", &[grad, v])?;
+    let attrs = Attrs::new().with("dim", dims).with("keepdim", true);
+    let product = one_call(import, "sum", &[product], attrs)?;
+    let of_g = apply(import, "div", &[product, norms])?;
+    let share = apply(import, "div", &[of_g, norms])?;
+    let along = apply(import, "mul", &[v, share])?;
+    let across = apply(import, "sub", &[grad, along])?;
+    let factor = apply(import, "div", &[g, norms])?;
+    Ok(vec![Some(apply(import, "mul", &[across, factor])?), Some(of_g)])
 }
 
 /// Lowers `renorm`: slices whose norm is greater than a bound are scaled to it.

@@ -62,6 +62,7 @@ pub(super) fn function(
                 filled(import, zeros, below, std::f64::consts::PI)
             })?
         }
+        "mvlgamma" => many_gammas(import, given)?,
         "glu" => {
             let (a, b) = halves(import, given)?;
             in_floats(import, &[a, b], |import, given| {
@@ -211,6 +212,26 @@ fn entropy(import: &mut Import<'_>, x: Val) -> Lowered<Val> {
     let product = filled(import, product, zero, 0.0)?;
     let below = by(import, "lt", x, 0.0)?;
     filled(import, product, below, f64::NEG_INFINITY)
+}
+
+/// Lowers `mvlgamma`: the sum of the logarithms of p gamma functions, and a constant.
+fn many_gammas(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
+    let x = given.tensor(import, "self")?;
+    let count = given.int("p")?.unwrap_or(1);
+    in_floats(import, &[x], |import, given| {
+        let mut sum = None;
+        for k in (0..count).rev() {
+            let shifted = by(import, "add", given[0], -0.5 * k as f64)?;
+            let term = apply(import, "lgamma", &[shifted])?;
+            sum = Some(match sum {
+                None => term,
+                Some(sum) => apply(import, "add", &[sum, term])?,
+            });
+        }
+        let sum = sum.ok_or_else(|| Refusal::Wrong("'p': expected 1 or more".to_owned()))?;
+        let constant = (count * (count - 1)) as f64 * std::f64::consts::PI.ln() / 4.0;
+        by(import, "add", sum, constant)
+    })
 }
 
 /// Returns both halves of the operand along the dimension of `glu`.

@@ -1,9 +1,11 @@
 //! Lowers PyTorch's ops to calls of Millstream's ops. Most become the op of the same name, with
 //! arguments named as in PyTorch's schema. This module handles the exceptions.
 
+mod columns;
 mod composed;
 mod create;
 mod distances;
+mod embedding_bag;
 mod foreach;
 mod functions;
 mod generated;
@@ -26,6 +28,7 @@ use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create};
 use crate::et::lower::distances::distance;
+use crate::et::lower::embedding_bag::embedding_bag;
 use crate::et::lower::foreach::foreach;
 use crate::et::lower::functions::function;
 use crate::et::lower::generated::generated;
@@ -231,6 +234,9 @@ fn one(
         return Ok(made);
     }
     if let Some(made) = pool(import, base, given)? {
+        return Ok(made);
+    }
+    if let Some(made) = embedding_bag(import, base, given, results)? {
         return Ok(made);
     }
     let plain = base.strip_suffix('_');

@@ -21,6 +21,7 @@ pub(super) fn pool(
         "avg_pool3d_backward" => vec![Some(means_backward(import, given)?)],
         "max_pool3d_with_indices" => maxima(import, given)?,
         "adaptive_max_pool2d" | "adaptive_max_pool3d" => adaptive_maxima(import, given)?,
+        "max_unpool2d" | "max_unpool3d" => vec![Some(unpool(import, name, given)?)],
         "max_pool3d_with_indices_backward"
         | "adaptive_max_pool2d_backward"
         | "adaptive_max_pool3d_backward" => vec![Some(maxima_backward(import, name, given)?)],
@@ -249,6 +250,26 @@ fn maxima_backward(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) ->
     let made = one_call(import, "full", &[], zeros)?;
     import.call("scatter_add_", &[made, index, grad], Attrs::new().with("dim", 1i64))?;
     reshaped(import, made, &shape)
+}
+
+/// Lowers the inverse of maxima with indices: zeros, and each element at its index.
+fn unpool(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -> Lowered<Val> {
+    let (x, index) = (given.tensor(import, "self")?, given.tensor(import, "indices")?);
+    let spatial = if name.contains("2d") { 2 } else { 3 };
+    let shape = lengths(import, x);
+    let (outer, inner) = shape.split_at(shape.len().saturating_sub(spatial));
+    let to = given.ints("output_size")?.unwrap_or_default();
+    let (batch, windows): (i64, i64) = (outer.iter().product(), inner.iter().product());
+    let x_rows = reshaped(import, x, &[batch, windows])?;
+    let index = reshaped(import, index, &[batch, windows])?;
+    let zeros = Attrs::new()
+        .with("shape", vec![batch, to.iter().product()])
+        .with("value", 0i64)
+        .with("dtype", import.spec(x).dtype);
+    let made = one_call(import, "full", &[], zeros)?;
+    import.call("scatter_", &[made, index, x_rows], Attrs::new().with("dim", 1i64))?;
+    let made = reshaped(import, made, &[outer, &to].concat())?;
+    apply(import, "clone", &[made])
 }
 
 /// Lowers adaptive maxima: the elements of each window, the last of them repeated to the greatest

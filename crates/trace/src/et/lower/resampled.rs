@@ -6,17 +6,21 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
+use super::columns::columns;
 use super::functions::{apply, cast};
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 
-/// For one dimension, the positions that results read, and their weights; without weights, 1.
+/// The positions that results read, and their weights; without weights, 1.
+type Tap = (Vec<i64>, Option<Vec<f64>>);
+
+/// The taps along one dimension.
 struct Taps {
     dim: usize,
     length: usize,
-    taps: Vec<(Vec<i64>, Option<Vec<f64>>)>,
+    taps: Vec<Tap>,
 }
 
 /// Lowers an op; `None` if it is none of these.
@@ -25,6 +29,9 @@ pub(super) fn resampled(
     name: &str,
     given: &NodeArgs<'_>,
 ) -> Lowered<Option<Made>> {
+    if name == "im2col" || name == "col2im" {
+        return columns(import, name == "col2im", given).map(|made| Some(vec![Some(made)]));
+    }
     let (plain, backward) = match name.strip_suffix("_backward") {
         Some(plain) => (plain, true),
         None => (name, false),
@@ -73,7 +80,7 @@ fn lengths(of: &[i64]) -> Lowered<Vec<usize>> {
 }
 
 /// Returns the type that is computed in: f32 for 16-bit floats.
-fn wide(dtype: DType) -> DType {
+pub(super) fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         other => other,
@@ -87,7 +94,7 @@ fn weights(import: &mut Import<'_>, of: &[f64], dtype: DType, behind: usize) -> 
     one_call(import, "view", &[list], Attrs::new().with("size", shape))
 }
 
-fn positions(import: &mut Import<'_>, of: &[i64]) -> Lowered<Val> {
+pub(super) fn positions(import: &mut Import<'_>, of: &[i64]) -> Lowered<Val> {
     import.numbers(of.iter().map(|&v| crate::number::Number::Int(v.into())), DType::I64)
 }
 
@@ -199,16 +206,25 @@ enum Mode {
     NearestExact,
     Linear,
     Cubic,
+    /// Linear and cubic, over as many elements as a result covers.
+    LinearMean,
+    CubicMean,
 }
 
 impl Mode {
     fn of(name: &str) -> Option<Mode> {
         let kind = name.strip_prefix('_').unwrap_or(name).strip_prefix("upsample_")?;
-        Some(match kind.trim_end_matches(['1', '2', '3', 'd']) {
+        let kind = match kind.ends_with("_aa") {
+            true => kind,
+            false => kind.trim_end_matches(['1', '2', '3', 'd']),
+        };
+        Some(match kind {
             "nearest" => Mode::Nearest,
             "nearest_exact" => Mode::NearestExact,
             "linear" | "bilinear" | "trilinear" => Mode::Linear,
             "bicubic" => Mode::Cubic,
+            "bilinear2d_aa" => Mode::LinearMean,
+            "bicubic2d_aa" => Mode::CubicMean,
             _ => return None,
         })
     }
@@ -261,7 +277,7 @@ fn taps(
     factor: Option<f64>,
     corners: bool,
     single: bool,
-) -> Vec<(Vec<i64>, Option<Vec<f64>>)> {
+) -> Vec<Tap> {
     let last = length as i64 - 1;
     let clamped = |at: i64| at.clamp(0, last);
     // PyTorch computes positions in f32, those of f64 in f64 (except nearest ones).
@@ -294,25 +310,52 @@ fn taps(
                 (each(&|k| clamped(low(k) + 1)), shares(&share)),
             ]
         }
+        Mode::LinearMean | Mode::CubicMean => covering(mode, length, count, step),
         Mode::Cubic => {
             let low = |k: usize| source(k).floor() as i64;
             let share = |k: usize| rounded(source(k) - low(k) as f64);
             let tap = |by: i64| {
                 let distance = move |t: f64| (t - by as f64).abs();
-                (each(&|k| clamped(low(k) + by)), shares(&|k| cubic(distance(share(k)))))
+                (each(&|k| clamped(low(k) + by)), shares(&|k| cubic(distance(share(k)), -0.75)))
             };
             (-1..3).map(tap).collect()
         }
     }
 }
 
-/// Returns the weight at a distance, by R. Keys, "Cubic convolution interpolation", 1981, with
-/// a = -0.75.
-fn cubic(distance: f64) -> f64 {
-    const A: f64 = -0.75;
-    let x = distance;
+/// Returns the taps of means over as many elements as a result covers.
+fn covering(mode: Mode, length: usize, count: usize, step: f64) -> Vec<Tap> {
+    let width = if mode == Mode::LinearMean { 1.0 } else { 2.0 } * step.max(1.0);
+    let weight = |x: f64| match mode {
+        Mode::LinearMean => (1.0 - x.abs()).max(0.0),
+        _ if x.abs() < 2.0 => cubic(x.abs(), -0.5),
+        _ => 0.0,
+    };
+    let mut windows = Vec::new();
+    for k in 0..count {
+        let center = step * (k as f64 + 0.5);
+        let first = ((center - width + 0.5) as i64).max(0);
+        let end = ((center + width + 0.5) as i64).min(length as i64);
+        let of = |at: i64| weight((at as f64 - center + 0.5) / step.max(1.0));
+        let weights: Vec<f64> = (first..end).map(of).collect();
+        let sum: f64 = weights.iter().sum();
+        let sum = if sum == 0.0 { 1.0 } else { sum };
+        windows.push((first, weights.iter().map(|w| w / sum).collect::<Vec<f64>>()));
+    }
+    let most = windows.iter().map(|(_, shares)| shares.len()).max().unwrap_or(0);
+    let tap = |by: usize| {
+        let at = windows.iter().map(|(first, _)| (first + by as i64).min(length as i64 - 1));
+        let shares = windows.iter().map(|(_, shares)| shares.get(by).copied().unwrap_or(0.0));
+        (at.collect(), Some(shares.collect()))
+    };
+    (0..most).map(tap).collect()
+}
+
+/// Returns the weight at a distance, by R. Keys, "Cubic convolution interpolation", 1981.
+fn cubic(distance: f64, slope: f64) -> f64 {
+    let (x, a) = (distance, slope);
     match x <= 1.0 {
-        true => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
-        false => ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A,
+        true => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+        false => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
     }
 }
