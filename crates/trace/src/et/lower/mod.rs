@@ -26,7 +26,7 @@ use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::composed::composed;
-use crate::et::lower::create::{arange, create};
+use crate::et::lower::create::{arange, create, resize};
 use crate::et::lower::distances::distance;
 use crate::et::lower::embedding_bag::embedding_bag;
 use crate::et::lower::foreach::foreach;
@@ -185,6 +185,7 @@ fn one(
         }
         "arange" => return arange(import, given, None),
         "_to_copy" => return to_copy(import, given),
+        "resize_" => return resize(import, given),
         "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
