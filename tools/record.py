@@ -30,8 +30,11 @@ nothing is written. The marks and the nodes below them are then removed from the
 The trace has fractions with 6 decimals. If the rounding changes an argument or an element of a
 list, consts.json has the exact values.
 
-Limits: one process (no ranks), tensors on the CPU, no random ops, and every tensor that existed
-before the recording must be an input.
+The results of random ops are saved too (of dropout the mask), since no run can draw them again; so
+are the results of the ops that the argument `opaque` names, which a run takes as they are.
+
+Limits: one process (no ranks), tensors on the CPU, and every tensor that existed before the
+recording must be an input.
 """
 
 import argparse
@@ -58,6 +61,8 @@ from torch.utils._pytree import tree_leaves
 MARK = "PythonDispatchMode"
 # Calls of these ops may have no mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
+# The results, by number, that are saved of a random op that has others, which follow from them.
+SAVED_RESULTS = {"aten::native_dropout": [1], "aten::rrelu_with_noise": [], "aten::rrelu_with_noise_": []}
 
 
 class RecordError(Exception):
@@ -101,20 +106,42 @@ class Call:
 
     def __init__(self, name):
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
+        # The results of a random op, and the arguments that it wrote, by number.
+        self.results, self.written = {}, {}
+
+    def save(self, params, given, results):
+        """Copies the results of a random op, and arguments that it writes besides."""
+        saved = SAVED_RESULTS.get(self.name)
+        leaves = [t for t in tree_leaves(results) if isinstance(t, torch.Tensor)]
+        for number, tensor in enumerate(leaves):
+            if saved is None or number in saved:
+                self.results[number] = Elements(tensor)
+        for at, param in enumerate(params):
+            value = given.get(param.name)
+            if param.alias_info is None or not param.alias_info.is_write:
+                continue
+            if isinstance(value, torch.Tensor) and all(value is not t for t in leaves):
+                self.written[at] = Elements(value)
 
 
 def draws_nothing(params, given):
     """Returns whether a dropout, also one of attention, keeps all elements."""
     full = {**{p.name: p.default_value for p in params if p.has_default_value()}, **given}
-    return full.get("dropout_p") == 0 or full.get("p") == 0 or full.get("train") is False
+    return (
+        full.get("dropout_p") == 0
+        or full.get("p") == 0 and "train" in full
+        or full.get("train") is False
+        or full.get("training") is False
+    )
 
 
 class Log(TorchDispatchMode):
     """The intercepted calls, with the data that the trace loses."""
 
-    def __init__(self):
+    def __init__(self, opaque=()):
         super().__init__()
         self.calls = []
+        self.opaque = opaque
         # Weak references keep addresses of freed storages from being reused for other storages.
         self.known = {}
 
@@ -143,10 +170,8 @@ class Log(TorchDispatchMode):
             return func(*args, **kwargs)
         params = func._schema.arguments
         given = {**dict(zip((p.name for p in params), args)), **kwargs}
-        if torch.Tag.nondeterministic_seeded in func.tags and not draws_nothing(params, given):
-            raise RecordError(
-                f"{name} draws random numbers: draw them before the recording, as an input"
-            )
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        random = random and not draws_nothing(params, given)
         call = Call(name)
         for at, param in enumerate(params):
             value = given.get(param.name, param.default_value)
@@ -163,6 +188,8 @@ class Log(TorchDispatchMode):
             self.check(name, at, value)
         self.calls.append(call)
         results = func(*args, **kwargs)
+        if random or name.split(".")[0] in self.opaque:
+            call.save(params, given, results)
         self.know(results)
         return results
 
@@ -261,6 +288,12 @@ def lost(pairs):
     consts, tensors = [], {}
     for node, call in pairs:
         where = f"node {node['id']}, {call.name}"
+        for place, saved in (("result", call.results), ("written", call.written)):
+            for number, elements in saved.items():
+                key = f"random/{node['id']}/{place}{number}"
+                tensors[key] = elements.tensor()
+                entry = {"node": node["id"], "op": call.name, place: number, "tensor": key}
+                consts.append(entry)
         for at, of in enumerate(node["inputs"]["types"]):
             entry = {"node": node["id"], "op": call.name, "arg": at}
             if at in call.elements:
@@ -315,7 +348,7 @@ def check(nodes, pairs, consts):
     """Checks that every tensor which an executed op reads is a result, an input or a constant, and
     that no call is made below an executed op, where an import does not look for calls."""
     called = {node["id"] for node, _ in pairs}
-    given = {(c["node"], c["arg"]) for c in consts}
+    given = {(c["node"], c["arg"]) for c in consts if "arg" in c}
     known, done = set(), set()
 
     def skip(node, where):
@@ -393,8 +426,8 @@ def without_marks(nodes):
 class Trace:
     """A recording in progress, which `trace` starts."""
 
-    def __init__(self):
-        self.log = Log()
+    def __init__(self, opaque):
+        self.log = Log(opaque)
         self.bound = {}
 
     def _bind(self, name, tensor):
@@ -467,13 +500,14 @@ def write(folder, text, done, tolerance, note, seed, compress):
 
 
 @contextlib.contextmanager
-def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False):
+def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, opaque=()):
     """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
-    tolerance of a run. With `compress` the trace is written as et.json.gz."""
+    tolerance of a run. With `compress` the trace is written as et.json.gz. `opaque` names ops whose
+    results are saved, as `torchvision::nms`."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         raise RecordError("programs of several ranks cannot be recorded")
     folder = pathlib.Path(folder)
-    done = Trace()
+    done = Trace(opaque)
     if seed is not None:
         torch.manual_seed(seed)
     threads = torch.get_num_threads()
@@ -502,10 +536,12 @@ def named(results):
     return {f"result{k}": tensor for k, tensor in enumerate(results)}
 
 
-def record(folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False):
+def record(
+    folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False, opaque=()
+):
     """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
     a tensor, or a sequence of tensors."""
-    with trace(folder, (rtol, atol), note, seed, compress) as t:
+    with trace(folder, (rtol, atol), note, seed, compress, opaque) as t:
         t.inputs(inputs)
         t.outputs(named(fn()))
 
@@ -526,6 +562,10 @@ def main():
     parser.add_argument(
         "--seed", type=int, default=0, help="the seed that is set before FUNCTION is called"
     )
+    parser.add_argument(
+        "--opaque", nargs="+", default=(), metavar="OP",
+        help="ops whose results are saved, and taken as they are by a run: torchvision::nms",
+    )
     given = parser.parse_args()
     path, _, function = given.program.rpartition(":")
     spec = importlib.util.spec_from_file_location("program", path) if path else None
@@ -537,7 +577,8 @@ def main():
     torch.manual_seed(given.seed)
     try:
         fn, inputs = getattr(module, function)()
-        record(given.folder, fn, inputs, given.rtol, given.atol, given.seed)
+        record(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
+               opaque=given.opaque)
     except RecordError as e:
         sys.exit(f"error: {e}")
 

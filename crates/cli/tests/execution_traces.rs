@@ -116,6 +116,29 @@ fn lost_numbers_take_the_given_value() {
 }
 
 #[test]
+fn own_random_numbers_are_not_compared() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/own/random_ops");
+    let folder = copy(&root);
+    let path = folder.path().join("consts.json");
+    let consts: Vec<serde_json::Value> =
+        serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let numbers: Vec<_> = consts.into_iter().filter(|entry| entry.get("arg").is_some()).collect();
+    fs::write(&path, serde_json::to_string(&numbers).unwrap()).unwrap();
+    let output = millstream(folder.path(), &["run", "et.json.gz"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--random SEED"), "{}", text(&output.stderr));
+    let run = |seed| {
+        let output = millstream(folder.path(), &["run", "et.json.gz", "--random", seed]);
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
+        assert!(shown.contains("NOT COMPARED") && shown.contains("out/hidden"), "{shown}");
+        shown.lines().find(|line| line.starts_with("out/noise = ")).unwrap().to_owned()
+    };
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7"), run("8"));
+}
+
+#[test]
 fn coverage_counts_nodes() {
     let output = millstream(&example(), &["coverage", ".", "--json", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

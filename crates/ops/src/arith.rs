@@ -9,6 +9,7 @@
 //! | `remainder(x, y)` | x - y · floor(x / y), with the sign of y | all but bool |
 //! | `fmod(x, y)` | x - y · trunc(x / y), with the sign of x | all but bool |
 //! | `pow(x, exponent)` | x to the power of the exponent | all but bool |
+//! | `atan2(x, y)` | the angle of the point (y, x) | all; float |
 //! | `neg(x)` | -x | all but bool |
 //! | `maximum(x, y)`, `minimum(x, y)` | the greater, the lesser; NaN if either is NaN | all |
 //!
@@ -52,6 +53,7 @@ elementwise! {
     ("fmod", "x - y * trunc(x / y): the remainder, with the sign of x", XY, &[OTHER_DOC],
      Arity::Optional(1), whole_parts);
     ("pow", "x to the power of the exponent", POW, &[EXPONENT], Arity::Optional(1), pow);
+    ("atan2", "the angle of the point (y, x), with x the ordinate", XY, &[], Arity::Listed, angle);
     ("neg", "-x", &[arg("x", "any shape")], &[], Arity::Listed, number);
 }
 
@@ -112,6 +114,10 @@ fn pow(call: CallSpec<'_>) -> Result<DType> {
         }
         _ => numbers(call, common),
     }
+}
+
+fn angle(call: CallSpec<'_>) -> Result<DType> {
+    Ok(floating(common(call, None)))
 }
 
 fn number(call: CallSpec<'_>) -> Result<DType> {

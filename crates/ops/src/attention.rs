@@ -11,9 +11,9 @@
 //! are `[b,g,l,d]`, and each of their heads serves h / g heads of q (grouped-query attention). The
 //! mask is `[s,l]` or `[b,h,s,l]`, or broadcasts to that. With `is_causal`, query i attends only to
 //! keys 0 to i. The default scale is 1 / √d. A row without any visible key gives 0, and its
-//! logarithm is 0. `dropout_p` must be 0, as random ops are not supported. logsumexp is f32 for f16
-//! and bf16. As in PyTorch, logsumexp and the gradients are laid out with the sequence dimension
-//! outside of the heads.
+//! logarithm is 0. `dropout_p` must be 0: attention with dropout is composed of other ops.
+//! logsumexp is f32 for f16 and bf16. As in PyTorch, logsumexp and the gradients are laid out with
+//! the sequence dimension outside of the heads.
 //!
 //! Sources: the page of `scaled_dot_product_attention` in
 //! <https://docs.pytorch.org/docs/stable/nn.functional.html>; T. Dao et al., "FlashAttention",
@@ -32,7 +32,7 @@ const K: ArgDoc = arg("k", "[b,g,l,d]: g divides h");
 const V: ArgDoc = arg("v", "[b,g,l,d]");
 const MASK: ArgDoc = arg("attn_mask", "added to the scores; a shape that broadcasts to [b,h,s,l]");
 const ATTRS: &[ArgDoc] = &[
-    arg("dropout_p", "must be 0: random ops are not supported; default 0"),
+    arg("dropout_p", "must be 0; default 0"),
     arg("is_causal", "whether query i attends only to keys 0 to i; default false"),
     arg("scale", "factor of the scores; default 1 / sqrt(d)"),
 ];
@@ -115,7 +115,7 @@ fn check(
     call.attrs.float("scale")?;
     match call.attrs.float("dropout_p")? {
         Some(p) if p != 0.0 => {
-            let message = format!("dropout_p: expected 0, got {p}: random ops are not supported");
+            let message = format!("dropout_p: expected 0, got {p}; compose it with dropout");
             Err(refused(op, message))
         }
         _ => Ok(()),

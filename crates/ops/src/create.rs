@@ -64,7 +64,7 @@ const FULL: Def = Def {
 };
 
 /// Returns a list of lengths or strides.
-fn lengths(call: CallSpec<'_>, name: &'static str) -> Result<Option<Vec<usize>>> {
+pub(crate) fn lengths(call: CallSpec<'_>, name: &'static str) -> Result<Option<Vec<usize>>> {
     let Some(given) = call.attrs.ints(name)? else { return Ok(None) };
     match given.iter().map(|&v| usize::try_from(v)).collect() {
         Ok(lengths) => Ok(Some(lengths)),

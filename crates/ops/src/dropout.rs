@@ -1,10 +1,12 @@
-//! Dropout that drops nothing. Any other is refused: two programs do not draw the same random
-//! numbers, so results could not be compared.
+//! Dropout.
 //!
 //! | op | results |
 //! |---|---|
-//! | `native_dropout(x; p, train)` | x, and a mask of true; p must be 0 or train false |
+//! | `native_dropout(x; p, train, seed, offset)` | x · mask / (1 - p), and the mask |
 //! | `native_dropout_backward(grad, mask; scale)` | grad · mask · scale |
+//!
+//! An element is kept with probability 1 - p, as by `bernoulli` of [`random`](crate::random) with
+//! that probability. Without `train` all are kept, unscaled.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html>.
 
@@ -12,20 +14,23 @@ use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::required;
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Arity, Def, arg};
 use crate::layouts;
+use crate::random::{OFFSET_DOC, OFFSET_TENSOR, SEED_DOC, check_offset, probability};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "native_dropout",
-        summary: "x unchanged, and a mask of the elements kept: all of them",
-        inputs: &[arg("x", "any shape")],
+        summary: "x with elements set to 0 at random and the rest scaled, and a mask of the rest",
+        inputs: &[arg("x", "any shape"), OFFSET_TENSOR],
         attrs: &[
-            arg("p", "the probability that an element is dropped; must be 0 unless train is false"),
+            arg("p", "the probability that an element is dropped"),
             arg("train", "whether elements are dropped; default true"),
+            SEED_DOC,
+            OFFSET_DOC,
         ],
-        arity: Arity::Listed,
+        arity: Arity::Optional(1),
         rule: dropout,
     },
     Def {
@@ -45,13 +50,12 @@ fn dropout(call: CallSpec<'_>) -> Result<Signature> {
     let op = "native_dropout";
     let x = &call.inputs[0];
     checks::floats(op, x)?;
-    let p = required("p", call.attrs.float("p")?)?;
-    if call.attrs.bool("train")?.unwrap_or(true) && p != 0.0 {
-        let message = format!("p: expected 0, got {p}: random ops are not supported");
-        return Err(refused(op, message));
-    }
+    required("p", probability(call)?)?;
+    call.attrs.bool("train")?;
+    check_offset(call, 1)?;
     let layout = layouts::preserved(x)?;
-    let mut signature = Signature::reads(1, TensorSpec::new(x.dtype, layout.clone())?);
+    let mut signature =
+        Signature::reads(call.inputs.len(), TensorSpec::new(x.dtype, layout.clone())?);
     // As in PyTorch, the mask of an empty tensor has the dtype of x.
     let dtype = if x.numel() == 0 { x.dtype } else { DType::Bool };
     signature.outputs.push(OutputSpec::Fresh(TensorSpec::new(dtype, layout)?));

@@ -44,7 +44,8 @@
 //! | [`nll`] | the negative log-likelihood and its gradient |
 //! | [`embedding`] | table lookup and its gradient |
 //! | [`attention`] | scaled dot-product attention and its gradient |
-//! | [`dropout`] | dropout, as far as nothing is dropped |
+//! | [`dropout`] | dropout and its gradient |
+//! | [`random`] | seeded random numbers |
 //! | [`index`] | gather, scatter and indexing |
 //! | [`masked_select`] | masked_select and nonzero, whose result lengths depend on data |
 //! | [`sort`] | sorting and top-k |
@@ -82,6 +83,7 @@ pub mod norm;
 pub mod pointwise;
 pub mod pooling;
 pub mod promotion;
+pub mod random;
 pub mod rearrange;
 pub mod reduce;
 pub mod registry;

@@ -86,6 +86,9 @@ elementwise! {
     ("erfc", "1 minus the error function of x", X, &[], Arity::Listed, float);
     ("lgamma", "the logarithm of the absolute value of the gamma function", X, &[], Arity::Listed,
      float);
+    ("digamma", "the derivative of the logarithm of the gamma function", X, &[], Arity::Listed,
+     float);
+    ("erfinv", "the number whose error function is x", X, &[], Arity::Listed, float);
     ("exp2", "2 to the power of x", X, &[], Arity::Listed, float);
     ("log10", "the logarithm of x to base 10", X, &[], Arity::Listed, float);
     ("tan", "the tangent of x", X, &[], Arity::Listed, float);

@@ -8,7 +8,7 @@ use crate::schema::Op;
 use crate::{
     arith, attention, batch_norm, collective, compare, concat, conv, copy, create, dropout,
     embedding, extremum, fused, index, linear, loss, masked_select, matmul, nll, norm, pointwise,
-    pooling, rearrange, reduce, scan, softmax, sort, ternary, views,
+    pooling, random, rearrange, reduce, scan, softmax, sort, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -34,6 +34,7 @@ const FAMILIES: &[Family] = &[
     ("Normalisation", &[norm::OPS, batch_norm::OPS]),
     ("Softmax and losses", &[softmax::OPS, loss::OPS, nll::OPS]),
     ("Embedding and attention", &[embedding::OPS, attention::OPS]),
+    ("Random numbers", random::OPS),
     ("Dropout", &[dropout::OPS]),
     ("Indexing and selection", &[index::OPS, masked_select::OPS]),
     ("Sorting", &[sort::OPS]),

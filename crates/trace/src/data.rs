@@ -1,6 +1,7 @@
 //! The sources of a tensor's elements, and writing the elements to a storage.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use millstream_types::{DType, TensorSpec};
 
@@ -18,6 +19,8 @@ pub enum Data {
     Fill(Number),
     /// Values written out in the trace.
     Values(Literal),
+    /// Numbers that an import computed, in row-major order.
+    Listed(Arc<[Number]>),
     /// Seeded random values; see [`random`](crate::random).
     Random {
         /// The seed.
@@ -75,6 +78,12 @@ impl Data {
                     put(number.element(spec.dtype)?.bytes());
                     Ok(())
                 })?;
+            }
+            Data::Listed(numbers) => {
+                for number in numbers.iter() {
+                    let element = number.element(spec.dtype).map_err(|e| site.error(e))?;
+                    put(element.bytes());
+                }
             }
             Data::Random { seed, distribution } => {
                 let mut elements = Elements::new(*seed, spec.dtype, *distribution);

@@ -145,6 +145,7 @@ fn tensor(tensor: &Tensor) -> Result<String> {
     let data = match &tensor.data {
         Data::Fill(value) => format!("\"fill\": {}", number(*value)),
         Data::Values(literal) => format!("\"values\": {}", literal.line()),
+        Data::Listed(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
         Data::Random { seed, distribution } => match distribution {
             Distribution::Uniform { low, high } => {
                 let (low, high) = (float(*low), float(*high));

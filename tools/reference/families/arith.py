@@ -126,6 +126,14 @@ for dtype in ALL:
         for op in ["maximum", "minimum"]:
             pair(op, x, numbers((3, 4), dtype, 10))
             pair(op, x, numbers((4,), dtype, 11))
+for dtype in ALL:
+    x, y = numbers((3, 4), dtype, 9), numbers((3, 4), dtype, 10)
+    pair("atan2", x, y)
+    pair("atan2", transposed(x), y[0])
+    if dtype.is_floating_point:
+        s = torch.tensor(SPECIAL, dtype=dtype)
+        pair("atan2", s[:, None], s)
+        f.case("atan2_", [x.clone(), y[0]], {}, A.atan2_)
 for op in ["maximum", "minimum"]:
     for dtype in FLOATS:
         s = torch.tensor(SPECIAL, dtype=dtype)

@@ -26,6 +26,8 @@ WIDENED = [
     "erf",
     "erfc",
     "lgamma",
+    "digamma",
+    "erfinv",
     "exp2",
     "log10",
     "tan",

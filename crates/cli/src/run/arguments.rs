@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     /// Use VALUE for every number that an execution trace lost and consts.json lacks
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
+    /// Compute random ops of an execution trace whose results were not recorded with own numbers;
+    /// outputs that depend on them are not compared
+    #[arg(long, value_name = "SEED")]
+    random: Option<u64>,
     /// Run execution traces for their structure: leave out nodes that cannot be executed, and make
     /// up missing elements
     #[arg(long)]
@@ -105,6 +109,7 @@ impl Arguments {
     pub(super) fn loading(&self) -> LoadOptions {
         let et = EtOptions {
             missing_scalar: self.missing_scalar,
+            random: self.random,
             structural: self.structural,
             ..EtOptions::default()
         };

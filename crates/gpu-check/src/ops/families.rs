@@ -1,5 +1,7 @@
 //! Compares ops that select, write, join, copy, sort and scan elements, pooling and losses with the
 //! host's kernels: over dtypes, odd sizes, and operands with gaps.
+//!
+//! Long because of the table of cases.
 
 use anyhow::{Context, Result, ensure};
 
@@ -141,6 +143,14 @@ const NUMBERS: &[Case] = &[
         &[(Any, &[40, 5]), (Whole(0, 40), &[99, 5]), (Any, &[99, 5])],
         &[("dim", Int(0)), ("reduce", Str("amin"))],
     ),
+    ("randint", &[], &[("shape", Ints(&[3, 5, 7])), ("high", Int(100)), ("seed", Int(1 << 40))]),
+    (
+        "randint_",
+        &[(Any, &[3, 341])],
+        &[("low", Int(3)), ("high", Int(1 << 50)), ("offset", Int(-2))],
+    ),
+    ("bernoulli", &[(Any, &[3, 341]), (Whole(5, 9), &[])], &[("p", Float(0.3)), ("seed", Int(7))]),
+    ("bernoulli_", &[(Any, &[3, 341]), (Whole(5, 9), &[])], &[("p", Float(0.7))]),
     (
         "fused",
         &[(Any, &[3, 1, 5]), (Any, &[70, 5])],
@@ -150,6 +160,14 @@ const NUMBERS: &[Case] = &[
 
 /// Cases of floating-point dtypes.
 const FLOATS: &[Case] = &[
+    ("uniform", &[(Whole(5, 9), &[])], &[("shape", Ints(&[3, 5])), ("dtype", Str("f64"))]),
+    ("uniform_", &[(Any, &[3, 341])], &[("from", Float(-2.0)), ("to", Float(7.0))]),
+    ("normal", &[], &[("shape", Ints(&[3, 341])), ("mean", Float(9.0)), ("std", Float(2.0))]),
+    ("normal_", &[(Any, &[7, 3, 41]), (Whole(5, 9), &[])], &[("seed", Int(-1))]),
+    ("exponential", &[], &[("shape", Ints(&[1030])), ("lambd", Float(3.0))]),
+    ("exponential_", &[(Any, &[3, 41])], &[("offset", Int(1 << 40))]),
+    ("bernoulli", &[(Share, &[3, 341])], &[("seed", Int(3))]),
+    ("native_dropout", &[(Any, &[3, 341]), (Whole(5, 9), &[])], &[("p", Float(0.4))]),
     (
         "embedding_dense_backward",
         &[(Any, &[3, 41, 17]), (Whole(0, 20), &[3, 41])],

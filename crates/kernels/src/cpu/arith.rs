@@ -18,6 +18,7 @@ pub(crate) const KERNELS: &[ElementwiseOp] = &[
     ("remainder", remainder),
     ("fmod", fmod),
     ("pow", pow),
+    ("atan2", atan2),
     ("neg", neg),
 ];
 
@@ -104,6 +105,12 @@ fn pow(args: &CallArgs<'_>) -> Result<Bound> {
             call.bind(common, two(T::power))
         }
     })
+}
+
+fn atan2(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", ""])?;
+    let common = floating(call.common());
+    float!(common, T => call.bind(common, two(|x: T, y: T| x.atan2(y))))
 }
 
 fn neg(args: &CallArgs<'_>) -> Result<Bound> {

@@ -3,35 +3,50 @@
 use anyhow::{Context, Result};
 
 use super::Kernel;
-use super::copy::convert;
-use super::element::{Bool, Element};
+use super::element::Element;
 use super::loops::Loop;
+use super::random::{is_below, random_bits};
 use super::real::reals;
-use super::strided::{BLOCK, CHUNK};
+use super::strided::{BLOCK, CHUNK, Sequence};
 use super::traversal::Order;
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] =
     &[("native_dropout", dropout), ("native_dropout_backward", backward)];
 
-/// `native_dropout(x; p, train)`, which drops nothing.
+/// `native_dropout(x; p, train, seed, offset)`.
 fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out, mask) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    // SAFETY: operands of the call; the last two are its outputs.
-    let all = unsafe {
-        convert(ctx, x, out)?;
-        Loop::new(mask.shape, [mask], Order::Any)
-    }?;
-    all.for_each(
-        ctx,
-        BLOCK,
-        |_| [Bool::new(true); CHUNK],
-        |values, [mask]| {
-            for at in (0..mask.len()).step_by(CHUNK) {
-                mask.store(at, &values[..CHUNK.min(mask.len() - at)]);
+    let last = ctx.operands() - 1;
+    let (x, out, mask) = (ctx.operand(0)?, ctx.operand(last - 1)?, ctx.operand(last)?);
+    let bits = random_bits(ctx, (last > 2).then_some(1))?;
+    let p = ctx.attrs().float("p")?.context("p: missing; this argument is required")?;
+    let dropped = if ctx.attrs().bool("train")?.unwrap_or(true) { p } else { 0.0 };
+    let scale = if dropped < 1.0 { 1.0 / (1.0 - dropped) } else { 0.0 };
+    let count = x.numel();
+    // SAFETY: operands of the call; the last two are its outputs, blocks of which are disjoint.
+    let (from, to, kept) = unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(mask)) };
+    reals!(out.dtype, T => {
+        ctx.for_each(count.div_ceil(BLOCK), |block| {
+            let (mut values, mut keeps) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
+            let end = count.min((block + 1) * BLOCK);
+            for at in (block * BLOCK..end).step_by(CHUNK) {
+                let part = CHUNK.min(end - at);
+                from.load(at, &mut values[..part]);
+                let blocks = keeps[..part.next_multiple_of(4)].chunks_exact_mut(4);
+                for (k, keeps) in blocks.enumerate() {
+                    let words = bits.words((at / 4 + k) as u64);
+                    for (keep, word) in keeps.iter_mut().zip(words) {
+                        *keep = T::from(u8::from(is_below(word, 1.0 - dropped)));
+                    }
+                }
+                for (v, &keep) in values[..part].iter_mut().zip(keeps.iter()) {
+                    *v = *v * keep * scale as T;
+                }
+                to.store(at, &values[..part]);
+                kept.store(at, &keeps[..part]);
             }
-        },
-    );
+        });
+    });
     Ok(())
 }
 

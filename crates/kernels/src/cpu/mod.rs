@@ -79,14 +79,17 @@ mod number;
 pub(crate) mod optional_inputs;
 mod pairwise;
 mod partial_sort;
+mod philox;
 mod pointwise;
 mod pooling;
+mod random;
 mod real;
 mod rearrange;
 mod reduce;
 mod reduction;
 mod row_plan;
 mod scan;
+mod series;
 mod slice_matmul;
 mod softmax;
 mod sort;
@@ -119,6 +122,7 @@ const FAMILIES: &[&[Kernel]] = &[
     nll::KERNELS,
     embedding::KERNELS,
     attention::KERNELS,
+    random::KERNELS,
     dropout::KERNELS,
     index::KERNELS,
     masked_select::KERNELS,

@@ -67,6 +67,8 @@ functions! {
     float "erf" [] T => T::error_function;
     float "erfc" [] T => T::error_function_rest;
     float "lgamma" [] T => T::log_gamma;
+    float "digamma" [] T => T::digamma;
+    float "erfinv" [] T => T::error_function_inverse;
     float "exp2" [] T => T::exp2;
     float "log10" [] T => T::log10;
     float "tan" [] T => T::tan;

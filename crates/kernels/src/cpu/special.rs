@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use super::compute::Compute;
-use super::vector_math;
+use super::{series, vector_math};
 
 /// The factor of x³ in the tanh approximation of `gelu`.
 ///
@@ -24,6 +24,10 @@ pub(crate) trait Special: Compute {
     /// Returns 1 minus the error function.
     fn error_function_rest(self) -> Self;
     fn log_gamma(self) -> Self;
+    /// Returns the derivative of [`Special::log_gamma`].
+    fn digamma(self) -> Self;
+    /// Returns the number whose error function this is.
+    fn error_function_inverse(self) -> Self;
     fn area_sine(self) -> Self;
     fn area_cosine(self) -> Self;
     fn area_tangent(self) -> Self;
@@ -66,6 +70,12 @@ macro_rules! special {
             #[inline(always)]
             fn log_gamma(self) -> $t {
                 $lgamma(self)
+            }
+            fn digamma(self) -> $t {
+                series::digamma(self.into()) as $t
+            }
+            fn error_function_inverse(self) -> $t {
+                series::error_function_inverse(self.into()) as $t
             }
             #[inline(always)]
             fn area_sine(self) -> $t {

@@ -1,4 +1,4 @@
-//! Tensors from numbers, and dropout with probability 0.
+//! Tensors from numbers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use millstream_ops::args::Scalar;
 use millstream_types::DType;
 
 use super::source::{Elementwise, computed};
-use super::{KIND, copy, elementwise, native};
+use super::{KIND, elementwise, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::elementwise::Input;
 use crate::registry::KernelRegistry;
@@ -19,7 +19,6 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     kernels.register(KIND, "fill", Arc::new(full));
     kernels.register(KIND, "arange", Arc::new(arange));
     kernels.register(KIND, "scrub", Arc::new(scrub));
-    kernels.register(KIND, "native_dropout", Arc::new(dropout));
 }
 
 /// Returns a kernel without tensor inputs that computes in the given type.
@@ -69,10 +68,4 @@ fn scrub(ctx: &KernelCtx<'_>) -> Result<()> {
     // SAFETY: the workspace has `count` bytes, and nothing else uses it until the stream has run
     // this.
     unsafe { native(ctx)?.fill(bytes, 0xff, count) }
-}
-
-/// `native_dropout(x; p, train)` with probability 0: copies x and sets the whole mask.
-fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
-    copy::convert(ctx, ctx.operand(0)?, ctx.operand(1)?)?;
-    fill(ctx, ctx.operand(2)?, Scalar::Bool(true))
 }

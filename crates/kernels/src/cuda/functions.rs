@@ -66,6 +66,7 @@ functions! {
     "fmod" PAIR, Rounded, NONE, "fmod_of(x, y)";
     "pow" &["", "exponent"], Any, NONE, "power(x, y)", ["two"] "times(x, x)", ["three"] "x * x * x",
         ["root"] "sqrt(x)", ["by_root"] "1 / sqrt(x)", ["by"] "1 / x";
+    "atan2" TWO, Float, NONE, "atan2(x, y)";
     "neg" ONE, Any, NONE, "negative(x)";
     "abs" ONE, Any, NONE, "abs_of(x)";
     "sign" ONE, Any, NONE, "sign_of(x)";
@@ -91,6 +92,8 @@ functions! {
     "erf" ONE, Float, NONE, "erf(x)";
     "erfc" ONE, Float, NONE, "erfc(x)";
     "lgamma" ONE, Float, NONE, "lgamma(x)";
+    "digamma" ONE, Float, NONE, "digamma_of(x)";
+    "erfinv" ONE, Float, NONE, "erfinv_of(x)";
     "exp2" ONE, Float, NONE, "exp2(x)";
     "log10" ONE, Float, NONE, "log10(x)";
     "tan" ONE, Float, NONE, "tan(x)";

@@ -84,3 +84,41 @@ template <class F> __device__ inline F gelu_slope(F gradient, F x, F tanh) {
     F inner = (F)0.79788456080286535588 * (1 + 3 * (F)0.044715 * x * x);
     return gradient * ((F)0.5 * (1 + tanh) + (F)0.5 * x * (1 - tanh * tanh) * inner);
 }
+// The same series as the host's `series.rs`.
+__device__ inline double digamma_of(double x) {
+    const double infinity = 1e300 * 1e300, pi = 3.14159265358979323846;
+    if (x == 0) return copysign(infinity, -x);
+    double sum = 0;
+    if (x < 0) {
+        if (x == trunc(x)) return infinity - infinity;
+        sum = -pi / tan(pi * (x - trunc(x)));
+        x = 1 - x;
+    }
+    for (; x < 10; x += 1) sum -= 1 / x;
+    const double z = 1 / (x * x);
+    double series = 1.0 / 12;
+    series = series * z - 691.0 / 32760;
+    series = series * z + 1.0 / 132;
+    series = series * z - 1.0 / 240;
+    series = series * z + 1.0 / 252;
+    series = series * z - 1.0 / 120;
+    series = series * z + 1.0 / 12;
+    return sum + log(x) - 0.5 / x - z * series;
+}
+__device__ inline double erfinv_of(double y) {
+    const double infinity = 1e300 * 1e300, size = fabs(y);
+    if (size >= 1 || size != size) return size == 1 ? copysign(infinity, y) : infinity - infinity;
+    double x;
+    if (size <= 0.7) {
+        const double z = y * y;
+        x = y * (((-0.140543331 * z + 0.914624893) * z - 1.645349621) * z + 0.886226899)
+            / ((((0.012229801 * z - 0.329097515) * z + 1.442710462) * z - 2.118377725) * z + 1);
+    } else {
+        const double z = sqrt(-log((1 - size) / 2));
+        const double top = ((1.641345311 * z + 3.429567803) * z - 1.624906493) * z - 1.970840454;
+        x = copysign(top, y) / ((1.637067800 * z + 3.543889200) * z + 1);
+    }
+    for (int step = 0; step < 2; ++step)
+        x -= (erf(x) - y) / (1.12837916709551257390 * exp(-x * x));
+    return x;
+}

@@ -24,6 +24,7 @@
 //! | `gather`, `scatter`, `masked_select` | reads and writes by index, by mask |
 //! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
 //! | `pooling`, `loss`, `nll` | pooling, losses |
+//! | `random` | random numbers, dropout |
 
 pub mod args;
 mod attention;
@@ -47,6 +48,7 @@ mod nll;
 mod norm;
 mod overlap;
 mod pooling;
+mod random;
 mod rearrange;
 mod reduce;
 mod row_reduction;
@@ -110,6 +112,7 @@ const FAMILIES: &[&[Kernel]] = &[
     masked_select::KERNELS,
     nll::KERNELS,
     pooling::KERNELS,
+    random::KERNELS,
     rearrange::KERNELS,
     scan::KERNELS,
     scatter::KERNELS,
@@ -154,6 +157,7 @@ pub fn sources() -> Vec<(String, CString)> {
         nll::sources(),
         norm::sources(),
         pooling::sources(),
+        random::sources(),
         rearrange::sources(),
         reduce::sources(),
         scan::sources(),

@@ -58,6 +58,9 @@ pub struct EtOptions {
     pub ops: Arc<OpRegistry>,
     /// The substitute for lost numbers; `None` makes a lost number an error.
     pub missing_scalar: Option<Number>,
+    /// The seed of own random numbers for random ops whose results the recording does not hold.
+    /// Results that depend on them are not compared. `None` makes such an op an error.
+    pub random: Option<u64>,
     /// Whether only the structure of the trace matters: nodes that cannot be executed are skipped,
     /// lost numbers are 1, and unknown elements are synthesized. Otherwise an op that reads unknown
     /// elements is an error.
@@ -68,7 +71,7 @@ impl Default for EtOptions {
     /// Returns options with the standard ops, for which missing data is an error.
     fn default() -> EtOptions {
         let ops = Arc::new(millstream_ops::standard());
-        EtOptions { ops, missing_scalar: None, structural: false }
+        EtOptions { ops, missing_scalar: None, random: None, structural: false }
     }
 }
 
@@ -76,6 +79,7 @@ impl fmt::Debug for EtOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtOptions")
             .field("missing_scalar", &self.missing_scalar)
+            .field("random", &self.random)
             .field("structural", &self.structural)
             .finish_non_exhaustive()
     }

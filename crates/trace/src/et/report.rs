@@ -26,6 +26,10 @@ pub struct Imported {
     /// The number of results that are copied because the recorded strides differ from those of
     /// Millstream's op.
     pub relaid: usize,
+    /// The number of draws of own random numbers, by `--random` or for the structure.
+    pub drawn: usize,
+    /// The outputs with expected elements that depend on own random numbers.
+    pub not_compared: Vec<String>,
 }
 
 /// A node that is not executed.
@@ -59,6 +63,15 @@ impl Imported {
         if self.made_up > 0 {
             let count = many(self.made_up, "tensor", "tensors");
             diagnostics.push(format!("{count} with unknown elements: synthesized, or zero"));
+        }
+        if self.drawn > 0 {
+            let count = many(self.drawn, "draw", "draws");
+            let outputs = match &self.not_compared[..] {
+                [] => "no output depends on them".to_owned(),
+                names => format!("NOT COMPARED, since they depend on them: {}", names.join(", ")),
+            };
+            diagnostics
+                .push(format!("{count} of random numbers that are not PyTorch's; {outputs}"));
         }
         if self.relaid > 0 {
             let count = many(self.relaid, "result", "results");

@@ -3,6 +3,7 @@
 //! (`meta.json`), and the elements of tensors (`tensors.safetensors`).
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -37,7 +38,9 @@ struct BindingForm {
 #[derive(Deserialize)]
 struct ConstForm {
     node: u64,
-    arg: usize,
+    arg: Option<usize>,
+    result: Option<usize>,
+    written: Option<usize>,
     scalar: Option<serde_json::Value>,
     list: Option<Vec<serde_json::Value>>,
     tensor: Option<String>,
@@ -65,6 +68,24 @@ pub(crate) enum Const {
     Tensor(Sidecar),
 }
 
+/// The place of elements that a node returned or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// The result of this number.
+    Result(usize),
+    /// The argument of this number.
+    Written(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Result(number) => write!(f, "result {number}"),
+            Place::Written(number) => write!(f, "argument {number} as it was written"),
+        }
+    }
+}
+
 /// The sidecar notes of a trace.
 pub(crate) struct SidecarNotes {
     sidecars: Sidecars,
@@ -73,6 +94,8 @@ pub(crate) struct SidecarNotes {
     /// For each node the name, and the id and shape of the tensor.
     bindings: BTreeMap<u64, (String, u64, Vec<usize>)>,
     pub(crate) consts: HashMap<(u64, usize), Const>,
+    /// The recorded results of nodes, such as random ops.
+    results: HashMap<u64, Vec<(Place, Sidecar)>>,
     /// Whether `consts.json` exists. It has all numbers that the trace lost.
     pub(crate) has_consts: bool,
     pub(crate) name: Option<String>,
@@ -119,6 +142,7 @@ impl SidecarNotes {
             bound: false,
             bindings: BTreeMap::new(),
             consts: HashMap::new(),
+            results: HashMap::new(),
             has_consts: false,
             name: None,
             tolerance: Tolerance::default(),
@@ -140,7 +164,25 @@ impl SidecarNotes {
         notes.has_consts = consts.is_some();
         for (index, lost) in consts.unwrap_or_default().into_iter().enumerate() {
             let file = folder.join(CONSTS).display().to_string();
-            let entry = format!("entry {index}, node {} argument {}", lost.node, lost.arg);
+            let entry = format!("entry {index}, node {}", lost.node);
+            let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
+            let arg = match (lost.arg, lost.result, lost.written) {
+                (Some(arg), None, None) => arg,
+                (None, Some(number), None) => {
+                    let key = lost.tensor.as_deref();
+                    let place = Place::Result(number);
+                    notes.add_result(lost.node, place, key).map_err(|why| broken(&why))?;
+                    continue;
+                }
+                (None, None, Some(number)) => {
+                    let key = lost.tensor.as_deref();
+                    let place = Place::Written(number);
+                    notes.add_result(lost.node, place, key).map_err(|why| broken(&why))?;
+                    continue;
+                }
+                _ => return Err(broken("expected either 'arg', 'result' or 'written'")),
+            };
+            let entry = format!("{entry} argument {arg}");
             let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
             let value = match (&lost.scalar, &lost.list, &lost.tensor) {
                 (Some(value), None, None) => {
@@ -156,7 +198,7 @@ impl SidecarNotes {
                 }
                 _ => return Err(broken("expected either 'scalar', 'list' or 'tensor'")),
             };
-            if notes.consts.insert((lost.node, lost.arg), value).is_some() {
+            if notes.consts.insert((lost.node, arg), value).is_some() {
                 return Err(broken("duplicate entry"));
             }
         }
@@ -166,6 +208,29 @@ impl SidecarNotes {
             notes.tolerance = Tolerance { rtol: given.rtol, atol: given.atol };
         }
         Ok(notes)
+    }
+
+    /// Adds the recorded elements of a result.
+    fn add_result(&mut self, node: u64, place: Place, key: Option<&str>) -> Result<(), String> {
+        let key = key.ok_or("expected 'tensor' for a result")?;
+        let elements = self.tensor(key).map_err(|e| e.message)?;
+        let places = self.results.entry(node).or_default();
+        if places.iter().any(|(other, _)| *other == place) {
+            return Err("duplicate entry".to_owned());
+        }
+        places.push((place, elements));
+        Ok(())
+    }
+
+    /// Returns whether the recording holds results of a node.
+    pub(crate) fn has_results(&self, node: u64) -> bool {
+        self.results.contains_key(&node)
+    }
+
+    /// Returns the recorded elements of a result of a node.
+    pub(crate) fn result(&self, node: u64, place: Place) -> Option<Sidecar> {
+        let places = self.results.get(&node)?;
+        places.iter().find(|(other, _)| *other == place).map(|(_, elements)| elements.clone())
     }
 
     /// Returns the elements of a tensor of `tensors.safetensors`.

@@ -7,4 +7,5 @@ mod examples;
 mod execution_traces;
 mod files;
 mod mutations;
+mod random_ops;
 mod unknown_elements;

@@ -156,3 +156,21 @@ fn lists_of_fractions_are_exact() {
     folder.with("consts.json", exact("[true, {}]").as_bytes());
     refuses(&folder, &["consts.json", "'list' is not of numbers"]);
 }
+
+#[test]
+fn only_a_tensor_without_elements_is_resized() {
+    let resize = "aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? \
+                  memory_format=None) -> Tensor(a!)";
+    let given = |size: &str, types: &str| {
+        format!(
+            r#"{{"values":[[5,6,0,6,4,"cpu"],{size}],"shapes":[[2,3],[[]]],
+                "types":["Tensor(float)","GenericList[{types}]"],"strides":[[3,1],[[]]]}}"#
+        )
+    };
+    let mut nodes = standard()[..2].to_vec();
+    nodes.push(node(3, "aten::resize_", resize, &given("[3]", "Int"), &tensor(5, 6)));
+    nodes.push(node(4, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)));
+    refuses(&ending(nodes.clone()), &["node 3 (aten::resize_)", "a resize of f32[2,3] to [3]"]);
+    nodes[2] = node(3, "aten::resize_", resize, &given("[2,3]", "Int,Int"), &tensor(5, 6));
+    assert_eq!(calls(&ending(nodes).load().unwrap()), ["relu(1){}"]);
+}

@@ -1,6 +1,8 @@
 //! Resolves addresses. An address stands for a known tensor, another view of a known storage, a
 //! lost number, or a tensor that existed before the trace began.
 
+use std::sync::Arc;
+
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{AttrValue, Attrs, DType, Dims, Layout, TensorSpec};
 
@@ -233,6 +235,18 @@ impl Import<'_> {
         let spec = TensorSpec::contiguous(dtype, &[]).map_err(|e| e.to_string())?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
         Ok(self.add_initial(name, spec, Data::Fill(number), true))
+    }
+
+    /// Defines a tensor of one dimension with these numbers.
+    pub(crate) fn numbers(
+        &mut self,
+        numbers: impl IntoIterator<Item = Number>,
+        dtype: DType,
+    ) -> Lowered<Val> {
+        let numbers: Arc<[Number]> = numbers.into_iter().collect();
+        let spec = TensorSpec::contiguous(dtype, &[numbers.len()]).map_err(|e| e.to_string())?;
+        let name = format!("n{}.{}", self.node, self.tensors.len());
+        Ok(self.add_initial(name, spec, Data::Listed(numbers), true))
     }
 
     pub(super) fn bind(&mut self, given: &Recorded, val: Val) {

@@ -1,5 +1,6 @@
 //! Appends calls of ops; the schemas of the ops infer the results.
 
+use millstream_ops::random::SEED;
 use millstream_ops::{CallSpec, OutputSpec};
 use millstream_types::{Access, Attrs, Dims, TensorSpec};
 
@@ -68,11 +69,11 @@ impl Import<'_> {
             self.record_use(val);
         }
         let mut unknown = None;
+        let targets = into.unwrap_or_default().iter().map(|&t| (t, Access::Write));
+        let operands = inputs.iter().copied().zip(signature.accesses.iter().copied());
+        let operands: Vec<(Val, Access)> = operands.chain(targets).collect();
         // A view reads no elements.
         if !signature.outputs.iter().all(|o| matches!(o, OutputSpec::View { .. })) {
-            let targets = into.unwrap_or_default().iter().map(|&t| (t, Access::Write));
-            let operands = inputs.iter().copied().zip(signature.accesses.iter().copied());
-            let operands: Vec<(Val, Access)> = operands.chain(targets).collect();
             unknown = self.track_known(op, &operands)?;
         }
         let index = self.statements.len();
@@ -117,6 +118,7 @@ impl Import<'_> {
                 });
             }
         }
+        self.track_drawn(attrs.get(SEED).is_some(), &operands, &results);
         if let Some(cause) = unknown {
             let made: Vec<Val> =
                 results.iter().copied().filter(|val| !inputs.contains(val)).collect();

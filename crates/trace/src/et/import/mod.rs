@@ -6,6 +6,7 @@
 
 mod addresses;
 mod calls;
+mod drawn;
 mod finish;
 mod known;
 mod names;
@@ -82,6 +83,8 @@ struct StorageState {
     known: Option<KnownElements>,
     /// Why elements of a storage of the program are unknown.
     cause: Option<String>,
+    /// Whether elements depend on random numbers that are not PyTorch's.
+    drawn: bool,
 }
 
 /// A tensor that exists before the program.
@@ -217,6 +220,7 @@ impl<'a> Import<'a> {
             last_write: 0,
             known,
             cause: None,
+            drawn: false,
         });
         root
     }

@@ -79,6 +79,11 @@ impl Import<'_> {
             Err(_) if self.options.structural => None,
             Err(error) => return Err(missing_elements(error)),
         };
+        let drawn = self.is_drawn(val);
+        if drawn && expected.is_some() {
+            self.report.not_compared.push(name.to_owned());
+        }
+        let expected = expected.filter(|_| !drawn);
         let output = Output {
             name: name.to_owned(),
             value: None,

@@ -5,6 +5,7 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
+use super::random::rrelu_backward;
 use super::reduced::{reduced_indices, reduced_scatter};
 use super::special::{index_fill, index_slices};
 use super::{Made, call, one_call, same};
@@ -46,6 +47,7 @@ pub(super) fn composed(
         }
         "threshold" => threshold(import, given)?,
         "hardtanh_backward" => hardtanh_backward(import, given)?,
+        "rrelu_with_noise_backward" => rrelu_backward(import, given)?,
         "diag_embed" => diag_embed(import, given)?,
         "index_copy" => index_copy(import, given)?,
         "index_fill" => {

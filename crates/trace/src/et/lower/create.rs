@@ -5,7 +5,7 @@ use millstream_types::{AttrValue, Attrs, DType, Layout};
 
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
-use crate::et::import::{Import, Lowered, Refusal, Val};
+use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 
 /// Lowers a creation op to `full`. `out` is the dtype of the tensor that the result is written to.
 pub(super) fn create(
@@ -33,7 +33,7 @@ pub(super) fn create(
     let default = match (&of, &value, base) {
         (Some(of), ..) => of.dtype,
         (None, AttrValue::Bool(_), "full") => DType::Bool,
-        (None, AttrValue::Int(_), "full") => DType::I64,
+        (None, AttrValue::Int(_), "full" | "randint") => DType::I64,
         _ => DType::F32,
     };
     let dtype = given.dtype("dtype")?.or(out).unwrap_or(default);
@@ -63,6 +63,24 @@ pub(super) fn create(
     if base.contains("empty") {
         import.leave_unknown(made);
     }
+    Ok(vec![Some(made)])
+}
+
+/// Lowers `resize_` of a tensor without elements to a new tensor, which the address then stands
+/// for. Other tensors keep elements, and may only keep their shape.
+pub(super) fn resize(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let x = given.tensor(import, "self")?;
+    let size = given.ints("size")?.unwrap_or_default();
+    let spec = import.spec(x).clone();
+    if spec.shape().iter().map(|&d| d as i64).eq(size.iter().copied()) {
+        return Ok(vec![Some(x)]);
+    }
+    if spec.numel() > 0 {
+        return Err(unsupported(format!("a resize of {} to {size:?}", spec.brief())));
+    }
+    let attrs = Attrs::new().with("shape", size).with("value", 0i64).with("dtype", spec.dtype);
+    let made = one_call(import, "full", &[], attrs)?;
+    import.leave_unknown(made);
     Ok(vec![Some(made)])
 }
 

@@ -1,14 +1,13 @@
-//! Lowers ops that fill a new tensor by a rule, and nearest upsampling, to several ops.
+//! Lowers ops that fill a new tensor by a rule to several ops.
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use super::composed::reshaped;
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 
-/// Lowers an op, named without the `_` of its form in place; `None` if it is none of these. `out`
+/// Lowers an op; `None` if it is none of these. `out`
 /// is the dtype of the tensor that the result is written to.
 pub(super) fn generated(
     import: &mut Import<'_>,
@@ -20,18 +19,6 @@ pub(super) fn generated(
         "linspace" => linspace(import, given, out)?,
         "eye" => eye(import, given, out)?,
         "tril_indices" | "triu_indices" => triangle_indices(import, name, given)?,
-        "upsample_nearest1d"
-        | "upsample_nearest2d"
-        | "upsample_nearest3d"
-        | "_upsample_nearest_exact1d"
-        | "_upsample_nearest_exact2d"
-        | "_upsample_nearest_exact3d" => upsample(import, given)?,
-        "upsample_nearest1d_backward"
-        | "upsample_nearest2d_backward"
-        | "upsample_nearest3d_backward"
-        | "_upsample_nearest_exact1d_backward"
-        | "_upsample_nearest_exact2d_backward"
-        | "_upsample_nearest_exact3d_backward" => upsample_backward(import, given)?,
         _ => return Ok(None),
     };
     Ok(Some(vec![Some(made)]))
@@ -119,55 +106,4 @@ fn triangle_indices(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -
         DType::I64 => one_call(import, "clone", &[at], attrs),
         _ => one_call(import, "cast", &[at], attrs.with("dtype", dtype)),
     }
-}
-
-/// Returns the factors by which the spatial lengths grow.
-fn growth(from: &[usize], to: &[i64]) -> Lowered<Vec<i64>> {
-    let factor = |(from, to): (&usize, &i64)| {
-        let from = *from as i64;
-        (from > 0 && to % from == 0 && *to > 0).then(|| to / from)
-    };
-    let spatial = from.get(2..).filter(|spatial| spatial.len() == to.len());
-    let factors = spatial.and_then(|spatial| spatial.iter().zip(to).map(factor).collect());
-    factors.ok_or_else(|| {
-        unsupported(format!("nearest upsampling of {from:?} to {to:?}, by no whole factors"))
-    })
-}
-
-/// Returns the shape with a dimension for each factor behind each spatial one.
-fn split(shape: &[usize], factors: &[i64]) -> Vec<i64> {
-    let (outer, spatial) = shape.split_at(2.min(shape.len()));
-    let both = spatial.iter().zip(factors).flat_map(|(&length, &f)| [length as i64, f]);
-    outer.iter().map(|&d| d as i64).chain(both).collect()
-}
-
-fn upsample(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
-    let x = given.tensor(import, "self")?;
-    let size = given.ints("output_size")?.unwrap_or_default();
-    let shape = import.spec(x).shape().to_vec();
-    let factors = growth(&shape, &size)?;
-    let mut repeated = x;
-    for k in 0..factors.len() {
-        let at = Attrs::new().with("dim", (3 + 2 * k) as i64);
-        repeated = one_call(import, "unsqueeze", &[repeated], at)?;
-    }
-    let expanded = Attrs::new().with("size", split(&shape, &factors));
-    let repeated = one_call(import, "expand", &[repeated], expanded)?;
-    let outer: Vec<i64> = shape[..2].iter().map(|&d| d as i64).collect();
-    let attrs = Attrs::new().with("memory_format", "contiguous");
-    let copied = one_call(import, "clone", &[repeated], attrs)?;
-    let result = reshaped(import, copied, &[outer, size].concat())?;
-    one_call(import, "clone", &[result], Attrs::new())
-}
-
-fn upsample_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
-    let grad = given.tensor(import, "grad_output")?;
-    let size = given.ints("output_size")?.unwrap_or_default();
-    let input = given.ints("input_size")?.unwrap_or_default();
-    let shape: Option<Vec<usize>> = input.iter().map(|&d| usize::try_from(d).ok()).collect();
-    let shape = shape.ok_or_else(|| Refusal::Wrong(format!("impossible shape {input:?}")))?;
-    let factors = growth(&shape, &size)?;
-    let parts = reshaped(import, grad, &split(&shape, &factors))?;
-    let dims: Vec<i64> = (0..factors.len()).map(|k| (3 + 2 * k) as i64).collect();
-    one_call(import, "sum", &[parts], Attrs::new().with("dim", dims))
 }

@@ -1,12 +1,21 @@
 //! Lowers PyTorch's ops to calls of Millstream's ops. Most become the op of the same name, with
 //! arguments named as in PyTorch's schema. This module handles the exceptions.
 
+mod columns;
 mod composed;
 mod create;
+mod distances;
+mod embedding_bag;
 mod foreach;
+mod functions;
 mod generated;
+mod optimizers;
 mod out;
+mod pools;
+mod random;
+mod rearranged;
 mod reduced;
+mod resampled;
 mod special;
 mod views;
 
@@ -17,10 +26,18 @@ use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::composed::composed;
-use crate::et::lower::create::{arange, create};
+use crate::et::lower::create::{arange, create, resize};
+use crate::et::lower::distances::distance;
+use crate::et::lower::embedding_bag::embedding_bag;
 use crate::et::lower::foreach::foreach;
+use crate::et::lower::functions::function;
 use crate::et::lower::generated::generated;
+use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
+use crate::et::lower::pools::pool;
+use crate::et::lower::random::{RANDOM, random, recorded};
+use crate::et::lower::rearranged::rearranged;
+use crate::et::lower::resampled::resampled;
 use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
     plain_convolution, reversed_sub, scalar_first, to_copy,
@@ -28,30 +45,6 @@ use crate::et::lower::special::{
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
-
-/// Random ops, whose results cannot be computed again.
-const RANDOM: &[&str] = &[
-    "bernoulli",
-    "bernoulli_",
-    "cauchy_",
-    "exponential_",
-    "geometric_",
-    "log_normal_",
-    "multinomial",
-    "normal",
-    "normal_",
-    "rand",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "random_",
-    "randperm",
-    "rrelu_with_noise",
-    "uniform_",
-    "_fused_dropout",
-];
 
 /// Ops with another name in Millstream; PyTorch's name is on the left.
 const RENAMED: &[(&str, &str)] = &[
@@ -68,6 +61,9 @@ const RENAMED: &[(&str, &str)] = &[
     ("_pin_memory", "clone"),
     ("_native_batch_norm_legit", "native_batch_norm"),
     ("_convolution", "convolution"),
+    ("vdot", "matmul"),
+    ("bitwise_left_shift", "__lshift__"),
+    ("bitwise_right_shift", "__rshift__"),
     ("sgn", "sign"),
     ("sgn_", "sign_"),
 ];
@@ -147,14 +143,14 @@ fn lower(
     }
     if !name.starts_with("aten::") {
         if !knows(import.ops(), name) {
+            if import.has_recorded_results() {
+                return recorded(import, given.signature.base(), given, results);
+            }
             return Err(unsupported("a custom kernel, which the trace does not hold"));
         }
         return same(import, name, given, results);
     }
     let base = given.signature.base();
-    if RANDOM.contains(&base) {
-        return Err(unsupported("it is random: its results cannot be computed again"));
-    }
     if NOTHING.contains(&base) {
         return Ok(Vec::new());
     }
@@ -178,6 +174,9 @@ fn one(
     if let Some((_, view)) = RELAYING.iter().find(|(n, _)| *n == base) {
         return same(import, view, given, results);
     }
+    if RANDOM.contains(&base) {
+        return random(import, base, given, results);
+    }
     match base {
         "zeros" | "empty" | "ones" | "full" | "new_zeros" | "new_empty" | "new_ones"
         | "new_full" | "zeros_like" | "empty_like" | "ones_like" | "full_like"
@@ -186,6 +185,7 @@ fn one(
         }
         "arange" => return arange(import, given, None),
         "_to_copy" => return to_copy(import, given),
+        "resize_" => return resize(import, given),
         "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
@@ -228,8 +228,20 @@ fn one(
     if let Some(made) = generated(import, base, given, None)? {
         return Ok(made);
     }
+    if let Some(made) = optimizer(import, base, given)? {
+        return Ok(made);
+    }
+    if let Some(made) = resampled(import, base, given)? {
+        return Ok(made);
+    }
+    if let Some(made) = pool(import, base, given)? {
+        return Ok(made);
+    }
+    if let Some(made) = embedding_bag(import, base, given, results)? {
+        return Ok(made);
+    }
     let plain = base.strip_suffix('_');
-    if let Some(made) = composed(import, plain.unwrap_or(base), given, results)? {
+    if let Some(made) = several(import, plain.unwrap_or(base), given, results)? {
         return match plain {
             Some(_) => write_back(import, given, made),
             None => Ok(made),
@@ -258,6 +270,26 @@ fn one(
         }
         _ => same(import, op, given, results),
     }
+}
+
+/// Lowers an op, named without the `_` of its form in place, that several of ours compute together;
+/// `None` if there is none of this name.
+fn several(
+    import: &mut Import<'_>,
+    name: &str,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Option<Made>> {
+    if let Some(made) = composed(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = function(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = distance(import, name, given)? {
+        return Ok(Some(made));
+    }
+    rearranged(import, name, given, results)
 }
 
 /// Returns whether the op of this name, or the one that has another name here, exists.

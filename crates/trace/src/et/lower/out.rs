@@ -6,6 +6,7 @@ use millstream_types::Attrs;
 use super::composed::has_whole_factors;
 use super::create::{arange, create};
 use super::generated::generated;
+use super::random::RANDOM;
 use super::{Made, RENAMED, call, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
@@ -44,7 +45,7 @@ pub(super) fn with_outs(
 
     let base = signature.base();
     let op = RENAMED.iter().find(|(n, _)| *n == base).map_or(base, |(_, op)| *op);
-    let special = SPECIAL.contains(&base) || has_whole_factors(&plain)?;
+    let special = SPECIAL.contains(&base) || RANDOM.contains(&base) || has_whole_factors(&plain)?;
     let made = if special || import.ops().id(op).is_err() {
         let dtype = targets.first().map(|target| import.spec(*target).dtype);
         match base {

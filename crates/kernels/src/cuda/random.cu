@@ -1,0 +1,39 @@
+// Fills a tensor with random numbers. `random.rs` declares the numbers of the distributions.
+// Operands: the result; x, whose elements are the probabilities of `bernoulli`, or the result; the
+// offset, if it is a tensor, or the result.
+// Integers: the distribution; the seed; the offset; whether the offset is a tensor; the bits of the
+// precision of a uniform number; the least integer; their number.
+// Scalars: the bounds, or mean and standard deviation, or the rate, or the probability.
+extern "C" __global__ void KERNEL(const StridedArgs args) {
+    const i64 kind = args.integers[0], digits = args.integers[4];
+    const u64 seed = (u64)args.integers[1];
+    const u64 draw = args.integers[3] ? (u64)DATA(const i64, 2)[0] : (u64)args.integers[2];
+    const u64 range = (u64)args.integers[6];
+    const double a = args.scalars[0], b = args.scalars[1];
+    for (u64 index = THREAD; index < args.count; index += THREADS) {
+        Coordinates position = coordinates(args, index, 0, args.rank);
+        E* to = DATA(E, 0) + offset(args, 0, position, 0, args.rank);
+        const bool by_words = kind == BERNOULLI || kind == BY_ELEMENTS || (kind == UNIFORM && digits);
+        const RandomWords words = random_words(by_words ? index / 4 : index / 2, draw, seed);
+        const unsigned word = words.at[index % 4];
+        const u64 x = long_word(words, (unsigned)(index % 2));
+        if (kind == UNIFORM) {
+            double share = fraction(x);
+            if (digits) share = (double)(word >> (32 - digits)) / (double)((u64)1 << digits);
+            store(to, a + share * (b - a));
+        } else if (kind == NORMAL) {
+            const double radius = sqrt(-2 * log(1 - fraction(long_word(words, 0))));
+            const double angle = 6.283185307179586477 * fraction(long_word(words, 1));
+            store(to, a + radius * (index % 2 ? sin(angle) : cos(angle)) * b);
+        } else if (kind == EXPONENTIAL) {
+            store(to, -log(1 - fraction(x)) / a);
+        } else if (kind == INTEGERS) {
+            store(to, (i64)((u64)args.integers[5] + x % range));
+        } else if (kind == BERNOULLI) {
+            store(to, (i64)is_below(word, a));
+        } else {
+            const E* from = DATA(const E, 1) + offset(args, 1, position, 0, args.rank);
+            store(to, (i64)is_below(word, (double)load(from)));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Random numbers, and dropout.
+
+use std::ffi::CString;
+
+use anyhow::{Context, Result};
+use millstream_ops::random::{OFFSET, SEED};
+use millstream_types::DType;
+
+use super::native;
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::KernelTemplate;
+use crate::context::{KernelCtx, RawTensor};
+
+pub(super) const KERNELS: &[super::Kernel] = &[
+    ("uniform", |ctx| fill(ctx, UNIFORM, false)),
+    ("uniform_", |ctx| fill(ctx, UNIFORM, true)),
+    ("normal", |ctx| fill(ctx, NORMAL, false)),
+    ("normal_", |ctx| fill(ctx, NORMAL, true)),
+    ("exponential", |ctx| fill(ctx, EXPONENTIAL, false)),
+    ("exponential_", |ctx| fill(ctx, EXPONENTIAL, true)),
+    ("randint", |ctx| fill(ctx, INTEGERS, false)),
+    ("randint_", |ctx| fill(ctx, INTEGERS, true)),
+    ("bernoulli", |ctx| fill(ctx, BERNOULLI, false)),
+    ("bernoulli_", |ctx| fill(ctx, BERNOULLI, true)),
+    ("native_dropout", dropout),
+];
+
+// The numbers of the distributions in the kernel.
+const UNIFORM: i64 = 0;
+const NORMAL: i64 = 1;
+const EXPONENTIAL: i64 = 2;
+const INTEGERS: i64 = 3;
+const BERNOULLI: i64 = 4;
+const BY_ELEMENTS: i64 = 5;
+
+const FILL: KernelTemplate = KernelTemplate {
+    name: "random",
+    body: concat!(
+        "enum { UNIFORM, NORMAL, EXPONENTIAL, INTEGERS, BERNOULLI, BY_ELEMENTS };\n",
+        include_str!("philox.cu"),
+        include_str!("random.cu")
+    ),
+};
+const DROPOUT: KernelTemplate = KernelTemplate {
+    name: "dropout",
+    body: concat!(include_str!("philox.cu"), include_str!("dropout.cu")),
+};
+
+pub(super) fn sources() -> Vec<(String, CString)> {
+    [FILL.typed_sources(super::SAMPLE_DTYPES), DROPOUT.typed_sources(super::SAMPLE_FLOATS)].concat()
+}
+
+/// Fills the call's output, or its first operand, with random numbers.
+fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
+    let last = ctx.operands() - 1;
+    let out = ctx.operand(if in_place { 0 } else { last })?;
+    let given = kind == BERNOULLI && !in_place;
+    let offset = match in_place {
+        true => (last > 0).then_some(last),
+        false => (last > usize::from(given)).then_some(usize::from(given)),
+    };
+    let offset = offset.map(|at| ctx.operand(at)).transpose()?;
+    let float = |name, default| anyhow::Ok(ctx.attrs().float(name)?.unwrap_or(default));
+    let int = |name, default| anyhow::Ok(ctx.attrs().int(name)?.unwrap_or(default));
+    let (mut kind, mut shares, mut scalars, mut integers) = (kind, out, [0.0; 2], [0, 1]);
+    match kind {
+        UNIFORM => scalars = [float("from", 0.0)?, float("to", 1.0)?],
+        NORMAL => scalars = [float("mean", 0.0)?, float("std", 1.0)?],
+        EXPONENTIAL => scalars[0] = float("lambd", 1.0)?,
+        INTEGERS => {
+            let high = ctx.attrs().int("high")?.context("high: expected, and not given")?;
+            let low = int("low", 0)?;
+            // Unsigned: the difference may exceed i64.
+            integers = [low, (high.wrapping_sub(low) as u64).max(1) as i64];
+        }
+        _ => match ctx.attrs().float("p")? {
+            Some(p) => scalars[0] = p,
+            None if in_place => scalars[0] = 0.5,
+            None => (kind, shares) = (BY_ELEMENTS, ctx.operand(0)?),
+        },
+    }
+    let digits = match out.dtype {
+        DType::F32 => 24,
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        _ => 0,
+    };
+    let operands = [
+        StridedOperand::new(out),
+        StridedOperand::new(shares),
+        StridedOperand::fixed(offset.unwrap_or(out), out.shape.len()),
+    ];
+    let (seed, number) = (int(SEED, 0)?, int(OFFSET, 0)?);
+    let of_tensor = i64::from(offset.is_some());
+    let args = StridedArgs::new(out.shape, 0, &operands)?
+        .integers(&[kind, seed, number, of_tensor, digits, integers[0], integers[1]])?
+        .scalars(&scalars);
+    // SAFETY: the kernel writes the tensor that the call writes, each element by one thread, and
+    // reads the other operands.
+    unsafe { FILL.launch_typed(native(ctx)?, out.dtype, args) }
+}
+
+/// `native_dropout(x; p, train, seed, offset)`.
+fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
+    let last = ctx.operands() - 1;
+    let (x, out, mask) = (ctx.operand(0)?, ctx.operand(last - 1)?, ctx.operand(last)?);
+    if x.numel() == 0 {
+        return Ok(());
+    }
+    let offset: Option<RawTensor<'_>> = (last > 2).then(|| ctx.operand(1)).transpose()?;
+    let p = ctx.attrs().float("p")?.context("p: expected, and not given")?;
+    let dropped = if ctx.attrs().bool("train")?.unwrap_or(true) { p } else { 0.0 };
+    let scale = if dropped < 1.0 { 1.0 / (1.0 - dropped) } else { 0.0 };
+    let int = |name| anyhow::Ok(ctx.attrs().int(name)?.unwrap_or(0));
+    let operands = [
+        StridedOperand::new(x),
+        StridedOperand::new(out),
+        StridedOperand::new(mask),
+        StridedOperand::fixed(offset.unwrap_or(mask), out.shape.len()),
+    ];
+    let args = StridedArgs::new(out.shape, 0, &operands)?
+        .integers(&[int(SEED)?, int(OFFSET)?, i64::from(offset.is_some())])?
+        .scalars(&[1.0 - dropped, scale]);
+    // SAFETY: the kernel writes the call's outputs, each element by one thread, and reads its
+    // inputs.
+    unsafe { DROPOUT.launch_typed(native(ctx)?, x.dtype, args) }
+}

@@ -1,0 +1,83 @@
+//! The results of random ops: those that the recording holds, and own numbers with all that
+//! depends on them.
+
+use millstream_types::{Access, Attrs, TensorSpec};
+
+use super::{Import, Lowered, Refusal, Val, unsupported};
+use crate::data::Data;
+use crate::et::args::NodeArgs;
+use crate::et::sidecar_notes::Place;
+use crate::et::value::{Arg, Recorded};
+
+impl Import<'_> {
+    /// Returns whether the recording holds results of the current node.
+    pub(crate) fn has_recorded_results(&self) -> bool {
+        self.notes.has_results(self.node)
+    }
+
+    /// Returns a new tensor with the recorded elements of a result.
+    pub(crate) fn recorded_result(
+        &mut self,
+        number: usize,
+        results: &[Option<Recorded>],
+    ) -> Lowered<Val> {
+        let given = results.get(number).and_then(Option::as_ref);
+        let given = given.ok_or_else(|| Refusal::Wrong(format!("it has no result {number}")))?;
+        self.recorded(Place::Result(number), given)
+    }
+
+    /// Returns a new tensor with the recorded elements of an argument that the node writes.
+    pub(crate) fn recorded_argument(&mut self, of: &NodeArgs<'_>, name: &str) -> Lowered<Val> {
+        match of.get(name) {
+            Some((at, Arg::Tensor(given))) => self.recorded(Place::Written(at), &given.clone()),
+            _ => Err(Refusal::Wrong(format!("'{name}': expected a tensor"))),
+        }
+    }
+
+    fn recorded(&mut self, place: Place, given: &Recorded) -> Lowered<Val> {
+        let Some(sidecar) = self.notes.result(self.node, place) else {
+            return Err(Refusal::Wrong(format!(
+                "consts.json does not have {place}, {}",
+                given.brief()
+            )));
+        };
+        self.check_sidecar(&sidecar, given)?;
+        let spec = TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
+        let name = format!("n{}.{}", self.node, self.tensors.len());
+        let data = self.add_initial(name, spec, Data::File(sidecar), true);
+        let made = self.call("clone", &[data], Attrs::new())?;
+        made.first().copied().ok_or_else(|| unsupported("clone returns no tensor"))
+    }
+
+    /// Returns whether random ops without recorded results may draw own numbers.
+    pub(crate) fn may_draw(&self) -> bool {
+        self.options.random.is_some() || self.options.structural
+    }
+
+    /// Adds the seed, and the offset of the next draw.
+    pub(crate) fn next_draw(&mut self, attrs: Attrs) -> Attrs {
+        self.report.drawn += 1;
+        let offset = self.report.drawn as i64;
+        attrs.with("seed", self.options.random.unwrap_or(0) as i64).with("offset", offset)
+    }
+
+    /// Notes that a call's results depend on own random numbers, if it draws any or reads tensors
+    /// that do.
+    pub(super) fn track_drawn(&mut self, draws: bool, operands: &[(Val, Access)], results: &[Val]) {
+        let reads = operands.iter().filter(|(_, access)| access.reads());
+        let mut read = reads.map(|(val, _)| self.is_drawn(*val));
+        if !(draws || read.any(|drawn| drawn)) {
+            return;
+        }
+        let written = operands.iter().filter(|(_, access)| access.writes()).map(|(val, _)| *val);
+        for val in written.chain(results.iter().copied()).collect::<Vec<_>>() {
+            let storage = self.tensors[val.0].storage;
+            self.storages[storage.0].drawn = true;
+        }
+    }
+
+    /// Returns whether a tensor depends on own random numbers.
+    pub(super) fn is_drawn(&self, val: Val) -> bool {
+        self.storages[self.tensors[val.0].storage.0].drawn
+    }
+}
