@@ -45,6 +45,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/host/mod.rs", "copies between a tensor's memory and host bytes"),
     ("crates/vm/benches/pieces.rs", "uses the table of slots as a worker does"),
     ("crates/vm/src/pool/mod.rs", "reads the calls and tensors of queued tasks"),
+    ("crates/vm/tests/loom/launches.rs", "a model states the fields written without a lock"),
     ("crates/vm/tests/loom/main.rs", "a model states the fields written without a lock"),
     (
         "crates/vm/src/sync/spsc_queue.rs",

@@ -142,7 +142,7 @@ impl<'a> LaunchBuilder<'a> {
             inner.check_extents(&e.builder, &refs)?;
             let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);
             let chosen = instances.choose(e, stream.id)?;
-            let memory: SmallVec<[TensorSpec; 1]> = inner.memory_specs()?;
+            let memory = if chosen.is_none() { inner.memory_specs()? } else { SmallVec::new() };
             let mut all: SmallVec<[LaunchOperand<'_>; 8]> = operands.iter().copied().collect();
             match chosen {
                 Some(k) => {

@@ -14,17 +14,17 @@ use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::tables::Tables;
 
 use super::graph::{Decision, GraphRun, InstanceGraph, InstanceGraphs, Stage};
-use super::tape::{Address, Program, StepOperand};
+use super::tape::{Address, PackedAddress, Program, StepOperand};
 
 /// The stream that runs a tape of an instance.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TapeStream {
     pub(crate) id: StreamId,
     pub(crate) worker: usize,
 }
 
 /// A tape in a launch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Playing {
     pub(crate) stream: TapeStream,
     /// The sequence number before the tape's first step.
@@ -46,10 +46,20 @@ impl Base {
     }
 
     /// Returns the address that lies at an offset from one of `bases`.
+    pub(crate) fn resolve(bases: &[Base], Address { base, offset }: Address) -> *mut u8 {
+        Base::at(bases, base as usize, offset)
+    }
+
+    /// Returns a packed address as [`Base::resolve`] does.
     #[inline]
-    pub(crate) fn resolve(bases: &[Base], address: Address) -> *mut u8 {
-        match bases.get(address.base as usize) {
-            Some(Base(base)) => base.wrapping_add(address.offset as usize),
+    pub(crate) fn resolve_packed(bases: &[Base], address: PackedAddress) -> *mut u8 {
+        Base::at(bases, address.base(), address.offset())
+    }
+
+    #[inline]
+    fn at(bases: &[Base], base: usize, offset: u64) -> *mut u8 {
+        match bases.get(base) {
+            Some(Base(base)) => base.wrapping_add(offset as usize),
             // Only an operand of no bytes has no base, so any aligned address serves.
             None => std::ptr::NonNull::<u64>::dangling().as_ptr().cast(),
         }
@@ -86,6 +96,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the content of a mutex that nobody else has.
+fn own<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Replaces elements by others, and writes only those that differ.
+fn replace<A: smallvec::Array>(held: &mut SmallVec<A>, new: impl Iterator<Item = A::Item>)
+where
+    A::Item: PartialEq,
+{
+    let mut count = 0;
+    for item in new {
+        match held.get_mut(count) {
+            Some(old) if *old == item => {}
+            Some(old) => *old = item,
+            None => held.push(item),
+        }
+        count += 1;
+    }
+    held.truncate(count);
+}
+
 impl Run {
     /// Returns a launch of a program, to be made one by [`Run::renew`].
     pub(crate) fn new(program: Arc<Program>, graphs: Arc<InstanceGraphs>) -> Run {
@@ -118,19 +150,20 @@ impl Run {
     ) {
         self.at = at;
         self.origin.clone_from(origin);
-        self.bases.clear();
-        self.bases.extend(bases);
-        self.storages.clear();
-        self.storages.extend(storages);
-        self.tapes.clear();
-        self.tapes.extend(tapes);
+        // What stays the same is not written: a worker's core still has its cache lines.
+        replace(&mut self.bases, bases);
+        replace(&mut self.storages, storages);
+        replace(&mut self.tapes, tapes);
         // Nobody else has the launch.
         self.careful.store(cancel_scope.is_some(), Ordering::Relaxed);
         self.cancel_scope = cancel_scope;
-        lock(&self.poison).clear();
-        self.events.iter().for_each(|event| *lock(event) = None);
-        self.results.iter().for_each(|result| *lock(result) = None);
-        self.graph_runs.iter().for_each(|graph| *lock(graph) = GraphRun::default());
+        let poison = own(&mut self.poison);
+        if !poison.is_empty() {
+            poison.clear();
+        }
+        self.events.iter_mut().for_each(|event| *own(event) = None);
+        self.results.iter_mut().for_each(|result| *own(result) = None);
+        self.graph_runs.iter_mut().for_each(|graph| *own(graph) = GraphRun::default());
     }
 
     /// Returns the point at which a tape has made so many steps.

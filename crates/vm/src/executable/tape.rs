@@ -28,6 +28,29 @@ pub(crate) struct Address {
     pub(crate) offset: u64,
 }
 
+/// An address in eight bytes: the offset above 16 bits of the base. The loop over the steps reads
+/// little else, so their size counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackedAddress(u64);
+
+impl PackedAddress {
+    /// Returns an address that fits.
+    pub(crate) fn new(address: Address) -> Option<PackedAddress> {
+        let base = u16::try_from(address.base).ok()?;
+        let packed = PackedAddress(address.offset << 16 | u64::from(base));
+        (packed.offset() == address.offset).then_some(packed)
+    }
+
+    pub(crate) const fn base(self) -> usize {
+        self.0 as u16 as usize
+    }
+
+    /// Returns the offset. It is negative where the layout's start is before the given tensor's.
+    pub(crate) const fn offset(self) -> u64 {
+        (self.0 as i64 >> 16) as u64
+    }
+}
+
 /// One step of a tape.
 pub(crate) enum Action {
     /// Calls a kernel on the operands at `addresses[first..first + count]` of the tape. A kernel
@@ -85,7 +108,7 @@ pub(crate) struct Tape {
     pub(crate) steps: Box<[Action]>,
     /// For each step, whether another tape waits for it, so that its end is published.
     pub(crate) publishes: Box<[bool]>,
-    pub(crate) addresses: Box<[Address]>,
+    pub(crate) addresses: Box<[PackedAddress]>,
     pub(crate) calls: Box<[StepCall]>,
 }
 
@@ -141,4 +164,20 @@ pub(crate) struct Program {
     /// The host reads, by their ids in the list.
     pub(crate) reads: Vec<ReadId>,
     pub(crate) callbacks: Vec<SharedCallback>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_packed_where_they_fit() {
+        let packed = |base, offset| PackedAddress::new(Address { base, offset });
+        for (base, offset) in [(0, 0), (65_535, 1), (3, (1 << 47) - 1), (3, u64::MAX - 511)] {
+            let packed = packed(base, offset).unwrap();
+            assert_eq!((packed.base(), packed.offset()), (base as usize, offset));
+        }
+        assert_eq!(packed(65_536, 0), None);
+        assert_eq!(packed(0, 1 << 47), None);
+    }
 }

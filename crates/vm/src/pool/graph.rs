@@ -190,7 +190,7 @@ impl Graph {
                 | Body::SoftSyncStream { .. }
                 | Body::HostObserved { .. } => {}
             },
-            Task::BeginLaunch(_) | Task::Play { .. } | Task::EndLaunch(_) => {
+            Task::Launch(_) | Task::BeginLaunch(_) | Task::Play { .. } | Task::EndLaunch(_) => {
                 unreachable!("launches and tapes run in the order of their streams")
             }
         }

@@ -82,7 +82,9 @@ impl Worker {
                 let subject = Subject::Instruction(Instruction { body, origin });
                 self.record(at, until.seq, EventPlace::Slot(event), subject);
             }
-            Task::OpenStream(..) => unreachable!("streams are opened when the task is taken"),
+            Task::OpenStream(..) | Task::Launch(_) => {
+                unreachable!("they take effect when they are taken")
+            }
         }
         None
     }

@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use millstream_types::{Point, StreamId};
 
+use crate::executable::run::Run;
 use crate::sync::points::{Milestone, Waiter};
 use crate::tables::Tables;
 use crate::worker::inbox::{Inbox, Message};
@@ -95,6 +96,10 @@ impl Worker {
             self.open(id, *key);
             return;
         }
+        if let Task::Launch(run) = task {
+            self.accept_launch(run);
+            return;
+        }
         let at = self.index[task.stream().index()] as usize;
         let stream = &mut self.streams[at];
         if stream.is_blocked() || !stream.pending.is_empty() {
@@ -102,6 +107,20 @@ impl Worker {
         } else if let Some(task) = self.run(at, task) {
             self.streams[at].pending.push_front(task);
         }
+    }
+
+    /// Takes a launch: its begin, its tapes on streams of this worker, and its end. Each of the
+    /// tasks is blocked with its own stream.
+    fn accept_launch(&mut self, run: Arc<Run>) {
+        self.accept(Task::BeginLaunch(run.clone()));
+        for (k, playing) in run.tapes.iter().enumerate() {
+            let stream = playing.stream.id;
+            if self.index.get(stream.index()).is_some_and(|at| *at != NONE) {
+                let (tape, run) = (k as u16, run.clone());
+                self.accept(Task::Play { stream, tape, next: 0, run });
+            }
+        }
+        self.accept(Task::EndLaunch(run));
     }
 
     /// Takes a stored call.

@@ -296,7 +296,7 @@ impl Direct<'_> {
                         let group = &tape.addresses[first + at..first + at + GROUP];
                         let slots = &mut addresses[at..at + GROUP];
                         for (slot, address) in slots.iter_mut().zip(group) {
-                            *slot = Base::resolve(bases, *address);
+                            *slot = Base::resolve_packed(bases, *address);
                         }
                     }
                     let addresses = &addresses[..count];

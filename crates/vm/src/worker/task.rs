@@ -35,6 +35,9 @@ pub(crate) enum Task {
     RecordForWait { until: Point, event: EventId, origin: Origin },
     /// Sets the cancel scopes of the next instructions of the stream.
     SetCancelScope(StreamId, Option<Arc<CancelScope>>),
+    /// Begins the launch of an executable, plays its tapes on streams of this worker, and ends it:
+    /// the three tasks below in one.
+    Launch(Arc<Run>),
     /// Begins the launch of an executable: its tapes may start.
     BeginLaunch(Arc<Run>),
     /// Makes the steps of a tape, from number `next` on.
@@ -126,7 +129,7 @@ impl Task {
             Task::Wait { at, .. }
             | Task::RecordEvent { at, .. }
             | Task::RecordForWait { until: at, .. } => at.stream,
-            Task::BeginLaunch(run) | Task::EndLaunch(run) => run.at.stream,
+            Task::Launch(run) | Task::BeginLaunch(run) | Task::EndLaunch(run) => run.at.stream,
         }
     }
 }
@@ -160,6 +163,7 @@ impl fmt::Display for TaskName<'_> {
             Task::RecordForWait { until, .. } => write!(f, "{until} record"),
             Task::SetCancelScope(_, Some(_)) => write!(f, "{stream} enters a scope"),
             Task::SetCancelScope(_, None) => write!(f, "{stream} leaves all scopes"),
+            Task::Launch(run) => write!(f, "{} launch", run.at),
             Task::BeginLaunch(run) => write!(f, "{} begin", run.at),
             Task::Play { tape, next, run, .. } => {
                 write!(f, "{stream} tape {tape} of {} from step {next}", run.at)

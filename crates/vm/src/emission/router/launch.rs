@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use millstream_instructions::StreamDecl;
 use millstream_types::{Error, Point, Result, StreamId, StreamKey, StreamMode};
 
+use crate::driver::Driver;
 use crate::executable::run::{Playing, Run, TapeStream};
 use crate::executable::tape::Tape;
 use crate::worker::task::Task;
@@ -90,13 +91,30 @@ impl Router {
     /// emitted before.
     pub(crate) fn launch(&mut self, run: &Arc<Run>) {
         let Point { stream, seq } = run.at;
-        self.submit(stream, seq, Task::BeginLaunch(run.clone()));
+        let own = self.streams[stream.index()].worker;
+        // One entry of the worker's queue instead of three: the worker alone counts references
+        // then. A simulated worker takes them one by one, so that others may come between, and the
+        // watchdog watches each.
+        let at_once = self.watchdog.is_none() && !matches!(self.driver, Driver::Simulated(_));
+        if at_once {
+            self.submit(stream, seq, Task::Launch(run.clone()));
+        } else {
+            self.submit(stream, seq, Task::BeginLaunch(run.clone()));
+        }
         for (k, playing) in run.tapes.iter().enumerate() {
             *self.tapes.tail(playing.stream.id) = run.end_of(k).seq;
+            if at_once && playing.stream.worker == own {
+                self.tables.backlog.add();
+                continue;
+            }
             let (stream, tape) = (playing.stream.id, k as u16);
             let task = Task::Play { stream, tape, next: 0, run: run.clone() };
             self.push(playing.stream.worker, task);
         }
-        self.push(self.streams[stream.index()].worker, Task::EndLaunch(run.clone()));
+        if at_once {
+            self.tables.backlog.add();
+        } else {
+            self.push(own, Task::EndLaunch(run.clone()));
+        }
     }
 }

@@ -25,7 +25,7 @@ impl Compiler<'_> {
         let formals = self.formals.len();
         let renumber = |address: &mut Address| {
             if let Some(arena) = (address.base as usize).checked_sub(formals) {
-                address.base = numbers[arena].min(last);
+                address.base = numbers.get(arena).map_or(last, |number| last.min(*number));
             }
         };
         let tapes = self.tapes.into_iter().map(|mut draft| {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use millstream_instructions::{Kind, StreamDecl};
 use millstream_types::Origin;
 
-use crate::executable::tape::{Action, Address, StepCall, StepOperand, Tape};
+use crate::executable::tape::{Action, Address, PackedAddress, StepCall, StepOperand, Tape};
 
 use super::GROUP;
 
@@ -92,10 +92,21 @@ impl Draft {
 
     pub(super) fn finish(self) -> Tape {
         let Draft { tape, steps, publishes, addresses, calls, .. } = self;
+        // If one does not fit, all calls run in their contexts.
+        let packed = |address: &Address| PackedAddress::new(*address);
+        let addresses: Option<Box<[PackedAddress]>> = addresses.iter().map(packed).collect();
+        let mut steps = steps;
+        if addresses.is_none() {
+            for step in &mut steps {
+                if let Action::Call { kernel, .. } = step {
+                    *kernel = None;
+                }
+            }
+        }
         Tape {
             steps: steps.into(),
             publishes: publishes.into(),
-            addresses: addresses.into(),
+            addresses: addresses.unwrap_or_default(),
             calls: calls.into(),
             ..tape
         }
