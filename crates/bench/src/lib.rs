@@ -21,6 +21,8 @@
 //! | `compare` | rounds of several programs, and their table |
 //! | `memory` | `bench memory` |
 //! | `replay` | `bench replay` |
+//! | `traces` | `bench traces` |
+//! | [`pytorch`] | the process with PyTorch that it compares with |
 //! | `verify` | `bench verify` |
 
 #![deny(missing_docs)]
@@ -29,7 +31,9 @@ mod compare;
 mod fixture;
 mod measure;
 mod memory;
+pub mod pytorch;
 mod replay;
+mod traces;
 mod verify;
 mod workload;
 
@@ -41,6 +45,7 @@ use serde::{Deserialize, Serialize};
 
 use memory::MemoryArgs;
 use replay::ReplayArgs;
+use traces::TracesArgs;
 use verify::VerifyArgs;
 
 /// The commands of `millstream bench`.
@@ -52,6 +57,8 @@ pub enum Command {
     Memory(MemoryArgs),
     /// Measures launches of executables.
     Replay(ReplayArgs),
+    /// Measures recorded programs, beside eager PyTorch.
+    Traces(TracesArgs),
     /// Measures the verification of a list.
     Verify(VerifyArgs),
 }
@@ -65,6 +72,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Engine(arguments) => engine(arguments),
         Command::Memory(arguments) => memory::memory(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
+        Command::Traces(arguments) => traces::traces(arguments),
         Command::Verify(arguments) => verify::verify_lists(arguments),
     }
 }

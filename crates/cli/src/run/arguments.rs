@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     /// up missing elements
     #[arg(long)]
     structural: bool,
+    /// Make up random elements for tensors of execution traces that no file holds, from this seed.
+    /// No output is compared then
+    #[arg(long, value_name = "SEED")]
+    random_inputs: Option<u64>,
     /// Write the list of instructions to FILE; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
@@ -102,6 +106,7 @@ impl Arguments {
         let et = EtOptions {
             missing_scalar: self.missing_scalar,
             structural: self.structural,
+            random_inputs: self.random_inputs,
             ..EtOptions::default()
         };
         LoadOptions { et, ..LoadOptions::default() }

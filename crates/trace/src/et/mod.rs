@@ -62,13 +62,16 @@ pub struct EtOptions {
     /// lost numbers are 1, and unknown elements are synthesized. Otherwise an op that reads unknown
     /// elements is an error.
     pub structural: bool,
+    /// The seed of random elements for tensors that no file holds and no hint defines; `None` makes
+    /// such a tensor an error. With random elements, no output is compared.
+    pub random_inputs: Option<u64>,
 }
 
 impl Default for EtOptions {
     /// Returns options with the standard ops, for which missing data is an error.
     fn default() -> EtOptions {
         let ops = Arc::new(millstream_ops::standard());
-        EtOptions { ops, missing_scalar: None, structural: false }
+        EtOptions { ops, missing_scalar: None, structural: false, random_inputs: None }
     }
 }
 
@@ -77,6 +80,7 @@ impl fmt::Debug for EtOptions {
         f.debug_struct("EtOptions")
             .field("missing_scalar", &self.missing_scalar)
             .field("structural", &self.structural)
+            .field("random_inputs", &self.random_inputs)
             .finish_non_exhaustive()
     }
 }

@@ -6,5 +6,6 @@ mod data;
 mod examples;
 mod execution_traces;
 mod files;
+mod hints;
 mod mutations;
 mod unknown_elements;

@@ -10,6 +10,7 @@
 //! | `wait` | waits of the host, and failures |
 //! | `inspect` | statistics |
 //! | `record` | recording of the emitted list |
+//! | `settle` | the wait of measurements |
 //! | `shutdown` | shutdown |
 
 mod call;
@@ -18,6 +19,7 @@ mod current;
 mod event;
 mod inspect;
 mod record;
+mod settle;
 mod shutdown;
 mod tensors;
 mod wait;
