@@ -105,8 +105,20 @@ impl Timed {
         self.compare(&outputs)
     }
 
-    /// Launches it once, compiled to an executable; the first launch compiles it outside of its
-    /// time.
+    /// Compiles it to an executable, if that was not done before.
+    ///
+    /// # Errors
+    /// A statement cannot stand in an executable.
+    pub fn compile(&mut self) -> Result<(), RunError> {
+        if self.replayed.is_none() {
+            let Timed { machine, program, lowered, options, .. } = &*self;
+            let compiled = replay::compile(machine, program, lowered, options)?;
+            self.replayed = Some(compiled.executable);
+        }
+        Ok(())
+    }
+
+    /// Launches it once, compiled to an executable.
     ///
     /// # Errors
     /// It cannot be compiled, the launch is refused, or an instruction fails.
@@ -167,11 +179,7 @@ impl Timed {
     }
 
     fn launch_once(&mut self) -> Result<(Taken, Vec<Tensor>), RunError> {
-        if self.replayed.is_none() {
-            let Timed { machine, program, lowered, options, .. } = &*self;
-            let compiled = replay::compile(machine, program, lowered, options)?;
-            self.replayed = Some(compiled.executable);
-        }
+        self.compile()?;
         let whole = |e: Error| RunError::whole(&self.program, &e);
         self.reset()?;
         let executable = self.replayed.as_ref();

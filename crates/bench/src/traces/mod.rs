@@ -216,19 +216,27 @@ fn case(args: &TracesArgs, path: &Path, helpers: &mut [(Script, Helper)]) -> Res
             .threads(args.threads as usize)
             .machine(|config| config.driver(driver).host_workers(1));
         let mut one = Timed::new(&program, &options).with_context(shown)?;
-        let checked = [(Way::Eager, one.check()), (Way::Replayed, one.check_launch())];
-        for (way, outputs) in checked {
-            let outputs = outputs.with_context(shown)?;
-            wrong(&outputs).map_or(Ok(()), |why| bail!("{}: {way:?}: {why}", shown()))?;
+        let mut ways = vec![Way::Eager];
+        match one.compile() {
+            Ok(()) => ways.push(Way::Replayed),
+            Err(why) => eprintln!("skipped: {}: {why}", row_name(Way::Replayed, driver)),
         }
-        timed.push((driver, one));
+        for way in &ways {
+            let outputs = match way {
+                Way::Eager => one.check(),
+                Way::Replayed => one.check_launch(),
+            };
+            wrong(&outputs.with_context(shown)?)
+                .map_or(Ok(()), |why| bail!("{}: {way:?}: {why}", shown()))?;
+        }
+        timed.push((driver, ways, one));
     }
-    let calls = timed.iter().find_map(|(_, one)| one.calls()).unwrap_or_default();
+    let calls = timed.iter().find_map(|(.., one)| one.calls()).unwrap_or_default();
     let mut runners: Vec<Runner<'_>> = Vec::new();
-    let walk = walk(&timed);
-    for (driver, one) in timed {
+    let walk = timed.first().and_then(|(.., one)| walk(one));
+    for (driver, ways, one) in timed {
         let one = std::rc::Rc::new(std::cell::RefCell::new(one));
-        for way in [Way::Eager, Way::Replayed] {
+        for way in ways {
             let one = one.clone();
             let step = move || match way {
                 Way::Eager => one.borrow().run(),
@@ -291,8 +299,7 @@ fn wrong(outputs: &[OutputReport]) -> Option<String> {
 }
 
 /// Returns the median time in milliseconds that finding the operands takes.
-fn walk(timed: &[(DriverKind, Timed)]) -> Option<f64> {
-    let (_, one) = timed.first()?;
+fn walk(one: &Timed) -> Option<f64> {
     let walks: Result<Vec<f64>, _> =
         (0..11).map(|_| one.walk().map(|walk| walk.as_secs_f64() * 1e3)).collect();
     Some(quantile(&mut walks.ok()?, 0.5))

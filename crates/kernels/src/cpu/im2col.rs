@@ -51,7 +51,7 @@ impl Im2Col<'_> {
     }
 
     /// Returns whether the matrix equals the image.
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let Conv { kernel, stride, padding, .. } = self.0;
         kernel.iter().chain(stride).all(|&v| v == 1) && padding.iter().all(|&v| v == 0)
     }
