@@ -8,9 +8,10 @@ use smallvec::SmallVec;
 
 use crate::lower::{Effect, Lowered, LoweredCall, StepAction};
 
-/// A step: it makes a call or drops handles.
+/// A step: it makes a call, reads a tensor, or drops handles.
 enum Step {
     Call(Box<Call>),
+    Read(u32),
     Drop(Vec<u32>),
 }
 
@@ -39,7 +40,7 @@ impl Call {
     }
 }
 
-/// A program of calls and releases on a machine.
+/// A program of calls, reads and releases on a machine.
 pub(crate) struct Straight {
     steps: Vec<Step>,
     /// The number of its tensors.
@@ -52,8 +53,8 @@ pub(crate) struct Straight {
 pub(crate) type Slots = Vec<Option<Tensor>>;
 
 impl Straight {
-    /// Returns the straight form of a program with so many values; none if it does more than calls
-    /// and releases.
+    /// Returns the straight form of a program with so many values; none if it does more than
+    /// calls, reads and releases.
     ///
     /// # Errors
     /// A stream cannot be had.
@@ -85,6 +86,7 @@ impl Straight {
                     Step::Call(Box::new(call(made)))
                 }
                 StepAction::Effect(Effect::Release(values)) => Step::Drop(number(values)),
+                StepAction::Effect(Effect::Read(value)) => Step::Read(value.0),
                 StepAction::Call(_) | StepAction::Launch(_) | StepAction::Effect(_) => {
                     return Ok(None);
                 }
@@ -113,6 +115,10 @@ impl Straight {
                         slots[slot as usize] = Some(result);
                     }
                 }
+                Step::Read(value) => {
+                    let [tensor] = operands(&[*value], slots)?[..] else { continue };
+                    std::hint::black_box(tensor.read()?);
+                }
                 Step::Drop(values) => {
                     for &slot in values {
                         slots[slot as usize] = None;
@@ -137,6 +143,9 @@ impl Straight {
                     for &slot in &call.results {
                         slots[slot as usize].clone_from(&any);
                     }
+                }
+                Step::Read(value) => {
+                    std::hint::black_box(operands(&[*value], slots)?);
                 }
                 Step::Drop(values) => {
                     for &slot in values {

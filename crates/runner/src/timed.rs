@@ -27,7 +27,7 @@ pub struct Timed {
     /// The program's tensors, each with a copy of its first content.
     tensors: Vec<[Tensor; 2]>,
     executables: Vec<Executable>,
-    /// The program as straight code, if it only calls and releases.
+    /// The program as straight code, if it only calls, reads and releases.
     straight: Option<Straight>,
     /// The program as an executable, once it was launched.
     replayed: Option<Executable>,
@@ -76,13 +76,14 @@ impl Timed {
         Ok(Timed { machine, tensors, program, lowered, options, executables, straight, replayed })
     }
 
-    /// Returns the number of calls of a program that only calls and releases.
+    /// Returns the number of calls of a program that only calls, reads and
+    /// releases.
     pub fn calls(&self) -> Option<usize> {
         self.straight.as_ref().map(|straight| straight.calls)
     }
 
     /// Runs it once, call by call. The tensors get their first content before the clock starts.
-    /// A program of calls and releases runs as straight code of the public API would.
+    /// A program of calls, reads and releases runs as straight code of the public API would.
     ///
     /// # Errors
     /// The refusal of a statement, or the failure of an instruction.
@@ -139,7 +140,7 @@ impl Timed {
     /// time of a run.
     ///
     /// # Errors
-    /// The program does more than calls and releases.
+    /// The program does more than calls, reads and releases.
     pub fn walk(&self) -> Result<Duration, RunError> {
         let whole = |e: Error| RunError::whole(&self.program, &e);
         let straight = self.straight.as_ref().ok_or_else(|| whole(unfit("a launch or a wait")))?;

@@ -308,7 +308,7 @@ impl Sequence {
     ///
     /// # Safety
     /// Nothing writes the operand while the slice lives.
-    pub(crate) unsafe fn slice<'a, T: Element>(&'a self) -> Option<&'a [T]> {
+    pub(crate) unsafe fn slice<T: Element>(&self) -> Option<&[T]> {
         // SAFETY: the operand is valid by the contract of `new`, and not written by that above.
         self.direct::<T>().map(|data| unsafe {
             std::slice::from_raw_parts(data.cast_const(), self.traversal.count())
