@@ -608,6 +608,7 @@ def answer(request, state, device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--threads", type=int, default=1, help="on the CPU")
     arguments = parser.parse_args()
     # Standard output carries the answers alone: everything else goes to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -628,8 +629,7 @@ def main():
         torch.cuda.set_device(device)
         name = torch.cuda.get_device_name(device)
     else:
-        # Runs on the CPU are only tests, which run beside other programs.
-        torch.set_num_threads(1)
+        torch.set_num_threads(arguments.threads)
     # The arithmetic of Millstream's kernels: no TF32, and 16-bit sums in 32 bits.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False

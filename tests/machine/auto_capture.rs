@@ -47,8 +47,8 @@ fn round(m: &Machine, state: Tensor, weight: &Tensor, length: usize) -> Tensor {
     x
 }
 
-/// Runs `rounds` rounds of `length` calls on `elements` elements, each behind an upload and before a
-/// read. Returns what was read.
+/// Runs `rounds` rounds of `length` calls on `elements` elements, each behind an upload and before
+/// a read. Returns what was read.
 fn rounds(m: &Machine, rounds: usize, length: usize, elements: usize) -> Vec<Vec<f32>> {
     let s = cpu(m, 0);
     let values = |by: f32| (0..elements).map(|k| by * (k as f32 - 1.0)).collect::<Vec<f32>>();
@@ -184,8 +184,8 @@ fn what_a_sequence_depends_on() {
     }
 }
 
-/// A call that fails poisons what an eager run would, with the same place, op and words. The numbers
-/// of tensors and instructions are those of the sequence.
+/// A call that fails poisons what an eager run would, with the same place, op and words. The
+/// numbers of tensors and instructions are those of the sequence.
 #[test]
 fn failures_are_those_of_an_eager_run() {
     for driver in ALL_DRIVERS {

@@ -1,5 +1,5 @@
-//! Random functions, traced, and random loops, captured automatically: they give the bits of the same
-//! calls made one by one, or the same poison.
+//! Random functions, traced, and random loops, captured automatically: they give the bits of the
+//! same calls made one by one, or the same poison.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -72,6 +72,12 @@ const STEPS: &[(Part, &str, &str)] = &[
         "recorded programs, compiled and launched",
         "millstream run --replay --repeat 2 --compute-streams 3 examples/pytorch",
     ),
+    (
+        Both,
+        "recorded programs, as the benchmark runs them",
+        "millstream bench traces --rounds 1 --steps 2 examples/pytorch \
+         tests/traces/pytorch/mlp_train_sgd",
+    ),
     (Long, "random programs, 200,000 seeds", "millstream simulate --random --seeds 200000"),
     (Long, "and with faults, 40,000 seeds", "millstream simulate --random --seeds 40000 --faults"),
     (
@@ -114,7 +120,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let rest: Vec<&str> = words.collect();
         let mut step = match program {
             "xtask" => Command::new(std::env::current_exe()?),
-            "millstream" => Command::new(crate::forward::binary("cuda")?),
+            "millstream" => {
+                let is_bench = rest.first() == Some(&"bench");
+                let features = if is_bench { "cuda,bench" } else { "cuda" };
+                Command::new(crate::forward::binary(features)?)
+            }
             other => Command::new(other),
         };
         step.args(&rest).envs(variables).current_dir(root);

@@ -94,6 +94,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-runner",
             "millstream-terminal",
             "millstream-testing",
+            "millstream-bench",
         ],
     ),
     // Its tests run machines on the stand-in.

@@ -22,6 +22,8 @@
 //! | `memory` | `bench memory` |
 //! | `replay`, `executables`, `stencil` | `bench replay` |
 //! | `granularity` | METG(50 %) |
+//! | `traces` | `bench traces` |
+//! | [`pytorch`] | the process with PyTorch that it compares with |
 //! | `verify` | `bench verify` |
 
 #![deny(missing_docs)]
@@ -32,8 +34,10 @@ mod fixture;
 mod granularity;
 mod measure;
 mod memory;
+pub mod pytorch;
 mod replay;
 mod stencil;
+mod traces;
 mod verify;
 mod workload;
 
@@ -45,6 +49,7 @@ use serde::{Deserialize, Serialize};
 
 use memory::MemoryArgs;
 use replay::ReplayArgs;
+use traces::TracesArgs;
 use verify::VerifyArgs;
 
 /// The commands of `millstream bench`.
@@ -56,6 +61,8 @@ pub enum Command {
     Memory(MemoryArgs),
     /// Measures launches of executables.
     Replay(ReplayArgs),
+    /// Measures recorded programs, beside eager PyTorch.
+    Traces(TracesArgs),
     /// Measures the verification of a list.
     Verify(VerifyArgs),
 }
@@ -69,6 +76,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Engine(arguments) => engine(arguments),
         Command::Memory(arguments) => memory::memory(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
+        Command::Traces(arguments) => traces::traces(arguments),
         Command::Verify(arguments) => verify::verify_lists(arguments),
     }
 }

@@ -24,7 +24,7 @@
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`listing`] | a program's lists, without a run |
-//! | [`timed`] | runs for their time alone |
+//! | [`timed`], `straight` | runs for their time alone; a program's calls as straight code |
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
 
 #![deny(missing_docs)]
@@ -49,6 +49,7 @@ pub mod ranks;
 mod recording_executor;
 mod replay;
 pub mod report;
+mod straight;
 pub mod timed;
 mod upload;
 

@@ -27,7 +27,7 @@ pub(crate) fn compare(program: &Program, reads: Vec<Read>, report: &mut RunRepor
 
 fn one(output: &Output, spec: TensorSpec, bytes: Vec<u8>) -> Result<OutputReport, TraceError> {
     let comparison = Some(output.compare(&bytes, &spec)?);
-    let expected = output.expected.is_some();
+    let expected = output.expected.is_some() || output.probe.is_some();
     let spec = Some(spec);
     Ok(OutputReport { spec, bytes, comparison, expected, ..OutputReport::unread(&output.name) })
 }

@@ -35,9 +35,10 @@ pub struct RunReport {
     /// The memory of each device at the end of the run, while the program's tensors still live.
     /// Empty for a raw list, which has its own memory.
     pub memory: Vec<MemoryReport>,
-    /// The wall time of the fastest run, from the first statement until the last output was read
-    /// and everything had completed.
+    /// The wall time of the fastest run, from the first statement until everything had completed.
     pub wall: Duration,
+    /// The shortest time that reading all outputs took after that.
+    pub reading: Duration,
     /// The first run's list of instructions, if the options ask for it.
     pub list: Option<InstructionList>,
     /// How the program's executable was launched on devices with graphs, if it was replayed.

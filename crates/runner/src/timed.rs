@@ -13,16 +13,24 @@ use crate::execution::Execution;
 use crate::lower::{Lowered, lower};
 use crate::machine_executor::MachineExecutor;
 use crate::options::{Rank, RunOptions};
-use crate::{dry_run, executables, upload};
+use crate::outputs::{Read, compare};
+use crate::report::{OutputReport, RunReport};
+use crate::straight::{Slots, Straight};
+use crate::{dry_run, executables, replay, upload};
 
 /// A program of statements whose tensors exist, ready for its runs.
 pub struct Timed {
     machine: Machine,
     program: Arc<Program>,
     lowered: Lowered,
+    options: RunOptions,
     /// The program's tensors, each with a copy of its first content.
     tensors: Vec<[Tensor; 2]>,
     executables: Vec<Executable>,
+    /// The program as straight code, if it only calls, reads and releases.
+    straight: Option<Straight>,
+    /// The program as an executable, once it was launched.
+    replayed: Option<Executable>,
 }
 
 /// The times of a run.
@@ -35,14 +43,12 @@ pub struct Taken {
 }
 
 impl Timed {
-    /// Checks the program and makes its tensors. Its outputs are not read, and its own tensors live
-    /// until the end.
+    /// Checks the program and makes its tensors. Its own tensors live until the end.
     ///
     /// # Errors
     /// A mistake in the program, or a list of instructions.
     pub fn new(program: &Program, options: &RunOptions) -> Result<Timed, RunError> {
         let mut program = program.clone();
-        program.outputs.clear();
         let there = program.tensors.len();
         let Body::Statements(Block { statements, .. }) = &mut program.body else {
             return Err(RunError::whole(&program, &unfit("a list of instructions")));
@@ -65,16 +71,133 @@ impl Timed {
         let before = upload::all(&machine, &program, device)?;
         let executables = executables::compile(&machine, &program, &lowered, options, Some(&made))?;
         let tensors = made.into_iter().zip(before).map(|(tensor, as_it_was)| [tensor, as_it_was]);
-        Ok(Timed { machine, tensors: tensors.collect(), program, lowered, executables })
+        let straight = Straight::new(&machine, &lowered, program.values.len()).map_err(whole)?;
+        let (tensors, options, replayed) = (tensors.collect(), options.clone(), None);
+        Ok(Timed { machine, tensors, program, lowered, options, executables, straight, replayed })
     }
 
-    /// Runs it once. The tensors get their first content before the clock starts.
+    /// Returns the number of calls of a program that only calls, reads and
+    /// releases.
+    pub fn calls(&self) -> Option<usize> {
+        self.straight.as_ref().map(|straight| straight.calls)
+    }
+
+    /// Runs it once, call by call. The tensors get their first content before the clock starts.
+    /// A program of calls, reads and releases runs as straight code of the public API would.
     ///
     /// # Errors
     /// The refusal of a statement, or the failure of an instruction.
     pub fn run(&self) -> Result<Taken, RunError> {
+        self.run_once().map(|(taken, _)| taken)
+    }
+
+    /// Runs it once, and compares its outputs with the expected ones.
+    ///
+    /// # Errors
+    /// As [`Timed::run`], or an output cannot be read.
+    pub fn check(&self) -> Result<Vec<OutputReport>, RunError> {
+        let (_, slots) = self.run_once()?;
+        let outputs: Vec<Option<&Tensor>> = self
+            .program
+            .outputs
+            .iter()
+            .map(|output| output.value.and_then(|value| slots.get(value.index())?.as_ref()))
+            .collect();
+        self.compare(&outputs)
+    }
+
+    /// Compiles it to an executable, if that was not done before.
+    ///
+    /// # Errors
+    /// A statement cannot stand in an executable.
+    pub fn compile(&mut self) -> Result<(), RunError> {
+        if self.replayed.is_none() {
+            let Timed { machine, program, lowered, options, .. } = &*self;
+            let compiled = replay::compile(machine, program, lowered, options)?;
+            self.replayed = Some(compiled.executable);
+        }
+        Ok(())
+    }
+
+    /// Launches it once, compiled to an executable.
+    ///
+    /// # Errors
+    /// It cannot be compiled, the launch is refused, or an instruction fails.
+    pub fn launch(&mut self) -> Result<Taken, RunError> {
+        self.launch_once().map(|(taken, _)| taken)
+    }
+
+    /// Launches it once, and compares its outputs with the expected ones.
+    ///
+    /// # Errors
+    /// As [`Timed::launch`], or an output cannot be read.
+    pub fn check_launch(&mut self) -> Result<Vec<OutputReport>, RunError> {
+        let (_, outputs) = self.launch_once()?;
+        self.compare(&outputs.iter().map(Some).collect::<Vec<_>>())
+    }
+
+    /// Returns the time of a run's walk over its steps, in which no call is made. It is part of the
+    /// time of a run.
+    ///
+    /// # Errors
+    /// The program does more than calls, reads and releases.
+    pub fn walk(&self) -> Result<Duration, RunError> {
+        let whole = |e: Error| RunError::whole(&self.program, &e);
+        let straight = self.straight.as_ref().ok_or_else(|| whole(unfit("a launch or a wait")))?;
+        let mut slots = straight.slots(self.tensors.iter().map(|[tensor, _]| tensor));
+        let start = Instant::now();
+        straight.walk(&mut slots).map_err(whole)?;
+        Ok(start.elapsed())
+    }
+
+    fn run_once(&self) -> Result<(Taken, Slots), RunError> {
         let program = &*self.program;
         let whole = |e: Error| RunError::whole(program, &e);
+        self.reset()?;
+        let tensors = self.tensors.iter().map(|[tensor, _]| tensor);
+        if let Some(straight) = &self.straight {
+            let mut slots = straight.slots(tensors);
+            let start = Instant::now();
+            straight.run(&self.machine, &mut slots).map_err(whole)?;
+            return Ok((self.finish(start)?, slots));
+        }
+        let main = &self.lowered.main;
+        let start = Instant::now();
+        let mut executor = MachineExecutor::new(&self.machine);
+        executor.executables.clone_from(&self.executables);
+        let mut execution = Execution::new(executor, program, &self.lowered, main.events);
+        for (value, tensor) in (0..).zip(tensors) {
+            execution.set(ValueRef(value), tensor.clone());
+        }
+        execution.run(main)?;
+        let taken = self.finish(start)?;
+        let values = (0..program.values.len() as u32).map(ValueRef);
+        let slots = values.map(|value| execution.get(value).cloned()).collect();
+        match execution.executor.failures.first() {
+            Some(failure) => Err(self.failed(failure)),
+            None => Ok((taken, slots)),
+        }
+    }
+
+    fn launch_once(&mut self) -> Result<(Taken, Vec<Tensor>), RunError> {
+        self.compile()?;
+        let whole = |e: Error| RunError::whole(&self.program, &e);
+        self.reset()?;
+        let executable = self.replayed.as_ref();
+        let executable = executable.ok_or_else(|| whole(unfit("an executable without a list")))?;
+        let start = Instant::now();
+        let named = self.program.tensors.iter().zip(&self.tensors);
+        let launch = named.fold(executable.launch(), |launch, (declared, [tensor, _])| {
+            launch.input(&declared.name, tensor)
+        });
+        let launched = launch.run().map_err(whole)?;
+        let taken = self.finish(start)?;
+        Ok((taken, launched.outputs().to_vec()))
+    }
+
+    /// Gives the tensors their first content.
+    fn reset(&self) -> Result<(), RunError> {
+        let whole = |e: Error| RunError::whole(&self.program, &e);
         for [tensor, before] in &self.tensors {
             // No op writes to a tensor whose elements share memory.
             if !is_spread(tensor.spec()) {
@@ -84,25 +207,37 @@ impl Timed {
                 copied.map_err(whole)?;
             }
         }
-        self.machine.synchronize().map_err(whole)?;
-        let main = &self.lowered.main;
-        let start = Instant::now();
-        let mut executor = MachineExecutor::new(&self.machine);
-        executor.executables.clone_from(&self.executables);
-        let mut execution = Execution::new(executor, program, &self.lowered, main.events);
-        for (value, [tensor, _]) in (0..).zip(&self.tensors) {
-            execution.set(ValueRef(value), tensor.clone());
-        }
-        execution.run(main)?;
+        self.machine.synchronize().map_err(whole)
+    }
+
+    /// Waits for everything, and stops the clock.
+    fn finish(&self, start: Instant) -> Result<Taken, RunError> {
         let issued = start.elapsed();
-        self.machine.synchronize().map_err(whole)?;
+        let done = self.machine.synchronize();
         let wall = start.elapsed();
-        match execution.executor.failures.first() {
-            Some(failure) => {
-                let place = program.source.span(0..0);
-                Err(RunError { errors: vec![placed(program, place, failure)], runtime: true })
-            }
-            None => Ok(Taken { wall, issued }),
+        done.map_err(|failure| self.failed(&failure))?;
+        Ok(Taken { wall, issued })
+    }
+
+    fn failed(&self, failure: &Error) -> RunError {
+        let place = self.program.source.span(0..0);
+        RunError { errors: vec![placed(&self.program, place, failure)], runtime: true }
+    }
+
+    fn compare(&self, outputs: &[Option<&Tensor>]) -> Result<Vec<OutputReport>, RunError> {
+        let whole = |e: Error| RunError::whole(&self.program, &e);
+        let read = |tensor: &Option<&Tensor>| -> Result<Read, Error> {
+            let Some(tensor) = tensor else { return Ok(None) };
+            let spec = tensor.spec();
+            let dense = TensorSpec::contiguous(spec.dtype, spec.shape())?;
+            Ok(Some((dense, tensor.read()?)))
+        };
+        let reads = outputs.iter().map(read).collect::<Result<_, _>>().map_err(whole)?;
+        let mut report = RunReport::default();
+        compare(&self.program, reads, &mut report);
+        match report.failures.is_empty() {
+            true => Ok(report.outputs),
+            false => Err(RunError { errors: report.failures, runtime: true }),
         }
     }
 }

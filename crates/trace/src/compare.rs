@@ -78,6 +78,15 @@ pub enum Mismatch {
         /// The expected value.
         expected: String,
     },
+    /// A fact about the elements differs by more than the tolerance.
+    Fact {
+        /// The fact.
+        what: &'static str,
+        /// The actual value.
+        actual: String,
+        /// The expected value.
+        expected: String,
+    },
 }
 
 impl fmt::Display for Mismatch {
@@ -89,6 +98,9 @@ impl fmt::Display for Mismatch {
             }
             Mismatch::Element { index, actual, expected } => {
                 write!(f, "at {index:?} expected {expected}, got {actual}")
+            }
+            Mismatch::Fact { what, actual, expected } => {
+                write!(f, "expected {what} to be {expected}, got {actual}")
             }
         }
     }
@@ -117,6 +129,16 @@ pub struct Comparison {
 impl Comparison {
     fn new((rtol, atol): (f64, f64)) -> Comparison {
         Comparison { max_abs: 0.0, max_rel: 0.0, rtol, atol, ok: true, mismatches: 0, first: None }
+    }
+
+    /// Adds the errors of a floating-point value; returns whether it is within the tolerance.
+    pub(crate) fn note(&mut self, actual: f64, expected: f64) -> bool {
+        let (abs, rel, ok) = float_error(actual, expected, self.rtol, self.atol);
+        self.max_abs = self.max_abs.max(abs);
+        self.max_rel = self.max_rel.max(rel);
+        self.mismatches += usize::from(!ok);
+        self.ok &= ok;
+        ok
     }
 
     fn differ(mut self, first: Mismatch) -> Comparison {
@@ -214,7 +236,10 @@ impl Output {
             (Some(shape), _) if shape.as_slice() != spec.shape() => wrong_shape(shape),
             (_, Some(Data::File(f))) if f.shape() != spec.shape() => wrong_shape(f.shape()),
             (_, Some(Data::Values(v))) if !v.fits(spec.shape()) => wrong_shape(v.shape()),
-            (_, None) => Ok(done),
+            (_, None) => Ok(match &self.probe {
+                Some(probe) => probe.compare(actual, spec, done),
+                None => done,
+            }),
             (_, Some(data)) => {
                 let dense = TensorSpec::contiguous(spec.dtype, spec.shape())
                     .map_err(|e| self.site.wrap(&e))?;

@@ -7,6 +7,7 @@ use millstream_types::{DType, TensorSpec};
 
 use crate::element_iter::ElementIter;
 use crate::error::{Result, Site};
+use crate::hint::Hint;
 use crate::literal::Literal;
 use crate::number::{Element, Number};
 use crate::random::{Distribution, Elements};
@@ -28,6 +29,8 @@ pub enum Data {
         /// The distribution of the values.
         distribution: Distribution,
     },
+    /// The elements that a hint defines; see [`hint`](crate::hint).
+    Hint(Hint),
     /// A tensor of a safetensors file.
     File(Sidecar),
 }
@@ -88,6 +91,10 @@ impl Data {
             Data::Random { seed, distribution } => {
                 let mut elements = Elements::new(*seed, spec.dtype, *distribution);
                 while put(elements.next_element().bytes()) {}
+            }
+            Data::Hint(hint) => {
+                let mut elements = hint.elements(spec.dtype);
+                while elements.next().is_some_and(|element| put(element.bytes())) {}
             }
             Data::File(sidecar) => {
                 let broken = |why: String| site.error(format!("cannot read the data: {why}"));

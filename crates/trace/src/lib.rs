@@ -20,6 +20,7 @@
 //! | [`load`](mod@load) | entry points and bounds |
 //! | [`program`] | the loaded trace |
 //! | [`data`], [`literal`], [`random`], [`sidecar`] | the sources of elements |
+//! | [`hint`] | elements of inputs and facts about outputs that stand in for files |
 //! | [`compare`](mod@compare) | comparison of results with expected elements |
 //! | [`expand`](mod@expand) | the search for traces in directories |
 //! | [`schema`](mod@schema) | the JSON Schema |
@@ -49,6 +50,7 @@ pub mod et;
 mod executables;
 pub mod expand;
 mod fields;
+pub mod hint;
 mod json;
 mod launches;
 pub mod literal;
@@ -76,6 +78,7 @@ pub use error::{ErrorKind, Excerpt, Result, Site, TraceError};
 pub use et::EtOptions;
 pub use et::report::{Imported, Skipped};
 pub use expand::{Entry, expand};
+pub use hint::{Hint, Probe};
 pub use load::{LoadOptions, VERSION, load, load_bytes};
 pub use number::Number;
 pub use program::{

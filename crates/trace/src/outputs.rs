@@ -60,5 +60,5 @@ pub(crate) fn output<'a>(
     let tolerance = tolerance(reader, form.rtol, form.atol)?.or(default);
     let site = Site { source: reader.source.clone(), span: reader.key_span(key) };
     let name = key.name.to_string();
-    Ok(Output { name, value, dtype, shape, expected, tolerance, site })
+    Ok(Output { name, value, dtype, shape, expected, probe: None, tolerance, site })
 }

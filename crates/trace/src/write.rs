@@ -162,7 +162,7 @@ fn tensor(tensor: &Tensor) -> Result<String> {
                 format!("\"normal\": {{ \"seed\": {seed}, \"mean\": {mean}, \"std\": {std} }}")
             }
         },
-        Data::File(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
+        Data::File(_) | Data::Hint(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
     };
     Ok(format!("{text}, {data} }}"))
 }

@@ -75,6 +75,10 @@ pub(crate) struct Arguments {
     /// up missing elements
     #[arg(long)]
     structural: bool,
+    /// Make up random elements for tensors of execution traces that no file holds, from this seed.
+    /// No output is compared then
+    #[arg(long, value_name = "SEED")]
+    random_inputs: Option<u64>,
     /// Write the list of instructions to FILE; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
@@ -111,6 +115,7 @@ impl Arguments {
             missing_scalar: self.missing_scalar,
             random: self.random,
             structural: self.structural,
+            random_inputs: self.random_inputs,
             ..EtOptions::default()
         };
         LoadOptions { et, ..LoadOptions::default() }

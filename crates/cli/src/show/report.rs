@@ -20,6 +20,7 @@ struct Report<'a> {
     waits: Waits,
     streams: Vec<String>,
     wall_ms: f64,
+    reading_ms: f64,
     peak_bytes: u64,
     memory: Vec<Memory>,
 }
@@ -67,6 +68,7 @@ struct Waits {
 /// slowest rank's.
 pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
     let wall = ran.ranks.iter().map(|report| report.wall).max().unwrap_or_default();
+    let reading = ran.ranks.iter().map(|report| report.reading).max().unwrap_or_default();
     let mut all = Report {
         trace: &ran.trace,
         ok: ran.ok(),
@@ -76,6 +78,7 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
         waits: Waits::default(),
         streams: Vec::new(),
         wall_ms: wall.as_micros() as f64 / 1e3,
+        reading_ms: reading.as_micros() as f64 / 1e3,
         peak_bytes: 0,
         memory: Vec::new(),
     };

@@ -1,6 +1,7 @@
 //! Prints the results of a run as tables.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, Table};
 use millstream_runner::{OutputReport, RunReport};
@@ -173,14 +174,18 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     }
     align_right(&mut table, 1);
     writeln!(out, "{table}")?;
-    let wall = ran.ranks.iter().map(|r| r.wall).max().unwrap_or_default();
+    let most = |of: fn(&RunReport) -> Duration| {
+        ran.ranks.iter().map(of).max().unwrap_or_default().as_secs_f64() * 1e3
+    };
     writeln!(
         out,
-        "{} event(s) created, used again {} time(s); peak memory {}; {:.3} ms",
+        "{} event(s) created, used again {} time(s); peak memory {}; {:.3} ms, and {:.3} to read \
+         the outputs",
         sum(|r| r.events_created),
         sum(|r| r.events_reused),
         bytes(sum(|r| r.peak_bytes)),
-        wall.as_secs_f64() * 1e3,
+        most(|r| r.wall),
+        most(|r| r.reading),
     )?;
     for (rank, report) in ran.ranks.iter().enumerate() {
         if let Some(captured) = &report.auto_capture {

@@ -1,20 +1,18 @@
 //! Measures recorded programs on the machine and in eager PyTorch, alternately on the same device.
 
-mod helper;
-
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use millstream::DeviceId;
+use millstream_bench::pytorch::{Helper, Plan, Script};
 use millstream_runner::{RunError, RunOptions, Taken, Timed};
 use millstream_trace::{Entry, Imported, expand};
 
 use super::Setting;
 use super::programs::read;
 use super::section::{Section, Time, median};
-use helper::{Helper, Plan};
 
 /// The least share of PyTorch's speed; the second holds for programs in which PyTorch's device
 /// waits for the host.
@@ -64,7 +62,9 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
         true => DeviceId::cuda(setting.device).to_string(),
         false => "cpu".to_owned(),
     };
-    let mut helper = match Helper::start(&setting.python, &device, &setting.out, time)? {
+    let replay = (&*setting.python, Script::Replay);
+    let mut helper = match Helper::start(replay, &["--device", &device], &setting.out, time.left())?
+    {
         Ok(helper) => helper,
         Err(why) => {
             section.skipped.push(format!("no python with torch and CUDA: {why}"));
@@ -129,12 +129,12 @@ fn compare(
 ) -> Result<Found, Unfit> {
     let program = read(path)?;
     let imported = program.imported.as_deref().context("no execution trace of PyTorch's")?;
-    let plan = helper.load(path, &imported.executed, time)?;
+    let plan = helper.load(path, &imported.executed, time.left())?;
     same(imported, &plan)?;
     let device = DeviceId::cuda(setting.device);
     let timed = Timed::new(&program, &RunOptions::default().device(device))?;
     // The first runs warm up.
-    let warm = helper.run(3, time)?;
+    let warm = helper.run(3, time.left())?;
     for _ in 0..3 {
         timed.run()?;
     }
@@ -145,7 +145,7 @@ fn compare(
     };
     let mut all: [Vec<f64>; 5] = Default::default();
     for _ in 0..rounds {
-        let mut theirs = helper.run(runs, time)?;
+        let mut theirs = helper.run(runs, time.left())?;
         let ours: Vec<_> = (0..runs).map(|_| timed.run()).collect::<Result<_, RunError>>()?;
         let seconds = |of: fn(&Taken) -> Duration| {
             ours.iter().map(|taken| of(taken).as_secs_f64()).collect::<Vec<f64>>()

@@ -93,7 +93,9 @@ fn pow(args: &CallArgs<'_>) -> Result<Bound> {
         return compute!(common, T => call.bind(common, two(T::power)));
     };
     float!(common, T => {
-        if exponent == 3.0 {
+        if exponent == 1.0 {
+            call.bind(common, two(|x: T, _| x))
+        } else if exponent == 3.0 {
             call.bind(common, two(|x: T, _| x * x * x))
         } else if exponent == 0.5 {
             call.bind(common, two(|x: T, _| x.sqrt()))

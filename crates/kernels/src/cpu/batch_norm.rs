@@ -94,11 +94,15 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let of = |v: &Option<Vec<T>>, channel: usize, other: T| {
             v.as_ref().map_or(other, |v| v[channel])
         };
+        // SAFETY: without training, the call writes its outputs alone.
+        let in_memory = if training { None } else { unsafe { x.slice::<T>() } };
         images.for_each(ctx, |channels| {
             let mut values = vec![T::ZERO; images.of_channel()];
             let mut spare = values.clone();
             for channel in channels {
-                images.load(&x, channel, &mut values);
+                if training || in_memory.is_none() || out.direct::<T>().is_none() {
+                    images.load(&x, channel, &mut values);
+                }
                 let mut mean = of(&old_mean, channel, 0.0);
                 let mut variance = of(&old_variance, channel, 1.0);
                 if training {
@@ -120,6 +124,20 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
                 }
                 let (weight, bias) = (of(&weight, channel, 1.0), of(&bias, channel, 0.0));
                 let factor = rstd * weight;
+                if !training && let (Some(x), Some(out)) = (in_memory, out.direct::<T>()) {
+                    for image in 0..images.batch {
+                        let at = (image * images.channels + channel) * images.pixels;
+                        // SAFETY: outputs of the call, whose elements follow one another; each
+                        // channel has its own part of them.
+                        let out = unsafe {
+                            std::slice::from_raw_parts_mut(out.add(at), images.pixels)
+                        };
+                        for (out, &v) in out.iter_mut().zip(&x[at..at + images.pixels]) {
+                            *out = (v - mean) * factor + bias;
+                        }
+                    }
+                    continue;
+                }
                 values.iter_mut().for_each(|v| *v = (*v - mean) * factor + bias);
                 images.store(&out, channel, &values);
             }

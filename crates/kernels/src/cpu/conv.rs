@@ -18,8 +18,8 @@ use super::norm::load_all;
 use super::optional_inputs::{operands, required};
 use super::pairwise::{Sum, pairwise_sum};
 use super::real::{Real, reals};
-use super::slice_matmul::{Matrix, multiply};
-use super::strided::Sequence;
+use super::slice_matmul::{Matrix, multiply, multiply_to};
+use super::strided::{Address, Sequence, is_dense};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -94,15 +94,19 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the weight in the workspace, dense and row-major.
+/// Returns the weight, dense and row-major: itself if it is, else a copy in the workspace.
 ///
 /// # Safety
-/// `weight` is an operand of the call; the workspace has no other use.
+/// `weight` is an operand of the call that nothing writes; the workspace has no other use.
 unsafe fn load_weight<'a, T: Real>(
     ctx: &'a KernelCtx<'_>,
     weight: RawTensor<'_>,
 ) -> Result<&'a [T]> {
     let count = weight.numel();
+    if weight.dtype == T::DTYPE && is_dense(&weight) {
+        // SAFETY: the operand is valid while the context lives, and only read, by the contract.
+        return Ok(unsafe { std::slice::from_raw_parts(weight.data.cast::<T>(), count) });
+    }
     // SAFETY: guaranteed by the caller.
     let weight = unsafe { Sequence::new(weight) };
     Workspace::of(ctx).slice::<T>(ctx, count, WORKSPACE_ALIGN, |to| weight.load(0, to))
@@ -120,28 +124,58 @@ fn to_map<T: Real>(
     let im2col = Im2Col(conv);
     let column = conv.image_channels * im2col.kernel();
     let parts = im2col.parts(column).len();
+    // SAFETY: the image is an operand that this call only reads.
+    let plain = unsafe { image.slice::<T>() }.filter(|_| im2col.is_plain());
+    let direct = map.direct::<T>().map(|map| Address(map.cast()));
     let blocks = conv.map_channels.div_ceil(CHANNELS);
     ctx.for_each(conv.batch * conv.groups * blocks * parts, |task| {
         let (task, part) = (task / parts, task % parts);
         let (group, block) = (task / blocks, task % blocks);
         let Some(part) = im2col.parts(column).nth(part) else { return };
         let positions = part.len() * im2col.width();
-        let mut columns = vec![T::ZERO; column * positions];
         // Groups are numbered in memory order over all images: `group` counts across images.
         let first = group * conv.image_channels * im2col.image();
-        im2col.load(image, first, conv.image_channels, &part, &mut columns);
+        let mut columns = Vec::new();
+        let columns = match plain {
+            Some(image) => {
+                let from = first + part.start * im2col.width();
+                Matrix::new(&image[from..], column, positions, im2col.image())
+            }
+            None => {
+                columns.resize(column * positions, T::ZERO);
+                im2col.load(image, first, conv.image_channels, &part, &mut columns);
+                Matrix::new(&columns, column, positions, positions)
+            }
+        };
         let from = block * CHANNELS;
         let channels = CHANNELS.min(conv.map_channels - from);
-        let mut sums = vec![T::ZERO; channels * positions];
         let of_weight = group % conv.groups * conv.map_channels + from;
         let weight = Matrix::new(&weight[of_weight * column..], channels, column, column);
-        multiply(&mut sums, weight, Matrix::new(&columns, column, positions, positions), false);
-        for (c, sums) in sums.chunks_exact_mut(positions).enumerate() {
+        let add_bias = |c: usize, sums: &mut [T]| {
             if let Some(bias) = bias {
                 sums.iter_mut().for_each(|v| *v += bias[of_weight + c]);
             }
-            let channel = group * conv.map_channels + from + c;
-            map.store(channel * im2col.map() + part.start * im2col.width(), sums);
+        };
+        let place = |c: usize| {
+            (group * conv.map_channels + from + c) * im2col.map() + part.start * im2col.width()
+        };
+        if let Some(Address(map)) = &direct {
+            let map = map.cast::<T>();
+            // SAFETY: each task has its own channels and positions of the map, an output of the
+            // call whose elements follow one another.
+            unsafe {
+                multiply_to(map.add(place(0)), im2col.map(), weight, columns, false);
+                for c in 0..channels {
+                    add_bias(c, std::slice::from_raw_parts_mut(map.add(place(c)), positions));
+                }
+            }
+            return;
+        }
+        let mut sums = vec![T::ZERO; channels * positions];
+        multiply(&mut sums, weight, columns, false);
+        for (c, sums) in sums.chunks_exact_mut(positions).enumerate() {
+            add_bias(c, sums);
+            map.store(place(c), sums);
         }
     });
 }

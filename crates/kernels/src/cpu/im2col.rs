@@ -51,7 +51,7 @@ impl Im2Col<'_> {
     }
 
     /// Returns whether the matrix equals the image.
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let Conv { kernel, stride, padding, .. } = self.0;
         kernel.iter().chain(stride).all(|&v| v == 1) && padding.iter().all(|&v| v == 0)
     }
@@ -114,13 +114,22 @@ impl Im2Col<'_> {
         let length = self.0.image[2];
         let overlaps: Vec<_> = (0..self.0.kernel[2]).map(|d| self.overlap(2, d)).collect();
         let stride = self.0.stride[2];
-        let mut line = vec![T::ZERO; length];
+        // SAFETY: the image of a convolution is an operand that the call only reads.
+        let dense = unsafe { x.slice::<T>() };
+        let mut buffer = vec![T::ZERO; length];
         for c in 0..channels {
             let to = &mut to[c * kernel * positions..(c + 1) * kernel * positions];
             self.rows(part, |row, number, image_row| {
-                if let Some(image_row) = image_row {
-                    x.load(first + c * image + image_row * length, &mut line);
-                }
+                let at = first + c * image + image_row.unwrap_or_default() * length;
+                let line = match dense {
+                    Some(image) => &image[at..at + length],
+                    None => {
+                        if image_row.is_some() {
+                            x.load(at, &mut buffer);
+                        }
+                        &buffer
+                    }
+                };
                 for (d, (range, from)) in overlaps.iter().enumerate() {
                     let at = (row + d) * positions + number * width;
                     let to = &mut to[at..at + width];

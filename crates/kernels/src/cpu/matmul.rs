@@ -22,8 +22,13 @@ use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[("matmul", matmul)];
 
-/// The side of a square tile. A tile of a narrow matrix is longer, with as many elements.
-const SIDE: usize = 128;
+/// The rows and columns of tiles, the best first. Each tile packs its columns of y anew, where they
+/// do not follow one another in memory, so few tiles should share columns.
+/// A tile of a narrow matrix is longer, with as many elements.
+const SIZES: [(usize, usize); 5] = [(512, 512), (512, 256), (512, 128), (256, 128), (128, 128)];
+
+/// The number of tiles that a size must leave to be chosen, so that threads have equal shares.
+const SHARES: usize = 6;
 
 /// The number of multiplications in a task. Smaller tiles are grouped into one task.
 const TASK: usize = 1 << 16;
@@ -73,6 +78,20 @@ impl Matrices {
         }
         self.data.0.cast::<T>().wrapping_add(offset)
     }
+}
+
+/// Returns the rows and columns of a tile of `count` products of m rows and n columns: the largest
+/// of which there are enough. It depends on nothing but the shape.
+fn tile(count: usize, m: usize, n: usize) -> (usize, usize) {
+    let of = |(rows, columns): (usize, usize)| {
+        let long = |side, across, other| if other < across { side * across / other } else { side };
+        (long(rows, columns, n).min(m), long(columns, rows, m).min(n))
+    };
+    let enough = |&(rows, columns): &(usize, usize)| {
+        count.saturating_mul(m.div_ceil(rows)).saturating_mul(n.div_ceil(columns)) >= SHARES
+    };
+    let all = SIZES.map(of);
+    all.into_iter().find(enough).unwrap_or(all[SIZES.len() - 1])
 }
 
 /// One tile: its size and the addresses of its operands.
@@ -142,8 +161,7 @@ impl<'a> Multiply<'a> {
         if count == 0 || m == 0 || n == 0 {
             return;
         }
-        let side = |other: usize| if other < SIDE { SIDE * SIDE / other } else { SIDE };
-        let (rows, columns) = (side(n).min(m), side(m).min(n));
+        let (rows, columns) = tile(count, m, n);
         let (down, across) = (m.div_ceil(rows), n.div_ceil(columns));
         let tiles = count * down * across;
         let work = rows.saturating_mul(columns).saturating_mul(k.max(1));

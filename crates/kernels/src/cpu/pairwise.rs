@@ -21,10 +21,15 @@ pub(crate) fn interleaved<T: Copy, P: Copy>(
     join: impl Fn(P, P) -> P,
 ) -> P {
     let mut all = [empty; LANES];
-    for row in values.chunks(LANES) {
+    // Rows of a known length are vectorised.
+    let (rows, rest) = values.as_chunks::<LANES>();
+    for row in rows {
         for (one, &v) in all.iter_mut().zip(row) {
             *one = step(*one, v);
         }
+    }
+    for (one, &v) in all.iter_mut().zip(rest) {
+        *one = step(*one, v);
     }
     let [a, b, c, d, e, f, g, h] = all;
     join(join(join(a, b), join(c, d)), join(join(e, f), join(g, h)))

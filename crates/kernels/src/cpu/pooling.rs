@@ -99,13 +99,18 @@ fn maxima<T: Compute>(
             columns.iter().zip(greatest.iter_mut().zip(at))
         {
             (*greatest, *at) = (T::LEAST, (rows.start * width + columns.start) as i64);
-            for row in rows.clone().step_by(step) {
-                for column in columns.clone().step_by(*step_across) {
+            // Not `step_by`, which divides at the start of every window.
+            let mut row = rows.start;
+            while row < rows.end {
+                let mut column = columns.start;
+                while column < columns.end {
                     let v = image[row * width + column];
                     if v > *greatest || v.unordered() {
                         (*greatest, *at) = (v, (row * width + column) as i64);
                     }
+                    column += step_across;
                 }
+                row += step;
             }
         }
     }

@@ -33,16 +33,37 @@ impl<'a, T> Matrix<'a, T> {
 
 /// Computes `out = x y`, or `out += x y` if `keep`; `out` is dense and row-major.
 pub(crate) fn multiply<T: Real>(out: &mut [T], x: Matrix<'_, T>, y: Matrix<'_, T>, keep: bool) {
+    assert!(out.len() == x.rows * y.columns, "matrices that do not fit");
+    // SAFETY: out has as many rows of as many columns, by the assertion, and is borrowed
+    // exclusively.
+    unsafe { multiply_to(out.as_mut_ptr(), y.columns, x, y, keep) }
+}
+
+/// As [`multiply`], to a matrix with `step` elements between its rows.
+///
+/// # Safety
+/// `out` is valid for reads and writes of the rows of x, with the columns of y each, and nothing
+/// else accesses these elements.
+pub(crate) unsafe fn multiply_to<T: Real>(
+    out: *mut T,
+    step: usize,
+    x: Matrix<'_, T>,
+    y: Matrix<'_, T>,
+    keep: bool,
+) {
     let (m, k, n) = (x.rows, x.columns, y.columns);
-    assert!(y.rows == k && out.len() == m * n, "matrices that do not fit");
-    if !keep {
-        out.fill(T::ZERO);
-    }
-    if [m, n, k].contains(&0) {
+    assert!(y.rows == k && (n <= step || m <= 1), "matrices that do not fit");
+    if m == 0 || n == 0 {
         return;
     }
-    if m <= FEW && y.column == 1 {
-        for (i, out) in out.chunks_exact_mut(n).enumerate() {
+    let by_row = m <= FEW && y.column == 1;
+    if by_row || k == 0 {
+        for i in 0..m {
+            // SAFETY: guaranteed by the caller.
+            let out = unsafe { std::slice::from_raw_parts_mut(out.add(i * step), n) };
+            if !keep {
+                out.fill(T::ZERO);
+            }
             for l in 0..k {
                 let factor = x.data[i * x.row + l * x.column];
                 for (to, &v) in out.iter_mut().zip(&y.data[l * y.row..l * y.row + n]) {
@@ -52,17 +73,17 @@ pub(crate) fn multiply<T: Real>(out: &mut [T], x: Matrix<'_, T>, y: Matrix<'_, T
         }
         return;
     }
-    // SAFETY: `Matrix::new` has checked that all elements of x and y lie in their slices, and the
-    // assertion above that out has m rows of n; out is borrowed exclusively.
+    // SAFETY: `Matrix::new` has checked that all elements of x and y lie in their slices; the rest
+    // is guaranteed by the caller. Without `keep` the old elements of out are not read.
     unsafe {
         gemm::gemm(
             m,
             n,
             k,
-            out.as_mut_ptr(),
+            out,
             1,
-            n as isize,
-            true,
+            step as isize,
+            keep,
             x.data.as_ptr(),
             x.column as isize,
             x.row as isize,

@@ -265,11 +265,24 @@ pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> u
     }
 }
 
+/// Returns whether a tensor has elements that follow one another in row-major order.
+pub(crate) fn is_dense(tensor: &RawTensor<'_>) -> bool {
+    let mut step = 1usize;
+    tensor.numel() > 0
+        && tensor.shape.iter().zip(tensor.strides).rev().all(|(&length, &stride)| {
+            let follows = length == 1 || stride == step;
+            step = step.wrapping_mul(length);
+            follows
+        })
+}
+
 /// One operand, accessed by element number in row-major order.
 pub(crate) struct Sequence {
     traversal: Traversal<1>,
     data: Address,
     dtype: DType,
+    /// Whether the elements follow one another in memory.
+    dense: bool,
 }
 
 impl Sequence {
@@ -282,7 +295,24 @@ impl Sequence {
             traversal: Traversal::new(tensor.shape, step, Order::RowMajor),
             data: Address(tensor.data),
             dtype: tensor.dtype,
+            dense: is_dense(&tensor),
         }
+    }
+
+    /// Returns the address of the first element, if all are of this type and follow one another.
+    pub(crate) fn direct<T: Element>(&self) -> Option<*mut T> {
+        (self.dense && self.dtype == T::DTYPE).then(|| self.data.0.cast())
+    }
+
+    /// Returns the elements themselves, if all are of this type and follow one another.
+    ///
+    /// # Safety
+    /// Nothing writes the operand while the slice lives.
+    pub(crate) unsafe fn slice<T: Element>(&self) -> Option<&[T]> {
+        // SAFETY: the operand is valid by the contract of `new`, and not written by that above.
+        self.direct::<T>().map(|data| unsafe {
+            std::slice::from_raw_parts(data.cast_const(), self.traversal.count())
+        })
     }
 
     fn rows(&self, from: usize, count: usize, mut f: impl FnMut(usize, StridedRow)) {

@@ -65,13 +65,22 @@ pub struct EtOptions {
     /// lost numbers are 1, and unknown elements are synthesized. Otherwise an op that reads unknown
     /// elements is an error.
     pub structural: bool,
+    /// The seed of random elements for tensors that no file holds and no hint defines; `None` makes
+    /// such a tensor an error. With random elements, no output is compared.
+    pub random_inputs: Option<u64>,
 }
 
 impl Default for EtOptions {
     /// Returns options with the standard ops, for which missing data is an error.
     fn default() -> EtOptions {
         let ops = Arc::new(millstream_ops::standard());
-        EtOptions { ops, missing_scalar: None, random: None, structural: false }
+        EtOptions {
+            ops,
+            missing_scalar: None,
+            random: None,
+            structural: false,
+            random_inputs: None,
+        }
     }
 }
 
@@ -81,6 +90,7 @@ impl fmt::Debug for EtOptions {
             .field("missing_scalar", &self.missing_scalar)
             .field("random", &self.random)
             .field("structural", &self.structural)
+            .field("random_inputs", &self.random_inputs)
             .finish_non_exhaustive()
     }
 }

@@ -23,6 +23,9 @@ pub struct Imported {
     pub missing_scalars: usize,
     /// The number of tensors with unknown elements: synthesized, or zero until an op writes them.
     pub made_up: usize,
+    /// The number of tensors whose elements are random, because no file holds them. If there are
+    /// any, no output is compared.
+    pub random_inputs: usize,
     /// The number of results that are copied because the recorded strides differ from those of
     /// Millstream's op.
     pub relaid: usize,
@@ -59,6 +62,10 @@ impl Imported {
         if !self.skipped.is_empty() {
             let count = many(self.skipped.len(), "node", "nodes");
             diagnostics.push(format!("{count} of {} skipped, though they compute", self.ops));
+        }
+        if self.random_inputs > 0 {
+            let count = many(self.random_inputs, "tensor", "tensors");
+            diagnostics.push(format!("RANDOM ELEMENTS in {count}: no output was compared"));
         }
         if self.made_up > 0 {
             let count = many(self.made_up, "tensor", "tensors");

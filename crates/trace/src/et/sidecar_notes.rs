@@ -1,6 +1,7 @@
 //! Reads the sidecar notes of an execution trace, the optional files next to it: the tensors that
 //! are inputs and outputs (`bindings.json`), lost numbers (`consts.json`), the tolerance of results
-//! (`meta.json`), and the elements of tensors (`tensors.safetensors`).
+//! and the hints and probes in place of elements (`meta.json`), and the elements of tensors
+//! (`tensors.safetensors`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -8,12 +9,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use millstream_types::DType;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::compare::Tolerance;
+use crate::data::Data;
 use crate::error::{Result, TraceError};
+use crate::hint::{Hint, Probe};
 use crate::number::Number;
+use crate::random::Distribution;
 use crate::sidecar::{Sidecar, SidecarError, Sidecars, reason};
 
 /// The file with the elements of tensors.
@@ -50,6 +55,31 @@ struct ConstForm {
 struct MetaForm {
     case: Option<String>,
     tolerance: Option<ToleranceForm>,
+    #[serde(default)]
+    init: HashMap<String, HintForm>,
+    #[serde(default)]
+    probe: HashMap<String, ProbeForm>,
+}
+
+/// How the elements of an input are made.
+#[derive(Deserialize)]
+#[serde(tag = "dist", rename_all = "lowercase")]
+enum HintForm {
+    Normal { mean: f64, std: f64 },
+    Uniform { lo: f64, hi: f64 },
+    Randint { lo: i64, hi: i64 },
+    Const { value: serde_json::Value },
+}
+
+/// What is known of an output without its elements.
+#[derive(Deserialize)]
+struct ProbeForm {
+    mean: f64,
+    rms: f64,
+    max_abs: f64,
+    atol: Option<f64>,
+    #[serde(default)]
+    samples: Vec<(usize, f64)>,
 }
 
 #[derive(Deserialize)]
@@ -100,6 +130,10 @@ pub(crate) struct SidecarNotes {
     pub(crate) has_consts: bool,
     pub(crate) name: Option<String>,
     pub(crate) tolerance: Tolerance,
+    /// How the elements of inputs are made, by name without `in/`.
+    hints: HashMap<String, HintForm>,
+    /// What is known of outputs, by name without `out/`.
+    probes: HashMap<String, ProbeForm>,
 }
 
 /// Reads the file of this name; returns `None` if it does not exist.
@@ -146,6 +180,8 @@ impl SidecarNotes {
             has_consts: false,
             name: None,
             tolerance: Tolerance::default(),
+            hints: HashMap::new(),
+            probes: HashMap::new(),
         };
         let Some(folder) = folder else { return Ok(notes) };
         if let Some(bindings) = read::<BTreeMap<String, BindingForm>>(folder, BINDINGS)? {
@@ -204,6 +240,7 @@ impl SidecarNotes {
         }
         let meta = read::<MetaForm>(folder, META)?.unwrap_or_default();
         notes.name = meta.case;
+        (notes.hints, notes.probes) = (meta.init, meta.probe);
         if let Some(given) = meta.tolerance {
             notes.tolerance = Tolerance { rtol: given.rtol, atol: given.atol };
         }
@@ -236,6 +273,28 @@ impl SidecarNotes {
     /// Returns the elements of a tensor of `tensors.safetensors`.
     pub(crate) fn tensor(&mut self, key: &str) -> Result<Sidecar, SidecarError> {
         self.sidecars.find(TENSORS, key)
+    }
+
+    /// Returns the elements that a hint defines for an input, whose name begins with `in/`. A
+    /// distribution that does not fit the dtype is no hint.
+    pub(crate) fn hint(&self, name: &str, dtype: DType) -> Option<Data> {
+        let name = name.strip_prefix("in/")?;
+        let distribution = match *self.hints.get(name)? {
+            HintForm::Normal { mean, std } => Distribution::Normal { mean, std },
+            HintForm::Uniform { lo, hi } => Distribution::Uniform { low: lo, high: hi },
+            HintForm::Randint { lo, hi } => Distribution::Integers { low: lo, high: hi },
+            HintForm::Const { ref value } => return number(value).map(Data::Fill),
+        };
+        let hint = Hint::new(name, distribution);
+        hint.fits(dtype).then_some(Data::Hint(hint))
+    }
+
+    /// Returns what is known of an output, whose name begins with `out/`, and its tolerance.
+    pub(crate) fn probe(&self, name: &str) -> Option<(Probe, Tolerance)> {
+        let form = self.probes.get(name.strip_prefix("out/")?)?;
+        let ProbeForm { mean, rms, max_abs, atol, .. } = *form;
+        let probe = Probe { mean, rms, max_abs, samples: form.samples.clone() };
+        Some((probe, Tolerance { rtol: None, atol }.or(self.tolerance)))
     }
 
     /// Removes the binding of a node; returns the name, and the id and shape of the tensor.

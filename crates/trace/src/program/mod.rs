@@ -11,6 +11,7 @@ use crate::compare::Tolerance;
 use crate::data::{Data, memory};
 use crate::error::{Result, Site, TraceError};
 use crate::et::report::Imported;
+use crate::hint::Probe;
 use crate::source::{Source, Span};
 
 mod executable;
@@ -269,6 +270,8 @@ pub struct Output {
     pub shape: Option<Dims>,
     /// The expected elements, if the file has them.
     pub expected: Option<Data>,
+    /// The expected facts, if the file has them in place of the elements.
+    pub probe: Option<Probe>,
     /// The tolerance of the comparison.
     pub tolerance: Tolerance,
     /// The span of the declaration.

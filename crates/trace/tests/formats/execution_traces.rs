@@ -87,7 +87,7 @@ impl Folder {
         self
     }
 
-    fn without(&self, name: &str) -> &Folder {
+    pub(crate) fn without(&self, name: &str) -> &Folder {
         fs::remove_file(self.0.path().join(name)).unwrap();
         self
     }

@@ -6,6 +6,7 @@ mod data;
 mod examples;
 mod execution_traces;
 mod files;
+mod hints;
 mod mutations;
 mod random_ops;
 mod unknown_elements;

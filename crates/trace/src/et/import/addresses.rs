@@ -18,6 +18,8 @@ use crate::number::Number;
 pub(super) enum Elements {
     /// A single call uses the tensor, and its elements are known.
     Constant,
+    /// They are known.
+    Known,
     /// They are unknown until an op writes them.
     Unknown,
 }
@@ -46,6 +48,11 @@ impl Import<'_> {
         if let Some(view) = self.other_view(given)? {
             self.by_tensor.insert(given.tensor, view);
             return Ok(view);
+        }
+        // With bindings the rest is memory that the recorded program wrote without an op.
+        if let Some(seed) = self.options.random_inputs.filter(|_| !self.notes.bound) {
+            let data = self.random(seed, given.dtype);
+            return self.define_external(given, data, Elements::Known);
         }
         let data = self.made_up(given.dtype);
         self.report.made_up += 1;

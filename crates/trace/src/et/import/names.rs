@@ -25,11 +25,7 @@ impl Import<'_> {
                 self.check_sidecar(&sidecar, given)?;
                 Data::File(sidecar)
             }
-            Err(_) if self.options.structural => {
-                self.report.made_up += 1;
-                self.made_up(given.dtype)
-            }
-            Err(error) => return Err(missing_elements(error)),
+            Err(error) => self.without_elements(name, given.dtype, error)?,
         };
         let strides = given.strides.clone().map_or_else(|| contiguous_strides(&given.shape), Ok);
         let strides = strides.map_err(|e| e.to_string())?;
@@ -71,13 +67,20 @@ impl Import<'_> {
             return Err(Refusal::Wrong(format!("no node returns the output {}", given.brief())));
         };
         self.check_known(val, 0)?;
-        let expected = match self.notes.tensor(name) {
-            Ok(sidecar) => {
+        let (mut probe, mut tolerance) = (None, self.notes.tolerance);
+        let expected = match (self.notes.tensor(name), self.notes.probe(name)) {
+            (Ok(sidecar), _) => {
                 self.check_sidecar(&sidecar, given)?;
                 Some(Data::File(sidecar))
             }
-            Err(_) if self.options.structural => None,
-            Err(error) => return Err(missing_elements(error)),
+            (Err(_), Some((known, bound))) => {
+                (probe, tolerance) = (Some(known), bound);
+                None
+            }
+            (Err(_), None) if self.options.structural || self.options.random_inputs.is_some() => {
+                None
+            }
+            (Err(error), None) => return Err(missing_elements(error)),
         };
         let drawn = self.is_drawn(val);
         if drawn && expected.is_some() {
@@ -90,7 +93,8 @@ impl Import<'_> {
             dtype: Some(given.dtype),
             shape: Some(given.shape.clone()),
             expected,
-            tolerance: self.notes.tolerance,
+            probe,
+            tolerance,
             site: self.site(),
         };
         self.bound.push(Bound { val, after: self.statements.len(), output });
@@ -111,6 +115,32 @@ impl Import<'_> {
         }
         let kept = format!("{}{:?}", sidecar.dtype(), sidecar.shape());
         Err(format!("tensors.safetensors has {kept}, and the trace {}", given.brief()))
+    }
+
+    /// Returns the elements of an input that no file holds.
+    fn without_elements(&mut self, name: &str, dtype: DType, error: SidecarError) -> Lowered<Data> {
+        if let Some(data) = self.notes.hint(name, dtype) {
+            return Ok(data);
+        }
+        if let Some(seed) = self.options.random_inputs {
+            return Ok(self.random(seed, dtype));
+        }
+        if self.options.structural {
+            self.report.made_up += 1;
+            return Ok(self.made_up(dtype));
+        }
+        Err(missing_elements(error))
+    }
+
+    /// Returns random elements for a tensor: fractions from 0 to 1, so that they are valid as
+    /// variances and weights, and integers 0 and 1, so that they are valid as most indices.
+    pub(super) fn random(&mut self, seed: u64, dtype: DType) -> Data {
+        self.report.random_inputs += 1;
+        let distribution = match dtype.is_float() {
+            true => Distribution::Uniform { low: 0.0, high: 1.0 },
+            false => Distribution::Integers { low: 0, high: 2 },
+        };
+        Data::Random { seed: seed.wrapping_add(self.tensors.len() as u64), distribution }
     }
 
     /// Returns synthetic elements for a tensor with unknown ones.

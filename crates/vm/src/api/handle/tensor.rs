@@ -152,7 +152,7 @@ impl Tensor {
             capture::refuse(machine, "it releases a tensor by hand", &origin);
         }
         if capture::is_active() || section.is_some() {
-            machine.settle().map_err(|e| e.at(&origin))?;
+            machine.end_sequence().map_err(|e| e.at(&origin))?;
             return machine.release_now(self, section, &origin);
         }
         let step = Step::Release { tensor: self };
@@ -164,7 +164,7 @@ impl Tensor {
         machine.end_step(making, &step, &[], &origin);
         let released = machine.release_now(self, None, &origin);
         if released.is_err() {
-            machine.settle()?;
+            machine.end_sequence()?;
         }
         released
     }
@@ -293,7 +293,7 @@ impl Tensor {
             let tensor = self.resolved().map_err(|e| e.at(origin))?;
             let last = machine.lock()?.builder.last_write(tensor);
             let last = last.map_err(|e| e.at(origin))?;
-            machine.wait_for_all(&[last], None).map_err(|e| e.at(&origin))?;
+            machine.wait_for_all(&[last], None).map_err(|e| e.at(origin))?;
         }
         self.read_on(&stream, section, origin)
     }

@@ -82,15 +82,15 @@ impl Machine {
     ///
     /// # Errors
     /// Why a call could not be made.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.auto().map_or(Ok(()), |auto| auto.settle())
+    pub(crate) fn end_sequence(&self) -> Result<()> {
+        self.auto().map_or(Ok(()), |auto| auto.end_sequence())
     }
 
     /// Makes the calls that automatic capture holds, and gives up what it has captured.
     pub(super) fn end_auto_capture(&self) {
         if let Some(auto) = self.auto() {
             // The tensors hold the error.
-            let _ = auto.settle();
+            let _ = auto.end_sequence();
             auto.give_up_all();
         }
     }
@@ -101,7 +101,7 @@ impl Machine {
         origin: &Origin,
         emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
     ) -> Result<T> {
-        self.settle()?;
+        self.end_sequence()?;
         self.emit_step(origin, emit)
     }
 
@@ -124,7 +124,7 @@ impl Machine {
 
     /// Enters the emission, with all calls made that automatic capture held.
     pub(crate) fn lock(&self) -> Result<EmissionGuard<'_>> {
-        self.settle()?;
+        self.end_sequence()?;
         self.shared.lock()
     }
 
@@ -136,7 +136,7 @@ impl Machine {
         let auto = self.auto();
         if capture::is_active() {
             if let Some(auto) = auto {
-                auto.settle()?;
+                auto.end_sequence()?;
             }
             let known = capture::replayed(self, step, origin)?;
             return Ok(known.map_or(Begun::Make(Making::Traced), Begun::Known));

@@ -112,7 +112,7 @@ impl<'a> CallBuilder<'a> {
             if capture::is_active() {
                 capture::refuse(machine, "it makes a call within a critical section", &origin);
             }
-            machine.settle().map_err(at)?;
+            machine.end_sequence().map_err(at)?;
         }
         let making = match machine.begin_step(&step, &origin)? {
             Begun::Known(results) => return Ok(results),
@@ -154,7 +154,7 @@ impl<'a> CallBuilder<'a> {
                 CallResult::Bounded { data, count } => {
                     let reason = format!("the size of a result of {name} depends on data");
                     capture::refuse(machine, &reason, &origin);
-                    machine.settle().map_err(at)?;
+                    machine.end_sequence().map_err(at)?;
                     let data = machine.tensor(data, stream, &origin);
                     let count = machine.tensor(count, stream, &origin);
                     machine.fix_bound(&data, &count, stream, &origin)?

@@ -11,6 +11,7 @@
 //! | `wait` | waits of the host, and failures |
 //! | `inspect` | statistics |
 //! | `record` | recording of the emitted list |
+//! | `settle` | the wait of measurements |
 //! | `shutdown` | shutdown |
 
 mod auto_capture;
@@ -20,6 +21,7 @@ mod current;
 mod event;
 mod inspect;
 mod record;
+mod settle;
 mod shutdown;
 mod tensors;
 mod wait;

@@ -36,9 +36,9 @@ impl Deferred {
         if self.tensor.get().is_none()
             && let Some(auto) = self.auto.upgrade()
         {
-            let settled = auto.settle();
+            let ended = auto.end_sequence();
             if self.tensor.get().is_none() {
-                settled?;
+                ended?;
             }
         }
         let gone = || Error::Internal { message: "a held call was not made".to_owned() };

@@ -114,14 +114,14 @@ impl Repeats {
         self.count += 1;
         // The last token of the repeat, and its length.
         let mut found: Option<(u64, u64)> = None;
-        for k in 0..LENGTHS.len() {
+        for (k, least) in LENGTHS.into_iter().enumerate() {
             let (ended, run) = self.extend(k);
             let ended = ended.filter(|run| run.length < whole(run.distance));
             let ended = ended.map(|run| (self.count - 1, run.length.min(run.distance)));
             // A run begins with the length of its scale, which may be more than a whole repeat.
             let length = whole(run.distance);
             let is_first =
-                run.length == length || (run.length == LENGTHS[k] as u64 && run.length > length);
+                run.length == length || (run.length == least as u64 && run.length > length);
             let completed = is_first.then_some((self.count, length));
             for repeat in ended.into_iter().chain(completed) {
                 let (_, length) = repeat;

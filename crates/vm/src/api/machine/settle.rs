@@ -1,0 +1,22 @@
+//! The wait of measurements.
+
+use millstream_types::Result;
+
+use crate::emission::reentrancy;
+
+use super::Machine;
+
+impl Machine {
+    /// Blocks until all submitted instructions have completed, as [`Machine::synchronize`] does,
+    /// but notes nothing: later instructions get the waits, lists and counts that they would have
+    /// without this call. For clocks that end before results are read.
+    ///
+    /// # Errors
+    /// A wait cannot end, or it is made from within the machine's own work. Failures of
+    /// instructions are no errors of this wait.
+    pub fn settle(&self) -> Result<()> {
+        reentrancy::check(self.shared.tables.machine, "waiting")?;
+        let tails = self.lock()?.router.tails();
+        self.wait_for_all(&tails, None)
+    }
+}
