@@ -109,8 +109,10 @@ impl Model {
     }
 }
 
+type Texts = Vec<Vec<i64>>;
+
 /// Writes texts call by call, and with a traced step. Returns both, and what became of the calls.
-pub(crate) fn decode(texts: i64) -> Result<(Vec<Vec<i64>>, Vec<Vec<i64>>, TracedReport)> {
+pub(crate) fn decode(texts: i64) -> Result<(Texts, Texts, TracedReport)> {
     let machine = Machine::new(MachineConfig::default())?;
     let model = Model::new(&machine)?;
     let own = |inputs: &[&Tensor]| -> Vec<Tensor> { inputs.iter().map(|&t| t.clone()).collect() };

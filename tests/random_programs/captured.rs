@@ -31,8 +31,8 @@ fn body(machine: &Machine, program: &Program, formals: [&Tensor; 3]) -> Vec<Tens
         if !is_large {
             after.reverse();
         }
-        let whole = live.iter().filter(|t| t.0.spec().shape() == formals[0].0.spec().shape());
-        let second = whole.last().unwrap_or(&formals[2]).clone();
+        let mut whole = live.iter().filter(|t| t.0.spec().shape() == formals[0].0.spec().shape());
+        let second = whole.next_back().unwrap_or(&formals[2]).clone();
         let given = [formals[0].clone(), formals[1].clone(), second];
         live.extend(run(&mut target, &given, &after, program.streams, 0));
     }

@@ -75,8 +75,7 @@ pub(super) fn executables(count: u64, mut each: impl FnMut(Tenth) -> Result<()>)
         }
         made += of_this;
         machine.synchronize()?;
-        let [make_ns, launch_ns, drop_ns] =
-            [make, launch, drops].map(|mut t| quantile(&mut t, 0.5));
+        let [make_ns, launch_ns, drop_ns] = [make, launch, drops].map(|times| quantile(times, 0.5));
         let resident_mib = resident()? / f64::from(1 << 20);
         each(Tenth { test: "executables", made, make_ns, launch_ns, drop_ns, resident_mib })?;
     }
