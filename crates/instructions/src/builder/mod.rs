@@ -54,8 +54,8 @@ use smallvec::SmallVec;
 
 use millstream_ops::OpRegistry;
 use millstream_types::{
-    DeviceId, Error, OpId, Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId,
-    TensorSpec,
+    DeviceId, Error, OpId, Origin, Point, Result, StorageId, StreamId, StreamKey, StreamMode,
+    TensorId, TensorSpec,
 };
 
 use crate::catalog::StreamCatalog;
@@ -391,12 +391,12 @@ impl Builder {
         Ok(self.slots.storage(storage).bytes)
     }
 
-    /// Returns whether two tensors are views of one storage.
+    /// Returns the storage that a tensor is a view of.
     ///
     /// # Errors
-    /// One has been released.
-    pub fn share_storage(&self, tensor: TensorRef, other: TensorRef) -> Result<bool> {
-        Ok(self.slots.live(tensor)? == self.slots.live(other)?)
+    /// It has been released.
+    pub fn storage_of(&self, tensor: TensorRef) -> Result<StorageId> {
+        self.slots.live(tensor)
     }
 
     /// Returns the tensors that have not been released.

@@ -1,6 +1,5 @@
 //! Launches: the operands, the instance, and the instruction.
 
-use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
@@ -19,9 +18,10 @@ use super::graph::InstanceGraphs;
 use super::instance::Instance;
 use super::launched::Launched;
 use super::offline::moved;
+use super::overlap::{Extent, conflict};
 use super::recycled::Recycled;
 use super::run::{Base, Playing, Run};
-use super::tape::{Formal, FormalKind, OutputSpec};
+use super::tape::{FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner};
 
 /// How many launches an instance keeps to be used again.
@@ -239,35 +239,26 @@ impl ExecutableInner {
         builder: &Builder,
         given: &[Option<TensorRef>],
     ) -> Result<()> {
-        let used = |k: usize| -> Result<Option<(TensorRef, Range<u64>)>> {
-            let Some(tensor) = given[k] else { return Ok(None) };
-            let bytes = builder.storage_bytes(tensor)?;
-            let extent = self.program.formals[k].extent(builder.spec(tensor)?, bytes)?;
-            Ok(Some((tensor, extent)))
-        };
         let formals = &self.program.formals;
-        let writes = |formal: &Formal| formal.access.is_some_and(Access::writes);
-        for (k, formal) in formals.iter().enumerate().filter(|(_, f)| f.kind != FormalKind::Bound) {
-            let Some((tensor, bytes)) = used(k)? else { continue };
-            for (other, with) in formals.iter().enumerate().filter(|(other, _)| *other != k) {
-                if !writes(formal) && !writes(with) {
-                    continue;
-                }
-                if let Some((shared, others)) = used(other)?
-                    && bytes.start < others.end
-                    && others.start < bytes.end
-                    && builder.share_storage(tensor, shared)?
-                {
-                    let (name, with) = (&formal.name, &with.name);
-                    let message = format!(
-                        "{name:?} and {with:?} share memory, and the list writes one of them; \
-                         record one as a view of the other"
-                    );
-                    return Err(Error::Invalid { what: "launch", message });
-                }
-            }
+        let mut extents: SmallVec<[Extent; 8]> = SmallVec::new();
+        for (formal, (declared, tensor)) in formals.iter().zip(given).enumerate() {
+            let Some(tensor) = *tensor else { continue };
+            let bytes = builder.storage_bytes(tensor)?;
+            extents.push(Extent {
+                formal,
+                storage: builder.storage_of(tensor)?,
+                bytes: declared.extent(builder.spec(tensor)?, bytes)?,
+                is_written: declared.access.is_some_and(Access::writes),
+                is_bound: declared.kind == FormalKind::Bound,
+            });
         }
-        Ok(())
+        let Some((one, other)) = conflict(&mut extents) else { return Ok(()) };
+        let message = format!(
+            "{:?} and {:?} share memory, and the list writes one of them; record one as a view of \
+             the other",
+            formals[one].name, formals[other].name
+        );
+        Err(Error::Invalid { what: "launch", message })
     }
 
     /// Describes the private memory, for allocations.

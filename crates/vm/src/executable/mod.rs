@@ -17,6 +17,7 @@
 //! | `graph` | tapes that are launched as one command of their device |
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `formal` | what is given for a formal, compared with what was recorded |
+//! | `overlap` | formals of a launch that share memory |
 //! | `instance` | private memory and streams, for launches that overlap |
 //! | `recycled` | launches that have ended, to be used again |
 //! | `launched` | a launch that was made: its completion and its results |
@@ -39,6 +40,7 @@ mod instance;
 mod launch;
 mod launched;
 mod offline;
+mod overlap;
 pub(crate) mod place;
 mod recorded;
 mod recorded_call;

@@ -1,5 +1,6 @@
 //! Calls that are held, until their sequence is complete or turns out to be another one.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use millstream_types::{Error, Origin, Result};
@@ -22,13 +23,16 @@ pub(super) struct Held {
     steps: usize,
     /// The tensors from outside, in the order of their first uses.
     pub(super) outside: Vec<(Tensor, Place)>,
+    /// The first tensor from outside in each storage, by number.
+    pub(super) storages: HashMap<u64, usize>,
     pub(super) made: Vec<Arc<Deferred>>,
 }
 
 impl Held {
     pub(super) fn new(entry: u64, tokens: Arc<[u64]>, sequence: Arc<Sequence>) -> Held {
         let made = Vec::with_capacity(sequence.made_count());
-        Held { entry, tokens, sequence, steps: 0, outside: Vec::new(), made }
+        let (outside, storages) = (Vec::new(), HashMap::new());
+        Held { entry, tokens, sequence, steps: 0, outside, storages, made }
     }
 
     /// Returns how many calls are held.
@@ -40,6 +44,12 @@ impl Held {
     pub(super) fn is_next(&mut self, machine: &Machine, step: &Step<'_>, origin: &Origin) -> bool {
         let sequence = self.sequence.clone();
         sequence.is_next(machine, self, step, origin)
+    }
+
+    /// Forgets the tensors from outside but the first `count`.
+    pub(super) fn forget_outside(&mut self, count: usize) {
+        self.outside.truncate(count);
+        self.storages.retain(|_, first| *first < count);
     }
 
     /// Whether a tensor is the made value of this number.

@@ -55,7 +55,7 @@ impl Sequence {
         let numbered = session.outside.iter().enumerate();
         let places = numbered.map(|(k, (_, p))| (Value::Input(k as u32), p.clone())).collect();
         let lie: Vec<&Place> = session.outside.iter().map(|(_, place)| place).collect();
-        let outside = lie.iter().map(|place| OutsideKey::new(place, &lie)).collect();
+        let outside = outside_keys(&lie);
         let mut made: Vec<Option<Made>> = Vec::new();
         let mut streams = HashMap::new();
         for (number, note) in notes.iter().enumerate() {
@@ -159,7 +159,7 @@ impl Sequence {
         };
         let is_equal = is_equal && *origin == note.origin;
         if !is_equal {
-            held.outside.truncate(known);
+            held.forget_outside(known);
         }
         is_equal
     }
@@ -180,8 +180,7 @@ impl Sequence {
     /// Makes a tensor the next one from outside, if it is as the sequence needs it.
     fn enter(&self, machine: &Machine, held: &mut Held, tensor: &Tensor) -> bool {
         let number = held.outside.len();
-        let is_known = || held.outside.iter().any(|(known, _)| known.is_same(tensor));
-        if Held::is_waiting(tensor) || is_known() {
+        if Held::is_waiting(tensor) {
             return false;
         }
         let Some(expected) = self.outside.get(number) else { return false };
@@ -193,12 +192,13 @@ impl Sequence {
         let Some(place) = is_alike.then(|| Place::of(machine, tensor).ok()).flatten() else {
             return false;
         };
-        let places = held.outside.iter().map(|(_, place)| place);
-        let all: Vec<&Place> = places.chain([&place]).collect();
-        let now = OutsideKey::new(&place, &all);
-        let is_alike = (now.shares, now.distance) == (expected.shares, expected.distance);
+        let shares = *held.storages.entry(place.storage).or_insert(number);
+        let first = held.outside.get(shares).map_or(&place, |(_, place)| place);
+        let is_alike = (shares, distance(&place, first)) == (expected.shares, expected.distance);
         if is_alike {
             held.outside.push((tensor.clone(), place));
+        } else if shares == number {
+            held.storages.remove(&place.storage);
         }
         is_alike
     }
@@ -273,15 +273,21 @@ impl Sequence {
     }
 }
 
-impl OutsideKey {
-    /// Returns what a replay needs of the tensor at `place`, the last of `all`, or one of them.
-    fn new(place: &Place, all: &[&Place]) -> OutsideKey {
-        let begin = |p: &Place| (p.spec.layout.offset() * p.spec.dtype.size()) as i64;
-        let shares = all.iter().position(|p| p.storage == place.storage).unwrap_or(0);
-        let distance = all.get(shares).map_or(0, |first| begin(place) - begin(first));
+/// Returns the bytes from the first element of one tensor to that of another one.
+fn distance(place: &Place, from: &Place) -> i64 {
+    let begin = |p: &Place| (p.spec.layout.offset() * p.spec.dtype.size()) as i64;
+    begin(place) - begin(from)
+}
+
+/// Returns what a replay needs of the tensors at some places.
+fn outside_keys(places: &[&Place]) -> Vec<OutsideKey> {
+    let mut storages = HashMap::new();
+    let key = |(number, place): (usize, &&Place)| {
+        let shares = *storages.entry(place.storage).or_insert(number);
         let (spec, device) = (place.spec.clone(), place.device.clone());
-        OutsideKey { spec, device, shares, distance }
-    }
+        OutsideKey { spec, device, shares, distance: distance(place, places[shares]) }
+    };
+    places.iter().enumerate().map(key).collect()
 }
 
 fn compile(
