@@ -80,7 +80,7 @@ fn check(
     });
     result.unwrap_or_else(|error| panic!("{error}"));
     let replays = replays.into_inner();
-    assert!(replays > cases / 2, "only {replays} replays in {cases} cases");
+    assert!(replays >= cases / 2, "only {replays} replays in {cases} cases");
 }
 
 #[test]
