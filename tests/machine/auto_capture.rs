@@ -339,3 +339,22 @@ fn releases_by_hand() {
         assert!(report(&m).replays >= 5, "{driver:?}: {}", report(&m));
     }
 }
+
+/// A call that is held when a cancellation's scope begins does not belong to the scope, in which it
+/// is made.
+#[test]
+fn held_calls_are_outside_of_later_scopes() {
+    for driver in ALL_DRIVERS {
+        let m = automatic(driver);
+        rounds(&m, 5, 40, 3);
+        let s = cpu(&m, 0);
+        let weight = upload(&s, &m, &[0.25, -0.5, 3.0]);
+        let x = upload(&s, &m, &[0.0, 1.0, 0.0]);
+        let held = round(&m, x, &weight, 13);
+        let cancellation = Cancellation::new();
+        cancellation.cancel();
+        let cancelled = cancellation.scope(|| one(&m, "neg", &[&held]));
+        assert_eq!(read(&held).len(), 3, "{driver:?}");
+        assert!(cancelled.read().is_err(), "{driver:?}");
+    }
+}

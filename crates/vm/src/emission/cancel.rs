@@ -50,17 +50,7 @@ impl Cancellation {
     /// A future made by `work` is polled later, outside of the scope, and another thread is in no
     /// scope of this one: give it a clone.
     pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<CancelScope>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                enter(self.0.take());
-            }
-        }
-        let outer = current();
-        let _restore = Restore(outer.clone());
-        let own = Arc::new(CancelScope { own: self.0.clone(), outer });
-        enter(Some(own));
-        work()
+        within(Some(Arc::new(CancelScope { own: self.0.clone(), outer: current() })), work)
     }
 
     /// Cancels all work of this hold that has not started. Outputs of a cancelled call are
@@ -112,6 +102,24 @@ fn address(cancel_scope: Option<&Arc<CancelScope>>) -> usize {
 fn enter(cancel_scope: Option<Arc<CancelScope>>) {
     INNERMOST.with(|innermost| innermost.set(address(cancel_scope.as_ref())));
     WITHIN.with(|current| current.replace(cancel_scope));
+}
+
+/// Runs `work` in these scopes instead of those of this thread.
+fn within<T>(cancel_scope: Option<Arc<CancelScope>>, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Arc<CancelScope>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            enter(self.0.take());
+        }
+    }
+    let _restore = Restore(current());
+    enter(cancel_scope);
+    work()
+}
+
+/// Runs `work` outside of all scopes.
+pub(crate) fn outside<T>(work: impl FnOnce() -> T) -> T {
+    within(None, work)
 }
 
 /// The scopes that instructions were submitted in: the innermost, linked to the enclosing ones.

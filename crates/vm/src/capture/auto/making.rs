@@ -5,6 +5,7 @@ use millstream_types::{Error, Result};
 use crate::api::handle::Tensor;
 use crate::capture::note::{Action, Value};
 use crate::capture::session::suspend;
+use crate::emission::cancel;
 use crate::sync::Ordering;
 
 use super::held::Held;
@@ -83,7 +84,8 @@ impl Auto {
         state.report.count(format!("made one by one: {reason}"));
         let given_up = state.entries.fail(held.entry);
         given_up.into_iter().for_each(|reason| state.report.count(reason));
-        let made = self.make_all(state, &held);
+        // No call within a cancellation's scope is held; this thread may be in one by now.
+        let made = cancel::outside(|| self.make_all(state, &held));
         if let Err(error) = &made {
             held.made.iter().filter(|d| d.is_waiting()).for_each(|d| d.set(Err(error.clone())));
         }

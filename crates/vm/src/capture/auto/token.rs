@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use millstream_ops::collective;
 use millstream_types::{AttrValue, Attrs, Origin};
 
 use crate::api::handle::Tensor;
@@ -20,6 +21,8 @@ pub(super) const fn unique(number: u64) -> u64 {
 pub(super) fn token(step: &Step<'_>, origin: &Origin) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     match *step {
+        // Other ranks wait for it.
+        Step::Call { name, .. } if collective::is(name) => return None,
         Step::Call { name, inputs, out, attrs, stream, priority } => {
             name.hash(&mut hasher);
             tensors(inputs, &mut hasher);
