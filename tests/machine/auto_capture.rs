@@ -340,8 +340,8 @@ fn releases_by_hand() {
     }
 }
 
-/// A call that is held when a cancellation's scope begins does not belong to the scope, in which it
-/// is made.
+/// A call that is held when a cancellation's scope begins does not belong to the scope, in which
+/// it is made.
 #[test]
 fn held_calls_are_outside_of_later_scopes() {
     for driver in ALL_DRIVERS {
