@@ -358,3 +358,29 @@ fn held_calls_are_outside_of_later_scopes() {
         assert!(cancelled.read().is_err(), "{driver:?}");
     }
 }
+
+/// A call from within a critical section that looks like the first one of a captured sequence is
+/// made at once: later, the section will have ended.
+#[test]
+fn calls_within_sections_are_not_held() {
+    for driver in ALL_DRIVERS {
+        let m = automatic(driver);
+        let s = cpu(&m, 0);
+        let x = upload(&s, &m, &[1.0, -2.0, 0.5]);
+        let one = upload(&s, &m, &[1.0, 1.0, 1.0]);
+        let add = |section: Option<&Section>| {
+            let call = m.call("add_", &[&x, &one]);
+            let call = section.into_iter().fold(call, CallBuilder::within);
+            call.run().unwrap();
+        };
+        for _ in 0..6 {
+            (0..20).for_each(|_| add(None));
+            read(&x);
+        }
+        assert!(report(&m).replays > 0, "{driver:?}: {:?}", report(&m));
+        let section = m.critical_section(&[&x]).unwrap();
+        add(Some(&section));
+        section.end().unwrap();
+        assert_eq!(read(&x), [122.0, 119.0, 121.5], "{driver:?}");
+    }
+}

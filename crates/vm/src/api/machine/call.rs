@@ -15,7 +15,7 @@ use crate::emission::{Emission, MadeTensor};
 use crate::lowering;
 
 use super::Machine;
-use super::auto_capture::Begun;
+use super::auto_capture::{Begun, Making};
 
 /// A call of an op, under construction.
 #[must_use = "a call does nothing until it is made on a stream"]
@@ -108,15 +108,18 @@ impl<'a> CallBuilder<'a> {
             stream,
             priority,
         };
-        if section.is_some() {
-            if capture::is_active() {
-                capture::refuse(machine, "it makes a call within a critical section", &origin);
-            }
-            machine.end_sequence().map_err(at)?;
+        if section.is_some() && capture::is_active() {
+            capture::refuse(machine, "it makes a call within a critical section", &origin);
         }
-        let making = match machine.begin_step(&step, &origin)? {
-            Begun::Known(results) => return Ok(results),
-            Begun::Make(making) => making,
+        let making = if section.is_some() && !capture::is_active() {
+            // Held, it would be made once the section has ended.
+            machine.end_sequence().map_err(at)?;
+            Making::Plain
+        } else {
+            match machine.begin_step(&step, &origin)? {
+                Begun::Known(results) => return Ok(results),
+                Begun::Make(making) => making,
+            }
         };
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
