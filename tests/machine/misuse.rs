@@ -56,12 +56,12 @@ fn of_ops() {
     unknown op 'rleu'; did you mean 'relu'?
     unknown op 'zzz'
     relu: expected 1 operand(s) (x), got 2
-    add: invalid argument: other: expected this number or 2 tensors, got 1 tensor(s) and no number
+    add: other: expected this number or 2 tensors, got 1 tensor(s) and no number
     add: invalid shapes: [2] and [3] do not broadcast: dimension 0 is 2 and 3
     relu: invalid dtype: expected numbers, got bool[2]
     matmul: expected equal inner dimensions, got 2 and 3 in [2] by [3]
     add: unknown argument 'alhpa'; did you mean 'alpha'?
-    fill: invalid argument: value: missing; this argument is required
+    fill: value: missing; this argument is required
     relu: result 0 is f32[2], the tensor given for it f32[3]
     relu: it has 1 result(s), 0 tensor(s) given
     slice: its results cannot be written to given tensors: they are views, changes in place, or of a size known only afterwards

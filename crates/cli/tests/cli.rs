@@ -143,6 +143,30 @@ fn bad_input_is_refused_with_its_span() {
             r#"{"millstream": 1, "streams": {"s": {"device": "sim:99"}}, "program": []}"#
                 .to_owned(),
         ),
+        (
+            "words of other libraries",
+            r#"{"millstream": 1,
+"tensors": {"x": {"dtype": "float32", "shape": [2], "fill": 0},
+            "y": {"dtype": "torch.bfloat16", "device": "gpu:0", "shape": [2], "fill": 0}},
+"program": [{"op": "relu", "in": "x", "out": "z"}]}"#
+                .to_owned(),
+        ),
+        (
+            "several mistakes",
+            op(r#"{"op": "torch.relu", "in": "x", "out": "a"},
+{"op": "linear", "in": ["a", "x"], "out": "b"},
+{"op": "add", "in": ["b", "nowhere"], "out": "c"},
+{"op": "transpose", "in": "x", "out": "d", "attrs": {"dim0": 0}},
+{"op": "relu", "in": "x", "into": "new"},
+{"op": "add", "in": ["c", "d"], "out": "e"},
+{"op": "_softmax", "in": "x", "out": "f", "attrs": {"dm": 0}},
+{"op": "_softmax", "in": "x", "out": "g", "attrs": {"dim": 7}}"#),
+        ),
+        ("a remark", op("// doubled\n{\"op\": \"relu\", \"in\": \"x\", \"out\": \"y\"}")),
+        ("a comma at the end", op(r#"{"op": "relu", "in": "x", "out": "y",}"#)),
+        ("another comma at the end", op(r#"{"op": "relu", "in": ["x",], "out": "y"}"#)),
+        ("single quotes", op("{'op': 'relu'}")),
+        ("a timeline", r#"{"schemaVersion": 1, "traceEvents": []}"#.to_owned()),
         ("list: a misspelt instruction", raw(&["OpCal s0:1 add_ (%0 readwrite, %0 read)"])),
         ("list: an unknown op", raw(&["OpCall s0:1 ad_ (%0 readwrite, %0 read)"])),
         (

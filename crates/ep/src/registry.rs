@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use once_cell::sync::OnceCell;
 
-use millstream_types::nearest::nearest;
+use millstream_types::nearest::did_you_mean;
 use millstream_types::{DeviceId, Error, Result};
 
 use crate::device::{Backend, Capabilities, Device};
@@ -38,7 +38,11 @@ impl Registry {
         Err(Error::Unknown {
             what: "device kind",
             name: device.kind().to_owned(),
-            nearest: nearest(device.kind(), kinds.iter().map(String::as_str)),
+            help: match device.kind() {
+                "gpu" | "nvidia" => Some("an NVIDIA GPU is called 'cuda', as in cuda:0".to_owned()),
+                kind => did_you_mean(kind, kinds.iter().map(String::as_str))
+                    .or_else(|| Some(format!("there are {}", kinds.join(", ")))),
+            },
         })
     }
 

@@ -74,7 +74,7 @@ impl ReduceOp {
                 _ => Err(Error::Unknown {
                     what: "reduction",
                     name: name.clone(),
-                    nearest: millstream_types::nearest::nearest(
+                    help: millstream_types::nearest::did_you_mean(
                         name,
                         ["sum", "product", "min", "max", "mean"],
                     ),

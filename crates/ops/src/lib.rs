@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`schema`] | the [`Op`] trait, calls and signatures |
 //! | [`registry`] | ops by name, extensible from outside |
+//! | `other_names` | what ops are called here that have other names elsewhere |
 //! | [`standard()`] | the registry of the standard ops |
 //! | [`args`] | scalars, dimensions and optional tensors as arguments |
 //! | [`checks`] | checks of tensors and arguments that several schemas share |
@@ -80,6 +81,7 @@ pub mod masked_select;
 pub mod matmul;
 pub mod nll;
 pub mod norm;
+mod other_names;
 pub mod pointwise;
 pub mod pooling;
 pub mod promotion;

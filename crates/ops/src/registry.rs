@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_types::nearest::nearest;
 use millstream_types::{Error, OpId, Result};
 
+use crate::other_names;
 use crate::schema::Op;
 
 /// The ops of a machine, each with a dense id.
@@ -52,12 +52,12 @@ impl OpRegistry {
     /// Returns the id of the op called `name`.
     ///
     /// # Errors
-    /// Fails if there is no such op; the error holds the nearest name.
+    /// Fails if there is no such op; the error says what to write instead.
     pub fn id(&self, name: &str) -> Result<OpId> {
         self.by_name.get(name).copied().ok_or_else(|| Error::Unknown {
             what: "op",
             name: name.to_owned(),
-            nearest: nearest(name, self.ops.iter().map(|o| o.name())),
+            help: other_names::help(name, self.ops.iter().map(|o| o.name())),
         })
     }
 

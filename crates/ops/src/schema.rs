@@ -137,6 +137,9 @@ pub trait Op: Send + Sync {
         let mut known: Vec<&str> = self.attrs().iter().map(|a| a.name).collect();
         let named = |e: Error| match e {
             Error::Op { .. } => e,
+            Error::Invalid { what: "argument", message } => {
+                Error::Op { op: self.name().to_owned(), message }
+            }
             other => Error::Op { op: self.name().to_owned(), message: other.to_string() },
         };
         if let Some(least) = self.optional() {

@@ -12,7 +12,7 @@ use millstream_instructions::{
     TensorRef,
 };
 use millstream_stream_policy::{Catalog, PolicyTable};
-use millstream_trace::{Program, ValueRef};
+use millstream_trace::{Program, TraceError, ValueRef};
 use millstream_types::{
     DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode,
     StreamType, TensorSpec,
@@ -72,26 +72,28 @@ pub(crate) struct Subject<'a> {
 /// A list, and the name of the executable that it belongs to; none for the program's own.
 pub(crate) type Named = (Option<String>, InstructionList);
 
-/// Checks a program of statements.
-pub(crate) fn check(subject: Subject<'_>) -> Result<(), RunError> {
-    subject.lists(false).map(drop)
+/// Checks a program of statements. `refused` holds the errors of those that could not be lowered.
+pub(crate) fn check(subject: Subject<'_>, refused: Vec<TraceError>) -> Result<(), RunError> {
+    subject.lists(false, refused).map(drop)
 }
 
 /// Returns the lists of a program of statements: first its own, if all its shapes are known, then
 /// those of its executables.
 pub(crate) fn lists(subject: Subject<'_>) -> Result<Vec<Named>, RunError> {
-    subject.lists(true)
+    subject.lists(true, Vec::new())
 }
 
 impl Subject<'_> {
     /// Compiles the executables and executes the program. Returns their lists if they are `wanted`;
     /// the program's own only if all shapes are known.
-    fn lists(self, wanted: bool) -> Result<Vec<Named>, RunError> {
+    fn lists(self, wanted: bool, mut refused: Vec<TraceError>) -> Result<Vec<Named>, RunError> {
         let Subject { program, lowered, options, policies } = self;
         let whole = |e: Error| RunError::whole(program, &e);
-        let executables = match program.executables.is_empty() {
-            true => Vec::new(),
-            false => {
+        let executables = match (program.executables.is_empty(), refused.is_empty()) {
+            (true, _) => Vec::new(),
+            // They could not be compiled, and their launches not be checked.
+            (false, false) => return Err(RunError { errors: refused, runtime: false }),
+            (false, true) => {
                 let machine = options.open(Rank::single()).map_err(whole)?;
                 executables::compile(&machine, program, lowered, options, None)?
             }
@@ -124,7 +126,11 @@ impl Subject<'_> {
             execution.executor.declare(&tensor.name, made).map_err(at)?;
             execution.set(value, Some(made));
         }
-        match execution.run(&lowered.main) {
+        match execution.check(&lowered.main, &options.machine.ops, &mut refused) {
+            _ if !refused.is_empty() => {
+                let errors = TraceError::several(refused).into_iter().collect();
+                return Err(RunError { errors, runtime: false });
+            }
             // The program is valid as far as it goes; its run will find how far that is.
             Err(e) if e.runtime && !wanted => return Ok(lists),
             done => done?,

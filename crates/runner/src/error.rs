@@ -55,12 +55,9 @@ impl std::error::Error for RunError {}
 /// error at `place`.
 pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceError {
     match error.without_place() {
-        Error::Unknown { what, name, nearest } => {
-            let error = program.error(place, format!("unknown {what} '{name}'"));
-            match nearest {
-                None if *what == "device kind" => error.help("there are cpu, cuda and sim"),
-                nearest => error.meant(nearest.clone()),
-            }
+        Error::Unknown { what, name, help } => {
+            let unknown = program.error(place, format!("unknown {what} '{name}'"));
+            help.iter().fold(unknown, TraceError::help)
         }
         Error::Failed(failure) | Error::Cancelled(failure) => {
             let at = match &failure.origin {

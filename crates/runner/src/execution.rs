@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_trace::{Program, Span, Target, ValueRef};
+use millstream_ops::OpRegistry;
+use millstream_trace::{MAX_ERRORS, Part, Program, Span, Target, TraceError, ValueRef};
 use millstream_types::{Error, Origin, SourceFile};
 
 use crate::error::RunError;
 use crate::executor::{Executor, LaunchCall, OpCall};
 use crate::lower::{
-    Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, StepAction, StreamSlot,
+    Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, Step, StepAction, StreamSlot,
 };
 use crate::options::Progress;
 
@@ -86,25 +87,64 @@ impl<'a, E: Executor> Execution<'a, E> {
     /// The refusal, with its place.
     pub(crate) fn run(&mut self, block: &LoweredBlock) -> Result<(), RunError> {
         for step in &block.steps {
-            match &step.action {
-                StepAction::Call(call) => self.call(call, step.span)?,
-                StepAction::Launch(launch) if E::INLINES_LAUNCHES => {
-                    self.inline(launch, step.span)?;
-                }
-                StepAction::Launch(launch) => {
-                    let done = self.launch(launch, &self.origin(step.span));
-                    done.map_err(|e| RunError::at(self.program, step.span, &e))?;
-                }
-                StepAction::Effect(effect) => {
-                    let done = self.effect(effect, &self.origin(step.span));
-                    done.map_err(|e| RunError::at(self.program, step.span, &e))?;
-                }
-            }
+            self.step(step)?;
             // A critical section is one statement of the program.
             if let Some(progress) = self.progress
                 && !matches!(step.action, StepAction::Effect(Effect::EndSection))
             {
                 progress.call();
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        match &step.action {
+            StepAction::Call(call) => self.call(call, step.span),
+            StepAction::Launch(launch) if E::INLINES_LAUNCHES => self.inline(launch, step.span),
+            StepAction::Launch(launch) => {
+                let done = self.launch(launch, &self.origin(step.span));
+                done.map_err(|e| RunError::at(self.program, step.span, &e))
+            }
+            StepAction::Effect(effect) => {
+                let done = self.effect(effect, &self.origin(step.span));
+                done.map_err(|e| RunError::at(self.program, step.span, &e))
+            }
+        }
+    }
+
+    /// Executes a block past steps that are refused, and adds the refusals to `refused`. What a
+    /// refused step would have made is missing; later steps on it are passed over. Ends at a
+    /// section that is refused, as its statements would be as well.
+    ///
+    /// # Errors
+    /// A step failed while running.
+    pub(crate) fn check(
+        &mut self,
+        block: &LoweredBlock,
+        ops: &OpRegistry,
+        refused: &mut Vec<TraceError>,
+    ) -> Result<(), RunError> {
+        for step in &block.steps {
+            let is_made = |value: &ValueRef| self.values[value.index()].is_some();
+            let is_begin = matches!(step.action, StepAction::Effect(Effect::BeginSection(_)));
+            let is_partial = self.program.is_partial || !refused.is_empty();
+            if is_partial && !step.action.operands().all(is_made) {
+                if is_begin {
+                    break;
+                }
+                continue;
+            }
+            match self.step(step) {
+                Ok(()) => {}
+                Err(error) if error.runtime => return Err(error),
+                Err(error) => {
+                    let own = error.errors.into_iter().map(|e| in_call(e, self.program, step, ops));
+                    refused.extend(own);
+                    if is_begin || refused.len() >= MAX_ERRORS {
+                        break;
+                    }
+                }
             }
         }
         Ok(())
@@ -261,6 +301,33 @@ impl<'a, E: Executor> Execution<'a, E> {
         }
         Ok(())
     }
+}
+
+/// Places the error of a call at the argument or operand that it is about.
+fn in_call(error: TraceError, program: &Program, step: &Step, ops: &OpRegistry) -> TraceError {
+    let StepAction::Call(call) = &step.action else { return error };
+    let Some(said) = error.message().strip_prefix(&format!("{}: ", call.name)) else {
+        return error;
+    };
+    let find = |part| program.part(step.span, part);
+    let unknown = said.strip_prefix("unknown argument '").and_then(|rest| rest.split_once('\''));
+    let named = said.split_once(": ").map(|(name, _)| name);
+    let position = |name| {
+        let schema = ops.get(call.op)?;
+        schema.inputs().iter().position(|input| input.name == name)
+    };
+    let place = match (unknown, named.filter(|name| !name.contains(' '))) {
+        (Some((name, _)), _) => find(Part::ArgumentName(name)),
+        (None, Some(name)) => find(Part::Argument(name))
+            .or_else(|| find(Part::Input(position(name)?)))
+            .or_else(|| find(Part::Op)),
+        (None, None) if said.starts_with("invalid dimension") => {
+            let argument = find(Part::Argument("dim")).or_else(|| find(Part::Argument("dims")));
+            argument.or_else(|| find(Part::Op))
+        }
+        (None, None) => find(Part::Inputs).or_else(|| find(Part::Op)),
+    };
+    place.map_or(error.clone(), |place| error.moved(&program.source, place))
 }
 
 fn internal(message: &str) -> Error {

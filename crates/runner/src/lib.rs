@@ -53,12 +53,15 @@ mod straight;
 pub mod timed;
 mod upload;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use millstream_trace::{Body, Program};
+use millstream_trace::{
+    Body, ErrorKind, LoadOptions, MAX_ERRORS, Program, TraceError, load_partial,
+};
 
 use dry_run::Subject;
-use lower::{Lowered, lower};
+use lower::{Lowered, lower, lower_known};
 
 pub use certificate::certificate;
 pub use error::RunError;
@@ -126,9 +129,9 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
     let policies = &options.policies().map_err(|e| RunError::whole(&program, &e))?;
     let kind = match &program.body {
         Body::Statements(_) => {
-            let lowered = lower(&program, options)?;
+            let (lowered, refused) = lower_known(&program, options)?;
             let subject = Subject { program: &program, lowered: &lowered, options, policies };
-            dry_run::check(subject)?;
+            dry_run::check(subject, refused)?;
             Kind::Statements(lowered)
         }
         Body::Instructions(lines) => {
@@ -136,6 +139,26 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
         }
     };
     Ok(Prepared { program, options: options.clone(), kind })
+}
+
+/// Returns the mistakes of a trace that could not be loaded: those that the loader found, and those
+/// that the check of what remains finds.
+pub fn mistakes(
+    path: &Path,
+    loaded: TraceError,
+    loading: &LoadOptions,
+    options: &RunOptions,
+) -> RunError {
+    let runtime = loaded.kind() == ErrorKind::Memory;
+    let mut errors = loaded.all();
+    if let Some(partial) = load_partial(path, loading)
+        && let Err(further) = prepare(Arc::new(partial), options)
+        && !further.runtime
+    {
+        errors.extend(further.errors.into_iter().flat_map(TraceError::all));
+        errors.truncate(MAX_ERRORS);
+    }
+    RunError { errors: TraceError::several(errors).into_iter().collect(), runtime }
 }
 
 /// Takes a program of statements as checked, without a check. For generated programs that are valid

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use millstream_ops::{OpRegistry, collective};
 use millstream_trace::{
     Action, Block, Body, EventRef, ExecutableRef, Program, Results, Span, Statement, StreamRef,
-    Target, ValueRef,
+    Target, TraceError, ValueRef,
 };
 use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode};
 
-use crate::error::RunError;
+use crate::error::{RunError, placed};
 use crate::options::RunOptions;
 
 /// The index of a stream in [`Lowered::streams`].
@@ -61,6 +61,29 @@ pub(crate) enum StepAction {
     Call(Box<LoweredCall>),
     Launch(Box<LoweredLaunch>),
     Effect(Effect),
+}
+
+impl StepAction {
+    /// Returns the tensors that the action needs. A release needs none: what was never made is
+    /// not released.
+    pub(crate) fn operands(&self) -> impl Iterator<Item = &ValueRef> {
+        let (inputs, others): (&[ValueRef], Vec<&ValueRef>) = match self {
+            StepAction::Call(call) => (&call.inputs, call.out.iter().flatten().collect()),
+            StepAction::Launch(launch) => {
+                let into = launch.outputs.iter().filter_map(|target| match target {
+                    Some(Target::Into(value)) => Some(value),
+                    Some(Target::New(_)) | None => None,
+                });
+                (&launch.inputs, into.collect())
+            }
+            StepAction::Effect(Effect::Touch { tensors, .. } | Effect::BeginSection(tensors)) => {
+                (tensors, Vec::new())
+            }
+            StepAction::Effect(Effect::Read(value)) => (std::slice::from_ref(value), Vec::new()),
+            StepAction::Effect(_) => (&[], Vec::new()),
+        };
+        inputs.iter().chain(others)
+    }
 }
 
 /// An action without results.
@@ -112,6 +135,22 @@ pub(crate) struct LoweredCall {
 /// # Errors
 /// Two streams of the program are one, an op is unknown, or the program is a list of instructions.
 pub(crate) fn lower(program: &Program, options: &RunOptions) -> Result<Lowered, RunError> {
+    let (lowered, refused) = lower_known(program, options)?;
+    match refused.is_empty() {
+        true => Ok(lowered),
+        false => Err(RunError { errors: refused, runtime: false }),
+    }
+}
+
+/// Lowers the statements of a program whose ops are known. Returns the errors of the others, whose
+/// results nothing makes.
+///
+/// # Errors
+/// Two streams of the program are one, or the program is a list of instructions.
+pub(crate) fn lower_known(
+    program: &Program,
+    options: &RunOptions,
+) -> Result<(Lowered, Vec<TraceError>), RunError> {
     let Body::Statements(block) = &program.body else {
         let message = "the program is a list of instructions".to_owned();
         return Err(RunError::whole(program, &Error::Internal { message }));
@@ -133,15 +172,11 @@ pub(crate) fn lower(program: &Program, options: &RunOptions) -> Result<Lowered, 
         ops: &options.machine.ops,
         unnamed: declared as u32..declared as u32 + spread,
     };
-    Ok(Lowered {
-        main: lowering.block(block)?,
-        executables: program
-            .executables
-            .iter()
-            .map(|executable| lowering.block(&executable.block))
-            .collect::<Result<_, _>>()?,
-        streams,
-    })
+    let mut refused = Vec::new();
+    let main = lowering.block(block, &mut refused);
+    let executables = program.executables.iter().map(|e| lowering.block(&e.block, &mut refused));
+    let executables = executables.collect();
+    Ok((Lowered { main, executables, streams }, refused))
 }
 
 struct Lowering<'a> {
@@ -152,8 +187,9 @@ struct Lowering<'a> {
 }
 
 /// The steps of a block while they are lowered.
-struct Steps {
+struct Steps<'e> {
     steps: Vec<Step>,
+    refused: &'e mut Vec<TraceError>,
     /// How many statements without a stream there were.
     turns: u32,
     /// The number of open critical sections.
@@ -161,14 +197,14 @@ struct Steps {
 }
 
 impl Lowering<'_> {
-    fn block(&self, block: &Block) -> Result<LoweredBlock, RunError> {
-        let mut steps = Steps { steps: Vec::new(), turns: 0, sections: 0 };
-        self.statements(&block.statements, &mut steps)?;
-        Ok(LoweredBlock { steps: steps.steps, events: block.events.len() })
+    fn block(&self, block: &Block, refused: &mut Vec<TraceError>) -> LoweredBlock {
+        let mut steps = Steps { steps: Vec::new(), refused, turns: 0, sections: 0 };
+        self.statements(&block.statements, &mut steps);
+        LoweredBlock { steps: steps.steps, events: block.events.len() }
     }
 
     /// The stream of a statement that may name one.
-    fn stream(&self, named: Option<StreamRef>, steps: &mut Steps) -> StreamSlot {
+    fn stream(&self, named: Option<StreamRef>, steps: &mut Steps<'_>) -> StreamSlot {
         match named {
             Some(stream) => slot(stream),
             None => {
@@ -179,13 +215,14 @@ impl Lowering<'_> {
         }
     }
 
-    fn statements(&self, statements: &[Statement], steps: &mut Steps) -> Result<(), RunError> {
+    fn statements(&self, statements: &[Statement], steps: &mut Steps<'_>) {
         for statement in statements {
             let span = statement.span;
             let effect = match &statement.action {
                 Action::Call(call) => {
-                    let call = self.call(call, steps)?;
-                    steps.steps.push(Step { span, action: StepAction::Call(Box::new(call)) });
+                    if let Some(call) = self.call(call, steps) {
+                        steps.steps.push(Step { span, action: StepAction::Call(Box::new(call)) });
+                    }
                     continue;
                 }
                 Action::Release(values) => Effect::Release(values.clone()),
@@ -209,7 +246,7 @@ impl Lowering<'_> {
                 Action::CriticalSection { tensors, body } => {
                     steps.push(span, Effect::BeginSection(tensors.clone()));
                     steps.sections += 1;
-                    self.statements(body, steps)?;
+                    self.statements(body, steps);
                     steps.sections -= 1;
                     Effect::EndSection
                 }
@@ -226,21 +263,21 @@ impl Lowering<'_> {
             };
             steps.push(span, effect);
         }
-        Ok(())
     }
 
-    fn call(
-        &self,
-        call: &millstream_trace::Call,
-        steps: &mut Steps,
-    ) -> Result<LoweredCall, RunError> {
-        let op = self.ops.id(&call.op);
-        let op = op.map_err(|e| RunError::at(self.program, call.op_span, &e))?;
+    fn call(&self, call: &millstream_trace::Call, steps: &mut Steps<'_>) -> Option<LoweredCall> {
+        let op = match self.ops.id(&call.op) {
+            Ok(op) => op,
+            Err(e) => {
+                steps.refused.push(placed(self.program, call.op_span, &e));
+                return None;
+            }
+        };
         let (results, out) = match &call.results {
             Results::New(values) => (values.clone(), None),
             Results::Into(targets) => (Vec::new(), Some(targets.clone())),
         };
-        Ok(LoweredCall {
+        Some(LoweredCall {
             op,
             name: call.op.clone(),
             is_collective: collective::is(&call.op) && out.is_none() && steps.sections == 0,
@@ -254,7 +291,7 @@ impl Lowering<'_> {
     }
 }
 
-impl Steps {
+impl Steps<'_> {
     fn push(&mut self, span: Span, effect: Effect) {
         self.steps.push(Step { span, action: StepAction::Effect(effect) });
     }

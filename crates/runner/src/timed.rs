@@ -62,7 +62,8 @@ impl Timed {
         let whole = |e: Error| RunError::whole(&program, &e);
         let lowered = lower(&program, options)?;
         let policies = &options.policies().map_err(whole)?;
-        dry_run::check(Subject { program: &program, lowered: &lowered, options, policies })?;
+        let subject = Subject { program: &program, lowered: &lowered, options, policies };
+        dry_run::check(subject, Vec::new())?;
         let machine = options.open(Rank::single()).map_err(whole)?;
         Execution::new(MachineExecutor::new(&machine), &program, &lowered, 0).declare_streams()?;
         let device =

@@ -7,7 +7,7 @@ use dashmap::DashMap;
 
 use millstream_ep::{Device, EventPool, Notify, Registry};
 use millstream_instructions::{StreamCatalog, StreamDecl, StreamFacts};
-use millstream_types::nearest::nearest;
+use millstream_types::nearest::did_you_mean;
 use millstream_types::{DeviceId, Error, Result, StreamKey, StreamType};
 
 use crate::policy::{StreamParts, StreamPolicy};
@@ -54,7 +54,7 @@ impl PolicyTable {
             Error::Unknown {
                 what: "stream type",
                 name: key.ty.to_string(),
-                nearest: nearest(key.ty.name(), types().map(StreamType::name)),
+                help: did_you_mean(key.ty.name(), types().map(StreamType::name)),
             }
         })
     }

@@ -32,7 +32,12 @@ struct Inner {
     message: String,
     help: Option<String>,
     excerpt: Option<Excerpt>,
+    /// Further errors of the same file.
+    others: Vec<TraceError>,
 }
+
+/// The most errors that one load reports: behind so many, they are mostly one mistake.
+pub const MAX_ERRORS: usize = 20;
 
 /// The source line of an error, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +60,7 @@ impl TraceError {
             message: message.into(),
             help: None,
             excerpt: None,
+            others: Vec::new(),
         }))
     }
 
@@ -72,6 +78,35 @@ impl TraceError {
         error.0.span = Some(span);
         error.0.excerpt = Some(Excerpt { text, line: span.line, span: highlighted });
         error
+    }
+
+    /// Returns errors of one file as one, in the order of the file; none if there is no error.
+    pub fn several(errors: Vec<TraceError>) -> Option<TraceError> {
+        let mut all: Vec<TraceError> = errors.into_iter().flat_map(TraceError::all).collect();
+        all.sort_by_key(|error| error.0.span.map_or(0, |span| span.offset));
+        let mut all = all.into_iter();
+        let mut first = all.next()?;
+        first.0.others = all.collect();
+        Some(first)
+    }
+
+    /// Returns the error and the further ones of its file, each by itself.
+    pub fn all(mut self) -> Vec<TraceError> {
+        let mut all = std::mem::take(&mut self.0.others);
+        all.insert(0, self);
+        all
+    }
+
+    /// Returns the further errors of the same file.
+    pub fn others(&self) -> &[TraceError] {
+        &self.0.others
+    }
+
+    /// Returns the error at another span of its file.
+    #[must_use]
+    pub fn moved(mut self, source: &Source, span: Span) -> TraceError {
+        let placed = TraceError::at(source, span, std::mem::take(&mut self.0.message));
+        TraceError(Box::new(Inner { help: self.0.help, others: self.0.others, ..*placed.0 }))
     }
 
     /// Returns the error with a suggestion of what to do.
@@ -128,14 +163,15 @@ impl TraceError {
 }
 
 impl fmt::Display for TraceError {
-    /// Writes `file:line:column: message; hint`.
+    /// Writes `file:line:column: message; hint`, a line for each error of the file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.file)?;
         if let Some(span) = self.0.span {
             write!(f, ":{span}")?;
         }
         write!(f, ": {}", self.0.message)?;
-        self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))
+        self.0.help.as_ref().map_or(Ok(()), |help| write!(f, "; {help}"))?;
+        self.0.others.iter().try_for_each(|other| write!(f, "\n{other}"))
     }
 }
 
@@ -178,8 +214,9 @@ impl Site {
 
 pub(crate) fn wrap(source: &Source, span: Span, error: &Error) -> TraceError {
     match error.without_place() {
-        Error::Unknown { what, name, nearest } => {
-            TraceError::at(source, span, format!("unknown {what} '{name}'")).meant(nearest.clone())
+        Error::Unknown { what, name, help } => {
+            let unknown = TraceError::at(source, span, format!("unknown {what} '{name}'"));
+            help.iter().fold(unknown, TraceError::help)
         }
         other => TraceError::at(source, span, other.to_string()),
     }

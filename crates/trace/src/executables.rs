@@ -72,7 +72,8 @@ impl<'a> Table<'_, 'a> {
         let mut inputs = Vec::new();
         for (key, raw) in reader.optional_entries(form.inputs, "inputs, by name")? {
             let value = symbols.input(&key.name, reader.key_span(&key));
-            inputs.push(input(reader, key.name.into_owned(), value, raw.cast())?);
+            let input = input(reader, key.name.into_owned(), value, raw.cast());
+            inputs.extend(reader.recover(input)?);
         }
         let mut statements = Statements::new(reader, self.streams, symbols, None);
         let block = statements.block(program)?;
@@ -111,7 +112,8 @@ impl<'a> Table<'_, 'a> {
         let mut symbols = statements.into_symbols();
         let finals = outputs.iter().map(|(key, _)| {
             let found = symbols.find(&key.name);
-            found.map(Some).map_err(|e| e.attach_to(self.reader.key_error(key, e.message())))
+            let found = found.map_err(|e| e.attach_to(self.reader.key_error(key, e.message())));
+            self.reader.recover(found)
         });
         let finals = finals.collect::<Result<_>>()?;
         Ok((block, finals))

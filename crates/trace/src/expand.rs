@@ -165,10 +165,12 @@ fn format_of_file(path: &Path) -> Result<Format, String> {
     }
 }
 
+/// Why a timeline is no trace.
+pub(crate) const TIMELINE: &str = "a timeline: it records when ops ran, but not what they computed";
+
 /// Returns the format of a text, or why it is no trace.
 pub(crate) fn format_of(from: impl BufRead) -> Result<Format, String> {
     const NATIVE: &str = "the field millstream";
-    const TIMELINE: &str = "a timeline: it records when ops ran, but not what they computed";
     const EXECUTION: &str = "the fields of an execution trace";
     struct Search;
     impl<'de> Visitor<'de> for Search {

@@ -5,7 +5,7 @@
 //! costs nothing until the value is read.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -16,10 +16,11 @@ use millstream_types::nearest::nearest;
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::error::{Result, TraceError, wrap};
+use crate::error::{MAX_ERRORS, Result, TraceError, wrap};
 use crate::fields::fields_of;
 use crate::scan;
 use crate::source::{Source, Span};
+use crate::syntax::syntax;
 
 /// An unread value of the file that should have the form `T`.
 pub(crate) struct Raw<'a, T: ?Sized> {
@@ -78,11 +79,42 @@ pub(crate) struct Reader<'a> {
     pub(crate) source: &'a Arc<Source>,
     remaining: Cell<usize>,
     max_items: usize,
+    /// The errors after which reading went on.
+    errors: RefCell<Vec<TraceError>>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(source: &'a Arc<Source>, max_items: usize) -> Reader<'a> {
-        Reader { source, remaining: Cell::new(max_items), max_items }
+        let (remaining, errors) = (Cell::new(max_items), RefCell::default());
+        Reader { source, remaining, max_items, errors }
+    }
+
+    /// Notes the error of a part of the file, so that its other parts can be read.
+    ///
+    /// # Errors
+    /// There are too many errors, or too many items.
+    pub(crate) fn recover<T>(&self, part: Result<T>) -> Result<Option<T>> {
+        let error = match part {
+            Ok(part) => return Ok(Some(part)),
+            Err(error) => error,
+        };
+        let mut errors = self.errors.borrow_mut();
+        if self.remaining.get() == 0 || errors.len() + 1 >= MAX_ERRORS {
+            return Err(error);
+        }
+        errors.push(error);
+        Ok(None)
+    }
+
+    /// Returns what was read, if no part had an error.
+    pub(crate) fn finish<T>(&self, read: Result<T>) -> Result<T> {
+        let mut errors = self.errors.take();
+        let read = read.map_err(|error| errors.push(error)).ok();
+        match (TraceError::several(errors), read) {
+            (None, Some(read)) => Ok(read),
+            (Some(error), _) => Err(error),
+            (None, None) => Err(self.fail(0..0, "the file cannot be read".to_owned())),
+        }
     }
 
     /// Returns the whole text as one value.
@@ -135,14 +167,7 @@ impl<'a> Reader<'a> {
 
     /// Converts an error of `serde_json` in this part of the text.
     pub(crate) fn syntax(&self, part: &str, error: &serde_json::Error) -> TraceError {
-        let base = self.range(part).start;
-        let before: usize =
-            part.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-        let offset = base + (before + error.column().saturating_sub(1)).min(part.len());
-        let text = error.to_string();
-        let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(m, _)| m);
-        let failed = self.fail(offset..offset + 1, format!("not valid JSON: {message}"));
-        if error.is_eof() { failed.help("the file ends too early") } else { failed }
+        syntax(self.source, (self.range(part).start, part), error)
     }
 
     /// Counts items against the bound of the whole file.
@@ -152,7 +177,10 @@ impl<'a> Reader<'a> {
                 self.remaining.set(remaining);
                 Ok(())
             }
-            None => Err(self.too_many(raw)),
+            None => {
+                self.remaining.set(0);
+                Err(self.too_many(raw))
+            }
         }
     }
 
@@ -303,17 +331,4 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 /// Returns the start of a number's text, enough to recognise the number.
 pub(crate) fn short(text: &str) -> &str {
     text.get(..32).unwrap_or(text)
-}
-
-/// Converts an error of `serde_json` in the whole text.
-pub(crate) fn syntax(source: &Source, error: &serde_json::Error) -> TraceError {
-    let text = source.text();
-    let before: usize =
-        text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-    let offset = (before + error.column().saturating_sub(1)).min(text.len());
-    let message = error.to_string();
-    let message = message.rsplit_once(" at line ").map_or(&*message, |(m, _)| m);
-    let span = source.span(offset..offset + 1);
-    let failed = TraceError::at(source, span, format!("not valid JSON: {message}"));
-    if error.is_eof() { failed.help("the file ends too early") } else { failed }
 }

@@ -28,9 +28,10 @@
 //! | [`write`](mod@write) | programs written as native traces |
 //! | [`et`] | the import of PyTorch execution traces |
 //! | `raw_form`, `schema_types` | the raw form of the file, with its JSON Schema |
-//! | `json`, `scan`, `fields` | JSON values with spans |
+//! | `json`, `scan`, `fields`, `syntax` | JSON values with spans, errors of syntax |
 //! | `streams`, `tensors`, `attrs`, `outputs` | the reader of each part |
 //! | `statements`, `executables`, `launches` | the readers of programs |
+//! | `parts` | spans within statements |
 //! | `symbol_table` | names of tensors while a program is read |
 //! | `read`, `number`, `element_iter` | texts of files, elements of dtypes, elements of layouts |
 //!
@@ -57,6 +58,7 @@ pub mod literal;
 pub mod load;
 mod number;
 mod outputs;
+mod parts;
 pub mod program;
 pub mod random;
 mod raw_form;
@@ -69,18 +71,20 @@ pub mod source;
 mod statements;
 mod streams;
 mod symbol_table;
+mod syntax;
 mod tensors;
 pub mod write;
 
 pub use compare::{Comparison, Mismatch, Tolerance, compare};
 pub use data::Data;
-pub use error::{ErrorKind, Excerpt, Result, Site, TraceError};
+pub use error::{ErrorKind, Excerpt, MAX_ERRORS, Result, Site, TraceError};
 pub use et::EtOptions;
 pub use et::report::{Imported, Skipped};
 pub use expand::{Entry, expand};
 pub use hint::{Hint, Probe};
-pub use load::{LoadOptions, VERSION, load, load_bytes};
+pub use load::{LoadOptions, VERSION, load, load_bytes, load_partial};
 pub use number::Number;
+pub use parts::Part;
 pub use program::{
     Action, Block, Body, Call, EventRef, Executable, ExecutableRef, Input, Launch, Line, Output,
     Program, Results, Returned, Statement, Stream, StreamRef, Target, Tensor, Value, ValueRef,

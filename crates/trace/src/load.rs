@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use millstream_types::nearest::nearest;
 
-use crate::error::{Result, Site};
+use crate::error::{Result, Site, TraceError};
 use crate::et::{self, EtOptions};
 use crate::executables::Table;
-use crate::expand::{Format, format_of};
+use crate::expand::{Format, TIMELINE, format_of};
 use crate::json::{Entries, Key, Raw, Reader};
 use crate::program::{Body, Line, Program, Value, ValueRef};
 use crate::raw_form::TraceForm;
@@ -56,10 +56,24 @@ pub fn load(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Program> {
     dispatch(source, folder, options)
 }
 
+/// Returns what remains of a native trace without the statements and outputs that [`load`] refuses,
+/// to be checked for further mistakes. None if too little remains for that.
+pub fn load_partial(path: impl AsRef<Path>, options: &LoadOptions) -> Option<Program> {
+    let path = path.as_ref();
+    let source = Arc::new(read_text(path, options.max_bytes).ok()?);
+    let Ok(Format::Native) = format_of(source.text().as_bytes()) else { return None };
+    let read = read(&Reader::new(&source, options.max_items), path.parent()).ok()?;
+    Some(Program { is_partial: true, ..read })
+}
+
 /// Detects the format and reads it.
 fn dispatch(source: Source, folder: Option<&Path>, options: &LoadOptions) -> Result<Program> {
     match format_of(source.text().as_bytes()) {
         Ok(Format::ExecutionTrace) => et::import(&source, folder, options),
+        Err(why) if why == TIMELINE => {
+            let error = TraceError::of_file(source.name(), why);
+            Err(error.help("`millstream record-help` says how to record a program that can run"))
+        }
         // The errors of the native reader say what a trace must have.
         Ok(Format::Native) | Err(_) => resolve(&Arc::new(source), folder, options),
     }
@@ -81,6 +95,11 @@ pub fn load_bytes(
 
 fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -> Result<Program> {
     let reader = &Reader::new(source, options.max_items);
+    reader.finish(read(reader, folder))
+}
+
+fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
+    let source = reader.source;
     let root = reader.root::<TraceForm<'_>>()?;
     let entries = check_version(reader, root)?;
     if let Some((key, _)) = entries.iter().find(|(key, _)| key.name == "jobs") {
@@ -97,10 +116,16 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
     let mut sidecars = Sidecars::new(folder);
     let (streams, stream_names) = streams::streams(reader, trace.streams)?;
     let (mut tensors, mut values) = (Vec::new(), Vec::new());
+    // A program cannot do without a tensor; its names are checked all the same.
+    let mut failed = None;
     for (key, raw) in reader.optional_entries(trace.tensors, "tensors, by name")? {
         let span = reader.key_span(&key);
         let site = Site { source: source.clone(), span };
-        tensors.push(tensors::tensor(reader, &mut sidecars, &key.name, raw.cast(), site)?);
+        match tensors::tensor(reader, &mut sidecars, &key.name, raw.cast(), site) {
+            Ok(tensor) => tensors.push(tensor),
+            Err(error) if failed.is_none() => failed = Some(error),
+            Err(error) => drop(reader.recover::<()>(Err(error))?),
+        }
         values.push(Value { name: key.name.into_owned(), span, recorded: None });
     }
     let outputs = reader.optional_entries(trace.outputs, "outputs, by name")?;
@@ -136,9 +161,10 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
 
     let default = outputs::default_tolerance(reader, trace.default_tolerance)?;
     let outputs = outputs.into_iter().zip(finals).map(|((key, raw), value)| {
-        outputs::output(reader, &mut sidecars, &key, raw.cast(), value, default)
+        let output = outputs::output(reader, &mut sidecars, &key, raw.cast(), value, default);
+        reader.recover(output)
     });
-    let outputs = outputs.collect::<Result<_>>()?;
+    let outputs = outputs.filter_map(Result::transpose).collect::<Result<_>>()?;
     let (name, source) = (name.map(Cow::into_owned), source.clone());
     let mut program = Program {
         name,
@@ -150,10 +176,11 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
         outputs,
         source,
         spread: true,
+        is_partial: false,
         imported: None,
     };
     program.spread = !program.names_streams();
-    Ok(program)
+    failed.map_or(Ok(program), Err)
 }
 
 /// Checks the version before anything else, so that a file of a later version is refused for its

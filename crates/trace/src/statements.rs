@@ -62,7 +62,45 @@ impl<'r, 'a> Statements<'r, 'a> {
 
     fn list(&mut self, raw: List<'a>, depth: usize) -> Result<Vec<Statement>> {
         let list = self.reader.list(raw, "a program, a list of statements")?;
-        list.into_iter().map(|raw| self.statement(raw, depth)).collect()
+        let mut statements = Vec::with_capacity(list.len());
+        for raw in list {
+            let statement = self.statement(raw, depth);
+            if statement.is_err() {
+                self.define_results(raw);
+            }
+            statements.extend(self.reader.recover(statement)?);
+        }
+        Ok(statements)
+    }
+
+    /// Defines what a statement with a mistake would have defined, so that later statements are not
+    /// refused for it.
+    fn define_results(&mut self, raw: Raw<'a, StatementForm<'a>>) {
+        let Ok(entries) = self.reader.entries(raw, "a statement") else { return };
+        for (key, raw) in entries {
+            match (&*key.name, raw.kind()) {
+                ("out", "an object") => {
+                    for (_, name) in self.reader.entries::<()>(raw, "names").unwrap_or_default() {
+                        self.define_name(name.cast());
+                    }
+                }
+                ("out", "a list") => {
+                    for name in self.reader.list::<Name>(raw.cast(), "names").unwrap_or_default() {
+                        self.define_name(name);
+                    }
+                }
+                ("out", _) => self.define_name(raw.cast()),
+                ("record", _) => drop(self.record(raw.cast())),
+                _ => {}
+            }
+        }
+    }
+
+    fn define_name(&mut self, raw: Raw<'a, Name>) {
+        if let Ok(name) = self.reader.name(raw, "the name of a tensor") {
+            // The name may be defined already.
+            let _ = self.symbols.define(&name, self.reader.span(raw));
+        }
     }
 
     fn statement(&mut self, raw: Raw<'a, StatementForm<'a>>, depth: usize) -> Result<Statement> {
@@ -200,7 +238,11 @@ impl<'r, 'a> Statements<'r, 'a> {
             (out, None) => {
                 Results::New(self.each(out, |s, name, span| s.symbols.define(name, span))?)
             }
-            (None, into) => Results::Into(self.each(into, |s, name, _| s.symbols.find(name))?),
+            (None, into) => {
+                let into = self.each(into, |s, name, _| s.symbols.find(name));
+                let hint = "'into' names tensors that exist; 'out' names new ones";
+                Results::Into(into.map_err(|e| if e.hint().is_none() { e.help(hint) } else { e })?)
+            }
         };
         let attrs = attrs(reader, form.attrs)?;
         let stream = self.optional_stream(form.stream)?;
@@ -221,8 +263,8 @@ impl<'r, 'a> Statements<'r, 'a> {
         let form = self.reader.object(raw, "a critical section")?;
         self.reader.check_note(form.note)?;
         let body = self.reader.require(form.body, raw, "body", "a critical section")?;
-        let tensors =
-            self.each(form.critical_section, |s, name, span| s.symbols.hold(name, span))?;
+        let tensors = self.each(form.critical_section, |s, name, span| s.symbols.hold(name, span));
+        let tensors = self.reader.recover(tensors)?.unwrap_or_default();
         let body = self.list(body, depth + 1)?;
         for tensor in &tensors {
             self.symbols.end_hold(*tensor);

@@ -205,7 +205,7 @@ impl Attrs {
             Some((name, _)) => Err(Error::Unknown {
                 what: "argument",
                 name: name.to_owned(),
-                nearest: crate::nearest::nearest(name, known.iter().copied()),
+                help: crate::nearest::did_you_mean(name, known.iter().copied()),
             }),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::nearest::nearest;
+use crate::nearest::did_you_mean;
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -128,9 +128,31 @@ impl FromStr for DType {
         DType::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| Error::Unknown {
             what: "dtype",
             name: text.to_owned(),
-            nearest: nearest(text, DType::ALL.iter().map(|d| d.name())),
+            help: elsewhere(text)
+                .map(|dtype| format!("it is called '{dtype}' here"))
+                .or_else(|| did_you_mean(text, DType::ALL.map(DType::name)))
+                .or_else(|| Some(format!("there are {}", DType::ALL.map(DType::name).join(", ")))),
         })
     }
+}
+
+/// Returns the dtype that other libraries call by this name.
+fn elsewhere(text: &str) -> Option<DType> {
+    let lower = text.to_ascii_lowercase();
+    let name = lower.rsplit('.').next().unwrap_or_default();
+    Some(match name {
+        "float32" | "float" | "single" | "fp32" => DType::F32,
+        "float64" | "double" | "fp64" => DType::F64,
+        "float16" | "half" | "fp16" => DType::F16,
+        "bfloat16" | "bfloat" => DType::BF16,
+        "int64" | "long" | "longlong" | "int" => DType::I64,
+        "int32" => DType::I32,
+        "int16" | "short" => DType::I16,
+        "int8" | "char" => DType::I8,
+        "uint8" | "byte" | "uchar" => DType::U8,
+        "boolean" | "bool_" | "pred" | "i1" => DType::Bool,
+        _ => return DType::ALL.into_iter().find(|dtype| dtype.name() == name),
+    })
 }
 
 #[cfg(test)]
@@ -142,8 +164,24 @@ mod tests {
         for d in DType::ALL {
             assert_eq!(d.name().parse::<DType>(), Ok(d));
         }
-        let err = "f33".parse::<DType>().unwrap_err().to_string();
-        assert!(err.contains("unknown dtype 'f33'") && err.contains("f32"), "{err}");
+        let err = |name: &str| name.parse::<DType>().unwrap_err().to_string();
+        assert_eq!(err("f33"), "unknown dtype 'f33'; did you mean 'f32'?");
+        assert!(err("fixed").contains("'fixed'; there are f32, f64, "), "{}", err("fixed"));
+    }
+
+    #[test]
+    fn names_of_other_libraries_are_translated() {
+        for (name, dtype) in [
+            ("float32", DType::F32),
+            ("torch.bfloat16", DType::BF16),
+            ("half", DType::F16),
+            ("int64", DType::I64),
+            ("Double", DType::F64),
+            ("F32", DType::F32),
+        ] {
+            let err = name.parse::<DType>().unwrap_err().to_string();
+            assert_eq!(err, format!("unknown dtype '{name}'; it is called '{dtype}' here"));
+        }
     }
 
     #[test]

@@ -18,14 +18,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A name is not known.
-    #[error("unknown {what} '{name}'{}", did_you_mean(.nearest))]
+    #[error("unknown {what} '{name}'{}", after_semicolon(.help))]
     Unknown {
         /// The kind of thing that was named.
         what: &'static str,
         /// The name.
         name: String,
-        /// The name that was probably meant.
-        nearest: Option<String>,
+        /// What to write, as a sentence: mostly the name that was probably meant.
+        help: Option<String>,
     },
     /// A value is invalid in every program: a shape, a stride, an argument.
     #[error("invalid {what}: {message}")]
@@ -40,7 +40,8 @@ pub enum Error {
     Op {
         /// The op.
         op: String,
-        /// The operand or argument and the expectation.
+        /// The expectation; behind the name of the operand or argument and a colon, if it is about
+        /// one.
         message: String,
     },
     /// A tensor was used, or released again, after its release.
@@ -151,8 +152,8 @@ pub enum Error {
     },
 }
 
-fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |n| format!("; did you mean '{n}'?"))
+fn after_semicolon(help: &Option<String>) -> String {
+    help.as_ref().map_or_else(String::new, |sentence| format!("; {sentence}"))
 }
 
 impl Error {

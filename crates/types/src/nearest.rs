@@ -3,18 +3,31 @@
 /// Returns the candidate closest to `name`, if one is close enough for a suggestion.
 ///
 /// The distance is Damerau-Levenshtein over bytes as `strsim` defines it. A candidate is close
-/// enough within a third of the longer length, and within one edit in any case. Names longer than
-/// 64 bytes get no suggestion.
+/// enough within a third of the longer length, and within one edit in any case, unless nothing is
+/// left of the name. Capitals do not
+/// count. Names longer than 64 bytes get no suggestion.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if name.len() > 64 {
         return None;
     }
+    let folded = name.to_ascii_lowercase();
     candidates
         .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(name, c), c))
-        .filter(|(distance, c)| *distance <= (name.len().max(c.len()) / 3).max(1))
+        .map(|c| (strsim::damerau_levenshtein(&folded, &c.to_ascii_lowercase()), c))
+        .filter(|(distance, c)| {
+            let length = name.len().max(c.len());
+            *distance <= (length / 3).max(1) && *distance < length
+        })
         .min()
         .map(|(_, c)| c.to_owned())
+}
+
+/// Returns the question whether the nearest name was meant, if one is near enough.
+pub fn did_you_mean<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    nearest(name, candidates).map(|close| format!("did you mean '{close}'?"))
 }
 
 #[cfg(test)]
@@ -27,5 +40,7 @@ mod tests {
         assert_eq!(nearest("reul", ops).as_deref(), Some("relu"));
         assert_eq!(nearest("matmull", ops).as_deref(), Some("matmul"));
         assert_eq!(nearest("convolution", ops), None);
+        assert_eq!(nearest("q", ["w"]), None);
+        assert_eq!(nearest("ReLU", ops).as_deref(), Some("relu"));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::nearest::nearest;
+use crate::nearest::did_you_mean;
 
 /// A kind of work that a stream accepts. The kinds that a type of stream accepts are all that the
 /// builder and the verifier know about the type.
@@ -65,7 +65,7 @@ impl FromStr for WorkKind {
         WorkKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| Error::Unknown {
             what: "kind of work",
             name: text.to_owned(),
-            nearest: nearest(text, WorkKind::ALL.iter().map(|kind| kind.name())),
+            help: did_you_mean(text, WorkKind::ALL.iter().map(|kind| kind.name())),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_instructions::text::print_list;
-use millstream_runner::{Progress, RunError, RunOptions, RunReport, run_ranks};
+use millstream_runner::{Progress, RunError, RunOptions, RunReport, mistakes, run_ranks};
 use millstream_trace::{Action, Body, Entry, LoadOptions, Program, Statement, load};
 
 /// The results of a program.
@@ -41,7 +41,10 @@ pub(crate) fn run(
         Entry::Ranks { folder, ranks } => (folder, ranks.as_slice()),
         Entry::Trace(path) | Entry::Skipped { path, .. } => (path, std::slice::from_ref(path)),
     };
-    let programs = paths.iter().map(|path| Ok(Arc::new(load(path, loading)?)));
+    let programs = paths.iter().map(|path| match load(path, loading) {
+        Ok(program) => Ok(Arc::new(program)),
+        Err(error) => Err(mistakes(path, error, loading, options)),
+    });
     let programs = programs.collect::<Result<Vec<_>, RunError>>()?;
     let (options, bar) = with_progress(options, &programs);
     let ranks = run_ranks(programs, &options);

@@ -7,11 +7,13 @@ use millstream_trace::TraceError;
 
 use millstream_terminal::table::width;
 
-/// Prints an error to standard error.
+/// Prints an error and the further ones of its file to standard error.
 pub(crate) fn print(error: &TraceError) {
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // Standard error is the last channel: a failure to write to it cannot be reported.
-    let _ = writeln!(io::stderr().lock(), "{}", render(error, colour));
+    for error in std::iter::once(error).chain(error.others()) {
+        // Standard error is the last channel: a failure to write to it cannot be reported.
+        let _ = writeln!(io::stderr().lock(), "{}", render(error, colour));
+    }
 }
 
 fn render(error: &TraceError, colour: bool) -> String {

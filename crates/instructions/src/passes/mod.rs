@@ -106,7 +106,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use millstream_ops::OpRegistry;
-use millstream_types::nearest::nearest;
+use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, Result};
 
 use crate::instruction::Via;
@@ -190,7 +190,7 @@ impl FromStr for Pass {
         found.ok_or_else(|| Error::Unknown {
             what: "pass",
             name: name.to_owned(),
-            nearest: nearest(name, Pass::ALL.iter().map(|pass| pass.name())),
+            help: did_you_mean(name, Pass::ALL.iter().map(|pass| pass.name())),
         })
     }
 }

@@ -150,9 +150,9 @@ pub(crate) fn convert(
     results: &[Option<Recorded>],
 ) -> Lowered<Converted> {
     let id = import.ops().id(op).map_err(|e| match e {
-        millstream_types::Error::Unknown { nearest, .. } => Refusal::Unsupported {
+        millstream_types::Error::Unknown { help, .. } => Refusal::Unsupported {
             message: format!("there is no op that does what {} does", given.signature.name),
-            nearest,
+            help,
         },
         other => Refusal::Wrong(other.to_string()),
     })?;

@@ -115,8 +115,8 @@ pub(crate) fn import(
     folder: Option<&Path>,
     options: &LoadOptions,
 ) -> Result<Program> {
-    let file: FileForm<'_> =
-        serde_json::from_str(text.text()).map_err(|e| crate::json::syntax(text, &e))?;
+    let file: FileForm<'_> = serde_json::from_str(text.text())
+        .map_err(|e| crate::syntax::syntax(text, (0, text.text()), &e))?;
     let whole = |message: String| TraceError::of_file(text.name(), message);
     let schema =
         file.schema.ok_or_else(|| whole("no execution trace: it has no 'schema'".into()))?;
@@ -186,6 +186,7 @@ pub(crate) fn import(
         outputs: finished.outputs,
         source,
         spread: true,
+        is_partial: false,
         imported: Some(Box::new(report)),
     })
 }
@@ -227,8 +228,9 @@ fn node_span(id: u64) -> Span {
 fn refused(source: &Source, node: u64, refusal: Refusal) -> TraceError {
     match refusal {
         Refusal::Wrong(message) => TraceError::at(source, node_span(node), message),
-        Refusal::Unsupported { message, nearest } => {
-            TraceError::at(source, node_span(node), message).meant(nearest)
+        Refusal::Unsupported { message, help } => {
+            let error = TraceError::at(source, node_span(node), message);
+            help.into_iter().fold(error, TraceError::help)
         }
     }
 }

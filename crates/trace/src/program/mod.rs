@@ -67,6 +67,9 @@ pub struct Program {
     /// Whether a run may spread the statements over several streams: no statement, except for
     /// collectives of an imported trace, names a stream.
     pub spread: bool,
+    /// Whether statements with mistakes were left out: such a program can be checked for further
+    /// mistakes, but not run.
+    pub is_partial: bool,
     /// The import's report, if the program is an execution trace.
     pub imported: Option<Box<Imported>>,
 }

@@ -60,7 +60,7 @@ fn sidecars_that_are_missing_or_broken() {
     let data = [0; 8];
     sidecar(&at.join("w.st"), HEADER, &data);
     refused(at, r#"{"file": "v.st", "key": "w"}"#, &["'v.st'", "no such file"]);
-    refused(at, r#"{"file": "w.st", "key": "v"}"#, &["no tensor 'v'", "did you mean 'w'"]);
+    refused(at, r#"{"file": "w.st", "key": "W"}"#, &["no tensor 'W'", "did you mean 'w'"]);
     refused(at, r#"{"file": "w.st"}"#, &["'file' needs 'key'"]);
     refused(at, r#"{"key": "w"}"#, &["'key' needs 'file'"]);
     refused(at, r#"{"file": "w.st", "key": "w", "dtype": "f64"}"#, &["f64", "it is f32"]);

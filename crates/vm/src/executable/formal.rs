@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use millstream_types::nearest::nearest;
+use millstream_types::nearest::did_you_mean;
 use millstream_types::{DeviceId, Error, Result, TensorSpec};
 
 use super::tape::{Formal, FormalKind, Program};
@@ -24,8 +24,8 @@ impl Program {
         };
         found.ok_or_else(|| {
             let what = if kind == FormalKind::Output { "output" } else { "input" };
-            let nearest = nearest(name, formals.map(|(_, f)| f.name.as_str()));
-            Error::Unknown { what, name: name.to_owned(), nearest }
+            let help = did_you_mean(name, formals.map(|(_, f)| f.name.as_str()));
+            Error::Unknown { what, name: name.to_owned(), help }
         })
     }
 }

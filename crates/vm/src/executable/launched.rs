@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_types::nearest::nearest;
+use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, ReadId, Result};
 
 use crate::api::handle::{Completion, Tensor};
@@ -29,7 +29,7 @@ impl Launched {
         found.map(|k| &self.outputs[k]).ok_or_else(|| Error::Unknown {
             what: "output",
             name: name.to_owned(),
-            nearest: nearest(name, outputs.iter().map(|o| o.name.as_str())),
+            help: did_you_mean(name, outputs.iter().map(|o| o.name.as_str())),
         })
     }
 
@@ -64,7 +64,7 @@ impl Launched {
     /// The list has no such read; or the failure of the read, or of what it reads.
     pub fn take_read(&self, read: ReadId) -> Result<Option<Vec<u8>>> {
         let found = self.run.program.reads.iter().position(|r| *r == read);
-        let unknown = || Error::Unknown { what: "read", name: read.to_string(), nearest: None };
+        let unknown = || Error::Unknown { what: "read", name: read.to_string(), help: None };
         self.run.take_read(found.ok_or_else(unknown)?).transpose()
     }
 }

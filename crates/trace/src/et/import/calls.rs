@@ -43,8 +43,8 @@ impl Import<'_> {
         attrs: &Attrs,
     ) -> Lowered<millstream_ops::Signature> {
         let id = self.ops().id(op).map_err(|e| match e {
-            millstream_types::Error::Unknown { nearest, .. } => {
-                Refusal::Unsupported { message: format!("there is no op '{op}'"), nearest }
+            millstream_types::Error::Unknown { help, .. } => {
+                Refusal::Unsupported { message: format!("there is no op '{op}'"), help }
             }
             other => Refusal::Wrong(other.to_string()),
         })?;

@@ -30,7 +30,7 @@ use crate::source::{Source, Span};
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
     /// Millstream has no equivalent of the op.
-    Unsupported { message: String, nearest: Option<String> },
+    Unsupported { message: String, help: Option<String> },
     /// The trace contradicts itself or the schema of an op.
     Wrong(String),
 }
@@ -42,7 +42,7 @@ impl From<ValueError> for Refusal {
 }
 
 pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
-    Refusal::Unsupported { message: message.into(), nearest: None }
+    Refusal::Unsupported { message: message.into(), help: None }
 }
 
 pub(crate) type Lowered<T> = Result<T, Refusal>;
