@@ -111,7 +111,7 @@ pub struct EngineArgs {
     #[arg(long, default_value_t = 10.0)]
     grain: f64,
     /// Also write the rows to FILE, as one JSON array; `-` is standard output
-    #[arg(long)]
+    #[arg(long = "report", visible_alias = "json", value_name = "FILE")]
     json: Option<PathBuf>,
     /// Folder with the peers' built programs, to run in interleaved rounds with this one
     #[arg(long)]

@@ -54,7 +54,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", conflicts_with = "metg")]
     executables: Option<u64>,
     /// Also write the rows to FILE, as one JSON array; `-` is standard output
-    #[arg(long)]
+    #[arg(long = "report", visible_alias = "json", value_name = "FILE")]
     json: Option<PathBuf>,
 }
 

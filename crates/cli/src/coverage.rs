@@ -5,7 +5,6 @@
 //! is executed has been evaluated, and gives the dtypes and shapes that the trace recorded.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +17,8 @@ use serde_json::json;
 
 use crate::BAD_INPUT;
 use crate::show::{snippet, tables};
+use millstream_terminal::file;
+use millstream_terminal::outputs::Outputs;
 
 /// The arguments of `millstream coverage`.
 #[derive(clap::Args)]
@@ -25,9 +26,9 @@ pub(crate) struct Arguments {
     /// Execution traces, or directories with execution traces
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Also write the results as JSON to FILE, one line for each trace; `-` is standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Write a report as JSON to FILE, one line for each trace; `-` is standard output
+    #[arg(long, alias = "json", value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// The nodes of one trace.
@@ -78,6 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn all(arguments: &Arguments) -> Result<(), RunError> {
     let et = EtOptions { structural: true, ..EtOptions::default() };
     let loading = LoadOptions { et, ..LoadOptions::default() };
+    let problem = |message: String| TraceError::of_file("coverage", message);
+    let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(problem)?;
     let mut covered = Vec::new();
     for entry in expand(&arguments.paths)? {
         let paths = match entry {
@@ -88,6 +91,7 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
                 continue;
             }
         };
+        outputs.refuse(paths.iter().map(PathBuf::as_path)).map_err(problem)?;
         for path in paths {
             let program = Arc::new(load(&path, &loading)?);
             match imported(&program) {
@@ -99,26 +103,14 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
             }
         }
     }
-    let problem = |message: String| TraceError::of_file("coverage", message);
     if covered.is_empty() {
         return Err(problem("there is no execution trace to count".to_owned()).into());
     }
-    let to_data = arguments.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    // A closed pipe is no error.
-    drop(match to_data {
-        true => tables::print_coverage(&covered, &mut io::stderr().lock(), false),
-        false => {
-            let terminal = io::stdout().is_terminal();
-            tables::print_coverage(&covered, &mut io::stdout().lock(), terminal)
-        }
-    });
-    let Some(path) = &arguments.json else { return Ok(()) };
+    let shown = outputs.show(|out, terminal| tables::print_coverage(&covered, out, terminal));
+    shown.map_err(problem)?;
+    let Some(path) = &arguments.report else { return Ok(()) };
     let lines: String = covered.iter().map(|c| format!("{}\n", line(c))).collect();
-    let written = match to_data {
-        true => io::stdout().lock().write_all(lines.as_bytes()),
-        false => std::fs::write(path, lines),
-    };
-    written.map_err(|e| problem(format!("cannot write {}: {e}", path.display())).into())
+    file::write(path, lines).map_err(|message| problem(message).into())
 }
 
 fn imported(program: &Program) -> Option<Imported> {

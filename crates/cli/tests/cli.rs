@@ -351,7 +351,8 @@ fn the_report_has_its_fields_and_no_others() {
         let outputs = report["outputs"].as_array().unwrap();
         assert_eq!(outputs.len(), 3);
         for output in outputs {
-            assert_eq!(fields(output), ["max_abs", "max_rel", "name", "ok"]);
+            let expected = ["dtype", "elements", "max_abs", "max_rel", "name", "ok", "shape"];
+            assert_eq!(fields(output), expected);
             assert_eq!(output["max_abs"], 0.0);
         }
         assert_eq!(report["instructions"]["OpCall"], 3);

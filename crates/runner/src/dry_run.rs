@@ -293,8 +293,8 @@ impl Executor for DryRun {
         Ok(())
     }
 
-    fn read(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<()> {
-        let Some(tensor) = *tensor else { return Ok(()) };
+    fn read(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<Option<Vec<u8>>> {
+        let Some(tensor) = *tensor else { return Ok(None) };
         let submitter = &mut self.submitter(origin);
         let (tensor, stream, section) = match lowering::stage_read(submitter, &tensor)? {
             Some((staged, stream)) => (staged, stream, None),
@@ -303,7 +303,7 @@ impl Executor for DryRun {
         let Self { builder, log, .. } = self;
         let at = builder.sync_read(log, stream, tensor, ReadId(0), section, origin)?;
         self.observe(at, origin);
-        Ok(())
+        Ok(None)
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::lower::{
     Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, Step, StepAction, StreamSlot,
 };
 use crate::options::Progress;
+use crate::report::ReadReports;
 
 /// A block of a lowered program on its way through an executor.
 pub(crate) struct Execution<'a, E: Executor> {
@@ -24,6 +25,8 @@ pub(crate) struct Execution<'a, E: Executor> {
     /// The streams that a step has used.
     streams: Vec<Option<E::Stream>>,
     progress: Option<&'a Progress>,
+    /// What the program's statements read.
+    pub(crate) reads: ReadReports,
 }
 
 impl<'a, E: Executor> Execution<'a, E> {
@@ -43,6 +46,7 @@ impl<'a, E: Executor> Execution<'a, E> {
             events: vec![None; events],
             streams: vec![None; lowered.streams.len()],
             progress: None,
+            reads: ReadReports::default(),
         }
     }
 
@@ -234,7 +238,12 @@ impl<'a, E: Executor> Execution<'a, E> {
                 self.executor.stream_wait(&from, &to, origin)?;
             }
             Effect::Read(value) => {
-                self.executor.read(tensor(&self.values, *value)?, origin)?;
+                let read = tensor(&self.values, *value)?;
+                let elements = self.executor.read(read, origin)?;
+                let spec = self.executor.spec(read);
+                if let Some((bytes, spec)) = elements.zip(spec) {
+                    self.reads.note(&self.program.value(*value).name, origin, &spec, bytes);
+                }
             }
             Effect::Touch { tensors: touched, stream } => {
                 let stream = self.stream(*stream)?;

@@ -83,8 +83,8 @@ pub(crate) trait Executor {
         origin: &Origin,
     ) -> Result<()>;
 
-    /// Reads a tensor on the host.
-    fn read(&mut self, tensor: &Self::Tensor, origin: &Origin) -> Result<()>;
+    /// Reads a tensor on the host. Returns its elements in row-major order, if it has any here.
+    fn read(&mut self, tensor: &Self::Tensor, origin: &Origin) -> Result<Option<Vec<u8>>>;
 
     /// Orders everything before behind everything after, on all ranks if `global`.
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()>;

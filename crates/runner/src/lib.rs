@@ -23,6 +23,7 @@
 //! | `replay` | a whole program as an executable |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`certificate`](mod@certificate) | the hash of a list |
+//! | [`loading`] | traces and lists from files |
 //! | [`listing`] | a program's lists, without a run |
 //! | [`timed`], `straight` | runs for their time alone; a program's calls as straight code |
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
@@ -38,6 +39,7 @@ mod execution;
 mod executor;
 mod list;
 pub mod listing;
+pub mod loading;
 mod lower;
 mod machine_executor;
 mod measure;
@@ -53,12 +55,9 @@ mod straight;
 pub mod timed;
 mod upload;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use millstream_trace::{
-    Body, ErrorKind, LoadOptions, MAX_ERRORS, Program, TraceError, load_partial,
-};
+use millstream_trace::{Body, Program};
 
 use dry_run::Subject;
 use lower::{Lowered, lower, lower_known};
@@ -66,9 +65,10 @@ use lower::{Lowered, lower, lower_known};
 pub use certificate::certificate;
 pub use error::RunError;
 pub use listing::{Listing, lists};
+pub use loading::{is_list_file, load};
 pub use options::{Progress, RunOptions, Steps};
 pub use ranks::run_ranks;
-pub use report::{MemoryReport, OutputReport, RunReport, StreamReport};
+pub use report::{MemoryReport, OutputReport, ReadReport, ReadReports, RunReport, StreamReport};
 pub use timed::{Taken, Timed};
 
 /// A trace that has been checked and can run.
@@ -139,26 +139,6 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
         }
     };
     Ok(Prepared { program, options: options.clone(), kind })
-}
-
-/// Returns the mistakes of a trace that could not be loaded: those that the loader found, and those
-/// that the check of what remains finds.
-pub fn mistakes(
-    path: &Path,
-    loaded: TraceError,
-    loading: &LoadOptions,
-    options: &RunOptions,
-) -> RunError {
-    let runtime = loaded.kind() == ErrorKind::Memory;
-    let mut errors = loaded.all();
-    if let Some(partial) = load_partial(path, loading)
-        && let Err(further) = prepare(Arc::new(partial), options)
-        && !further.runtime
-    {
-        errors.extend(further.errors.into_iter().flat_map(TraceError::all));
-        errors.truncate(MAX_ERRORS);
-    }
-    RunError { errors: TraceError::several(errors).into_iter().collect(), runtime }
 }
 
 /// Takes a program of statements as checked, without a check. For generated programs that are valid

@@ -1,7 +1,7 @@
 //! Runs a list of instructions.
 //!
 //! The tensors of the trace are the externals of the list, by name. An output is an external, or a
-//! tensor that the list reads, named by its id in the list (`t3`).
+//! tensor that the list reads, named by a comment of the list or by its id there (`%3`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use millstream_instructions::text::{TextError, parse_list};
 use millstream_instructions::{Body, CheckedList, InstructionList};
 use millstream_ops::OpRegistry;
 use millstream_stream_policy::PolicyTable;
-use millstream_trace::{Line, Program, Span, TraceError};
+use millstream_trace::{Line, Program, Span, TraceError, output_of};
 use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, ReadId, TensorId, TensorSpec};
 use millstream_vm::{Machine, Tensor, accepts, with_origin};
@@ -52,7 +52,7 @@ pub(crate) fn check(
     let (list, places) = parse(program, lines)?;
     let header = lines.first().map_or_else(|| program.source.span(0..0), |l| l.span);
     let (externals, devices) = bind(program, &list, lines)?;
-    let outputs = outputs(program, &list)?;
+    let outputs = outputs(program, &list, lines)?;
     let list = millstream_verify::check(list).map_err(|violations| {
         let errors = violations.iter().map(|violation| {
             let at = violation.index().and_then(|k| places.get(k)).copied();
@@ -120,12 +120,14 @@ fn text_error(program: &Program, lines: &[Line], starts: &[usize], error: TextEr
         return program.error(program.source.span(0..0), error.message);
     };
     let mut place = line.span;
-    // In a string without escapes, each character of the text is one character of the file.
+    // A line of a list's own file is its text. In a string without escapes, each character of the
+    // text is one character of the file.
     let raw = &program.source.text()[place.range()];
-    if raw.get(1..raw.len().saturating_sub(1)) == Some(line.text.as_str()) {
+    let quote = usize::from(raw != line.text);
+    if raw.get(quote..raw.len().saturating_sub(quote)) == Some(line.text.as_str()) {
         let before: usize =
             line.text.chars().take(error.column.saturating_sub(1)).map(char::len_utf8).sum();
-        let from = place.offset + 1 + before;
+        let from = place.offset + quote + before;
         let rest = line.text[before..].find([' ', ',']).unwrap_or(line.text.len() - before);
         place = program.source.span(from..from + rest.max(1));
     }
@@ -154,7 +156,7 @@ fn instruction_places(lines: &[Line], instructions: usize) -> Vec<Span> {
 }
 
 /// Returns the span of the header line that declares the `k`th stream or arena.
-fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Span> {
+pub(crate) fn header_place(lines: &[Line], word: &str, k: usize) -> Option<Span> {
     let declares = |text: &str| text.split_whitespace().next() == Some(word);
     let texts = lines.iter().flat_map(|l| l.text.split('\n').map(move |text| (text, l.span)));
     texts.filter(|(text, _)| declares(text)).nth(k).map(|(_, place)| place)
@@ -204,7 +206,13 @@ fn bind(program: &Program, list: &InstructionList, lines: &[Line]) -> Result<Bin
 }
 
 /// Returns the source of each output.
-fn outputs(program: &Program, list: &InstructionList) -> Result<Vec<Source>, RunError> {
+fn outputs(
+    program: &Program,
+    list: &InstructionList,
+    lines: &[Line],
+) -> Result<Vec<Source>, RunError> {
+    let texts = lines.iter().flat_map(|line| line.text.split('\n'));
+    let named: HashMap<String, &str> = texts.filter_map(output_of).collect();
     let mut specs: HashMap<TensorId, &TensorSpec> =
         list.externals.iter().map(|e| (e.tensor, &e.spec)).collect();
     let mut reads: HashMap<String, (ReadId, TensorSpec)> = HashMap::new();
@@ -221,7 +229,8 @@ fn outputs(program: &Program, list: &InstructionList) -> Result<Vec<Source>, Run
         if let Some(at) = list.externals.iter().position(|e| e.name == output.name) {
             return Ok(Source::External(at));
         }
-        if let Some((read, spec)) = reads.get(&output.name) {
+        let tensor = named.get(&output.name).copied().unwrap_or(&output.name);
+        if let Some((read, spec)) = reads.get(tensor) {
             return Ok(Source::Read(*read, spec.clone()));
         }
         let names = list.externals.iter().map(|e| e.name.as_str());

@@ -100,9 +100,11 @@ impl Executor for MachineExecutor<'_> {
         Ok(())
     }
 
-    fn read(&mut self, tensor: &Tensor, origin: &Origin) -> Result<()> {
+    fn read(&mut self, tensor: &Tensor, origin: &Origin) -> Result<Option<Vec<u8>>> {
+        let mut bytes = None;
         let read = with_origin(origin, || tensor.read_within(self.section()));
-        self.note(read.map(drop))
+        self.note(read.map(|read| bytes = Some(read)))?;
+        Ok(bytes)
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {

@@ -144,6 +144,7 @@ fn round(
         Err(error) => Err(error),
     };
     if first {
+        report.reads = std::mem::take(&mut execution.reads);
         before.measure(machine, report).map_err(whole)?;
     }
     let reads = read?;

@@ -103,8 +103,8 @@ impl Executor for RecordingExecutor<'_> {
         with_origin(origin, || self.recorder.touch(&tensors, *stream))
     }
 
-    fn read(&mut self, _: &RecordedTensor, _: &Origin) -> Result<()> {
-        Ok(())
+    fn read(&mut self, _: &RecordedTensor, _: &Origin) -> Result<Option<Vec<u8>>> {
+        Ok(None)
     }
 
     fn barrier(&mut self, global: bool, origin: &Origin) -> Result<()> {

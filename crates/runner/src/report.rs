@@ -9,7 +9,7 @@ use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::overdue::StreamProgress;
-use millstream_types::{Failure, StreamKey, TensorId, TensorSpec};
+use millstream_types::{DType, Failure, Origin, StreamKey, TensorId, TensorSpec};
 use millstream_vm::{AutoCaptureReport, GraphStatus, Schedule};
 
 /// The results and costs of a run. Counts are those of the first run, including the reads of its
@@ -20,6 +20,8 @@ pub struct RunReport {
     pub trace: String,
     /// The outputs, in the order of the file.
     pub outputs: Vec<OutputReport>,
+    /// What the program's `read` statements read in the first run.
+    pub reads: ReadReports,
     /// The number of instructions of each kind that occurs.
     pub instructions: Vec<(Kind, u64)>,
     /// The number of needed waits, and how they were resolved.
@@ -55,6 +57,53 @@ pub struct RunReport {
     pub stuck: Option<Vec<StreamProgress>>,
     /// The failures, each once.
     pub failures: Vec<TraceError>,
+}
+
+/// What a `read` statement read.
+#[derive(Clone, Debug)]
+pub struct ReadReport {
+    /// The name of the tensor.
+    pub name: String,
+    /// The place of the statement.
+    pub origin: Origin,
+    /// The dtype, and the shape without gaps.
+    pub dtype: DType,
+    /// The lengths of the dimensions.
+    pub shape: Vec<usize>,
+    /// The first elements, at most [`ReadReports::ELEMENTS`], in row-major order.
+    pub head: Vec<u8>,
+}
+
+/// What the first `read` statements of a run read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadReports {
+    /// The first reads.
+    pub first: Vec<ReadReport>,
+    /// The number of further reads.
+    pub further: u64,
+}
+
+impl ReadReports {
+    /// The most elements that are kept of a read.
+    pub const ELEMENTS: usize = 9;
+    /// The most reads that are kept.
+    pub const READS: usize = 64;
+
+    pub(crate) fn note(&mut self, name: &str, origin: &Origin, spec: &TensorSpec, bytes: Vec<u8>) {
+        if self.first.len() == Self::READS {
+            self.further += 1;
+            return;
+        }
+        let mut head = bytes;
+        head.truncate(Self::ELEMENTS * spec.dtype.size());
+        self.first.push(ReadReport {
+            name: name.to_owned(),
+            origin: origin.clone(),
+            dtype: spec.dtype,
+            shape: spec.shape().to_vec(),
+            head,
+        });
+    }
 }
 
 /// The memory of a device.

@@ -10,7 +10,11 @@ pub fn new_table(terminal: bool, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width(terminal));
+    // Names in a file or a pipe are for other programs, and stay whole.
+    match terminal || std::env::var_os("COLUMNS").is_some() {
+        true => table.set_width(width(terminal)),
+        false => table.set_content_arrangement(ContentArrangement::Disabled),
+    };
     table.set_header(header.iter().copied());
     table
 }
@@ -20,6 +24,12 @@ pub fn width(terminal: bool) -> u16 {
     let requested = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let actual = || if terminal { Table::new().width() } else { None };
     requested.or_else(actual).unwrap_or(DEFAULT_WIDTH)
+}
+
+/// Returns whether text may be coloured: on a terminal, unless the user wants none
+/// (<https://no-color.org>).
+pub fn is_coloured(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Aligns the cells of a column to the right, as numbers are.

@@ -37,7 +37,7 @@ pub enum Entry {
 
 /// Expands paths to traces, in the order of the paths.
 ///
-/// A file stands for itself. A directory stands for all traces below it, sorted by name: files that
+/// A file stands for itself, and `-` for standard input. A directory stands for all traces below it, sorted by name: files that
 /// end in `.json` or `.json.gz` and hold an object with the field `millstream`, or with `schema`
 /// and `nodes`. The sidecar notes of an execution trace are ignored. A directory that holds
 /// `rank0`, `rank1` and so on, as files with these extensions or as directories with one trace
@@ -49,6 +49,10 @@ pub fn expand<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<
     let mut found = Vec::new();
     for path in paths {
         let path = path.as_ref();
+        if path == Path::new("-") {
+            found.push(Entry::Trace(path.to_owned()));
+            continue;
+        }
         let metadata = fs::metadata(path).map_err(|e| cannot(path, &e))?;
         match metadata.is_dir() {
             true => search(path, 0, &mut found)?,

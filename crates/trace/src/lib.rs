@@ -22,6 +22,7 @@
 //! | [`data`], [`literal`], [`random`], [`sidecar`] | the sources of elements |
 //! | [`hint`] | elements of inputs and facts about outputs that stand in for files |
 //! | [`compare`](mod@compare) | comparison of results with expected elements |
+//! | [`list_file`] | lists of instructions in files of their own |
 //! | [`expand`](mod@expand) | the search for traces in directories |
 //! | [`schema`](mod@schema) | the JSON Schema |
 //! | [`source`], [`error`] | texts and spans, errors with a span |
@@ -54,6 +55,7 @@ mod fields;
 pub mod hint;
 mod json;
 mod launches;
+pub mod list_file;
 pub mod literal;
 pub mod load;
 mod number;
@@ -82,6 +84,7 @@ pub use et::EtOptions;
 pub use et::report::{Imported, Skipped};
 pub use expand::{Entry, expand};
 pub use hint::{Hint, Probe};
+pub use list_file::{Inputs, load_list, output_line, output_of};
 pub use load::{LoadOptions, VERSION, load, load_bytes, load_partial};
 pub use number::Number;
 pub use parts::Part;

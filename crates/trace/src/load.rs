@@ -41,8 +41,8 @@ impl Default for LoadOptions {
     }
 }
 
-/// Loads a native trace, or a PyTorch execution trace with its sidecar notes, from a file. The file
-/// may be compressed with gzip.
+/// Loads a native trace, or a PyTorch execution trace with its sidecar notes, from a file, or from
+/// standard input for `-`. The text may be compressed with gzip.
 ///
 /// # Errors
 /// The file cannot be read, or its content is invalid; the error has the span of the invalid part.
@@ -60,6 +60,10 @@ pub fn load(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Program> {
 /// to be checked for further mistakes. None if too little remains for that.
 pub fn load_partial(path: impl AsRef<Path>, options: &LoadOptions) -> Option<Program> {
     let path = path.as_ref();
+    // Standard input can be read once.
+    if path == Path::new("-") {
+        return None;
+    }
     let source = Arc::new(read_text(path, options.max_bytes).ok()?);
     let Ok(Format::Native) = format_of(source.text().as_bytes()) else { return None };
     let read = read(&Reader::new(&source, options.max_items), path.parent()).ok()?;

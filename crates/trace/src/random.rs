@@ -49,6 +49,18 @@ pub enum Distribution {
     },
 }
 
+impl Distribution {
+    /// Returns the distribution for inputs that nothing describes: fractions from 0 to 1, so that
+    /// they are valid as variances and weights, and integers 0 and 1, so that they are valid as
+    /// most indices.
+    pub fn inputs(dtype: DType) -> Distribution {
+        match dtype.is_float() {
+            true => Distribution::Uniform { low: 0.0, high: 1.0 },
+            false => Distribution::Integers { low: 0, high: 2 },
+        }
+    }
+}
+
 /// An endless sequence of random elements.
 pub(crate) struct Elements {
     rng: ChaCha8Rng,

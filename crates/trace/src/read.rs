@@ -13,8 +13,11 @@ use crate::source::Source;
 /// The first two bytes of a gzip file. Source: RFC 1952, section 2.3.1.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads the text of a file.
+/// Reads the text of a file, or of standard input for `-`.
 pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<Source> {
+    if path == Path::new("-") {
+        return text("standard input", io::stdin().lock(), 0, max_bytes);
+    }
     let name = path.display().to_string();
     let cannot =
         |e: io::Error| TraceError::of_file(&*name, format!("cannot read it: {}", reason(&e)));

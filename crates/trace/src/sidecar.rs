@@ -3,7 +3,7 @@
 //! Format: <https://huggingface.co/docs/safetensors/index#format>. Loading a trace reads only the
 //! header of a file; writing a tensor's elements reads only the bytes of that tensor.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use millstream_types::nearest::nearest;
 use millstream_types::{DType, Dims, TensorSpec};
-use safetensors::tensor::{Dtype, Metadata};
+use safetensors::tensor::{Dtype, Metadata, TensorView};
 
 /// The maximum size of a header in bytes: larger than any real one, and little memory.
 const MAX_HEADER: u64 = 16 << 20;
@@ -165,6 +165,35 @@ pub(crate) fn reason(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+/// Returns a safetensors file of these tensors, each with its dtype, shape and elements in row-major
+/// order.
+///
+/// # Errors
+/// The elements are not as many as the shape says.
+pub fn bytes(tensors: &BTreeMap<String, (DType, &[usize], &[u8])>) -> Result<Vec<u8>, String> {
+    let mut views = BTreeMap::new();
+    for (name, (dtype, shape, elements)) in tensors {
+        let view = TensorView::new(dtype_in_file(*dtype), shape.to_vec(), elements);
+        views.insert(name.clone(), view.map_err(|e| format!("'{name}': {e}"))?);
+    }
+    safetensors::serialize(views, None).map_err(|e| e.to_string())
+}
+
+const fn dtype_in_file(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::I64 => Dtype::I64,
+        DType::I32 => Dtype::I32,
+        DType::I16 => Dtype::I16,
+        DType::I8 => Dtype::I8,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
     }
 }
 

@@ -176,7 +176,8 @@ fn elements(tensor: &Tensor) -> Result<Vec<String>> {
     Ok(offsets.map(text).collect())
 }
 
-fn element(dtype: DType, bytes: &[u8]) -> String {
+/// Returns an element as JSON, exactly. Of numbers that JSON lacks, the name as a string.
+pub fn element(dtype: DType, bytes: &[u8]) -> String {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         let mut whole = [0; N];
         whole.copy_from_slice(bytes);

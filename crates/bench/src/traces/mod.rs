@@ -59,7 +59,7 @@ pub struct TracesArgs {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
     /// Also write the rows to FILE, as one JSON array; `-` is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "report", visible_alias = "json", value_name = "FILE")]
     json: Option<PathBuf>,
 }
 

@@ -14,7 +14,8 @@ use millstream_vm::{DriverKind, MachineConfig};
 /// The arguments of `millstream run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Traces, or directories with traces; a directory with rank0, rank1, … is one program
+    /// Traces (`-` is standard input), lists of instructions, or directories with traces; a directory with rank0, rank1, …
+    /// is one program
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
     /// Device of tensors and streams that name none: cpu or sim
@@ -75,19 +76,29 @@ pub(crate) struct Arguments {
     /// up missing elements
     #[arg(long)]
     structural: bool,
-    /// Make up random elements for tensors of execution traces that no file holds, from this seed.
-    /// No output is compared then
+    /// Make up random elements, from this seed, for tensors of execution traces and lists that no
+    /// file holds. No output is compared then
     #[arg(long, value_name = "SEED")]
     random_inputs: Option<u64>,
+    /// Elements of the tensors that a list of instructions needs: a safetensors file, or the trace
+    /// that the list was emitted from
+    #[arg(long, value_name = "FILE")]
+    pub(super) inputs: Option<PathBuf>,
     /// Write the list of instructions to FILE; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
+    /// Write the outputs to FILE, in the format of safetensors; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) save_outputs: Option<PathBuf>,
     /// Print the hash of each program's list of instructions, which does not depend on the driver
     #[arg(long)]
     pub(super) certificate: bool,
     /// Write a report as JSON to FILE, one line for each program; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
+    /// Outputs of at most N elements are written to the report with them
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "report")]
+    pub(super) report_elements: usize,
 }
 
 /// The threads that run the instructions.
@@ -198,27 +209,35 @@ fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(ms))
 }
 
-/// Parses a number of bytes with an optional unit: `512MiB`, `2GB`, `4096`.
+/// Parses a number of bytes with an optional unit: `512MiB`, `2GB`, `1.5G`, `4096`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 10] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-        ("kB", 1_000),
-        ("KB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-        ("B", 1),
-    ];
-    let wrong = || format!("expected a number of bytes, as in 512MiB or 4096, got '{text}'");
-    let (digits, unit) = UNITS
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
-        .unwrap_or((text, 1));
-    let number: u64 = digits.trim_end().parse().map_err(|_| wrong())?;
-    number.checked_mul(unit).ok_or_else(|| format!("'{text}' does not fit in 64 bits"))
+    let wrong = || format!("expected a number of bytes, as in 512MiB, 1.5G or 4096, got '{text}'");
+    let lower = text.trim().to_ascii_lowercase();
+    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let (digits, unit) = lower.split_at(end);
+    let unit = match unit.trim_start() {
+        "" | "b" => 1,
+        // Without a "B", as tools such as dd, head and docker write it: powers of two.
+        "k" | "kib" | "ki" => 1 << 10,
+        "m" | "mib" | "mi" => 1 << 20,
+        "g" | "gib" | "gi" => 1 << 30,
+        "t" | "tib" | "ti" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let too_large = || format!("'{text}' does not fit in 64 bits");
+    if let Ok(number) = digits.parse::<u64>() {
+        return number.checked_mul(unit).ok_or_else(too_large);
+    }
+    let bytes = digits.parse::<f64>().map_err(|_| wrong())? * unit as f64;
+    match bytes < u64::MAX as f64 {
+        true if digits.bytes().any(|digit| digit.is_ascii_digit()) => Ok(bytes as u64),
+        true => Err(wrong()),
+        false => Err(too_large()),
+    }
 }
 
 #[cfg(test)]
@@ -231,7 +250,11 @@ mod tests {
         assert_eq!(size("2 GB"), Ok(2_000_000_000));
         assert_eq!(size("4096"), Ok(4096));
         assert_eq!(size("1B"), Ok(1));
-        for bad in ["", "MiB", "-1", "1.5GiB", "1XB", "99999999999TiB"] {
+        assert_eq!(size("12M"), Ok(12 << 20));
+        assert_eq!(size("1.5GiB"), Ok(3 << 29));
+        assert_eq!(size("0.5 gb"), Ok(500_000_000));
+        assert_eq!(size("18446744073709551615"), Ok(u64::MAX));
+        for bad in ["", "MiB", "-1", ".", "1.2.3", "1XB", "99999999999TiB", "1e9", "NaN"] {
             assert!(size(bad).is_err(), "{bad}");
         }
     }

@@ -6,8 +6,7 @@
 mod arguments;
 mod one;
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use millstream_trace::{Entry, TraceError, expand};
@@ -16,8 +15,9 @@ pub(crate) use arguments::{Arguments, number, size};
 pub(crate) use one::Ran;
 
 use crate::BAD_INPUT;
-use crate::show::{memory, report, snippet, tables};
+use crate::show::{memory, report, snippet, tables, values};
 use millstream_terminal::file::write;
+use millstream_terminal::outputs::Outputs;
 
 /// The result of a trace, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,12 +47,13 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     let problem = |message: String| TraceError::of_file("run", message);
     let options = arguments.options().map_err(problem)?;
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
-    let outputs = [&arguments.emit, &arguments.report];
-    if outputs.iter().all(|path| path.as_deref() == Some(Path::new("-"))) {
-        return Err(problem(
-            "--emit - and --report - cannot both write to standard output".to_owned(),
-        ));
-    }
+    let outputs = Outputs::new([
+        ("--emit", arguments.emit.as_deref()),
+        ("--report", arguments.report.as_deref()),
+        ("--save-outputs", arguments.save_outputs.as_deref()),
+    ])
+    .map_err(problem)?;
+    outputs.refuse(arguments.inputs.as_deref()).map_err(problem)?;
     let mut programs = Vec::new();
     for entry in expand(&arguments.paths)? {
         match entry {
@@ -65,20 +66,25 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     if programs.is_empty() {
         return Err(problem("there is no trace to run".to_owned()));
     }
-    if arguments.emit.is_some() {
-        let lists: usize = programs.iter().map(count).sum();
-        if lists > 1 {
-            let message = format!("--emit writes one list, and {lists} programs are given");
-            return Err(problem(message));
-        }
+    let lists: usize = programs.iter().map(|entry| paths(entry).len()).sum();
+    if arguments.emit.is_some() && lists > 1 {
+        return Err(problem(format!("--emit writes one list, and {lists} programs are given")));
     }
+    if arguments.save_outputs.is_some() && programs.len() > 1 {
+        let message = "--save-outputs writes the outputs of one program";
+        return Err(problem(format!("{message}, and {} are given", programs.len())));
+    }
+    let read = programs.iter().flat_map(paths).map(PathBuf::as_path);
+    outputs.refuse(read).map_err(problem)?;
     let loading = arguments.loading();
     let mut all = Vec::new();
     let mut worst = Status::Matched;
     for program in &programs {
-        let status = match one::run(program, &options, &loading) {
+        let inputs = arguments.inputs.as_deref();
+        let status = match one::run(program, &options, &loading, inputs, &outputs) {
             Ok(ran) => {
-                let status = finish(&ran, arguments, programs.len() == 1);
+                let alone = programs.len() == 1;
+                let status = finish(&ran, arguments, &outputs, alone).map_err(problem)?;
                 all.push(ran);
                 status
             }
@@ -90,64 +96,61 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
         worst = worst.max(status);
     }
     if programs.len() > 1 {
-        show(arguments, |out, terminal| tables::print_summary(&all, out, terminal));
+        outputs
+            .show(|out, terminal| tables::print_summary(&all, out, terminal))
+            .map_err(problem)?;
         let failed = programs.len() - all.iter().filter(|ran| ran.ok()).count();
         if failed > 0 {
             eprintln!("{failed} of {} programs failed or gave other results", programs.len());
         }
     }
     if let Some(path) = &arguments.report {
-        let lines: anyhow::Result<String> = all.iter().map(report::line).collect();
+        let lines: anyhow::Result<String> =
+            all.iter().map(|ran| report::line(ran, arguments.report_elements)).collect();
         let lines = lines.map_err(|e| problem(format!("cannot write the report: {e}")))?;
         write(path, &lines).map_err(problem)?;
     }
     Ok(worst)
 }
 
-fn count(entry: &Entry) -> usize {
+/// Returns the files of a program.
+fn paths(entry: &Entry) -> &[PathBuf] {
     match entry {
-        Entry::Ranks { ranks, .. } => ranks.len(),
-        _ => 1,
+        Entry::Ranks { ranks, .. } => ranks,
+        Entry::Trace(path) | Entry::Skipped { path, .. } => std::slice::from_ref(path),
     }
 }
 
-/// Shows the results of a program, and writes its list.
-fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
+/// Shows the results of a program, and writes its list and its outputs.
+fn finish(
+    ran: &Ran,
+    arguments: &Arguments,
+    outputs: &Outputs,
+    alone: bool,
+) -> Result<Status, String> {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
     }
     if alone || !ran.ok() {
-        show(arguments, |out, terminal| tables::print(ran, out, terminal));
+        outputs.show(|out, terminal| tables::print(ran, out, terminal))?;
     }
     if arguments.memory {
-        show(arguments, |out, terminal| memory::print(ran, out, terminal));
+        outputs.show(|out, terminal| memory::print(ran, out, terminal))?;
     }
     if arguments.certificate {
         for (k, rank) in ran.ranks.iter().enumerate() {
             let name = ran.name(k, &ran.trace);
             let hash = rank.certificate().unwrap_or_default();
-            show(arguments, |out, _| writeln!(out, "certificate {hash} {name}"));
+            outputs.show(|out, _| writeln!(out, "certificate {hash} {name}"))?;
         }
     }
     if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())
         && let Some(text) = one::list_text(rank)
-        && let Err(message) = write(path, &text)
     {
-        snippet::print(&TraceError::of_file("run", message));
-        return Status::BadInput;
+        write(path, &text)?;
     }
-    if ran.ok() { Status::Matched } else { Status::Differs }
-}
-
-/// Prints to standard output, or to standard error if standard output is reserved for data.
-fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
-    let piped = [&arguments.emit, &arguments.report]
-        .iter()
-        .any(|path| path.as_deref() == Some(Path::new("-")));
-    let shown = match piped {
-        true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
-        false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
-    };
-    // A closed pipe is no error.
-    drop(shown);
+    if let Some(path) = &arguments.save_outputs {
+        write(path, values::safetensors(ran)?)?;
+    }
+    Ok(if ran.ok() { Status::Matched } else { Status::Differs })
 }

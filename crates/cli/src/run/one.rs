@@ -1,12 +1,17 @@
 //! Runs one program: a trace, or the traces of several ranks.
 
-use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_instructions::text::print_list;
-use millstream_runner::{Progress, RunError, RunOptions, RunReport, mistakes, run_ranks};
-use millstream_trace::{Action, Body, Entry, LoadOptions, Program, Statement, load};
+use millstream_runner::{Progress, RunError, RunOptions, RunReport, load, run_ranks};
+use millstream_terminal::outputs::Outputs;
+use millstream_trace::{
+    Action, Body, Entry, LoadOptions, Program, Statement, TraceError, output_line,
+};
+
+use super::paths;
 
 /// The results of a program.
 pub(crate) struct Ran {
@@ -36,20 +41,25 @@ pub(crate) fn run(
     entry: &Entry,
     options: &RunOptions,
     loading: &LoadOptions,
+    inputs: Option<&Path>,
+    outputs: &Outputs,
 ) -> Result<Ran, RunError> {
-    let (name, paths) = match entry {
-        Entry::Ranks { folder, ranks } => (folder, ranks.as_slice()),
-        Entry::Trace(path) | Entry::Skipped { path, .. } => (path, std::slice::from_ref(path)),
-    };
-    let programs = paths.iter().map(|path| match load(path, loading) {
-        Ok(program) => Ok(Arc::new(program)),
-        Err(error) => Err(mistakes(path, error, loading, options)),
-    });
+    let (Entry::Ranks { folder: name, .. }
+    | Entry::Trace(name)
+    | Entry::Skipped { path: name, .. }) = entry;
+    let programs =
+        paths(entry).iter().map(|path| load(path, loading, inputs, options).map(Arc::new));
     let programs = programs.collect::<Result<Vec<_>, RunError>>()?;
+    let beside = programs.iter().flat_map(|program| program.files());
+    outputs.refuse(beside).map_err(|message| TraceError::of_file("run", message))?;
     let (options, bar) = with_progress(options, &programs);
     let ranks = run_ranks(programs, &options);
     bar.finish_and_clear();
-    Ok(Ran { trace: name.display().to_string(), ranks: ranks? })
+    let trace = match name == Path::new("-") {
+        true => "standard input".to_owned(),
+        false => name.display().to_string(),
+    };
+    Ok(Ran { trace, ranks: ranks? })
 }
 
 /// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.
@@ -85,7 +95,7 @@ pub(super) fn list_text(report: &RunReport) -> Option<String> {
     let mut text = print_list(list);
     for output in &report.outputs {
         if let Some(tensor) = output.tensor {
-            let _ = writeln!(text, "# output {:?} is {tensor}", output.name);
+            text += &output_line(&output.name, &tensor.to_string());
         }
     }
     Some(text)

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use millstream_instructions::planner::{ArenaUse, StreamUse};
 use millstream_runner::MemoryReport;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::run::Ran;
+use crate::show::values;
 
 /// The report of a program, as it is written.
 #[derive(Serialize)]
@@ -51,6 +53,12 @@ struct Share {
 #[derive(Serialize)]
 struct Output {
     name: String,
+    /// Null if it could not be read, as the shape.
+    dtype: Option<String>,
+    shape: Option<Vec<usize>>,
+    /// The elements in row-major order; left out if there are more than the options ask for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elements: Option<Vec<Box<RawValue>>>,
     /// Null if nothing is expected, or if the error is not finite.
     max_abs: Option<f64>,
     max_rel: Option<f64>,
@@ -65,8 +73,8 @@ struct Waits {
 }
 
 /// Returns a program's report on one line. Counts and bytes are summed over ranks; the time is the
-/// slowest rank's.
-pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
+/// slowest rank's. Outputs of at most `elements` elements are written with them.
+pub(crate) fn line(ran: &Ran, elements: usize) -> anyhow::Result<String> {
     let wall = ran.ranks.iter().map(|report| report.wall).max().unwrap_or_default();
     let reading = ran.ranks.iter().map(|report| report.reading).max().unwrap_or_default();
     let mut all = Report {
@@ -89,6 +97,12 @@ pub(crate) fn line(ran: &Ran) -> anyhow::Result<String> {
             let compared = output.comparison.as_ref().filter(|_| output.expected);
             all.outputs.push(Output {
                 name: ran.name(rank, &output.name),
+                dtype: output.spec.as_ref().map(|spec| spec.dtype.to_string()),
+                shape: output.spec.as_ref().map(|spec| spec.shape().to_vec()),
+                elements: output
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| values::as_json(&output.bytes, spec.dtype, elements)),
                 max_abs: compared.map(|c| c.max_abs).filter(|e| e.is_finite()),
                 max_rel: compared.map(|c| c.max_rel).filter(|e| e.is_finite()),
                 ok: output.ok(),

@@ -5,11 +5,11 @@ use std::io::{self, IsTerminal, Write};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use millstream_trace::TraceError;
 
-use millstream_terminal::table::width;
+use millstream_terminal::table::{is_coloured, width};
 
 /// Prints an error and the further ones of its file to standard error.
 pub(crate) fn print(error: &TraceError) {
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = is_coloured(io::stderr().is_terminal());
     for error in std::iter::once(error).chain(error.others()) {
         // Standard error is the last channel: a failure to write to it cannot be reported.
         let _ = writeln!(io::stderr().lock(), "{}", render(error, colour));

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use comfy_table::{ColumnConstraint, Table};
-use millstream_runner::{OutputReport, RunReport};
-use millstream_terminal::table::{align_right, bytes, new_table, width};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, Table};
+use millstream_runner::{OutputReport, ReadReport, RunReport};
+use millstream_terminal::table::{align_right, bytes, is_coloured, new_table, width};
 use millstream_trace::Imported;
 use millstream_types::layout::brief;
 
@@ -27,15 +27,16 @@ pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) ->
     for ran in all {
         let sum = |of: fn(&RunReport) -> u64| ran.ranks.iter().map(of).sum::<u64>();
         let wall = ran.ranks.iter().map(|r| r.wall).max().unwrap_or_default();
+        let waits = format!("{} of {}", sum(|r| r.waits.emitted()), sum(|r| r.waits.needed));
         let mut row = vec![
-            ran.trace.clone(),
-            format!("{} of {}", sum(|r| r.waits.emitted()), sum(|r| r.waits.needed)),
-            format!("{:.3}", wall.as_secs_f64() * 1e3),
-            verdict(ran).to_owned(),
-            sum(|r| r.outputs.len() as u64).to_string(),
-            sum(|r| r.instructions.iter().map(|(_, n)| n).sum()).to_string(),
-            sum(|r| r.streams.len() as u64).to_string(),
-            bytes(sum(|r| r.peak_bytes)),
+            Cell::new(&ran.trace),
+            Cell::new(waits),
+            Cell::new(format!("{:.3}", wall.as_secs_f64() * 1e3)),
+            judged(&verdict(ran), terminal),
+            Cell::new(sum(|r| r.outputs.len() as u64)),
+            Cell::new(sum(|r| r.instructions.iter().map(|(_, n)| n).sum())),
+            Cell::new(sum(|r| r.streams.len() as u64)),
+            Cell::new(bytes(sum(|r| r.peak_bytes))),
         ];
         row.truncate(header.len());
         table.add_row(row);
@@ -52,16 +53,45 @@ fn whole(table: &mut Table, first: usize) {
     }
 }
 
-fn verdict(ran: &Ran) -> &'static str {
-    if ran.ok() { "ok" } else { "NOT OK" }
+/// Returns the verdict on a program: "ok" only if all of its outputs were compared.
+fn verdict(ran: &Ran) -> String {
+    let outputs = || ran.ranks.iter().flat_map(|report| &report.outputs);
+    let compared = outputs().filter(|output| output.expected).count();
+    match (ran.ok(), compared, outputs().count()) {
+        (false, ..) => "NOT OK".to_owned(),
+        (true, compared, all) if compared == all && all > 0 => "ok".to_owned(),
+        (true, _, 0) => "ran; nothing to compare".to_owned(),
+        (true, compared, all) => format!("ran; {compared} of {all} compared"),
+    }
+}
+
+/// Returns a table's cell for a verdict: what is wrong is red, where colours are wanted.
+fn judged(verdict: &str, terminal: bool) -> Cell {
+    let is_good = ["ok", "-", "ran"].iter().any(|good| verdict.starts_with(good));
+    match is_good || !is_coloured(terminal) {
+        true => Cell::new(verdict),
+        false => Cell::new(verdict).fg(Color::Red).add_attribute(Attribute::Bold),
+    }
 }
 
 /// Prints the outputs of a program and its costs. On a terminal the tables are as wide as it.
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
-    writeln!(out, "{}: {}", ran.trace, verdict(ran))?;
+    match is_coloured(terminal) && !ran.ok() {
+        true => writeln!(out, "{}: \x1b[1;31m{}\x1b[0m", ran.trace, verdict(ran))?,
+        false => writeln!(out, "{}: {}", ran.trace, verdict(ran))?,
+    }
     for (rank, report) in ran.ranks.iter().enumerate() {
         for remark in report.imported.iter().flat_map(Imported::diagnostics) {
             writeln!(out, "NOTE: {}{remark}", ran.name(rank, ""))?;
+        }
+    }
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        for ReadReport { name, origin, dtype, shape, head } in &report.reads.first {
+            let (name, kind) = (ran.name(rank, name), brief(*dtype, shape));
+            writeln!(out, "{origin}: {name}, {kind} = {}", preview(head, *dtype, 8))?;
+        }
+        if report.reads.further > 0 {
+            writeln!(out, "and {} more reads", report.reads.further)?;
         }
     }
     let outputs: Vec<(String, &OutputReport)> = ran
@@ -78,7 +108,7 @@ pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Resul
         };
         let mut table = new_table(terminal, header);
         for (name, output) in &outputs {
-            table.add_row(row(name, output, narrow));
+            table.add_row(row(name, output, narrow, terminal));
         }
         whole(&mut table, 2);
         writeln!(out, "{table}")?;
@@ -98,7 +128,7 @@ pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Resul
 }
 
 /// Returns the row of an output. In a narrow table relative errors stand below absolute ones.
-fn row(name: &str, output: &OutputReport, narrow: bool) -> Vec<String> {
+fn row(name: &str, output: &OutputReport, narrow: bool, terminal: bool) -> Vec<Cell> {
     let kind = output.spec.as_ref().map_or_else(String::new, |s| brief(s.dtype, s.shape()));
     let (mut abs, mut rel, mut tolerance) = (String::new(), String::new(), String::new());
     if let (true, Some(c)) = (output.expected, &output.comparison) {
@@ -121,10 +151,11 @@ fn row(name: &str, output: &OutputReport, narrow: bool) -> Vec<String> {
         (Some(_), _) if !output.expected => "-".to_owned(),
         _ => "ok".to_owned(),
     };
-    match narrow {
-        true => vec![name.to_owned(), kind, abs, tolerance, verdict],
-        false => vec![name.to_owned(), kind, abs, rel, tolerance, verdict],
-    }
+    let cells = match narrow {
+        true => vec![name.to_owned(), kind, abs, tolerance],
+        false => vec![name.to_owned(), kind, abs, rel, tolerance],
+    };
+    cells.into_iter().map(Cell::new).chain([judged(&verdict, terminal)]).collect()
 }
 
 fn error(value: f64) -> String {

@@ -1,6 +1,26 @@
-//! Elements of tensors as text.
+//! Elements of tensors as text, and as a safetensors file.
 
+use std::collections::BTreeMap;
+
+use millstream_trace::{sidecar, write};
 use millstream_types::DType;
+use serde_json::value::RawValue;
+
+use crate::run::Ran;
+
+/// Returns the outputs of a program that could be read, in the format of safetensors, by name.
+pub(crate) fn safetensors(ran: &Ran) -> Result<Vec<u8>, String> {
+    let mut tensors = BTreeMap::new();
+    for (rank, report) in ran.ranks.iter().enumerate() {
+        for output in &report.outputs {
+            if let Some(spec) = &output.spec {
+                let tensor = (spec.dtype, spec.shape(), &*output.bytes);
+                tensors.insert(ran.name(rank, &output.name), tensor);
+            }
+        }
+    }
+    sidecar::bytes(&tensors).map_err(|e| format!("cannot save the outputs: {e}"))
+}
 
 /// Returns the first elements of a tensor as text, at most `most` of them.
 pub(crate) fn preview(bytes: &[u8], dtype: DType, most: usize) -> String {
@@ -14,46 +34,18 @@ pub(crate) fn preview(bytes: &[u8], dtype: DType, most: usize) -> String {
 }
 
 fn element(bytes: &[u8], dtype: DType) -> String {
-    macro_rules! read {
-        ($ty:ty) => {
-            bytes
-                .try_into()
-                .map(<$ty>::from_ne_bytes)
-                .map_or_else(|_| "?".into(), |v| format!("{v:?}"))
-        };
-    }
-    match dtype {
-        DType::F32 => read!(f32),
-        DType::F64 => read!(f64),
-        DType::I64 => read!(i64),
-        DType::I32 => read!(i32),
-        DType::I16 => read!(i16),
-        DType::I8 => read!(i8),
-        DType::U8 => read!(u8),
-        DType::Bool => (bytes != [0]).to_string(),
-        DType::F16 => half(bytes, 5),
-        DType::BF16 => half(bytes, 8),
+    match (dtype, bytes.try_into().map(f32::from_ne_bytes)) {
+        // The shortest text that is this f32, and no longer one that is also the f64.
+        (DType::F32, Ok(value)) => format!("{value:?}"),
+        _ => write::element(dtype, bytes).trim_matches('"').to_owned(),
     }
 }
 
-/// Returns a 16-bit IEEE 754 number as text: a sign bit, `exponent_bits` of exponent, and the
-/// fraction.
-fn half(bytes: &[u8], exponent_bits: u32) -> String {
-    let Ok(bits) = bytes.try_into().map(u16::from_ne_bytes) else { return "?".to_owned() };
-    let fraction_bits = 15 - exponent_bits;
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let exponent = i32::from(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
-    let fraction = f64::from(bits & ((1 << fraction_bits) - 1)) / f64::from(1u32 << fraction_bits);
-    let bias = (1 << (exponent_bits - 1)) - 1;
-    let value = match exponent {
-        0 => fraction * 2f64.powi(1 - bias),
-        e if e == (1 << exponent_bits) - 1 => match fraction == 0.0 {
-            true => f64::INFINITY,
-            false => f64::NAN,
-        },
-        e => (1.0 + fraction) * 2f64.powi(e - bias),
-    };
-    format!("{:?}", sign * value)
+/// Returns all elements as JSON, if they are at most `most`.
+pub(crate) fn as_json(bytes: &[u8], dtype: DType, most: usize) -> Option<Vec<Box<RawValue>>> {
+    let elements = bytes.chunks_exact(dtype.size());
+    let one = |bytes| RawValue::from_string(write::element(dtype, bytes)).ok();
+    (elements.len() <= most).then(|| elements.map(one).collect()).flatten()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::run::size;
 /// The arguments of `millstream simulate`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A trace
+    /// A trace (`-` is standard input), or a list of instructions
     #[arg(required_unless_present = "random", value_name = "PATH")]
     pub(super) path: Option<PathBuf>,
     /// Run small random programs instead of a trace, a new one for each seed
@@ -33,6 +33,10 @@ pub(crate) struct Arguments {
     /// Most memory of each device, as in 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "random")]
     pub(super) memory_limit: Option<u64>,
+    /// Elements of the tensors that a list of instructions needs: a safetensors file, or the trace
+    /// that the list was emitted from
+    #[arg(long, value_name = "FILE", conflicts_with = "random")]
+    pub(super) inputs: Option<PathBuf>,
     /// Number of seeds that run side by side [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) threads: Option<u32>,
@@ -53,9 +57,10 @@ pub(crate) struct Arguments {
     /// position
     #[arg(long, conflicts_with_all = ["without", "model"])]
     pub(super) faults: bool,
-    /// File for the smallest failing program
-    #[arg(long, value_name = "FILE", default_value = "failing.json")]
-    pub(super) save: PathBuf,
+    /// File for the smallest failing program [default: failing.json, or if that exists
+    /// failing-2.json and so on]
+    #[arg(long, value_name = "FILE")]
+    pub(super) save: Option<PathBuf>,
 }
 
 impl Arguments {

@@ -7,8 +7,8 @@ mod arguments;
 mod planted;
 mod predicted;
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,14 +18,15 @@ use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
 use millstream_instructions::InstructionList;
-use millstream_runner::{RunError, RunOptions};
-use millstream_trace::{Entry, LoadOptions, Program, TraceError, expand, load, write};
+use millstream_runner::{RunError, RunOptions, load};
+use millstream_trace::{Entry, LoadOptions, Program, TraceError, expand, write};
 
 pub(crate) use arguments::Arguments;
 
 use crate::BAD_INPUT;
 use crate::show::snippet;
 use millstream_terminal::file;
+use millstream_terminal::outputs::Outputs;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -45,15 +46,35 @@ fn problem(message: impl Into<String>) -> RunError {
 
 fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = arguments.options().map_err(problem)?;
+    let outputs = outputs(arguments)?;
     match &arguments.path {
-        Some(path) => trace(arguments, path, &options),
-        None => random(arguments, &random_options(&options)),
+        Some(path) => trace(arguments, path, &options, &outputs),
+        None => random(arguments, &random_options(&options), &outputs),
     }
 }
 
+/// Returns the files that the arguments name for data.
+fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
+    let log = ("--log", arguments.log.as_deref());
+    let timeline = ("--timeline", arguments.timeline.as_deref());
+    let outputs = Outputs::new([log, timeline, ("--save", arguments.save.as_deref())]);
+    let outputs = outputs.map_err(problem)?;
+    let read = [&arguments.path, &arguments.model, &arguments.inputs];
+    outputs.refuse(read.into_iter().flatten().map(PathBuf::as_path)).map_err(problem)?;
+    Ok(outputs)
+}
+
 /// Runs one program under many seeds.
-fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<bool, RunError> {
-    let program = Arc::new(load(single_trace(path)?, &LoadOptions::default())?);
+fn trace(
+    arguments: &Arguments,
+    path: &Path,
+    options: &RunOptions,
+    outputs: &Outputs,
+) -> Result<bool, RunError> {
+    let path = single_trace(path)?;
+    let loading = LoadOptions::default();
+    let program = Arc::new(load(&path, &loading, arguments.inputs.as_deref(), options)?);
+    outputs.refuse(program.files()).map_err(problem)?;
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;
     let inline = simulator.inline();
     inline.failures.iter().for_each(snippet::print);
@@ -67,7 +88,7 @@ fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<boo
     }
     if let Some(path) = &arguments.model {
         let list = inline.list.as_ref().ok_or_else(|| problem("the program has no list"))?;
-        predict(arguments, path, list)?;
+        predict(arguments, path, list, outputs)?;
     }
     if !arguments.runs_seeds() {
         return Ok(inline.ok());
@@ -78,7 +99,7 @@ fn trace(arguments: &Arguments, path: &Path, options: &RunOptions) -> Result<boo
         Ok(trial)
     })?;
     let name = path.display().to_string();
-    report(arguments, &name, &tried, seconds);
+    report(arguments, &name, &tried, seconds, outputs)?;
     if let Some((seed, finding)) = tried.found {
         shrink_and_report(arguments, simulator.program().clone(), options, seed, finding)?;
         return Ok(false);
@@ -111,14 +132,18 @@ fn single_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
 }
 
 /// Runs a random program for each seed.
-fn random(arguments: &Arguments, options: &RunOptions) -> Result<bool, RunError> {
+fn random(
+    arguments: &Arguments,
+    options: &RunOptions,
+    outputs: &Outputs,
+) -> Result<bool, RunError> {
     let (tried, seconds) = seeds(arguments, |seed| {
         let simulator = Simulator::random(seed, options, arguments.without.is_none())?;
         let trial = arguments.trial(&simulator, seed)?;
         write_log(arguments, &trial)?;
         Ok(trial)
     })?;
-    report(arguments, "random programs", &tried, seconds);
+    report(arguments, "random programs", &tried, seconds, outputs)?;
     if let Some((seed, finding)) = tried.found {
         shrink_and_report(arguments, random_program(seed)?, options, seed, finding)?;
         return Ok(false);
@@ -142,6 +167,13 @@ fn seeds(
     Ok((tried?, start.elapsed().as_secs_f64()))
 }
 
+/// Returns a name in the current folder that no file has.
+fn unused() -> PathBuf {
+    let numbered = (2..).map(|n| PathBuf::from(format!("failing-{n}.json")));
+    let mut names = std::iter::once(PathBuf::from("failing.json")).chain(numbered);
+    names.find(|name| !name.exists()).unwrap_or_default()
+}
+
 fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
     let log = trial.schedule.as_ref().and_then(|s| s.log.as_ref());
     let (Some(path), Some(log)) = (&arguments.log, log) else { return Ok(()) };
@@ -153,7 +185,13 @@ fn write_file(path: &Path, text: &str) -> Result<(), RunError> {
 }
 
 /// Prints the summary of all seeds.
-fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
+fn report(
+    arguments: &Arguments,
+    name: &str,
+    tried: &Sweep,
+    seconds: f64,
+    outputs: &Outputs,
+) -> Result<(), RunError> {
     let Sweep { seeds, steps, hash, found } = tried;
     let seeds = match arguments.seed {
         Some(seed) => format!("seed {seed}"),
@@ -167,26 +205,21 @@ fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
             false => "all results are the inline driver's; the checker accepts every list\n",
         });
     }
-    show(arguments, |out, _| out.write_all(text.as_bytes()));
-}
-
-/// Prints to standard output, or to standard error if standard output is reserved for data.
-fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
-    let outputs = [&arguments.log, &arguments.timeline];
-    let piped = outputs.iter().any(|path| path.as_deref() == Some(Path::new("-")));
-    let shown = match piped {
-        true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
-        false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
-    };
-    // A closed pipe is no error.
-    drop(shown);
+    outputs.show(|out, _| out.write_all(text.as_bytes())).map_err(problem)
 }
 
 /// Predicts the time of a list, and prints it.
-fn predict(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
+fn predict(
+    arguments: &Arguments,
+    path: &Path,
+    list: &InstructionList,
+    outputs: &Outputs,
+) -> Result<(), RunError> {
     let model = predicted::read(path).map_err(problem)?;
     let prediction = predicted::of(list, &model).map_err(problem)?;
-    show(arguments, |out, terminal| predicted::print(list, &model, &prediction, out, terminal));
+    let shown =
+        outputs.show(|out, terminal| predicted::print(list, &model, &prediction, out, terminal));
+    shown.map_err(problem)?;
     match &arguments.timeline {
         Some(path) => write_file(path, &predicted::timeline(list, &prediction)),
         None => Ok(()),
@@ -207,9 +240,10 @@ fn shrink_and_report(
         return Ok(());
     }
     let small = shrink(program, options, arguments.without.is_none(), seed, finding);
-    write_file(&arguments.save, &write(&small.program)?)?;
+    let save = arguments.save.clone().unwrap_or_else(unused);
+    write_file(&save, &write(&small.program)?)?;
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
-    let mut command = format!("millstream simulate {}", arguments.save.display());
+    let mut command = format!("millstream simulate {}", save.display());
     if !arguments.random {
         command += &format!(" --device {}", arguments.device);
     }

@@ -6,8 +6,8 @@
 mod json;
 mod subject;
 
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -23,6 +23,7 @@ use crate::BAD_INPUT;
 use crate::run::number;
 use crate::show::{snippet, tables, violations};
 use millstream_terminal::file::write;
+use millstream_terminal::outputs::Outputs;
 
 /// The arguments of `millstream verify`.
 #[derive(clap::Args)]
@@ -30,9 +31,9 @@ pub(crate) struct Arguments {
     /// Lists as `run --emit` writes them, traces, or directories with traces and lists
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Write the results as JSON to FILE, one line for each list; `-` is standard output
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Write a report as JSON to FILE, one line for each list; `-` is standard output
+    #[arg(long, alias = "json", value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Show every wait, and whether it is needed
     #[arg(long)]
     waits: bool,
@@ -43,8 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Sync::Frontier)]
     sync: Sync,
     /// Spread the ops of a trace that names no streams over N compute streams
-    #[arg(long, visible_alias = "compute-streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    streams: u32,
+    #[arg(long, alias = "streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    compute_streams: u32,
     /// Use VALUE for every number that an execution trace lost and consts.json lacks
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
@@ -122,7 +123,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = RunOptions::default()
         .machine(|config| config.sync(sync))
         .device(device)
-        .compute_streams(arguments.streams);
+        .compute_streams(arguments.compute_streams);
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
     let et = EtOptions {
         missing_scalar: arguments.missing_scalar,
@@ -134,7 +135,8 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     if paths.is_empty() {
         return Err(problem("there is nothing to verify".to_owned()).into());
     }
-    let to_data = arguments.json.as_deref() == Some(Path::new("-"));
+    let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(problem)?;
+    outputs.refuse(paths.iter().map(PathBuf::as_path)).map_err(problem)?;
     let (mut proven, mut lines, mut bad) = (true, String::new(), Vec::new());
     for path in &paths {
         let subjects = match subject::load(path, &options, &loading) {
@@ -149,31 +151,18 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
             let verdict = verify(&subject.list);
             let found = Found { subject, verdict };
             proven &= found.verdict.proven();
-            let shown = match to_data {
-                true => show(
-                    &found,
-                    arguments,
-                    alone,
-                    &mut io::stderr().lock(),
-                    io::stderr().is_terminal(),
-                ),
-                false => show(
-                    &found,
-                    arguments,
-                    alone,
-                    &mut io::stdout().lock(),
-                    io::stdout().is_terminal(),
-                ),
-            };
-            // A closed pipe is no error.
-            drop(shown);
-            if arguments.json.is_some() {
+            for violation in &found.verdict.violations {
+                violations::print(&found.subject, violation);
+            }
+            let shown = outputs.show(|out, terminal| show(&found, arguments, alone, out, terminal));
+            shown.map_err(problem)?;
+            if arguments.report.is_some() {
                 lines.push_str(&json::line(&found));
                 lines.push('\n');
             }
         }
     }
-    if let Some(path) = &arguments.json {
+    if let Some(path) = &arguments.report {
         write(path, &lines).map_err(problem)?;
     }
     match bad.is_empty() {
@@ -189,9 +178,6 @@ fn show(
     out: &mut dyn Write,
     terminal: bool,
 ) -> io::Result<()> {
-    for violation in &found.verdict.violations {
-        violations::print(&found.subject, violation);
-    }
     if !alone {
         write!(out, "{}: ", found.subject.name)?;
     }

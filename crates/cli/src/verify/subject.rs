@@ -1,13 +1,13 @@
 //! The subjects of a verification: lists, from a file of lists or from a trace.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
-use millstream_instructions::text::{is_list, parse_list_with_lines, print_list};
-use millstream_runner::{Listing, RunError, RunOptions, lists};
+use millstream_instructions::text::{parse_list_with_lines, print_list};
+use millstream_runner::{Listing, RunError, RunOptions, is_list_file, lists, load as load_trace};
 use millstream_trace::{Entry, LoadOptions, TraceError};
 
 /// The most levels of directories that are searched.
@@ -87,18 +87,11 @@ fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Res
         let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         if entry.file_type()?.is_dir() {
             lists_below(&path, depth + 1, files)?;
-        } else if ["txt", "list"].contains(&ending) && begins_as_a_list(&path) {
+        } else if ["txt", "list"].contains(&ending) && is_list_file(&path) {
             files.push(path);
         }
     }
     Ok(())
-}
-
-fn begins_as_a_list(path: &Path) -> bool {
-    let Ok(file) = fs::File::open(path) else { return false };
-    let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let mut says = lines.filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with('#'));
-    says.next().is_some_and(|line| is_list(&line))
 }
 
 /// Loads the lists of a file: the file's own, or those of the trace in it.
@@ -108,7 +101,7 @@ pub(super) fn load(
     loading: &LoadOptions,
 ) -> Result<Vec<Subject>, RunError> {
     let name = path.display().to_string();
-    if begins_as_a_list(path) {
+    if is_list_file(path) {
         let text = fs::read_to_string(path)
             .map_err(|e| TraceError::of_file(&*name, format!("cannot read it: {e}")))?;
         let (list, lines) = parse_list_with_lines(&text).map_err(|e| {
@@ -118,7 +111,7 @@ pub(super) fn load(
         })?;
         return Ok(vec![Subject::new(name, list, text, lines)]);
     }
-    let program = Arc::new(millstream_trace::load(path, loading)?);
+    let program = Arc::new(load_trace(path, loading, None, options)?);
     let made = lists(&program, options)?;
     let subject = |listing: Listing| {
         let Listing { executable, list, places } = listing;

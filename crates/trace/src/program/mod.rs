@@ -1,6 +1,7 @@
 //! A loaded trace: names are resolved, shapes and data are checked, and every part has its span.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use millstream_types::{
@@ -291,6 +292,20 @@ impl Program {
     /// program.
     pub fn tensor(&self, value: ValueRef) -> Option<&Tensor> {
         self.tensors.get(value.index())
+    }
+
+    /// Returns the files that hold elements of tensors and outputs.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let tensors = self.tensors.iter().map(|tensor| &tensor.data);
+        let expected = self.outputs.iter().filter_map(|output| output.expected.as_ref());
+        tensors.chain(expected).filter_map(|data| match data {
+            Data::File(sidecar) => Some(sidecar.path()),
+            Data::Fill(_)
+            | Data::Values(_)
+            | Data::Listed(_)
+            | Data::Random { .. }
+            | Data::Hint(_) => None,
+        })
     }
 
     /// Returns an error at a span of this file, in the form of a loading error.

@@ -132,14 +132,10 @@ impl Import<'_> {
         Err(missing_elements(error))
     }
 
-    /// Returns random elements for a tensor: fractions from 0 to 1, so that they are valid as
-    /// variances and weights, and integers 0 and 1, so that they are valid as most indices.
+    /// Returns random elements for a tensor.
     pub(super) fn random(&mut self, seed: u64, dtype: DType) -> Data {
         self.report.random_inputs += 1;
-        let distribution = match dtype.is_float() {
-            true => Distribution::Uniform { low: 0.0, high: 1.0 },
-            false => Distribution::Integers { low: 0, high: 2 },
-        };
+        let distribution = Distribution::inputs(dtype);
         Data::Random { seed: seed.wrapping_add(self.tensors.len() as u64), distribution }
     }
 

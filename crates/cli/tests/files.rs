@@ -1,0 +1,131 @@
+//! Files in and out: lists that run, saved outputs, standard input, and files that are not
+//! overwritten.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const TRACE: &str = r#"{"millstream": 1,
+"tensors": {"x": {"dtype": "f32", "shape": [2, 2], "values": [1, 2, 3, 4]}},
+"program": [{"op": "mul", "in": "x", "out": "y", "attrs": {"other": 3}}, {"read": "y"},
+            {"op": "add_", "in": ["x", "y"]}],
+"outputs": {"y": {"values": [3, 6, 9, 12]}, "x": {}}}"#;
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("t.json"), TRACE).unwrap();
+    folder
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    command.args(arguments).current_dir(folder).env_remove("RUST_BACKTRACE").env("COLUMNS", "100");
+    command
+}
+
+fn run(folder: &TempDir, arguments: &[&str]) -> Output {
+    command(folder.path(), arguments).output().unwrap()
+}
+
+/// Returns the standard output of a command that succeeds.
+fn shown(folder: &TempDir, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns the errors of a command that is refused as bad input.
+fn refused(folder: &TempDir, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn lists_run_with_inputs_from_elsewhere() {
+    let folder = folder();
+    let emitted = ["run", "t.json", "--emit", "list.txt", "--save-outputs", "y.safetensors"];
+    let text = shown(&folder, &emitted);
+    assert!(text.contains("t.json:3: y, f32[2,2] = 3.0 6.0 9.0 12.0"), "{text}");
+    assert!(text.starts_with("t.json: ran; 1 of 2 compared"), "{text}");
+
+    let text = shown(&folder, &["run", "list.txt", "--inputs", "t.json"]);
+    assert!(text.starts_with("list.txt: ran; 1 of 2 compared"), "{text}");
+    assert!(text.contains("x = 4.0 8.0 12.0 16.0"), "{text}");
+    // The outputs saved hold the tensor `x` as well, which is 4, 8, 12, 16 now.
+    let text = shown(&folder, &["run", "list.txt", "--inputs", "y.safetensors"]);
+    assert!(text.starts_with("list.txt: ran; 0 of 2 compared"), "{text}");
+    assert!(text.contains("x = 16.0 32.0 48.0 64.0"), "{text}");
+    shown(&folder, &["run", "list.txt", "--random-inputs", "1"]);
+    let text = shown(&folder, &["simulate", "list.txt", "--inputs", "t.json", "--device", "cpu"]);
+    assert!(text.contains("100 seeds"), "{text}");
+
+    let text = refused(&folder, &["run", "list.txt"]);
+    assert!(text.contains("list.txt:4:1: the list needs 'x', which is f32[2,2]"), "{text}");
+    let text = refused(&folder, &["run", "t.json", "--inputs", "y.safetensors"]);
+    assert!(text.contains("a trace has its own inputs"), "{text}");
+    let list = fs::read_to_string(folder.path().join("list.txt")).unwrap();
+    fs::write(folder.path().join("bad.txt"), list.replacen("OpCall", "OpCal", 1)).unwrap();
+    let text = refused(&folder, &["run", "bad.txt", "--inputs", "t.json"]);
+    assert!(text.contains("did you mean 'OpCall'"), "{text}");
+    fs::write(folder.path().join("wide.txt"), list.replace("f32[2,2]", "f32[2,3]")).unwrap();
+    let text = refused(&folder, &["run", "wide.txt", "--inputs", "y.safetensors"]);
+    assert!(text.contains("f32[2,3], and y.safetensors holds f32[2,2]"), "{text}");
+}
+
+#[test]
+fn files_that_are_read_are_not_overwritten() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("below")).unwrap();
+    for path in ["t.json", "./t.json", "below/../t.json"] {
+        let text = refused(&folder, &["run", "t.json", "--save-outputs", path]);
+        assert!(text.contains("would overwrite a file that is read"), "{text}");
+    }
+    let sidecar = TRACE.replace(r#""values": [1, 2, 3, 4]"#, r#""file": "x.st", "key": "x""#);
+    shown(&folder, &["run", "t.json", "--save-outputs", "x.st"]);
+    fs::write(folder.path().join("s.json"), sidecar).unwrap();
+    let text = refused(&folder, &["run", "s.json", "--report", "x.st"]);
+    assert!(text.contains("--report x.st would overwrite"), "{text}");
+    let text = refused(&folder, &["run", "t.json", "--report", "o", "--emit", "./o"]);
+    assert!(text.contains("--emit and --report cannot both write to"), "{text}");
+    let text = refused(&folder, &["verify", "t.json", "--report", "t.json"]);
+    assert!(text.contains("would overwrite"), "{text}");
+    let text = refused(&folder, &["simulate", "t.json", "--seed", "1", "--log", "t.json"]);
+    assert!(text.contains("would overwrite"), "{text}");
+    assert_eq!(fs::read_to_string(folder.path().join("t.json")).unwrap(), TRACE);
+}
+
+#[test]
+fn a_trace_is_read_from_standard_input() {
+    let folder = folder();
+    let trace = fs::File::open(folder.path().join("t.json")).unwrap();
+    let output = command(folder.path(), &["run", "-"]).stdin(trace).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"standard input: ran; 1 of 2 compared"));
+    let mut child = command(folder.path(), &["run", "-"]);
+    let output = child.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("standard input") && text.contains("the file is empty"), "{text}");
+}
+
+/// A full disk is an error of every command, also where only its tables are lost.
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disks_are_errors() {
+    let folder = folder();
+    let commands: [&[&str]; 4] =
+        [&["run", "t.json"], &["verify", "t.json"], &["simulate", "t.json"], &["schema"]];
+    for arguments in commands {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command(folder.path(), arguments).stdout(full).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text.contains("No space left"), "{arguments:?}: {text}");
+    }
+    let text = refused(&folder, &["run", "t.json", "--save-outputs", "/dev/full"]);
+    assert!(text.contains("cannot write /dev/full"), "{text}");
+}

@@ -1,0 +1,92 @@
+//! Loads what a command runs: a trace, or a list of instructions with its inputs.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+use millstream_instructions::text::is_list;
+use millstream_trace::{
+    Body, ErrorKind, Inputs, LoadOptions, MAX_ERRORS, Program, TraceError, load_list, load_partial,
+};
+
+use crate::error::RunError;
+use crate::options::RunOptions;
+use crate::{list, prepare};
+
+/// Loads a trace, or a list of instructions as `--emit` writes it. The elements of a list's tensors
+/// come from `inputs`, a trace or a safetensors file; without one, from the seed for random inputs.
+///
+/// # Errors
+/// The mistakes of the file: if it is a native trace, all that can be found without a run with
+/// these options.
+pub fn load(
+    path: &Path,
+    loading: &LoadOptions,
+    inputs: Option<&Path>,
+    options: &RunOptions,
+) -> Result<Program, RunError> {
+    if is_list_file(path) {
+        let inputs = match (inputs, loading.et.random_inputs) {
+            (Some(inputs), _) => Inputs::open(inputs, loading)?,
+            (None, Some(seed)) => Inputs::Random(seed),
+            (None, None) => Inputs::None,
+        };
+        return of_list(load_list(path, loading)?, &inputs);
+    }
+    if let Some(inputs) = inputs {
+        let message = format!("--inputs {}: a trace has its own inputs", inputs.display());
+        return Err(TraceError::of_file(path.display().to_string(), message).into());
+    }
+    let loaded = millstream_trace::load(path, loading);
+    loaded.map_err(|error| mistakes(path, error, loading, options))
+}
+
+/// Returns whether a file is a list of instructions: whether it begins as lists do.
+pub fn is_list_file(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    // What is read of a pipe is gone.
+    if !is_file {
+        return false;
+    }
+    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let mut says = lines.filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with('#'));
+    says.next().is_some_and(|line| is_list(&line))
+}
+
+fn of_list(mut program: Program, inputs: &Inputs) -> Result<Program, RunError> {
+    let Body::Instructions(lines) = &program.body else { return Ok(program) };
+    let lines = lines.clone();
+    let (parsed, _) = list::parse(&program, &lines)?;
+    let mut errors = Vec::new();
+    for (k, external) in parsed.externals.iter().enumerate() {
+        let span = list::header_place(&lines, "external", k);
+        let span = span.unwrap_or_else(|| program.source.span(0..0));
+        let wanted = (&external.spec, external.bytes);
+        errors.extend(program.add_input(inputs, &external.name, wanted, span).err());
+    }
+    program.expect_outputs_of(inputs);
+    errors.truncate(MAX_ERRORS);
+    TraceError::several(errors).map_or(Ok(program), |error| Err(error.into()))
+}
+
+/// Returns the mistakes of a trace that could not be loaded: those that the loader found, and those
+/// that the check of what remains finds.
+fn mistakes(
+    path: &Path,
+    loaded: TraceError,
+    loading: &LoadOptions,
+    options: &RunOptions,
+) -> RunError {
+    let runtime = loaded.kind() == ErrorKind::Memory;
+    let mut errors = loaded.all();
+    if let Some(partial) = load_partial(path, loading)
+        && let Err(further) = prepare(Arc::new(partial), options)
+        && !further.runtime
+    {
+        errors.extend(further.errors.into_iter().flat_map(TraceError::all));
+        errors.truncate(MAX_ERRORS);
+    }
+    RunError { errors: TraceError::several(errors).into_iter().collect(), runtime }
+}
