@@ -56,14 +56,19 @@ use verify::VerifyArgs;
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Measures the cost of an instruction.
+    #[command(after_help = "Example:\n  millstream bench engine --test chain")]
     Engine(EngineArgs),
     /// Measures memory and events, beside allocators of the host.
+    #[command(after_help = "Example:\n  millstream bench memory")]
     Memory(MemoryArgs),
     /// Measures launches of executables.
+    #[command(after_help = "Example:\n  millstream bench replay")]
     Replay(ReplayArgs),
     /// Measures recorded programs, beside eager PyTorch.
+    #[command(after_help = "Example:\n  millstream bench traces examples/pytorch --rounds 5")]
     Traces(TracesArgs),
     /// Measures the verification of a list.
+    #[command(after_help = "Example:\n  millstream bench verify")]
     Verify(VerifyArgs),
 }
 

@@ -22,6 +22,7 @@ use millstream_terminal::outputs::Outputs;
 
 /// The arguments of `millstream coverage`.
 #[derive(clap::Args)]
+#[command(after_help = "Example:\n  millstream coverage examples/pytorch")]
 pub(crate) struct Arguments {
     /// Execution traces, or directories with execution traces
     #[arg(required = true, value_name = "PATH")]

@@ -10,7 +10,9 @@
 //! | `run` | runs traces and compares their outputs |
 //! | `simulate` | runs programs under many schedules |
 //! | `verify` | proves lists and traces, or shows a counterexample |
+//! | `convert` | writes traces as native ones |
 //! | `coverage` | counts the nodes of execution traces that can be executed |
+//! | `manual` | completions for shells, pages for `man` |
 //! | `schema` | prints the JSON Schema of traces |
 //! | `show` | tables, snippets of errors, reports |
 //!
@@ -18,17 +20,20 @@
 
 #![deny(missing_docs)]
 
+mod convert;
 mod coverage;
+mod manual;
 mod run;
 mod schema;
 mod show;
 mod simulate;
 mod verify;
 
-use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use millstream_terminal::file::write;
 
 /// A virtual machine for asynchronous devices: runs, proves and explores programs.
 #[derive(Parser)]
@@ -46,11 +51,19 @@ enum Command {
     Simulate(simulate::Arguments),
     /// Proves that lists and traces have no race and no deadlock, or prints a counterexample.
     Verify(verify::Arguments),
+    /// Writes a trace, such as a recorded PyTorch program, as a native one, to be edited.
+    Convert(convert::Arguments),
     /// Counts the nodes of execution traces that can be executed, with the reasons of the others.
     Coverage(coverage::Arguments),
+    /// Prints completions for a shell.
+    Completions(manual::Completions),
+    /// Writes manual pages.
+    Man(manual::Man),
     /// Explains how to record a PyTorch program with everything that a run needs.
+    #[command(after_help = "Example:\n  millstream record-help | less")]
     RecordHelp,
     /// Prints the JSON Schema of traces.
+    #[command(after_help = "Example:\n  millstream schema > millstream.schema.json")]
     Schema,
     /// Measures the machine.
     #[cfg(feature = "bench")]
@@ -66,10 +79,8 @@ const BAD_INPUT: u8 = 2;
 
 /// Prints docs/record.md.
 fn record_help() -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(include_bytes!("../../../docs/record.md")) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
+    let text = include_bytes!("../../../docs/record.md");
+    write(Path::new("-"), text).map_err(anyhow::Error::msg)
 }
 
 fn main() -> ExitCode {
@@ -77,7 +88,10 @@ fn main() -> ExitCode {
         Command::Run(arguments) => return run::run(&arguments),
         Command::Simulate(arguments) => return simulate::run(&arguments),
         Command::Verify(arguments) => return verify::run(&arguments),
+        Command::Convert(arguments) => return convert::run(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
         Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),
         #[cfg(feature = "bench")]

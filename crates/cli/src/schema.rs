@@ -1,10 +1,11 @@
 //! `schema`: prints the JSON Schema of traces.
 
-use std::io::Write;
+use std::path::Path;
+
+use millstream_terminal::file;
 
 /// Prints the schema to standard output.
 pub(crate) fn run() -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&millstream_trace::schema())?;
-    writeln!(std::io::stdout().lock(), "{text}")?;
-    Ok(())
+    file::write(Path::new("-"), text + "\n").map_err(anyhow::Error::msg)
 }

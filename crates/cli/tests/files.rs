@@ -129,3 +129,69 @@ fn full_disks_are_errors() {
     let text = refused(&folder, &["run", "t.json", "--save-outputs", "/dev/full"]);
     assert!(text.contains("cannot write /dev/full"), "{text}");
 }
+
+/// A recorded program, converted to a native trace, gives PyTorch's results.
+#[test]
+fn recorded_programs_become_native_traces() {
+    let folder = folder();
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/pytorch");
+    for name in ["views_inplace_alias", "dtypes_mixed"] {
+        let trace = recorded.join(name).join("et.json.gz");
+        let trace = trace.to_str().unwrap();
+        shown(&folder, &["convert", trace, "native.json"]);
+        let text = shown(&folder, &["run", "native.json", "--compute-streams", "3"]);
+        assert!(text.starts_with("native.json: ok\n"), "{name}: {text}");
+        let native = fs::read_to_string(folder.path().join("native.json")).unwrap();
+        assert!(native.contains("\"note\": \"node "), "{name}");
+    }
+    let text = refused(&folder, &["convert", "t.json", "./t.json"]);
+    assert!(text.contains("would overwrite"), "{text}");
+}
+
+#[test]
+fn ops_go_to_the_streams_that_a_file_assigns() {
+    let folder = folder();
+    let assign = |text: &str| fs::write(folder.path().join("a.json"), text).unwrap();
+    let streams = || {
+        let report = shown(&folder, &["run", "t.json", "--assign", "a.json", "--report", "-"]);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["ok"], true);
+        report["streams"].as_array().unwrap().iter().map(|s| s.to_string()).collect::<Vec<_>>()
+    };
+    assign(
+        r#"{"note": "by hand", "streams": {"side": {"device": "cpu", "index": 5}},
+"assign": [{"op": ["mul", "add_"], "stream": 2}, {"at": 4, "stream": "side"}]}"#,
+    );
+    let both = streams();
+    assert!(both.iter().any(|s| s.contains("compute 2")), "{both:?}");
+    assert!(both.iter().any(|s| s.contains("compute 5")), "{both:?}");
+    // What is written is what was in force.
+    let written = ["run", "t.json", "--assign", "a.json", "--emit-assign", "b.json"];
+    shown(&folder, &written);
+    let text = fs::read_to_string(folder.path().join("b.json")).unwrap();
+    assert!(text.contains(r#"{ "at": 3, "op": "mul", "stream": 2 }"#), "{text}");
+    assert!(text.contains(r#"{ "at": 4, "op": "add_", "stream": "side" }"#), "{text}");
+    let again = ["run", "t.json", "--assign", "b.json", "--emit-assign", "c.json"];
+    shown(&folder, &again);
+    assert_eq!(text, fs::read_to_string(folder.path().join("c.json")).unwrap());
+    shown(&folder, &["simulate", "t.json", "--assign", "a.json", "--device", "cpu"]);
+
+    assign(
+        r#"{"assign": [{"op": "mul", "stream": "nowhere"}, {"at": [9, 3], "stream": 1},
+{"op": "sub", "stream": 1}, {"stream": 1}, {"op": "mul"}]}"#,
+    );
+    let text = refused(&folder, &["run", "t.json", "--assign", "a.json"]);
+    for part in [
+        "a.json:1:37: unknown stream 'nowhere'",
+        "a.json:1:56: the first place is behind the last",
+        "a.json:2:1: the rule holds for no call",
+        "a.json:2:29: the rule names neither an op nor a place",
+        "a.json:2:44: 'stream' is missing in a rule",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    shown(&folder, &["run", "t.json", "--emit", "l.txt"]);
+    assign(r#"{"assign": []}"#);
+    let arguments = ["run", "l.txt", "--inputs", "t.json", "--assign", "a.json"];
+    assert!(refused(&folder, &arguments).contains("a list of instructions has its streams in it"));
+}

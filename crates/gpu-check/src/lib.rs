@@ -70,6 +70,7 @@ const PARTS: &[(&str, u64, Part)] = &[
 
 /// The arguments of `millstream gpu-check`.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  millstream gpu-check --only conformance,ops")]
 pub struct Arguments {
     /// Number of the device
     #[arg(long, default_value_t = 0)]

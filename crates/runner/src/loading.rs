@@ -2,30 +2,53 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_instructions::text::is_list;
 use millstream_trace::{
-    Body, ErrorKind, Inputs, LoadOptions, MAX_ERRORS, Program, TraceError, load_list, load_partial,
+    Body, ErrorKind, Inputs, LoadOptions, MAX_ERRORS, Program, TraceError, assign, load_list,
+    load_partial,
 };
 
 use crate::error::RunError;
 use crate::options::RunOptions;
 use crate::{list, prepare};
 
-/// Loads a trace, or a list of instructions as `--emit` writes it. The elements of a list's tensors
-/// come from `inputs`, a trace or a safetensors file; without one, from the seed for random inputs.
+/// What is loaded besides a trace, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Loading {
+    /// The options of traces. The seed for random inputs holds for lists of instructions as well.
+    pub trace: LoadOptions,
+    /// The elements of the tensors that a list of instructions needs: a trace or a safetensors
+    /// file.
+    pub inputs: Option<PathBuf>,
+    /// The assignment of ops to streams.
+    pub assign: Option<PathBuf>,
+}
+
+impl Loading {
+    /// Returns the files that are read for every program.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.inputs.iter().chain(&self.assign).map(PathBuf::as_path)
+    }
+}
+
+/// Loads a trace, or a list of instructions as `--emit` writes it.
 ///
 /// # Errors
 /// The mistakes of the file: if it is a native trace, all that can be found without a run with
 /// these options.
-pub fn load(
-    path: &Path,
-    loading: &LoadOptions,
-    inputs: Option<&Path>,
-    options: &RunOptions,
-) -> Result<Program, RunError> {
+pub fn load(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Program, RunError> {
+    let mut program = as_it_is(path, loading, options)?;
+    if let Some(assignment) = &loading.assign {
+        assign(&mut program, assignment, &loading.trace)?;
+    }
+    Ok(program)
+}
+
+fn as_it_is(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Program, RunError> {
+    let Loading { trace: loading, inputs, .. } = loading;
     if is_list_file(path) {
         let inputs = match (inputs, loading.et.random_inputs) {
             (Some(inputs), _) => Inputs::open(inputs, loading)?,

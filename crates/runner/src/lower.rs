@@ -5,6 +5,7 @@
 //! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked
 //! by the executor that comes first, the dry run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millstream_ops::{OpRegistry, collective};
@@ -12,7 +13,8 @@ use millstream_trace::{
     Action, Block, Body, EventRef, ExecutableRef, Program, Results, Span, Statement, StreamRef,
     Target, TraceError, ValueRef,
 };
-use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode};
+use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode, StreamType};
+use serde_json::Value;
 
 use crate::error::{RunError, placed};
 use crate::options::RunOptions;
@@ -177,6 +179,48 @@ pub(crate) fn lower_known(
     let executables = program.executables.iter().map(|e| lowering.block(&e.block, &mut refused));
     let executables = executables.collect();
     Ok((Lowered { main, executables, streams }, refused))
+}
+
+/// Returns the streams of a program's calls as an assignment, with a rule for each call that has a
+/// place of its own. The calls of one line or node have one rule, with the stream of the first.
+///
+/// # Errors
+/// An op is unknown, two streams of the program are one, or the program is a list of instructions.
+pub fn assignment(program: &Program, options: &RunOptions) -> Result<String, RunError> {
+    let lowered = lower(program, options)?;
+    let (mut rules, mut declared) = (Vec::new(), BTreeSet::new());
+    let mut last = None;
+    for step in lowered.executables.iter().chain([&lowered.main]).flat_map(|block| &block.steps) {
+        let StepAction::Call(call) = &step.action else { continue };
+        if last.replace(step.span.line) == Some(step.span.line) {
+            continue;
+        }
+        let stream = match program.streams.get(call.stream.index()) {
+            Some(stream) if Arc::ptr_eq(stream.site.source(), &program.source) => {
+                Value::from(stream.name.as_str())
+            }
+            Some(stream) if (&stream.device, stream.ty) != (&None, StreamType::COMPUTE) => {
+                let name = Value::from(stream.name.as_str());
+                let key = &lowered.streams[call.stream.index()].0;
+                let (device, ty, index, mode) =
+                    (&key.device, key.ty, key.index, stream.mode.name());
+                declared.insert(format!(
+                    "{name}: {{ \"device\": \"{device}\", \"type\": \"{ty}\", \
+                     \"index\": {index}, \"mode\": \"{mode}\" }}"
+                ));
+                name
+            }
+            Some(_) | None => lowered.streams[call.stream.index()].0.index.into(),
+        };
+        let (op, place) = (Value::from(call.name.as_str()), step.span.line);
+        rules.push(format!("    {{ \"at\": {place}, \"op\": {op}, \"stream\": {stream} }}"));
+    }
+    let declared: Vec<String> = declared.into_iter().collect();
+    let streams = match declared.is_empty() {
+        true => String::new(),
+        false => format!("  \"streams\": {{\n    {}\n  }},\n", declared.join(",\n    ")),
+    };
+    Ok(format!("{{\n{streams}  \"assign\": [\n{}\n  ]\n}}\n", rules.join(",\n")))
 }
 
 struct Lowering<'a> {

@@ -21,6 +21,7 @@
 //! | [`program`] | the loaded trace |
 //! | [`data`], [`literal`], [`random`], [`sidecar`] | the sources of elements |
 //! | [`hint`] | elements of inputs and facts about outputs that stand in for files |
+//! | [`assignment`] | which op goes to which stream |
 //! | [`compare`](mod@compare) | comparison of results with expected elements |
 //! | [`list_file`] | lists of instructions in files of their own |
 //! | [`expand`](mod@expand) | the search for traces in directories |
@@ -43,6 +44,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod assignment;
 mod attrs;
 pub mod compare;
 pub mod data;
@@ -77,6 +79,7 @@ mod syntax;
 mod tensors;
 pub mod write;
 
+pub use assignment::assign;
 pub use compare::{Comparison, Mismatch, Tolerance, compare};
 pub use data::Data;
 pub use error::{ErrorKind, Excerpt, MAX_ERRORS, Result, Site, TraceError};
@@ -94,4 +97,4 @@ pub use program::{
 };
 pub use schema::schema;
 pub use source::{Source, Span};
-pub use write::write;
+pub use write::{write, write_with_sidecar};

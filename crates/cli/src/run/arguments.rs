@@ -6,13 +6,16 @@ use std::time::Duration;
 use clap::ValueEnum;
 use millstream_instructions::SyncPolicy;
 use millstream_instructions::passes::Pass;
-use millstream_runner::RunOptions;
+use millstream_runner::{Loading, RunOptions};
 use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
 
 /// The arguments of `millstream run`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  millstream run examples/traces\n  millstream run examples/pytorch/transformer_encoder_train --compute-streams 4"
+)]
 pub(crate) struct Arguments {
     /// Traces (`-` is standard input), lists of instructions, or directories with traces; a directory with rank0, rank1, …
     /// is one program
@@ -30,6 +33,12 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
+    /// Give ops the streams that FILE assigns to them (docs/assignment.md)
+    #[arg(long, value_name = "FILE")]
+    pub(super) assign: Option<PathBuf>,
+    /// Write the streams of all ops to FILE, as an assignment to edit; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) emit_assign: Option<PathBuf>,
     /// Number of worker threads, and of threads that kernels share [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -121,7 +130,7 @@ enum Sync {
 
 impl Arguments {
     /// Returns the options for loading traces.
-    pub(super) fn loading(&self) -> LoadOptions {
+    pub(super) fn loading(&self) -> Loading {
         let et = EtOptions {
             missing_scalar: self.missing_scalar,
             random: self.random,
@@ -129,7 +138,11 @@ impl Arguments {
             random_inputs: self.random_inputs,
             ..EtOptions::default()
         };
-        LoadOptions { et, ..LoadOptions::default() }
+        Loading {
+            trace: LoadOptions { et, ..LoadOptions::default() },
+            inputs: self.inputs.clone(),
+            assign: self.assign.clone(),
+        }
     }
 
     /// Returns the options of each run.

@@ -51,9 +51,11 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
         ("--emit", arguments.emit.as_deref()),
         ("--report", arguments.report.as_deref()),
         ("--save-outputs", arguments.save_outputs.as_deref()),
+        ("--emit-assign", arguments.emit_assign.as_deref()),
     ])
     .map_err(problem)?;
-    outputs.refuse(arguments.inputs.as_deref()).map_err(problem)?;
+    let loading = arguments.loading();
+    outputs.refuse(loading.files()).map_err(problem)?;
     let mut programs = Vec::new();
     for entry in expand(&arguments.paths)? {
         match entry {
@@ -70,18 +72,21 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     if arguments.emit.is_some() && lists > 1 {
         return Err(problem(format!("--emit writes one list, and {lists} programs are given")));
     }
+    if arguments.emit_assign.is_some() && lists > 1 {
+        let message = "--emit-assign writes the streams of one program";
+        return Err(problem(format!("{message}, and {lists} are given")));
+    }
     if arguments.save_outputs.is_some() && programs.len() > 1 {
         let message = "--save-outputs writes the outputs of one program";
         return Err(problem(format!("{message}, and {} are given", programs.len())));
     }
     let read = programs.iter().flat_map(paths).map(PathBuf::as_path);
     outputs.refuse(read).map_err(problem)?;
-    let loading = arguments.loading();
     let mut all = Vec::new();
     let mut worst = Status::Matched;
     for program in &programs {
-        let inputs = arguments.inputs.as_deref();
-        let status = match one::run(program, &options, &loading, inputs, &outputs) {
+        let emits = arguments.emit_assign.is_some();
+        let status = match one::run(program, &options, &loading, &outputs, emits) {
             Ok(ran) => {
                 let alone = programs.len() == 1;
                 let status = finish(&ran, arguments, &outputs, alone).map_err(problem)?;
@@ -148,6 +153,9 @@ fn finish(
         && let Some(text) = one::list_text(rank)
     {
         write(path, &text)?;
+    }
+    if let (Some(path), Some(text)) = (&arguments.emit_assign, &ran.assignment) {
+        write(path, text)?;
     }
     if let Some(path) = &arguments.save_outputs {
         write(path, values::safetensors(ran)?)?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_instructions::text::print_list;
-use millstream_runner::{Progress, RunError, RunOptions, RunReport, load, run_ranks};
-use millstream_terminal::outputs::Outputs;
-use millstream_trace::{
-    Action, Body, Entry, LoadOptions, Program, Statement, TraceError, output_line,
+use millstream_runner::{
+    Loading, Progress, RunError, RunOptions, RunReport, assignment, load, run_ranks,
 };
+use millstream_terminal::outputs::Outputs;
+use millstream_trace::{Action, Body, Entry, Program, Statement, TraceError, output_line};
 
 use super::paths;
 
@@ -19,6 +19,8 @@ pub(crate) struct Ran {
     pub(crate) trace: String,
     /// One report for each rank.
     pub(crate) ranks: Vec<RunReport>,
+    /// The streams of its ops, if they are wanted.
+    pub(super) assignment: Option<String>,
 }
 
 impl Ran {
@@ -40,18 +42,21 @@ impl Ran {
 pub(crate) fn run(
     entry: &Entry,
     options: &RunOptions,
-    loading: &LoadOptions,
-    inputs: Option<&Path>,
+    loading: &Loading,
     outputs: &Outputs,
+    emits_assignment: bool,
 ) -> Result<Ran, RunError> {
     let (Entry::Ranks { folder: name, .. }
     | Entry::Trace(name)
     | Entry::Skipped { path: name, .. }) = entry;
-    let programs =
-        paths(entry).iter().map(|path| load(path, loading, inputs, options).map(Arc::new));
+    let programs = paths(entry).iter().map(|path| load(path, loading, options).map(Arc::new));
     let programs = programs.collect::<Result<Vec<_>, RunError>>()?;
     let beside = programs.iter().flat_map(|program| program.files());
     outputs.refuse(beside).map_err(|message| TraceError::of_file("run", message))?;
+    let assignment = match (emits_assignment, &programs[..]) {
+        (true, [program]) => Some(assignment(program, options)?),
+        _ => None,
+    };
     let (options, bar) = with_progress(options, &programs);
     let ranks = run_ranks(programs, &options);
     bar.finish_and_clear();
@@ -59,7 +64,7 @@ pub(crate) fn run(
         true => "standard input".to_owned(),
         false => name.display().to_string(),
     };
-    Ok(Ran { trace, ranks: ranks? })
+    Ok(Ran { trace, ranks: ranks?, assignment })
 }
 
 /// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.

@@ -11,6 +11,7 @@ use crate::run::size;
 
 /// The arguments of `millstream simulate`.
 #[derive(clap::Args)]
+#[command(after_help = "Example:\n  millstream simulate examples/traces/diamond.json --seeds 1000")]
 pub(crate) struct Arguments {
     /// A trace (`-` is standard input), or a list of instructions
     #[arg(required_unless_present = "random", value_name = "PATH")]
@@ -30,6 +31,9 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) compute_streams: u32,
+    /// Give ops the streams that FILE assigns to them (docs/assignment.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "random")]
+    pub(super) assign: Option<PathBuf>,
     /// Most memory of each device, as in 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "random")]
     pub(super) memory_limit: Option<u64>,

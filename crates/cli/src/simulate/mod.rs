@@ -18,7 +18,7 @@ use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
 use millstream_instructions::InstructionList;
-use millstream_runner::{RunError, RunOptions, load};
+use millstream_runner::{Loading, RunError, RunOptions, load};
 use millstream_trace::{Entry, LoadOptions, Program, TraceError, expand, write};
 
 pub(crate) use arguments::Arguments;
@@ -59,7 +59,7 @@ fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
     let timeline = ("--timeline", arguments.timeline.as_deref());
     let outputs = Outputs::new([log, timeline, ("--save", arguments.save.as_deref())]);
     let outputs = outputs.map_err(problem)?;
-    let read = [&arguments.path, &arguments.model, &arguments.inputs];
+    let read = [&arguments.path, &arguments.model, &arguments.inputs, &arguments.assign];
     outputs.refuse(read.into_iter().flatten().map(PathBuf::as_path)).map_err(problem)?;
     Ok(outputs)
 }
@@ -72,8 +72,9 @@ fn trace(
     outputs: &Outputs,
 ) -> Result<bool, RunError> {
     let path = single_trace(path)?;
-    let loading = LoadOptions::default();
-    let program = Arc::new(load(&path, &loading, arguments.inputs.as_deref(), options)?);
+    let (inputs, assign) = (arguments.inputs.clone(), arguments.assign.clone());
+    let loading = Loading { trace: LoadOptions::default(), inputs, assign };
+    let program = Arc::new(load(&path, &loading, options)?);
     outputs.refuse(program.files()).map_err(problem)?;
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;
     let inline = simulator.inline();

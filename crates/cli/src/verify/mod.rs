@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use millstream_instructions::SyncPolicy;
-use millstream_runner::{RunError, RunOptions};
+use millstream_runner::{Loading, RunError, RunOptions};
 use millstream_trace::{EtOptions, LoadOptions, Number, TraceError};
 use millstream_types::DeviceId;
 use millstream_verify::{Verdict, verify};
@@ -27,6 +27,7 @@ use millstream_terminal::outputs::Outputs;
 
 /// The arguments of `millstream verify`.
 #[derive(clap::Args)]
+#[command(after_help = "Example:\n  millstream verify examples/traces/diamond.json --waits")]
 pub(crate) struct Arguments {
     /// Lists as `run --emit` writes them, traces, or directories with traces and lists
     #[arg(required = true, value_name = "PATH")]
@@ -130,7 +131,8 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
         structural: arguments.structural,
         ..EtOptions::default()
     };
-    let loading = LoadOptions { et, ..LoadOptions::default() };
+    let trace = LoadOptions { et, ..LoadOptions::default() };
+    let loading = Loading { trace, ..Loading::default() };
     let paths = subject::expand(&arguments.paths)?;
     if paths.is_empty() {
         return Err(problem("there is nothing to verify".to_owned()).into());

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::text::{parse_list_with_lines, print_list};
-use millstream_runner::{Listing, RunError, RunOptions, is_list_file, lists, load as load_trace};
-use millstream_trace::{Entry, LoadOptions, TraceError};
+use millstream_runner::{
+    Listing, Loading, RunError, RunOptions, is_list_file, lists, load as load_trace,
+};
+use millstream_trace::{Entry, TraceError};
 
 /// The most levels of directories that are searched.
 const MAX_DEPTH: usize = 64;
@@ -98,7 +100,7 @@ fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Res
 pub(super) fn load(
     path: &Path,
     options: &RunOptions,
-    loading: &LoadOptions,
+    loading: &Loading,
 ) -> Result<Vec<Subject>, RunError> {
     let name = path.display().to_string();
     if is_list_file(path) {
@@ -111,7 +113,7 @@ pub(super) fn load(
         })?;
         return Ok(vec![Subject::new(name, list, text, lines)]);
     }
-    let program = Arc::new(load_trace(path, loading, None, options)?);
+    let program = Arc::new(load_trace(path, loading, options)?);
     let made = lists(&program, options)?;
     let subject = |listing: Listing| {
         let Listing { executable, list, places } = listing;

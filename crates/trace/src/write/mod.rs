@@ -1,30 +1,51 @@
 //! Writes a program as a native trace, such as a shrunk or an imported program.
 //!
-//! The text has all statements of the program, but neither comments nor expected elements. Values
-//! that share a name get unique names. Elements of sidecar files are written out, so that the trace
-//! needs no other file.
+//! The text has all statements of the program. Values that share a name get unique names. By
+//! itself, the trace needs no other file: elements of sidecar files are written out, and expected
+//! elements left out. With a sidecar of its own, long elements and expected ones lie there.
 
-use std::collections::HashSet;
+mod elements;
+
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use half::{bf16, f16};
-use millstream_types::{AttrValue, Attrs, DType, StreamMode};
+use millstream_types::{AttrValue, Attrs, StreamMode};
 
-use crate::data::Data;
-use crate::element_iter::ElementIter;
-use crate::error::Result;
-use crate::number::Number;
+use crate::error::{Result, TraceError};
 use crate::program::{
     Action, Block, Body, Executable, Input, Launch, Program, Results, Returned, Statement, Target,
-    Tensor, ValueRef,
+    ValueRef,
 };
-use crate::random::Distribution;
+use crate::sidecar;
+
+pub use elements::element;
+use elements::{Beside, expected, float, tensor};
 
 /// Returns the text of a native trace with the statements of `program`.
 ///
 /// # Errors
 /// The elements of a sidecar file cannot be read.
 pub fn write(program: &Program) -> Result<String> {
+    text(program, None)
+}
+
+/// Returns the text of a native trace with the statements and outputs of `program`, and the
+/// safetensors file with its elements, which is to lie beside it under the name `file`.
+///
+/// # Errors
+/// The elements of a sidecar file cannot be read.
+pub fn write_with_sidecar(program: &Program, file: &str) -> Result<(String, Vec<u8>)> {
+    let mut beside = Beside { file, tensors: BTreeMap::new() };
+    let text = text(program, Some(&mut beside))?;
+    let tensors = beside.tensors.iter();
+    let tensors = tensors.map(|(key, (dtype, shape, elements))| {
+        (key.clone(), (*dtype, shape.as_slice(), elements.as_slice()))
+    });
+    let bytes = sidecar::bytes(&tensors.collect());
+    Ok((text, bytes.map_err(|e| TraceError::of_file(file, e))?))
+}
+
+fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String> {
     let mut names = Vec::with_capacity(program.values.len());
     let mut taken = HashSet::new();
     for value in &program.values {
@@ -55,7 +76,10 @@ pub fn write(program: &Program) -> Result<String> {
         parts.push(block("streams", '{', lines));
     }
     let tensors = program.tensors.iter().zip(&writer.names);
-    let tensors = tensors.map(|(t, name)| Ok(format!("{}: {}", quoted(name), tensor(t)?)));
+    let tensors = tensors.map(|(t, name)| {
+        let text = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
+        Ok(format!("{}: {text}", quoted(name)))
+    });
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
     if !tensors.is_empty() {
         parts.push(block("tensors", '{', tensors));
@@ -72,8 +96,10 @@ pub fn write(program: &Program) -> Result<String> {
     });
     let outputs = program.outputs.iter().map(|output| {
         let name = output.value.map_or(&output.name, |v| &writer.names[v.index()]);
-        format!("{}: {{}}", quoted(name))
+        let expected = beside.as_deref_mut().map(|beside| expected(output, name, beside));
+        Ok(format!("{}: {{{}}}", quoted(name), expected.transpose()?.unwrap_or_default()))
     });
+    let outputs = outputs.collect::<Result<Vec<_>>>()?;
     parts.push(block("outputs", '{', outputs));
     Ok(format!("{{\n  \"millstream\": 1,\n  {}\n}}\n", parts.join(",\n  ")))
 }
@@ -92,23 +118,6 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn number(number: Number) -> String {
-    match number {
-        Number::Bool(b) => b.to_string(),
-        Number::Int(n) => n.to_string(),
-        Number::Float(x) => float(x),
-    }
-}
-
-fn float(x: f64) -> String {
-    match (x.is_nan(), x.is_infinite()) {
-        (true, _) => "\"nan\"".to_owned(),
-        (_, true) if x > 0.0 => "\"inf\"".to_owned(),
-        (_, true) => "\"-inf\"".to_owned(),
-        _ => format!("{x:?}"),
-    }
-}
-
 fn attrs(attrs: &Attrs) -> String {
     let one = |value: &AttrValue| match value {
         AttrValue::Int(n) => n.to_string(),
@@ -123,78 +132,6 @@ fn attrs(attrs: &Attrs) -> String {
     };
     let fields = attrs.iter().map(|(name, value)| format!("{}: {}", quoted(name), one(value)));
     format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
-}
-
-fn tensor(tensor: &Tensor) -> Result<String> {
-    let spec = &tensor.spec;
-    let (layout, dtype) = (&spec.layout, spec.dtype);
-    let mut text = format!("{{ \"dtype\": \"{dtype}\", \"shape\": {:?}", spec.shape());
-    // Writing to a string does not fail.
-    if let Some(device) = &tensor.device {
-        let _ = write!(text, ", \"device\": \"{device}\"");
-    }
-    if !layout.is_contiguous() {
-        let _ = write!(text, ", \"strides\": {:?}", layout.strides());
-    }
-    if layout.offset() > 0 {
-        let _ = write!(text, ", \"offset\": {}", layout.offset());
-    }
-    if tensor.storage_bytes > spec.span_bytes() {
-        let _ = write!(text, ", \"storage\": {}", tensor.storage_bytes / dtype.size());
-    }
-    let data = match &tensor.data {
-        Data::Fill(value) => format!("\"fill\": {}", number(*value)),
-        Data::Values(literal) => format!("\"values\": {}", literal.line()),
-        Data::Listed(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
-        Data::Random { seed, distribution } => match distribution {
-            Distribution::Uniform { low, high } => {
-                let (low, high) = (float(*low), float(*high));
-                format!("\"random\": {{ \"seed\": {seed}, \"low\": {low}, \"high\": {high} }}")
-            }
-            Distribution::Integers { .. } if dtype == DType::Bool => {
-                format!("\"random\": {{ \"seed\": {seed} }}")
-            }
-            Distribution::Integers { low, high } => {
-                format!("\"random\": {{ \"seed\": {seed}, \"low\": {low}, \"high\": {high} }}")
-            }
-            Distribution::Normal { mean, std } => {
-                let (mean, std) = (float(*mean), float(*std));
-                format!("\"normal\": {{ \"seed\": {seed}, \"mean\": {mean}, \"std\": {std} }}")
-            }
-        },
-        Data::File(_) | Data::Hint(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
-    };
-    Ok(format!("{text}, {data} }}"))
-}
-
-/// Returns the elements in row-major order.
-fn elements(tensor: &Tensor) -> Result<Vec<String>> {
-    let storage = tensor.materialize()?;
-    let size = tensor.spec.dtype.size();
-    let offsets = ElementIter::new(&tensor.spec.layout);
-    let text = |offset: usize| element(tensor.spec.dtype, &storage[offset * size..][..size]);
-    Ok(offsets.map(text).collect())
-}
-
-/// Returns an element as JSON, exactly. Of numbers that JSON lacks, the name as a string.
-pub fn element(dtype: DType, bytes: &[u8]) -> String {
-    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-        let mut whole = [0; N];
-        whole.copy_from_slice(bytes);
-        whole
-    }
-    match dtype {
-        DType::F32 => float(f32::from_ne_bytes(array(bytes)).into()),
-        DType::F64 => float(f64::from_ne_bytes(array(bytes))),
-        DType::F16 => float(f16::from_ne_bytes(array(bytes)).into()),
-        DType::BF16 => float(bf16::from_ne_bytes(array(bytes)).into()),
-        DType::I64 => i64::from_ne_bytes(array(bytes)).to_string(),
-        DType::I32 => i32::from_ne_bytes(array(bytes)).to_string(),
-        DType::I16 => i16::from_ne_bytes(array(bytes)).to_string(),
-        DType::I8 => i8::from_ne_bytes(array(bytes)).to_string(),
-        DType::U8 => bytes[0].to_string(),
-        DType::Bool => (bytes[0] != 0).to_string(),
-    }
 }
 
 struct Writer<'a> {
@@ -273,7 +210,18 @@ impl Writer<'_> {
     }
 
     fn statements(&self, all: &Block, statements: &[Statement]) -> Vec<String> {
-        statements.iter().map(|s| self.statement(all, &s.action)).collect()
+        let one = |statement: &Statement| {
+            let text = self.statement(all, &statement.action);
+            // The node of a recorded trace that the statement stands for.
+            match self.program.source.node(&statement.span) {
+                Some(node) => {
+                    let text = text.strip_suffix(" }").unwrap_or(&text);
+                    format!("{text}, \"note\": {} }}", quoted(&node))
+                }
+                None => text,
+            }
+        };
+        statements.iter().map(one).collect()
     }
 
     fn statement(&self, all: &Block, action: &Action) -> String {

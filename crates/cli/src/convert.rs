@@ -1,0 +1,77 @@
+//! `convert`: writes a trace as a native one, to be read and edited.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use millstream_terminal::file;
+use millstream_terminal::outputs::Outputs;
+use millstream_trace::{EtOptions, LoadOptions, Number, TraceError, load, write_with_sidecar};
+
+use crate::BAD_INPUT;
+use crate::run::number;
+use crate::show::snippet;
+
+/// The arguments of `millstream convert`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  \
+    millstream convert recorded/et.json edited/step.json && millstream run edited/step.json")]
+pub(crate) struct Arguments {
+    /// A trace: a recorded PyTorch program, or a native trace (`-` is standard input)
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// The native trace to write. Its long tensors go to a file beside it that ends in
+    /// .safetensors
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Use VALUE for every number that an execution trace lost and consts.json lacks
+    #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
+    missing_scalar: Option<Number>,
+    /// Compute random ops of an execution trace whose results were not recorded with own numbers
+    #[arg(long, value_name = "SEED")]
+    random: Option<u64>,
+    /// Leave out nodes that cannot be executed, and make up missing elements
+    #[arg(long)]
+    structural: bool,
+}
+
+/// Converts the trace that the arguments name.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match convert(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            snippet::print(&error);
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn convert(arguments: &Arguments) -> Result<(), TraceError> {
+    let Arguments { trace, out, .. } = arguments;
+    let problem = |message: String| TraceError::of_file("convert", message);
+    let sidecar = out.with_extension("safetensors");
+    let names = [("OUT", Some(out.as_path())), ("the file of its tensors", Some(&*sidecar))];
+    let outputs = Outputs::new(names).map_err(problem)?;
+    outputs.refuse([trace.as_path()]).map_err(problem)?;
+    let et = EtOptions {
+        missing_scalar: arguments.missing_scalar,
+        random: arguments.random,
+        structural: arguments.structural,
+        ..EtOptions::default()
+    };
+    let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;
+    outputs.refuse(program.files()).map_err(problem)?;
+    for remark in program.imported.iter().flat_map(|imported| imported.diagnostics()) {
+        eprintln!("NOTE: {remark}");
+    }
+    let unknown = program.outputs.iter().filter(|o| o.expected.is_none()).count();
+    if unknown > 0 {
+        eprintln!(
+            "NOTE: of {} outputs, {unknown} are written without expected elements",
+            program.outputs.len()
+        );
+    }
+    let name = sidecar.file_name().map(Path::new).unwrap_or(&sidecar).display().to_string();
+    let (text, tensors) = write_with_sidecar(&program, &name)?;
+    file::write(&sidecar, tensors).map_err(problem)?;
+    file::write(out, text).map_err(problem)
+}

@@ -1,0 +1,54 @@
+//! Help, completions and manual pages, made from the command line itself.
+
+use std::fs;
+use std::process::Command;
+
+fn millstream(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_millstream")).args(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns the subcommands that a help lists.
+fn subcommands(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  "));
+    lines.filter_map(|line| line.split_whitespace().next()).filter(|c| *c != "help").collect()
+}
+
+/// Every command shows an example, and every example of this program names a command of it.
+#[test]
+fn every_command_has_an_example() {
+    let help = millstream(&["--help"]);
+    let mut commands: Vec<Vec<&str>> = subcommands(&help).into_iter().map(|c| vec![c]).collect();
+    assert!(commands.len() > 5, "{help}");
+    while let Some(command) = commands.pop() {
+        let mut arguments = command.clone();
+        arguments.push("--help");
+        let help = millstream(&arguments);
+        let inner: Vec<String> = subcommands(&help).into_iter().map(str::to_owned).collect();
+        if !inner.is_empty() {
+            for name in inner {
+                let help = millstream(&[command[0], &name, "--help"]);
+                assert!(help.contains("Example:\n  millstream"), "{command:?} {name}");
+            }
+            continue;
+        }
+        let example = help.split("Example:\n").nth(1);
+        let example = example.unwrap_or_else(|| panic!("{command:?} has no example"));
+        assert!(example.contains(&format!("millstream {}", command[0])), "{example}");
+    }
+}
+
+#[test]
+fn shells_and_the_manual_know_all_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = millstream(&["completions", shell]);
+        assert!(text.contains("compute-streams") && text.contains("simulate"), "{shell}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    millstream(&["man", folder.path().to_str().unwrap()]);
+    let page = fs::read_to_string(folder.path().join("millstream-run.1")).unwrap();
+    assert!(page.contains("save\\-outputs"), "{page}");
+}
