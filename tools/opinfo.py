@@ -325,7 +325,7 @@ class Runner:
         dtypes = {t.dtype for t in inputs.values()}
         rtol, atol = tolerance_of(dtypes)
         with quiet():
-            record.record(folder, program, inputs, rtol, atol, note=case["name"])
+            record.record_call(folder, program, inputs, rtol, atol, note=case["name"])
         self.cases.append((case, call, folder, (rtol, atol)))
         if len(self.cases) >= BATCH:
             self.flush()

@@ -29,7 +29,7 @@ def make(name):
     rtol, atol = TOLERANCE.get(name, (1e-4, 1e-5))
     note = " ".join(case.__doc__.split())
     folder = FOLDER / name
-    record.record(folder, fn, inputs, rtol, atol, note=note, compress=True)
+    record.record_call(folder, fn, inputs, rtol, atol, note=note, compress=True)
     size = sum(f.stat().st_size for f in folder.iterdir())
     print(f"{name}: {size} bytes")
     if size > LARGEST:

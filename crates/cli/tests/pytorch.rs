@@ -71,6 +71,35 @@ fn programs_are_replayed() {
     assert!(last["error"].as_str().unwrap().contains("none.json"), "{last}");
 }
 
+/// A program that names neither inputs nor outputs is recorded and gives PyTorch's results; so is a
+/// function, and a program of two ranks.
+#[test]
+fn programs_are_recorded_by_the_package() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = root().join("crates/cli/tests/record.py");
+    let mut command = Command::new(python);
+    command.arg(script).env("PYTHONPATH", root().join("python")).current_dir(folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (case, outputs) in [
+        ("step", &["loss", "0.weight", "0.weight.grad", "0.weight.exp_avg"][..]),
+        ("function", &["result"]),
+        ("ranks", &["rank0/out/y", "rank1/out/w.grad"]),
+    ] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = run.args(["run", case]).current_dir(folder.path()).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
+        let first = shown.lines().next().unwrap_or_default();
+        assert!(first.starts_with(case) && first.ends_with(": ok"), "{shown}");
+        for name in outputs {
+            assert!(shown.contains(&format!("{name} ")), "{case}: {name}\n{shown}");
+        }
+    }
+    assert!(folder.path().join("step/timeline.json.gz").is_file());
+}
+
 /// On CUDA, attention and its gradient are the ops that autograd calls there, one call each.
 #[test]
 fn attention_on_cuda() {

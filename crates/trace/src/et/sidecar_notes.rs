@@ -28,7 +28,10 @@ const CONSTS: &str = "consts.json";
 const META: &str = "meta.json";
 
 /// The names of all files that belong to a trace.
-pub(crate) const FILES: &[&str] = &[TENSORS, BINDINGS, CONSTS, META];
+pub(crate) const FILES: &[&str] = &[TENSORS, BINDINGS, CONSTS, META, TIMELINE];
+
+/// The timeline of the same run, as the recorder writes it.
+const TIMELINE: &str = "timeline.json.gz";
 
 /// The maximum size of a file in bytes.
 const MAX_BYTES: u64 = 64 << 20;

@@ -1,0 +1,17 @@
+"""Records PyTorch programs for Millstream: their ops, inputs and expected outputs.
+
+    with millstream_record.record("step", model):
+        loss = model(x).square().mean()
+        loss.backward()
+
+    @millstream_record.record("layer")
+    def layer(x, w):
+        return (x @ w).relu()
+
+`trace` and `record_call` are for programs that name their inputs and outputs themselves.
+"""
+
+from .automatic import record
+from .recorder import RecordError, record_call, trace
+
+__all__ = ["RecordError", "record", "record_call", "trace"]

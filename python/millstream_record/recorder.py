@@ -1,0 +1,649 @@
+"""Records a PyTorch program for Millstream: its ops, its inputs, and its expected outputs.
+
+    import millstream_record
+
+    with millstream_record.trace("my_case", tolerance=(1e-4, 1e-5)) as t:
+        t.input("x", x)
+        t.inputs(model.named_parameters())
+        loss = model(x).square().mean()
+        t.output("loss", loss)
+
+or, for a program that is a function without arguments and returns its results by name:
+
+    millstream_record.record_call("my_case", lambda: {"y": model(x)}, inputs={"x": x, **model.state_dict()})
+
+or, on the command line, with a function that prepares and returns the program and its inputs (see
+docs/record.md):
+
+    millstream-record program.py:prepare my_case
+
+The folder then contains the trace that PyTorch's ExecutionTraceObserver writes (et.json) and the
+sidecar notes with the data that the trace loses: the elements of inputs, results and constants
+(tensors.safetensors), the names of tensors (bindings.json), numbers (consts.json), and the
+tolerance (meta.json).
+
+How the lost values are found: a TorchDispatchMode intercepts every op that computes, with its
+Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node of the op. The
+marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
+nothing is written. The marks and the nodes below them are then removed from the trace.
+
+The trace has fractions with 6 decimals. If the rounding changes an argument or an element of a
+list, consts.json has the exact values.
+
+The results of random ops are saved too (of dropout the mask), since no run can draw them again; so
+are the results of the ops that the argument `opaque` names, which a run takes as they are.
+
+Each process of a program of several ranks writes a folder of its own, rank0, rank1 and so on.
+
+Limits: tensors on the CPU, and every tensor that existed before the recording must be an input;
+`record` in this package's `automatic` finds them.
+"""
+
+import argparse
+import collections
+import collections.abc
+import contextlib
+import ctypes
+import gzip
+import importlib.util
+import itertools
+import json
+import numbers
+import pathlib
+import re
+import sys
+import tempfile
+
+import torch
+from safetensors.torch import save
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.profiler import ExecutionTraceObserver
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+MARK = "PythonDispatchMode"
+# Calls of these ops may have no mark: autograd calls them without the dispatcher.
+UNMARKED = ("aten::detach",)
+# The results, by number, that are saved of a random op that has others, which follow from them.
+SAVED_RESULTS = {"aten::native_dropout": [1], "aten::rrelu_with_noise": [], "aten::rrelu_with_noise_": []}
+
+
+class RecordError(Exception):
+    """The program cannot be recorded."""
+
+
+def name_of(func):
+    """Returns an op's name as in the schemas of a trace: aten::add.Tensor."""
+    return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
+
+
+def storage_of(tensor):
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj():
+        raise RecordError(
+            f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU are supported"
+        )
+    return tensor.untyped_storage()
+
+
+class Elements:
+    """A copy of a tensor's storage, taken without calling an op."""
+
+    def __init__(self, tensor):
+        storage = storage_of(tensor)
+        size = storage.nbytes()
+        self.bytes = bytearray(ctypes.string_at(storage.data_ptr(), size) if size else b"")
+        self.dtype, self.shape = tensor.dtype, tuple(tensor.shape)
+        self.strides, self.offset = tensor.stride(), tensor.storage_offset()
+
+    def tensor(self):
+        if not self.bytes or 0 in self.shape:
+            return torch.empty(self.shape, dtype=self.dtype)
+        flat = torch.frombuffer(self.bytes, dtype=self.dtype)
+        return flat.as_strided(self.shape, self.strides, self.offset).clone(
+            memory_format=torch.contiguous_format
+        )
+
+
+class Call:
+    """An intercepted call: for each argument the data that the trace loses, and tensors' shapes."""
+
+    def __init__(self, name):
+        self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
+        # The results of a random op, and the arguments that it wrote, by number.
+        self.results, self.written = {}, {}
+
+    def save(self, params, given, results):
+        """Copies the results of a random op, and arguments that it writes besides."""
+        saved = SAVED_RESULTS.get(self.name)
+        leaves = [t for t in tree_leaves(results) if isinstance(t, torch.Tensor)]
+        for number, tensor in enumerate(leaves):
+            if saved is None or number in saved:
+                self.results[number] = Elements(tensor)
+        for at, param in enumerate(params):
+            value = given.get(param.name)
+            if param.alias_info is None or not param.alias_info.is_write:
+                continue
+            if isinstance(value, torch.Tensor) and all(value is not t for t in leaves):
+                self.written[at] = Elements(value)
+
+
+def draws_nothing(params, given):
+    """Returns whether a dropout, also one of attention, keeps all elements."""
+    full = {**{p.name: p.default_value for p in params if p.has_default_value()}, **given}
+    return (
+        full.get("dropout_p") == 0
+        or full.get("p") == 0 and "train" in full
+        or full.get("train") is False
+        or full.get("training") is False
+    )
+
+
+class Log(TorchDispatchMode):
+    """The intercepted calls, with the data that the trace loses."""
+
+    def __init__(self, opaque=()):
+        super().__init__()
+        self.calls = []
+        self.opaque = opaque
+        # Weak references keep addresses of freed storages from being reused for other storages.
+        self.known = {}
+
+    def know(self, value):
+        for tensor in tree_leaves(value):
+            if isinstance(tensor, torch.Tensor):
+                known = StorageWeakRef(storage_of(tensor))
+                self.known[known.cdata] = known
+
+    def check(self, name, at, value):
+        for tensor in tree_leaves(value):
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+                continue
+            if storage_of(tensor)._cdata not in self.known:
+                raise RecordError(
+                    f"{name}, argument {at}: a tensor of {tensor.dtype}, shape "
+                    f"{list(tensor.shape)}, existed before the recording and is no input; name it "
+                    "with input(), or write constants with torch.tensor([...])"
+                )
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = name_of(func)
+        if func.namespace == "profiler":
+            # A label, such as that of an optimizer's step.
+            return func(*args, **kwargs)
+        params = func._schema.arguments
+        given = {**dict(zip((p.name for p in params), args)), **kwargs}
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        random = random and not draws_nothing(params, given)
+        call = Call(name)
+        for at, param in enumerate(params):
+            value = given.get(param.name, param.default_value)
+            if isinstance(value, numbers.Number):
+                call.numbers[at] = value
+            elif isinstance(value, torch.Tensor):
+                call.shapes[at] = list(value.shape)
+            elif isinstance(value, (list, tuple)) and any(isinstance(v, float) for v in value):
+                call.lists[at] = list(value)
+            if name == "aten::lift_fresh" and at == 0:
+                # The elements of torch.tensor([...]), which no op writes.
+                call.elements[at] = Elements(value)
+                self.know(value)
+            self.check(name, at, value)
+        self.calls.append(call)
+        results = func(*args, **kwargs)
+        if random or name.split(".")[0] in self.opaque:
+            call.save(params, given, results)
+        self.know(results)
+        return results
+
+
+class Nodes:
+    """The nodes of a trace, in the order of their calls."""
+
+    def __init__(self, nodes):
+        self.list = sorted(nodes, key=lambda n: n["id"])
+        self.by_id = {n["id"]: n for n in self.list}
+        self.children = collections.defaultdict(list)
+        for node in self.list:
+            if node["ctrl_deps"] != node["id"]:
+                self.children[node["ctrl_deps"]].append(node)
+
+    @staticmethod
+    def op(node):
+        """Returns the op's name; empty for a label."""
+        attrs = {a["name"]: a["value"] for a in node["attrs"]}
+        return attrs.get("op_schema", "").split("(")[0]
+
+    def around(self, node):
+        """Yields the nodes around a node, innermost first."""
+        while (parent := node["ctrl_deps"]) in self.by_id and parent != node["id"]:
+            node = self.by_id[parent]
+            yield node
+
+    def op_around(self, node):
+        return next((n for n in self.around(node) if self.op(n)), None)
+
+    def ops_below(self, node):
+        """Returns the ops that a node called directly, in order."""
+        return [child for child in self.children[node["id"]] if self.op(child)]
+
+    def is_autocast(self, node):
+        """Returns whether a node converts operands and calls the same op with them; `norm` is
+        called with a dtype, which is another overload."""
+        op, same, others = self.op(node), [], 0
+        for child in self.ops_below(node):
+            called = self.op(child)
+            if called == op or (op.startswith("aten::norm.") and called.startswith("aten::norm.")):
+                same.append(child)
+            elif called.split(".")[0] != "aten::to":
+                others += 1
+
+        def results(of):
+            return [(storage, count) for _, storage, count in tensors_of(of["outputs"])]
+
+        return others == 0 and len(same) == 1 and results(node) == results(same[0])
+
+    def kept_copies(self, node):
+        """Returns the copies that autograd keeps of the operands of an op in place: calls of clone
+        below the node, before the op's kernel runs."""
+        if not self.op(node).split(".")[0].endswith("_"):
+            return []
+        operands = {storage for _, storage, _ in tensors_of(node["inputs"])}
+
+        def copies(child):
+            read = [storage for _, storage, _ in tensors_of(child["inputs"])]
+            return self.op(child) == "aten::clone" and read and read[0] in operands
+
+        return list(itertools.takewhile(copies, self.ops_below(node)))
+
+
+def pair(nodes, calls):
+    """Matches nodes with calls; returns pairs."""
+    marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
+    if calls and not marks:
+        raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
+    pairs, at = [], 0
+    for number, call in enumerate(calls):
+        op = nodes.op_around(marks[at]) if at < len(marks) else None
+        if op is not None and nodes.op(op) == call.name:
+            pairs.append((op, call))
+            at += 1
+        elif call.name not in UNMARKED:
+            there = f"node {op['id']}, {nodes.op(op)}" if op else "the end of the trace"
+            raise RecordError(f"call {number}, {call.name}, does not match {there}")
+    if at < len(marks):
+        raise RecordError(f"node {marks[at]['id']} of the trace matches no call")
+    return pairs
+
+
+def written(number):
+    """Returns a number as consts.json has it: infinities and NaN are strings."""
+    text = not isinstance(number, (bool, int)) and repr(float(number))
+    return text if text in ("inf", "-inf", "nan") else number
+
+
+def is_tensor(of):
+    return of.startswith("Tensor(") and "nullptr" not in of
+
+
+def lost(pairs):
+    """Returns the lost data of the calls: the entries of consts.json and their tensors."""
+    consts, tensors = [], {}
+    for node, call in pairs:
+        where = f"node {node['id']}, {call.name}"
+        for place, saved in (("result", call.results), ("written", call.written)):
+            for number, elements in saved.items():
+                key = f"random/{node['id']}/{place}{number}"
+                tensors[key] = elements.tensor()
+                entry = {"node": node["id"], "op": call.name, place: number, "tensor": key}
+                consts.append(entry)
+        for at, of in enumerate(node["inputs"]["types"]):
+            entry = {"node": node["id"], "op": call.name, "arg": at}
+            if at in call.elements:
+                key = f"const/{node['id']}/{at}"
+                tensors[key] = call.elements[at].tensor()
+                consts.append({**entry, "tensor": key})
+            elif is_tensor(of) and at in call.numbers:
+                number = call.numbers[at]
+                if isinstance(number, complex):
+                    raise RecordError(f"{where}, argument {at}: complex numbers are not supported")
+                consts.append({**entry, "scalar": written(number)})
+            elif is_tensor(of) and call.name not in UNMARKED:
+                if node["inputs"]["shapes"][at] != call.shapes.get(at):
+                    raise RecordError(f"{where}, argument {at}: not the tensor of the call")
+            elif of == "Double" and at in call.numbers:
+                kept, number = float(node["inputs"]["values"][at]), float(call.numbers[at])
+                if kept != number and number == number:
+                    consts.append({**entry, "scalar": written(number)})
+            elif "Double" in of and at in call.lists:
+                kept = [float(v) for v in node["inputs"]["values"][at]]
+                exact = call.lists[at]
+                if any(a != b and b == b for a, b in zip(kept, exact)):
+                    consts.append({**entry, "list": [written(v) for v in exact]})
+    return consts, tensors
+
+
+def tensors_of(side):
+    """Yields the tensors of a node's arguments or results: argument, storage, number of
+    elements."""
+
+    for at, value in leaves_of(side):
+        yield at, value[1], value[3]
+
+
+def implicit(op):
+    """Returns whether an op only calls other ops."""
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeImplicitAutograd")
+    except RuntimeError:
+        return False
+
+
+def check(nodes, pairs, consts):
+    """Checks that every tensor which an executed op reads is a result, an input or a constant, and
+    that no call is made below an executed op, where an import does not look for calls."""
+    called = {node["id"] for node, _ in pairs}
+    given = {(c["node"], c["arg"]) for c in consts if "arg" in c}
+    known, done = set(), set()
+
+    def skip(node, where):
+        """Skips a node below an executed op. Tensors at the addresses that it allocates ended."""
+        done.add(node["id"])
+        if node["id"] in called and nodes.op(node) not in UNMARKED:
+            raise RecordError(
+                f"node {node['id']}, {nodes.op(node)}, is called by {where}: an import would not "
+                "execute it"
+            )
+        operands = {storage for _, storage, _ in tensors_of(node["inputs"])}
+        results = {s for _, s, count in tensors_of(node["outputs"]) if count}
+        known.difference_update(results - operands)
+        for child in nodes.children[node["id"]]:
+            skip(child, where)
+
+    def execute(node):
+        where = f"node {node['id']}, {nodes.op(node)}"
+        done.add(node["id"])
+        for copy in nodes.kept_copies(node):
+            execute(copy)
+        for child in nodes.children[node["id"]]:
+            if child["id"] not in done:
+                skip(child, where)
+        for at, storage, count in tensors_of(node["inputs"]):
+            if count and storage not in known and (node["id"], at) not in given:
+                raise RecordError(
+                    f"{where}, argument {at}: a tensor that is neither a result of a call nor an "
+                    "input"
+                )
+            known.add(storage)
+        known.update(storage for _, storage, _ in tensors_of(node["outputs"]))
+
+    for node in nodes.list:
+        if node["id"] in done:
+            continue
+        if node["name"].startswith("bind:in/"):
+            known.update(storage for _, storage, _ in tensors_of(node["inputs"]))
+        descends = node["id"] not in called and (
+            implicit(nodes.op(node)) or nodes.is_autocast(node)
+        )
+        if nodes.op(node) and not descends:
+            execute(node)
+
+
+def with_labels(nodes, pairs, calls, found):
+    """Returns the nodes with a label for each input that was found at its first use, in front of
+    all calls. The nodes behind the labels get other ids."""
+    first = next(n["id"] for n in nodes.list if not n["name"].startswith("[pytorch|"))
+    node_of = {id(call): node for node, call in pairs}
+    labels = []
+    for number, one in enumerate(found):
+        call = calls[one.call]
+        node = node_of.get(id(call))
+        if node is None:
+            raise RecordError(f"the trace has no node of {call.name}, which reads {one.name}")
+        side = {**node["inputs"], "values": node["inputs"]["values"][one.argument:one.argument + 1]}
+        (_, value), = list(leaves_of(side))[one.position:one.position + 1]
+        types = re.findall(r"Tensor\([^)]*\)", node["inputs"]["types"][one.argument])
+        labels.append({
+            "id": first + number, "name": f"bind:{one.name}",
+            "ctrl_deps": nodes.by_id[first]["ctrl_deps"],
+            "inputs": {
+                "values": [value], "shapes": [list(one.elements.shape)],
+                "types": types[one.position:one.position + 1],
+                "strides": [list(one.elements.strides)],
+            },
+            "outputs": {"values": [], "shapes": [], "types": [], "strides": []},
+            "attrs": [{"name": "op_schema", "type": "string", "value": ""}],
+        })
+    for node in nodes.list:
+        for field in ("id", "ctrl_deps"):
+            if node[field] >= first:
+                node[field] += len(labels)
+    return Nodes(nodes.list + labels)
+
+
+def leaves_of(side):
+    """Yields the tensors of a node's arguments or results: argument, and the tensor as the trace has
+    it."""
+
+    def walk(at, value):
+        if isinstance(value, list):
+            if len(value) == 6 and isinstance(value[5], str):
+                yield at, value
+            else:
+                for inner in value:
+                    yield from walk(at, inner)
+
+    for at, value in enumerate(side["values"]):
+        yield from walk(at, value)
+
+
+def bindings(nodes, names):
+    """Returns the content of bindings.json: the tensor of each name."""
+    found = {}
+    for node in nodes.list:
+        if node["name"].startswith("bind:"):
+            (value,), (shape,) = node["inputs"]["values"], node["inputs"]["shapes"]
+            (of,), (strides,) = node["inputs"]["types"], node["inputs"]["strides"]
+            found[node["name"].removeprefix("bind:")] = {
+                "et": value, "shape": shape, "strides": strides, "type": of, "node": node["id"],
+            }
+    if list(found) != list(names):
+        raise RecordError(f"the trace names {list(found)}, the program {list(names)}")
+    return found
+
+
+def without_marks(nodes):
+    """Returns the nodes without those that the recording itself caused."""
+    gone, kept, callers = set(), [], {}
+    for node in nodes.list:
+        if node["name"] == MARK and nodes.op_around(node) is None:
+            # A label was opened below the mark, and the program continues inside the label.
+            callers[node["id"]] = callers.get(node["ctrl_deps"], node["ctrl_deps"])
+        elif node["name"] == MARK or node["ctrl_deps"] in gone:
+            gone.add(node["id"])
+        else:
+            kept.append({**node, "ctrl_deps": callers.get(node["ctrl_deps"], node["ctrl_deps"])})
+    return kept
+
+
+class Trace:
+    """A recording in progress, which `trace` starts."""
+
+    def __init__(self, log):
+        self.log = log
+        self.bound = {}
+
+    def _bind(self, name, tensor):
+        if name in self.bound:
+            raise RecordError(f"two tensors are called '{name}'")
+        self.bound[name] = Elements(tensor)
+        # An autograd function without work: the trace records a node with its name and argument.
+        label = type(f"bind:{name}", (torch.autograd.Function,), {
+            "forward": staticmethod(lambda ctx, tensor: None),
+        })
+        label.apply(tensor)
+
+    def input(self, name, tensor):
+        """Names a tensor that the program reads, and copies its current elements."""
+        self.log.know(tensor)
+        self._bind(f"in/{name}", tensor)
+
+    def inputs(self, tensors):
+        """Names several inputs: a dict, or pairs as `named_parameters()` returns them."""
+        pairs = tensors.items() if isinstance(tensors, collections.abc.Mapping) else tensors
+        for name, tensor in pairs:
+            self.input(name, tensor)
+
+    def output(self, name, tensor):
+        """Names a result. A run must produce its current elements."""
+        self.log.check(f"output '{name}'", 0, tensor)
+        self._bind(f"out/{name}", tensor)
+
+    def outputs(self, tensors):
+        """Names several results: a dict, or pairs."""
+        pairs = tensors.items() if isinstance(tensors, collections.abc.Mapping) else tensors
+        for name, tensor in pairs:
+            self.output(name, tensor)
+
+
+def rank_of_process():
+    """Returns this process's rank, if the program has several."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return None
+
+
+def dump(value):
+    return (json.dumps(value, indent=1) + "\n").encode()
+
+
+def write(folder, text, done, tolerance, note, seed, compress):
+    raw = json.loads(text)
+    nodes = Nodes(raw["nodes"])
+    pairs = pair(nodes, done.log.calls)
+    found = getattr(done.log, "found", ())
+    if found:
+        nodes = with_labels(nodes, pairs, done.log.calls, found)
+        inputs = {one.name: one.elements for one in found}
+        done.bound = {**inputs, **done.bound}
+    consts, tensors = lost(pairs)
+    check(nodes, pairs, consts)
+    names = bindings(nodes, done.bound)
+    if not any(name.startswith("out/") for name in names):
+        raise RecordError("the program names no output")
+    tensors.update((name, elements.tensor()) for name, elements in done.bound.items())
+    kept = without_marks(nodes)
+    head = json.dumps({k: v for k, v in raw.items() if k != "nodes"})[:-1]
+    lines = ",\n".join(json.dumps(node) for node in kept)
+    trace = f'{head}, "nodes": [\n{lines}\n]}}\n'.encode()
+    meta = {
+        "case": folder.name, "torch": torch.__version__, "schema": raw["schema"], "seed": seed,
+        "rank": rank_of_process(), "nodes": len(kept), "calls": len(done.log.calls), "consts": len(consts),
+        "tolerance": dict(zip(("rtol", "atol"), tolerance)), "note": note,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in ("et.json", "et.json.gz"):
+        (folder / stale).unlink(missing_ok=True)
+    if compress:
+        (folder / "et.json.gz").write_bytes(gzip.compress(trace, mtime=0))
+    else:
+        (folder / "et.json").write_bytes(trace)
+    (folder / "consts.json").write_bytes(dump(consts))
+    (folder / "bindings.json").write_bytes(dump(names))
+    (folder / "meta.json").write_bytes(dump(meta))
+    (folder / "tensors.safetensors").write_bytes(save(tensors))
+
+
+@contextlib.contextmanager
+def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, opaque=(),
+          timeline=False, log=None):
+    """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
+    tolerance of a run. With `compress` the trace is written as et.json.gz. `opaque` names ops whose
+    results are saved, as `torchvision::nms`. With `timeline`, PyTorch's profiler runs as well, and
+    its timeline is written as timeline.json.gz. `log` is for recordings of other kinds."""
+    folder = pathlib.Path(folder)
+    rank = rank_of_process()
+    if rank is not None:
+        folder = folder / f"rank{rank}"
+    done = Trace(log or Log(opaque))
+    if seed is not None:
+        torch.manual_seed(seed)
+    threads = torch.get_num_threads()
+    with tempfile.TemporaryDirectory() as scratch:
+        raw = pathlib.Path(scratch) / "et.json"
+        observer = ExecutionTraceObserver().register_callback(str(raw))
+        # One thread, so that every node has its caller as its parent.
+        torch.set_num_threads(1)
+        profiler = torch.profiler.profile() if timeline else contextlib.nullcontext()
+        observer.start()
+        try:
+            with profiler, done.log:
+                yield done
+        finally:
+            observer.stop()
+            observer.unregister_callback()
+            torch.set_num_threads(threads)
+        write(folder, raw.read_text(), done, tolerance, note, seed, compress)
+        if timeline:
+            profiler.export_chrome_trace(str(folder / "timeline.json.gz"))
+
+
+def named(results):
+    """Returns results by name."""
+    if isinstance(results, torch.Tensor):
+        return {"result": results}
+    if isinstance(results, collections.abc.Mapping):
+        return dict(results)
+    return {f"result{k}": tensor for k, tensor in enumerate(results)}
+
+
+def record_call(
+    folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False, opaque=()
+):
+    """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
+    a tensor, or a sequence of tensors."""
+    with trace(folder, (rtol, atol), note, seed, compress, opaque) as t:
+        t.inputs(inputs)
+        t.outputs(named(fn()))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description="Records a PyTorch program on the CPU with the inputs and expected outputs of "
+        "a run.",
+    )
+    parser.add_argument(
+        "program",
+        help="FILE.py:FUNCTION; the function returns the program, a function without arguments "
+        "that returns its results by name, and the program's inputs by name",
+    )
+    parser.add_argument("folder", help="the folder to write to")
+    parser.add_argument("--rtol", type=float, default=1e-4)
+    parser.add_argument("--atol", type=float, default=1e-5)
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the seed that is set before FUNCTION is called"
+    )
+    parser.add_argument(
+        "--opaque", nargs="+", default=(), metavar="OP",
+        help="ops whose results are saved, and taken as they are by a run: torchvision::nms",
+    )
+    given = parser.parse_args()
+    path, _, function = given.program.rpartition(":")
+    spec = importlib.util.spec_from_file_location("program", path) if path else None
+    if spec is None or spec.loader is None:
+        parser.error(f"'{given.program}': expected FILE.py:FUNCTION")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(pathlib.Path(path).resolve().parent))
+    spec.loader.exec_module(module)
+    torch.manual_seed(given.seed)
+    try:
+        fn, inputs = getattr(module, function)()
+        record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
+               opaque=given.opaque)
+    except RecordError as e:
+        sys.exit(f"error: {e}")
+
+
+if __name__ == "__main__":
+    main()
