@@ -1,4 +1,5 @@
-//! What ops are called here that other libraries, or PyTorch's functional interface, call otherwise.
+//! What ops are called here that other libraries, or PyTorch's functional interface, call
+//! otherwise.
 
 /// Names that are no ops here, in alphabetical order, with the ops to write.
 const OTHER_NAMES: &[(&str, &str)] = &[

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes text or bytes to the file `path`, or to standard output if `path` is `-`. A closed pipe is no
-/// error: its reader has seen enough.
+/// Writes text or bytes to the file `path`, or to standard output if `path` is `-`. A closed pipe
+/// is no error: its reader has seen enough.
 ///
 /// # Errors
 /// The file cannot be written. The message names it.

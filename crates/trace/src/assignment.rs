@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A rule holds for the calls of an op, or of several; for those at a line of a native trace or at
-//! a node of a recorded one, or from one to another; or for those to which both apply. The stream is
-//! a compute stream, by its index, or a stream that the program or the assignment declares. Of
+//! a node of a recorded one, or from one to another; or for those to which both apply. The stream
+//! is a compute stream, by its index, or a stream that the program or the assignment declares. Of
 //! several rules that hold for a call, the last one counts.
 
 use std::collections::HashMap;

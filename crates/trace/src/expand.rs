@@ -37,11 +37,12 @@ pub enum Entry {
 
 /// Expands paths to traces, in the order of the paths.
 ///
-/// A file stands for itself, and `-` for standard input. A directory stands for all traces below it, sorted by name: files that
-/// end in `.json` or `.json.gz` and hold an object with the field `millstream`, or with `schema`
-/// and `nodes`. The sidecar notes of an execution trace are ignored. A directory that holds
-/// `rank0`, `rank1` and so on, as files with these extensions or as directories with one trace
-/// each, is one program of several ranks. Links to directories are not followed.
+/// A file stands for itself, and `-` for standard input. A directory stands for all traces below
+/// it, sorted by name: files that end in `.json` or `.json.gz` and hold an object with the field
+/// `millstream`, or with `schema` and `nodes`. The sidecar notes of an execution trace are ignored.
+/// A directory that holds `rank0`, `rank1` and so on, as files with these extensions or as
+/// directories with one trace each, is one program of several ranks. Links to directories are not
+/// followed.
 ///
 /// # Errors
 /// A path does not exist; a directory cannot be read.

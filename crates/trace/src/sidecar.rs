@@ -168,8 +168,8 @@ pub(crate) fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Returns a safetensors file of these tensors, each with its dtype, shape and elements in row-major
-/// order.
+/// Returns a safetensors file of these tensors, each with its dtype, shape and elements in
+/// row-major order.
 ///
 /// # Errors
 /// The elements are not as many as the shape says.

@@ -17,8 +17,8 @@ use millstream_vm::{DriverKind, MachineConfig};
     after_help = "Example:\n  millstream run examples/traces\n  millstream run examples/pytorch/transformer_encoder_train --compute-streams 4"
 )]
 pub(crate) struct Arguments {
-    /// Traces (`-` is standard input), lists of instructions, or directories with traces; a directory with rank0, rank1, …
-    /// is one program
+    /// Traces (`-` is standard input), lists of instructions, or directories with traces; a
+    /// directory with rank0, rank1, … is one program
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
     /// Device of tensors and streams that name none: cpu or sim
