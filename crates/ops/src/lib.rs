@@ -27,6 +27,7 @@
 //! | [`concat`](mod@concat) | concatenation, stacking and tiling |
 //! | [`arith`] | elementwise arithmetic, maximum and minimum |
 //! | [`pointwise`] | elementwise functions of one tensor |
+//! | [`special`] | special functions: Bessel and gamma functions, polynomials |
 //! | [`compare`] | comparisons, logic and bitwise ops |
 //! | [`ternary`] | elementwise functions of several tensors: selection, clamping, fused products |
 //! | [`fused`] | programs of elementwise calls as one call |
@@ -91,6 +92,7 @@ pub mod scan;
 pub mod schema;
 pub mod softmax;
 pub mod sort;
+pub mod special;
 mod standard;
 pub mod ternary;
 pub mod views;

@@ -8,7 +8,7 @@ use crate::schema::Op;
 use crate::{
     arith, attention, batch_norm, collective, compare, concat, conv, copy, create, dropout,
     embedding, extremum, fused, index, linear, loss, masked_select, matmul, nll, norm, pointwise,
-    pooling, random, rearrange, reduce, scan, softmax, sort, ternary, views,
+    pooling, random, rearrange, reduce, scan, softmax, sort, special, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -25,6 +25,7 @@ const FAMILIES: &[Family] = &[
         "Pointwise functions",
         &[pointwise::OPS, pointwise::IN_PLACE, pointwise::NEW, pointwise::BY_LAST],
     ),
+    ("Special functions", &[special::OPS]),
     ("Comparison and logic", &[compare::OPS, compare::LOGIC, compare::LOGIC_IN_PLACE]),
     ("Ternary functions", &[ternary::OPS, ternary::CHOICES, ternary::IN_PLACE]),
     ("Fused elementwise programs", &[fused::OPS]),

@@ -16,6 +16,7 @@
 //! | `elementwise` | elementwise calls, bound to functions |
 //! | `row_plan`, `elementwise_kernel` | their loops over operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
+//! | `special_functions` | Bessel and gamma functions, orthogonal polynomials |
 //! | `fused` | programs of elementwise calls |
 //! | `create`, `copy` | creation, copies, conversions |
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
@@ -94,6 +95,7 @@ mod slice_matmul;
 mod softmax;
 mod sort;
 mod special;
+mod special_functions;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
@@ -136,6 +138,9 @@ const NEW: &[&[ElementwiseOp]] = &[
     pointwise::NEW,
     pointwise::GRADIENTS,
     pointwise::CHOICES,
+    special_functions::OF_ONE,
+    special_functions::OF_TWO,
+    special_functions::CHOICES,
     compare::KERNELS,
     ternary::NEW,
 ];
@@ -148,6 +153,22 @@ const WITH_IN_PLACE: &[&[ElementwiseOp]] =
 fn bind_of(op: &str) -> Option<Bind> {
     let mut ops = NEW.iter().chain(WITH_IN_PLACE).copied().flatten();
     ops.find(|(name, _)| *name == op).map(|(_, bind)| *bind)
+}
+
+/// The elementwise ops that the host computes for other devices.
+const ON_HOST: &[&[ElementwiseOp]] =
+    &[special_functions::OF_ONE, special_functions::OF_TWO, special_functions::CHOICES];
+
+/// Returns the kernels that devices with memory of their own run on copies: the op, the kernel, and
+/// the number of its results.
+#[cfg(feature = "cuda")]
+pub(crate) fn on_host() -> Vec<(&'static str, Arc<dyn crate::registry::Kernel>, usize)> {
+    let elementwise = ON_HOST.iter().copied().flatten();
+    let elementwise = elementwise.map(|&(op, bind)| {
+        let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(ElementwiseKernel(bind));
+        (op, kernel, 1)
+    });
+    elementwise.collect()
 }
 
 /// Registers all kernels of this kind.

@@ -268,6 +268,7 @@ macro_rules! reference_tests {
             scan: "scan"
             softmax: "softmax"
             sort: "order"
+            special: "special"
             ternary: "blend"
             views: "views"
         }

@@ -17,6 +17,7 @@ mod rearranged;
 mod reduced;
 mod resampled;
 mod special;
+mod special_functions;
 mod views;
 
 use millstream_ops::OpRegistry;
@@ -42,6 +43,7 @@ use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
     plain_convolution, reversed_sub, scalar_first, to_copy,
 };
+use crate::et::lower::special_functions::special_function;
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
@@ -287,6 +289,9 @@ fn several(
         return Ok(Some(made));
     }
     if let Some(made) = distance(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = special_function(import, name, given)? {
         return Ok(Some(made));
     }
     rearranged(import, name, given, results)
