@@ -33,8 +33,9 @@
 //! | [`fused`] | programs of elementwise calls as one call |
 //! | [`reduce`] | sums, products, means, variances, norms |
 //! | [`extremum`] | maxima and minima, and their indices |
-//! | [`scan`] | cumulative sums and products |
+//! | [`scan`] | cumulative sums, products, maxima and minima |
 //! | [`matmul`] | matrix products |
+//! | [`linalg`] | factorizations and solutions of matrices |
 //! | [`linear`] | matrix products with a bias |
 //! | [`conv`] | convolutions and their gradients |
 //! | [`pooling`] | pooling and its gradients |
@@ -50,6 +51,7 @@
 //! | [`index`] | gather, scatter and indexing |
 //! | [`masked_select`] | masked_select and nonzero, whose result lengths depend on data |
 //! | [`sort`] | sorting and top-k |
+//! | [`counting`] | sorted search, histograms, distinct elements |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
@@ -66,6 +68,7 @@ pub mod compare;
 pub mod concat;
 pub mod conv;
 pub mod copy;
+pub mod counting;
 pub mod create;
 mod def;
 pub mod dropout;
@@ -75,6 +78,7 @@ pub mod extremum;
 pub mod fused;
 pub mod index;
 pub mod layouts;
+pub mod linalg;
 pub mod linear;
 pub mod loss;
 pub mod masked_select;

@@ -22,10 +22,12 @@
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
 //! | `index`, `masked_select`, `rearrange` | gather, scatter, selection, rearrangement |
 //! | `sort`, `partial_sort` | sorting, top-k |
+//! | `counting`, `unique` | sorted search, histograms, distinct elements |
 //! | `pairwise`, `reduction` | pairwise combination, the loops of reductions |
 //! | `reduce`, `extremum`, `scan` | reductions, cumulative ops |
 //! | `slice_matmul`, `im2col` | products of slices, windows of images |
 //! | `matmul`, `linear`, `conv`, `attention` | matrix products and ops built on them |
+//! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
 //! | `loss`, `nll`, `embedding`, `dropout` | losses, table lookup, dropout |
 //! | `collective` | collectives of all ranks |
@@ -54,6 +56,7 @@ mod conv;
 mod conv_integer;
 mod copy;
 mod copy_primitives;
+mod counting;
 mod create;
 mod dropout;
 pub(crate) mod element;
@@ -67,6 +70,7 @@ mod half_float;
 mod im2col;
 pub(crate) mod index;
 mod indexed;
+mod linalg;
 mod linear;
 mod lines;
 mod loops;
@@ -99,6 +103,7 @@ mod special_functions;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
+mod unique;
 mod vector_math;
 
 /// The device kind of these kernels.
@@ -155,20 +160,38 @@ fn bind_of(op: &str) -> Option<Bind> {
     ops.find(|(name, _)| *name == op).map(|(_, bind)| *bind)
 }
 
-/// The elementwise ops that the host computes for other devices.
-const ON_HOST: &[&[ElementwiseOp]] =
+/// The kernels that the host runs for every device, with the operands that they write.
+const ON_HOST: &[&[(Kernel, Written)]] =
+    &[counting::KERNELS, linalg::KERNELS, scan::ON_HOST, unique::KERNELS];
+
+/// The elementwise ops that the host computes for every device.
+const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] =
     &[special_functions::OF_ONE, special_functions::OF_TWO, special_functions::CHOICES];
 
+/// The operands that a kernel writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Written {
+    /// This number of operands at the end.
+    Last(usize),
+    /// Those after this number of inputs.
+    After(usize),
+}
+
 /// Returns the kernels that devices with memory of their own run on copies: the op, the kernel, and
-/// the number of its results.
+/// the operands that it writes.
 #[cfg(feature = "cuda")]
-pub(crate) fn on_host() -> Vec<(&'static str, Arc<dyn crate::registry::Kernel>, usize)> {
-    let elementwise = ON_HOST.iter().copied().flatten();
+pub(crate) fn on_host() -> Vec<(&'static str, Arc<dyn crate::registry::Kernel>, Written)> {
+    let elementwise = ELEMENTWISE_ON_HOST.iter().copied().flatten();
     let elementwise = elementwise.map(|&(op, bind)| {
         let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(ElementwiseKernel(bind));
-        (op, kernel, 1)
+        (op, kernel, Written::Last(1))
     });
-    elementwise.collect()
+    let others = ON_HOST.iter().copied().flatten();
+    let others = others.map(|&((op, kernel), written)| {
+        let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(kernel);
+        (op, kernel, written)
+    });
+    elementwise.chain(others).collect()
 }
 
 /// Registers all kernels of this kind.
@@ -178,6 +201,9 @@ pub fn register(kernels: &mut KernelRegistry) {
         kernels.register(KIND, op, Arc::new(kernel));
     }
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
+        kernels.register(KIND, op, Arc::new(*kernel));
+    }
+    for ((op, kernel), _) in ON_HOST.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }
     for (op, bind) in NEW.iter().chain(WITH_IN_PLACE).copied().flatten() {

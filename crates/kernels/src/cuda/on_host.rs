@@ -13,13 +13,14 @@ use millstream_types::{DType, Dims};
 
 use super::native;
 use crate::context::{KernelCtx, Operands, RawTensor};
+use crate::cpu::Written;
 use crate::cpu::memory::byte_count;
 use crate::registry::{Kernel, KernelRegistry};
 
-/// The host's kernel of an op, and the number of its results.
+/// The host's kernel of an op, and the operands that it writes.
 struct OnHost {
     kernel: Arc<dyn Kernel>,
-    results: usize,
+    written: Written,
 }
 
 /// A copy of an operand on the host.
@@ -50,7 +51,10 @@ impl Kernel for OnHost {
         let (mut operands, mut specs) = (Vec::new(), Vec::new());
         for index in 0..count {
             let x = ctx.operand(index)?;
-            let is_written = index + self.results >= count;
+            let is_written = match self.written {
+                Written::Last(results) => index + results >= count,
+                Written::After(inputs) => index >= inputs,
+            };
             operands.push(HostOperand { address: x.data, bytes: byte_count(&x), is_written });
             specs.push((x.dtype, Dims::from_slice(x.shape), Dims::from_slice(x.strides)));
         }
@@ -77,10 +81,10 @@ impl Kernel for OnHost {
     }
 }
 
-/// Registers the host's kernel of each of these ops, with its number of results.
+/// Registers the kernels of the ops that the host computes.
 pub(super) fn register(kernels: &mut KernelRegistry) {
-    for (op, kernel, results) in crate::cpu::on_host() {
-        kernels.register(super::KIND, op, Arc::new(OnHost { kernel, results }));
+    for (op, kernel, written) in crate::cpu::on_host() {
+        kernels.register(super::KIND, op, Arc::new(OnHost { kernel, written }));
     }
 }
 

@@ -9,6 +9,7 @@ mod embedding_bag;
 mod foreach;
 mod functions;
 mod generated;
+mod linalg;
 mod optimizers;
 mod out;
 mod pools;
@@ -33,6 +34,7 @@ use crate::et::lower::embedding_bag::embedding_bag;
 use crate::et::lower::foreach::foreach;
 use crate::et::lower::functions::function;
 use crate::et::lower::generated::generated;
+use crate::et::lower::linalg::linear_algebra;
 use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
 use crate::et::lower::pools::pool;
@@ -292,6 +294,9 @@ fn several(
         return Ok(Some(made));
     }
     if let Some(made) = special_function(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = linear_algebra(import, name, given)? {
         return Ok(Some(made));
     }
     rearranged(import, name, given, results)
