@@ -4,10 +4,10 @@ use crate::matrix::Matrix;
 use crate::number::Number;
 
 /// Packed factors L and D of A = L D Lᵀ, or L D Lᴴ: D in the diagonal, and below it where a block
-/// has two rows, L below.
+/// has two rows, L below. The upper triangle is zero.
 #[derive(Clone, Debug)]
 pub struct SymmetricFactors<T> {
-    /// The factors; the upper triangle is that of A.
+    /// The factors.
     pub packed: Matrix<T>,
     /// The exchanged rows from 1; negative, twice, for a block of two rows.
     pub pivots: Vec<i32>,
@@ -20,6 +20,9 @@ pub struct SymmetricFactors<T> {
 /// Source: LAPACK, `sytf2` and `hetf2`.
 pub fn symmetric_factors<T: Number>(mut a: Matrix<T>, hermitian: bool) -> SymmetricFactors<T> {
     let n = a.rows();
+    for (i, j) in (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))) {
+        a[(i, j)] = T::ZERO;
+    }
     let threshold = (1.0 + 17f64.sqrt()) / 8.0;
     let flip = |v: T| if hermitian { v.conjugate() } else { v };
     let (mut pivots, mut singular_at) = (vec![0i32; n], 0);

@@ -52,6 +52,8 @@
 //! | [`masked_select`] | masked_select and nonzero, whose result lengths depend on data |
 //! | [`sort`] | sorting and top-k |
 //! | [`counting`] | sorted search, histograms, distinct elements |
+//! | [`grid`] | samples at the points of a grid |
+//! | [`segments`] | reductions of segments, fractional pooling, the loss of alignments |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
@@ -76,6 +78,7 @@ mod elementwise;
 pub mod embedding;
 pub mod extremum;
 pub mod fused;
+pub mod grid;
 pub mod index;
 pub mod layouts;
 pub mod linalg;
@@ -94,6 +97,7 @@ pub mod reduce;
 pub mod registry;
 pub mod scan;
 pub mod schema;
+pub mod segments;
 pub mod softmax;
 pub mod sort;
 pub mod special;

@@ -76,8 +76,14 @@ linalg! {
     ("_linalg_eigh", "the eigenvalues of a symmetric A, ascending, and the eigenvectors", &[SQUARE],
      &[arg("UPLO", "the triangle that is read, \"L\" or \"U\"; default \"L\""),
        arg("compute_v", "whether to return the eigenvectors; default true")], eigen);
-    ("linalg_matrix_exp", "e to the power of A", &[SQUARE], &[], |call| {
-        square(call)?;
+    ("linalg_matrix_exp", "e to the power of A", &[arg("A", "[..,n,n]; floats")], &[], |call| {
+        match matrix(&call.inputs[0])? {
+            (_, m, n) if m == n && call.inputs[0].dtype.is_float() => {}
+            _ => {
+                let message = format!("expected square matrices, got {}", call.inputs[0].brief());
+                return refuse("shape", message);
+            }
+        }
         fresh(call, [like(&call.inputs[0], call.inputs[0].shape())?])
      });
     ("linalg_ldl_factor_ex", "the packed L D Lᵀ factors of a symmetric A, the pivots, and info",

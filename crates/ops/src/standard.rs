@@ -7,9 +7,9 @@ use crate::registry::OpRegistry;
 use crate::schema::Op;
 use crate::{
     arith, attention, batch_norm, collective, compare, concat, conv, copy, counting, create,
-    dropout, embedding, extremum, fused, index, linalg, linear, loss, masked_select, matmul, nll,
-    norm, pointwise, pooling, random, rearrange, reduce, scan, softmax, sort, special, ternary,
-    views,
+    dropout, embedding, extremum, fused, grid, index, linalg, linear, loss, masked_select, matmul,
+    nll, norm, pointwise, pooling, random, rearrange, reduce, scan, segments, softmax, sort,
+    special, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -21,7 +21,7 @@ const FAMILIES: &[Family] = &[
     ("Copies and conversions", &[copy::OPS]),
     ("Views", &[views::OPS]),
     ("Concatenation", &[concat::OPS]),
-    ("Arithmetic", &[arith::OPS, arith::IN_PLACE, arith::EXTREMES]),
+    ("Arithmetic", &[arith::OPS, arith::IN_PLACE, arith::EXTREMES, arith::NUMBERS, arith::PARTS]),
     (
         "Pointwise functions",
         &[pointwise::OPS, pointwise::IN_PLACE, pointwise::NEW, pointwise::BY_LAST],
@@ -42,6 +42,7 @@ const FAMILIES: &[Family] = &[
     ("Indexing and selection", &[index::OPS, masked_select::OPS]),
     ("Sorting", &[sort::OPS]),
     ("Counting and searching", &[counting::OPS]),
+    ("Grids, segments, alignments", &[grid::OPS, segments::OPS]),
     ("Flips, rolls, triangles, padding", &[rearrange::OPS]),
     ("Collectives", &[collective::OPS]),
 ];

@@ -30,6 +30,7 @@
 //! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
 //! | `loss`, `nll`, `embedding`, `dropout` | losses, table lookup, dropout |
+//! | `grid`, `segments`, `ctc` | grids, segments, the loss of alignments |
 //! | `collective` | collectives of all ranks |
 
 use std::sync::Arc;
@@ -58,14 +59,17 @@ mod copy;
 mod copy_primitives;
 mod counting;
 mod create;
+mod ctc;
 mod dropout;
 pub(crate) mod element;
 pub(crate) mod elementwise;
 mod elementwise_kernel;
 mod embedding;
 mod extremum;
+mod frexp;
 mod function;
 mod fused;
+mod grid;
 mod half_float;
 mod im2col;
 pub(crate) mod index;
@@ -94,6 +98,7 @@ mod reduce;
 mod reduction;
 mod row_plan;
 mod scan;
+mod segments;
 mod series;
 mod slice_matmul;
 mod softmax;
@@ -140,6 +145,7 @@ const FAMILIES: &[&[Kernel]] = &[
 /// Elementwise ops without an in-place form.
 const NEW: &[&[ElementwiseOp]] = &[
     arith::EXTREMES,
+    arith::NUMBERS,
     pointwise::NEW,
     pointwise::GRADIENTS,
     pointwise::CHOICES,
@@ -161,12 +167,24 @@ fn bind_of(op: &str) -> Option<Bind> {
 }
 
 /// The kernels that the host runs for every device, with the operands that they write.
-const ON_HOST: &[&[(Kernel, Written)]] =
-    &[counting::KERNELS, linalg::KERNELS, scan::ON_HOST, unique::KERNELS];
+const ON_HOST: &[&[(Kernel, Written)]] = &[
+    counting::KERNELS,
+    ctc::KERNELS,
+    frexp::KERNELS,
+    grid::KERNELS,
+    linalg::KERNELS,
+    scan::ON_HOST,
+    segments::KERNELS,
+    unique::KERNELS,
+];
 
 /// The elementwise ops that the host computes for every device.
-const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] =
-    &[special_functions::OF_ONE, special_functions::OF_TWO, special_functions::CHOICES];
+const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] = &[
+    arith::NUMBERS,
+    special_functions::OF_ONE,
+    special_functions::OF_TWO,
+    special_functions::CHOICES,
+];
 
 /// The operands that a kernel writes.
 #[derive(Clone, Copy)]

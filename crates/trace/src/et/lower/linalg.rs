@@ -92,11 +92,12 @@ fn factors(import: &mut Import<'_>, a: Val) -> Lowered<[Val; 3]> {
     results(import, "linalg_lu_factor_ex", &[a], Attrs::new())
 }
 
-/// Returns the factors that PyTorch computes: those of the transpose, if a matrix is contiguous.
-fn own_factors(import: &mut Import<'_>, a: Val) -> Lowered<([Val; 3], bool)> {
+/// Returns the factors that PyTorch computes for determinants, and that their gradients read: those
+/// of the transpose, if a matrix is contiguous.
+fn factors_for_determinant(import: &mut Import<'_>, a: Val) -> Lowered<[Val; 3]> {
     let turned = import.spec(a).layout.is_contiguous();
     let a = if turned { transposed(import, a)? } else { a };
-    Ok((factors(import, a)?, turned))
+    factors(import, a)
 }
 
 fn singular(import: &mut Import<'_>, a: Val) -> Lowered<[Val; 3]> {
@@ -148,7 +149,7 @@ fn along_last(import: &mut Import<'_>, op: &str, x: Val) -> Lowered<Val> {
 
 fn determinant(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Val>> {
     let a = given.tensor(import, "A")?;
-    let ([packed, pivots, _], _) = own_factors(import, a)?;
+    let [packed, pivots, _] = factors_for_determinant(import, a)?;
     let sign = parity(import, pivots)?;
     let diagonal = diagonal(import, packed)?;
     let product = along_last(import, "prod", diagonal)?;
@@ -157,7 +158,7 @@ fn determinant(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Val
 
 fn log_determinant(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Val>> {
     let a = given.tensor(import, "A")?;
-    let ([packed, pivots, _], _) = own_factors(import, a)?;
+    let [packed, pivots, _] = factors_for_determinant(import, a)?;
     let parity = parity(import, pivots)?;
     let diagonal = diagonal(import, packed)?;
     let signs = apply(import, "sign", &[diagonal])?;
@@ -170,11 +171,11 @@ fn log_determinant(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec
 
 fn solution(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Val>> {
     let (a, b) = (given.tensor(import, "A")?, given.tensor(import, "B")?);
-    let ([packed, pivots, info], turned) = own_factors(import, a)?;
+    let [packed, pivots, info] = factors(import, a)?;
     let vectors =
         millstream_ops::linalg::has_vectors(import.spec(a).shape(), import.spec(b).shape());
     let b = if vectors { unsqueezed(import, b, -1)? } else { b };
-    let attrs = Attrs::new().with("left", flag(given, "left", true)?).with("adjoint", turned);
+    let attrs = Attrs::new().with("left", flag(given, "left", true)?);
     let mut x = one_call(import, "linalg_lu_solve", &[packed, pivots, b], attrs)?;
     if vectors {
         x = one_call(import, "squeeze", &[x], Attrs::new().with("dim", -1i64))?;
