@@ -72,13 +72,11 @@ fn search(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of elements that come before `v`.
+/// Returns the number of elements that come before `v`. No number is greater than or equal to NaN,
+/// and NaN to no number, so NaN comes last.
 fn position<T: Compute>(sorted: &[T], v: T, right: bool) -> i64 {
-    let before = |x: &T| match right {
-        true => *x <= v || v.unordered(),
-        false => !(*x >= v || x.unordered()) || (v.unordered() && !x.unordered()),
-    };
-    sorted.partition_point(before) as i64
+    let after = |x: &T| if right { *x > v } else { *x >= v };
+    sorted.partition_point(|x| !after(x)) as i64
 }
 
 /// `histc(x; bins, min, max)`.
@@ -137,12 +135,14 @@ fn mode(ctx: &KernelCtx<'_>) -> Result<()> {
             from.load(line * length, &mut row);
             let mut order: Vec<usize> = (0..length).collect();
             order.sort_by(|&a, &b| row[a].compare(row[b]));
-            let (mut best, mut most, mut count) = (order[0], 0, 0);
+            // The sort is stable, so a run of equal elements starts with the first of them.
+            let (mut best, mut most, mut start) = (order[0], 0, 0);
             for (k, &at) in order.iter().enumerate() {
-                let same = k > 0 && row[order[k - 1]].compare(row[at]) == Ordering::Equal;
-                count = if same { count + 1 } else { 1 };
-                if count > most {
-                    (best, most) = (at, count);
+                if row[order[start]].compare(row[at]) != Ordering::Equal {
+                    start = k;
+                }
+                if k + 1 - start > most {
+                    (best, most) = (order[start], k + 1 - start);
                 }
             }
             values.store(line, &[row[best]]);

@@ -156,7 +156,8 @@ fn distinct(
 ) -> Lowered<Made> {
     let mut x = given.tensor(import, "self")?;
     let wanted = |k: usize, name: &str| -> Lowered<bool> {
-        let sliced = given.signature.base().starts_with("unique_dim");
+        // PyTorch returns both of slices, whether they are requested or not.
+        let sliced = given.get("dim").is_some();
         Ok(results.get(k).is_some() && (sliced || flag(given, name)?))
     };
     let (inverse, counts) = (wanted(1, "return_inverse")?, wanted(2, "return_counts")?);
