@@ -13,11 +13,10 @@
 //! | `neg(x)` | -x | all but bool |
 //! | `gcd(x, y)`, `lcm(x, y)` | the common divisor and multiple, not negative | integers |
 //! | `nextafter(x, y)` | the number next to x towards y | floats |
-//! | `frexp(x)` | mantissa and exponent | floats |
 //! | `maximum(x, y)`, `minimum(x, y)` | the greater, the lesser; NaN if either is NaN | all |
 //!
 //! A number may replace the second tensor. The argument is called `other` (`exponent` for `pow`):
-//! `add(x; other=2)`. All ops but those of the last four rows have an in-place form whose name
+//! `add(x; other=2)`. All ops but those of the last three rows have an in-place form whose name
 //! ends in `_`; it reads the other operand in full before it writes x. The rounding modes of `div` are
 //! "trunc" and "floor".
 //!
@@ -27,13 +26,13 @@
 //!
 //! Source: the ops of the same names in <https://docs.pytorch.org/docs/stable/torch.html>.
 
-use millstream_types::{DType, Result, TensorSpec};
+use millstream_types::{DType, Result};
 
 use crate::args::{Scalar, choice};
-use crate::def::{Arity, Def, arg};
-use crate::elementwise::{OTHER, briefs, common, elementwise, fresh, refuse, with_number};
+use crate::def::{Arity, arg};
+use crate::elementwise::{OTHER, briefs, common, elementwise, refuse, with_number};
 use crate::promotion::floating;
-use crate::schema::{ArgDoc, CallSpec, OutputSpec};
+use crate::schema::{ArgDoc, CallSpec};
 
 const XY: &[ArgDoc] = &[arg("x", "any shape"), arg("y", "a shape that broadcasts with x")];
 const OTHER_DOC: ArgDoc = arg(OTHER, "a number in place of y");
@@ -72,22 +71,6 @@ elementwise! {
     ("lcm", "the least common multiple of x and y", XY, &[], Arity::Listed, whole);
     ("nextafter", "the number of the dtype next to x towards y", XY, &[], Arity::Listed, floats);
 }
-
-pub(crate) const PARTS: &[Def] = &[Def {
-    name: "frexp",
-    summary: "the mantissa of x, from 1/2 up to 1, and its exponent of 2",
-    inputs: &[XY[0]],
-    attrs: &[],
-    arity: Arity::Listed,
-    rule: |call| {
-        let mut signature = fresh(call, floats(call)?)?;
-        if let OutputSpec::Fresh(mantissa) = &signature.outputs[0] {
-            let exponent = TensorSpec::new(DType::I32, mantissa.layout.clone())?;
-            signature.outputs.push(OutputSpec::Fresh(exponent));
-        }
-        Ok(signature)
-    },
-}];
 
 fn whole(call: CallSpec<'_>) -> Result<DType> {
     match common(call, None) {

@@ -1,17 +1,18 @@
 //! Special functions: Bessel and gamma functions, the normal distribution, orthogonal polynomials.
 //!
 //! All are computed in f64 and rounded once, and return f32 for integers and bool. Polynomials take
-//! x and the degree n, which is truncated to a whole number.
+//! x and the degree n, which is truncated to a whole number. `frexp` splits floats into mantissas
+//! and exponents.
 //!
 //! Sources: the pages of <https://docs.pytorch.org/docs/stable/special.html>; the kernels name the
 //! sources of their formulas.
 
-use millstream_types::{DType, Result};
+use millstream_types::{DType, Result, TensorSpec};
 
-use crate::def::{Arity, arg};
-use crate::elementwise::{common, elementwise, refuse};
+use crate::def::{Arity, Def, arg};
+use crate::elementwise::{briefs, common, elementwise, fresh, refuse};
 use crate::promotion::floating;
-use crate::schema::{ArgDoc, CallSpec};
+use crate::schema::{ArgDoc, CallSpec, OutputSpec};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const XQ: &[ArgDoc] = &[arg("x", "any shape"), arg("q", "a shape that broadcasts with x")];
@@ -89,6 +90,29 @@ elementwise! {
      Arity::Listed, float);
     ("special_laguerre_polynomial_l", "the Laguerre polynomial", XN, &[], Arity::Listed, float);
     ("special_legendre_polynomial_p", "the Legendre polynomial", XN, &[], Arity::Listed, float);
+}
+
+pub(crate) const PARTS: &[Def] = &[Def {
+    name: "frexp",
+    summary: "the mantissa of x, from 1/2 up to 1, and its exponent of 2",
+    inputs: X,
+    attrs: &[],
+    arity: Arity::Listed,
+    rule: |call| {
+        let mut signature = fresh(call, floats(call)?)?;
+        if let OutputSpec::Fresh(mantissa) = &signature.outputs[0] {
+            let exponent = TensorSpec::new(DType::I32, mantissa.layout.clone())?;
+            signature.outputs.push(OutputSpec::Fresh(exponent));
+        }
+        Ok(signature)
+    },
+}];
+
+fn floats(call: CallSpec<'_>) -> Result<DType> {
+    match common(call, None) {
+        common if common.is_float() => Ok(common),
+        _ => refuse("dtype", format!("expected floats, got {}", briefs(call.inputs))),
+    }
 }
 
 fn float(call: CallSpec<'_>) -> Result<DType> {

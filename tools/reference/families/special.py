@@ -90,4 +90,9 @@ for op in ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial
         case(op, [x.float(), torch.tensor(n)])
     case(op, [x[:3, None], torch.arange(4).double()])
 f.refuses("polygamma", [rand((3,))], {"n": -1}, lambda x: torch.polygamma(-1, x))
+for dtype in [torch.float32, torch.float64, torch.float16, torch.bfloat16]:
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0, 1.5, 3.0, NAN, 2.0, INF, 6e4, 0.1, 1e-5]).to(dtype)
+    f.case("frexp", [x], {}, lambda x: tuple(torch.frexp(x)))
+f.case("frexp", [rand((3, 5)).T], {}, lambda x: tuple(torch.frexp(x)))
+f.refuses("frexp", [torch.tensor([1, 2])], {}, lambda x: tuple(torch.frexp(x)))
 f.save()

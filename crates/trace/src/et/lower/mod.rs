@@ -6,6 +6,7 @@ mod composed;
 mod create;
 mod distances;
 mod embedding_bag;
+mod encoder;
 mod foreach;
 mod functions;
 mod generated;
@@ -17,6 +18,7 @@ mod out;
 mod pools;
 mod random;
 mod rearranged;
+mod recurrent;
 mod reduced;
 mod resampled;
 mod segments;
@@ -34,6 +36,7 @@ use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create, resize};
 use crate::et::lower::distances::distance;
 use crate::et::lower::embedding_bag::embedding_bag;
+use crate::et::lower::encoder::encoder;
 use crate::et::lower::foreach::foreach;
 use crate::et::lower::functions::function;
 use crate::et::lower::generated::generated;
@@ -45,6 +48,7 @@ use crate::et::lower::out::with_outs;
 use crate::et::lower::pools::pool;
 use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::rearranged::rearranged;
+use crate::et::lower::recurrent::recurrent;
 use crate::et::lower::resampled::resampled;
 use crate::et::lower::segments::segments;
 use crate::et::lower::special::{
@@ -313,6 +317,12 @@ fn several(
         return Ok(Some(made));
     }
     if let Some(made) = indexed(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = recurrent(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = encoder(import, name, given)? {
         return Ok(Some(made));
     }
     if let Some(made) = segments(import, name, given, results)? {
