@@ -10,7 +10,11 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-verify", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-trace", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-ep", &["millstream-types"]),
-    ("millstream-kernels", &["millstream-types", "millstream-ops", "millstream-ep"]),
+    ("millstream-linalg", &[]),
+    (
+        "millstream-kernels",
+        &["millstream-types", "millstream-ops", "millstream-linalg", "millstream-ep"],
+    ),
     ("millstream-stream-policy", &["millstream-types", "millstream-instructions", "millstream-ep"]),
     (
         "millstream-vm",

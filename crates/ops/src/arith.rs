@@ -11,11 +11,13 @@
 //! | `pow(x, exponent)` | x to the power of the exponent | all but bool |
 //! | `atan2(x, y)` | the angle of the point (y, x) | all; float |
 //! | `neg(x)` | -x | all but bool |
+//! | `gcd(x, y)`, `lcm(x, y)` | the common divisor and multiple, not negative | integers |
+//! | `nextafter(x, y)` | the number next to x towards y | floats |
 //! | `maximum(x, y)`, `minimum(x, y)` | the greater, the lesser; NaN if either is NaN | all |
 //!
 //! A number may replace the second tensor. The argument is called `other` (`exponent` for `pow`):
-//! `add(x; other=2)`. All ops but `maximum` and `minimum` have an in-place form whose name ends in
-//! `_`; it reads the other operand in full before it writes x. The rounding modes of `div` are
+//! `add(x; other=2)`. All ops but those of the last three rows have an in-place form whose name
+//! ends in `_`; it reads the other operand in full before it writes x. The rounding modes of `div` are
 //! "trunc" and "floor".
 //!
 //! Operands are converted to the common dtype ([`crate::promotion`]) first. Integers wrap, so
@@ -61,6 +63,27 @@ elementwise! {
     EXTREMES = new;
     ("maximum", "the greater of x and y; NaN if either is NaN", XY, &[], Arity::Listed, any);
     ("minimum", "the lesser of x and y; NaN if either is NaN", XY, &[], Arity::Listed, any);
+}
+
+elementwise! {
+    NUMBERS = new;
+    ("gcd", "the greatest common divisor of x and y", XY, &[], Arity::Listed, whole);
+    ("lcm", "the least common multiple of x and y", XY, &[], Arity::Listed, whole);
+    ("nextafter", "the number of the dtype next to x towards y", XY, &[], Arity::Listed, floats);
+}
+
+fn whole(call: CallSpec<'_>) -> Result<DType> {
+    match common(call, None) {
+        common if common.is_int() => Ok(common),
+        _ => refuse("dtype", format!("expected integers, got {}", briefs(call.inputs))),
+    }
+}
+
+fn floats(call: CallSpec<'_>) -> Result<DType> {
+    match common(call, None) {
+        common if common.is_float() => Ok(common),
+        _ => refuse("dtype", format!("expected floats, got {}", briefs(call.inputs))),
+    }
 }
 
 fn add(call: CallSpec<'_>) -> Result<DType> {

@@ -28,13 +28,15 @@
 //! | [`concat`](mod@concat) | concatenation, stacking and tiling |
 //! | [`arith`] | elementwise arithmetic, maximum and minimum |
 //! | [`pointwise`] | elementwise functions of one tensor |
+//! | [`special`] | special functions: Bessel and gamma functions, polynomials |
 //! | [`compare`] | comparisons, logic and bitwise ops |
 //! | [`ternary`] | elementwise functions of several tensors: selection, clamping, fused products |
 //! | [`fused`] | programs of elementwise calls as one call |
 //! | [`reduce`] | sums, products, means, variances, norms |
 //! | [`extremum`] | maxima and minima, and their indices |
-//! | [`scan`] | cumulative sums and products |
+//! | [`scan`] | cumulative sums, products, maxima and minima |
 //! | [`matmul`] | matrix products |
+//! | [`linalg`] | factorizations and solutions of matrices |
 //! | [`linear`] | matrix products with a bias |
 //! | [`conv`] | convolutions and their gradients |
 //! | [`pooling`] | pooling and its gradients |
@@ -50,6 +52,9 @@
 //! | [`index`] | gather, scatter and indexing |
 //! | [`masked_select`] | masked_select and nonzero, whose result lengths depend on data |
 //! | [`sort`] | sorting and top-k |
+//! | [`counting`] | sorted search, histograms, distinct elements |
+//! | [`grid`] | samples at the points of a grid |
+//! | [`segments`] | reductions of segments, fractional pooling, the loss of alignments |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
@@ -66,6 +71,7 @@ pub mod compare;
 pub mod concat;
 pub mod conv;
 pub mod copy;
+pub mod counting;
 pub mod create;
 mod def;
 pub mod dropout;
@@ -73,8 +79,10 @@ mod elementwise;
 pub mod embedding;
 pub mod extremum;
 pub mod fused;
+pub mod grid;
 pub mod index;
 pub mod layouts;
+pub mod linalg;
 pub mod linear;
 pub mod loss;
 pub mod masked_select;
@@ -91,8 +99,10 @@ pub mod reduce;
 pub mod registry;
 pub mod scan;
 pub mod schema;
+pub mod segments;
 pub mod softmax;
 pub mod sort;
+pub mod special;
 mod standard;
 pub mod ternary;
 pub mod views;

@@ -6,9 +6,10 @@ use crate::def::Def;
 use crate::registry::OpRegistry;
 use crate::schema::Op;
 use crate::{
-    arith, attention, batch_norm, collective, compare, concat, conv, copy, create, dropout,
-    embedding, extremum, fused, index, linear, loss, masked_select, matmul, nll, norm, pointwise,
-    pooling, random, rearrange, reduce, scan, softmax, sort, ternary, views,
+    arith, attention, batch_norm, collective, compare, concat, conv, copy, counting, create,
+    dropout, embedding, extremum, fused, grid, index, linalg, linear, loss, masked_select, matmul,
+    nll, norm, pointwise, pooling, random, rearrange, reduce, scan, segments, softmax, sort,
+    special, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -20,16 +21,18 @@ const FAMILIES: &[Family] = &[
     ("Copies and conversions", &[copy::OPS]),
     ("Views", &[views::OPS]),
     ("Concatenation", &[concat::OPS]),
-    ("Arithmetic", &[arith::OPS, arith::IN_PLACE, arith::EXTREMES]),
+    ("Arithmetic", &[arith::OPS, arith::IN_PLACE, arith::EXTREMES, arith::NUMBERS]),
     (
         "Pointwise functions",
         &[pointwise::OPS, pointwise::IN_PLACE, pointwise::NEW, pointwise::BY_LAST],
     ),
+    ("Special functions", &[special::OPS, special::PARTS]),
     ("Comparison and logic", &[compare::OPS, compare::LOGIC, compare::LOGIC_IN_PLACE]),
     ("Ternary functions", &[ternary::OPS, ternary::CHOICES, ternary::IN_PLACE]),
     ("Fused elementwise programs", &[fused::OPS]),
-    ("Reductions", &[reduce::OPS, extremum::OPS, scan::OPS]),
+    ("Reductions", &[reduce::OPS, extremum::OPS, scan::OPS, scan::EXTREMA]),
     ("Matrix products", &[matmul::OPS, linear::OPS]),
+    ("Linear algebra", &[linalg::OPS]),
     ("Convolution and pooling", &[conv::OPS, pooling::OPS]),
     ("Normalisation", &[norm::OPS, batch_norm::OPS]),
     ("Softmax and losses", &[softmax::OPS, loss::OPS, nll::OPS]),
@@ -38,6 +41,8 @@ const FAMILIES: &[Family] = &[
     ("Dropout", &[dropout::OPS]),
     ("Indexing and selection", &[index::OPS, masked_select::OPS]),
     ("Sorting", &[sort::OPS]),
+    ("Counting and searching", &[counting::OPS]),
+    ("Grids, segments, alignments", &[grid::OPS, segments::OPS]),
     ("Flips, rolls, triangles, padding", &[rearrange::OPS]),
     ("Collectives", &[collective::OPS]),
 ];

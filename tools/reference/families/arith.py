@@ -160,4 +160,18 @@ for op in ["remainder", "fmod"]:
     f.refuses(op, [i], {"other": 0}, lambda a: getattr(A, op)(a, 0))
     f.refuses(op, [b, b], {}, getattr(A, op))
 f.refuses("maximum", [rand((2,)), rand((3,))], {}, A.maximum)
+for op in ["gcd", "lcm"]:
+    fn = getattr(torch, op)
+    for dtype in [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]:
+        low = 0 if dtype == torch.uint8 else -12
+        x = torch.tensor([low, -low, 0, 5, 7, 12, 4, 9, 0, 10]).to(dtype)
+        y = torch.tensor([8, 6, 0, 10, 3, low, 6, 0, 3, 4]).to(dtype)
+        f.case(op, [x, y], {}, fn)
+        f.case(op, [x[:, None], y], {}, fn)
+    f.case(op, [x[:0], y[:0]], {}, fn)
+    f.refuses(op, [torch.rand(3), torch.rand(3)], {}, fn)
+for dtype in [torch.float32, torch.float64, torch.bfloat16]:
+    x = torch.tensor([0.0, -0.0, 1.0, -1.0, 1.5, 3.0, 0.0, float("nan"), 2.0, float("inf")])
+    y = torch.tensor([1.0, -1.0, 2.0, 2.0, -9.0, 3.0, -0.0, 1.0, float("nan"), 0.0])
+    f.case("nextafter", [x.to(dtype), y.to(dtype)], {}, torch.nextafter, rtol=0.0, atol=0.0)
 f.save()

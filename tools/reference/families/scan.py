@@ -37,4 +37,25 @@ for op in ["cumsum", "cumprod"]:
     f.refuses(
         op, [rand((3,))], {"dim": 0, "dtype": D(torch.bool)}, lambda t: fn(t, 0, dtype=torch.bool)
     )
+for op in ["cummax", "cummin"]:
+    fn = getattr(A, op)
+    for dtype in ALL:
+        x = values((3, 7, 2), dtype, 5)
+        for t in layouts(x):
+            f.case(op, [t], {"dim": 1}, lambda x: fn(x, 1), layout=False)
+        f.case(op, [x], {"dim": -1}, lambda x: fn(x, -1), layout=False)
+    nan = torch.tensor([1.0, float("nan"), 3.0, 0.0, float("nan"), 5.0])
+    f.case(op, [nan], {"dim": 0}, lambda x: fn(x, 0), layout=False)
+    f.case(op, [rand(())], {"dim": 0}, lambda x: fn(x, 0), layout=False)
+    f.case(op, [rand((2, 0))], {"dim": 0}, lambda x: fn(x, 0), layout=False)
+for dtype in FLOATS:
+    # PyTorch adds 16-bit floats one by one in 16 bits.
+    x = rand((3, 300, 2), dtype, 6)
+    exact = lambda x, dim: A.logcumsumexp(x.double(), dim).to(x.dtype)
+    for t in layouts(x):
+        f.case("logcumsumexp", [t], {"dim": 1}, lambda x: exact(x, 1), layout=False)
+    special = torch.tensor([-float("inf"), 1.0, -float("inf"), 900.0, float("inf"), 2.0])
+    f.case("logcumsumexp", [special.to(dtype)], {"dim": 0}, lambda x: exact(x, 0), layout=False)
+f.case("logcumsumexp", [rand(())], {"dim": 0}, lambda x: A.logcumsumexp(x, 0))
+f.refuses("logcumsumexp", [ints((3,), 0, 4)], {"dim": 0}, lambda x: A.logcumsumexp(x, 0))
 f.save()

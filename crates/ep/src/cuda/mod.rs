@@ -28,6 +28,7 @@
 //! | `markers` | the progress of a stream |
 //! | `peer_waits` | the waits of a stream for other devices |
 //! | `native_stream`, `scratch` | a kernel's launches, and its scratch memory |
+//! | `host_work` | work of a kernel that the host does, on copies of device memory |
 //! | `toolkit` | the search for libraries that are not part of the driver |
 //! | [`compiler`] | NVRTC |
 //! | [`blas`] | matrix products by cuBLAS |
@@ -41,6 +42,7 @@ mod device_error;
 mod driver;
 mod event;
 mod graph;
+mod host_work;
 mod library;
 mod markers;
 mod memory;
@@ -66,6 +68,7 @@ pub use blas::{Gemm, Matrices};
 pub use compiler::Compiler;
 pub use device::{CudaDevice, Properties};
 pub use driver::{DriverError, ReportDropError, ResourceCounts};
+pub use host_work::HostOperand;
 pub use native_stream::{Kernel, NativeStream};
 pub use pinned::CudaPinnedBackend;
 pub use scratch::{Scratch, ScratchMark};

@@ -16,6 +16,7 @@ use crate::cuda::driver::{
     DeviceBlock, DriverResult, Function, MemoryOwner, PinnedBlock, RawGraphExec, RawStream,
     memory_owner,
 };
+use crate::cuda::host_work::StagingBlock;
 use crate::cuda::scratch::Scratch;
 
 /// The action of a copy through the host's functions.
@@ -35,6 +36,8 @@ pub struct NativeStream {
     device: Arc<DeviceState>,
     /// Created by the first copy that needs it. All its uses are on this stream, in its order.
     bounce: Mutex<Option<Arc<PinnedBlock>>>,
+    /// Pinned memory for work of the host, kept until the stream is dropped.
+    staging: Mutex<Vec<StagingBlock>>,
     /// Scratch memory, kept until the stream is dropped.
     scratch: Mutex<Vec<DeviceBlock>>,
     device_errors: Arc<Mutex<DeviceErrors>>,
@@ -62,8 +65,9 @@ impl HostAddress {
 impl NativeStream {
     pub(super) fn new(raw: RawStream, device: Arc<DeviceState>) -> NativeStream {
         let (blas, bounce, scratch) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (device_errors, capture) = (Arc::default(), Mutex::default());
-        NativeStream { blas, raw, device, bounce, scratch, device_errors, capture }
+        let (staging, device_errors) = (Mutex::default(), Arc::default());
+        let capture = Mutex::default();
+        NativeStream { blas, raw, device, bounce, staging, scratch, device_errors, capture }
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -79,10 +83,17 @@ impl NativeStream {
     pub(super) fn leak_resources(&mut self) {
         std::mem::forget(self.bounce.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         std::mem::forget(self.blas.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        let staging = self.staging.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget(std::mem::take(staging));
         let scratch = self.scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
         std::mem::forget(std::mem::take(scratch));
         let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::forget(std::mem::take(&mut *device_errors));
+    }
+
+    /// Returns the pinned memory for work of the host.
+    pub(super) fn staging_blocks(&self) -> &Mutex<Vec<StagingBlock>> {
+        &self.staging
     }
 
     /// Takes the errors that the work just launched has added with [`NativeStream::error_flag`].
@@ -121,7 +132,7 @@ impl NativeStream {
     }
 
     /// Refuses an action of captured work.
-    fn refuse_in_capture(&self, action: &str) -> anyhow::Result<()> {
+    pub(super) fn refuse_in_capture(&self, action: &str) -> anyhow::Result<()> {
         ensure!(!self.is_capturing(), "a captured call cannot {action}");
         Ok(())
     }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::arith::ROUNDING_MODES;
 use millstream_ops::promotion::floating;
+use millstream_types::DType;
 
 use super::compute::Compute;
 use super::element::{compute, float, from_scalar};
@@ -23,6 +24,10 @@ pub(crate) const KERNELS: &[ElementwiseOp] = &[
 ];
 
 pub(crate) const EXTREMES: &[ElementwiseOp] = &[("maximum", maximum), ("minimum", minimum)];
+
+/// Functions that the host computes for every device.
+pub(crate) const NUMBERS: &[ElementwiseOp] =
+    &[("gcd", gcd), ("lcm", lcm), ("nextafter", next_after)];
 
 /// The argument names of two operands, the second of which may be the number `other`.
 const PAIR: [&str; 2] = ["", "other"];
@@ -131,4 +136,71 @@ fn minimum(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", ""])?;
     let common = call.common();
     compute!(common, T => call.bind(common, two(T::lesser)))
+}
+
+/// Returns the greatest common divisor.
+fn divisor(x: i64, y: i64) -> i64 {
+    let (mut x, mut y) = (x.unsigned_abs(), y.unsigned_abs());
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    x as i64
+}
+
+fn gcd(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    call.bind(call.common(), two(divisor))
+}
+
+fn lcm(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    let multiple = |x: i64, y: i64| match divisor(x, y) {
+        0 => 0,
+        common => (x / common).wrapping_mul(y).wrapping_abs(),
+    };
+    call.bind(call.common(), two(multiple))
+}
+
+/// The neighbours of x are those of the dtype, also where it is computed in f32.
+fn next_after(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    let common = call.common();
+    let function = match common {
+        DType::F64 => two(|x: f64, y: f64| libm::nextafter(x, y)),
+        DType::BF16 => two(|x: f32, y: f32| {
+            // The upper half of an f32: its neighbours are 2^16 steps away.
+            stepped(x, y, |bits| bits & !0xffff, 0x1_0000)
+        }),
+        DType::F16 => two(|x: f32, y: f32| {
+            let own = half::f16::from_f32(x);
+            if x.is_nan() || y.is_nan() || x == y {
+                return if x == y { y } else { f32::NAN };
+            }
+            let up = (y > x) == (x >= 0.0);
+            let bits = own.to_bits();
+            let next = match bits & 0x7fff {
+                0 if y > 0.0 => 1,
+                0 => 0x8001,
+                _ if up => bits + 1,
+                _ => bits - 1,
+            };
+            half::f16::from_bits(next).to_f32()
+        }),
+        _ => two(|x: f32, y: f32| libm::nextafterf(x, y)),
+    };
+    call.bind(common, function)
+}
+
+/// Returns the f32 whose bits, cut by `cut`, are one step nearer to y.
+fn stepped(x: f32, y: f32, cut: fn(u32) -> u32, step: u32) -> f32 {
+    if x.is_nan() || y.is_nan() || x == y {
+        return if x == y { y } else { f32::NAN };
+    }
+    let bits = cut(x.to_bits());
+    f32::from_bits(match bits & 0x7fff_ffff {
+        0 if y > 0.0 => step,
+        0 => 0x8000_0000 | step,
+        _ if (y > x) == (x > 0.0) => bits + step,
+        _ => bits - step,
+    })
 }

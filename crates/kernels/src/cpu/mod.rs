@@ -16,17 +16,21 @@
 //! | `elementwise` | elementwise calls, bound to functions |
 //! | `row_plan`, `elementwise_kernel` | their loops over operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
+//! | `special_functions` | Bessel and gamma functions, orthogonal polynomials |
 //! | `fused` | programs of elementwise calls |
 //! | `create`, `copy` | creation, copies, conversions |
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
 //! | `index`, `masked_select`, `rearrange` | gather, scatter, selection, rearrangement |
 //! | `sort`, `partial_sort` | sorting, top-k |
+//! | `counting`, `unique` | sorted search, histograms, distinct elements |
 //! | `pairwise`, `reduction` | pairwise combination, the loops of reductions |
 //! | `reduce`, `extremum`, `scan` | reductions, cumulative ops |
 //! | `slice_matmul`, `im2col` | products of slices, windows of images |
 //! | `matmul`, `linear`, `conv`, `attention` | matrix products and ops built on them |
+//! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
 //! | `loss`, `nll`, `embedding`, `dropout` | losses, table lookup, dropout |
+//! | `grid`, `segments`, `ctc` | grids, segments, the loss of alignments |
 //! | `collective` | collectives of all ranks |
 
 use std::sync::Arc;
@@ -53,19 +57,24 @@ mod conv;
 mod conv_integer;
 mod copy;
 mod copy_primitives;
+mod counting;
 mod create;
+mod ctc;
 mod dropout;
 pub(crate) mod element;
 pub(crate) mod elementwise;
 mod elementwise_kernel;
 mod embedding;
 mod extremum;
+mod frexp;
 mod function;
 mod fused;
+mod grid;
 mod half_float;
 mod im2col;
 pub(crate) mod index;
 mod indexed;
+mod linalg;
 mod linear;
 mod lines;
 mod loops;
@@ -89,14 +98,17 @@ mod reduce;
 mod reduction;
 mod row_plan;
 mod scan;
+mod segments;
 mod series;
 mod slice_matmul;
 mod softmax;
 mod sort;
 mod special;
+mod special_functions;
 pub(crate) mod strided;
 mod ternary;
 mod traversal;
+mod unique;
 mod vector_math;
 
 /// The device kind of these kernels.
@@ -133,9 +145,13 @@ const FAMILIES: &[&[Kernel]] = &[
 /// Elementwise ops without an in-place form.
 const NEW: &[&[ElementwiseOp]] = &[
     arith::EXTREMES,
+    arith::NUMBERS,
     pointwise::NEW,
     pointwise::GRADIENTS,
     pointwise::CHOICES,
+    special_functions::OF_ONE,
+    special_functions::OF_TWO,
+    special_functions::CHOICES,
     compare::KERNELS,
     ternary::NEW,
 ];
@@ -150,6 +166,52 @@ fn bind_of(op: &str) -> Option<Bind> {
     ops.find(|(name, _)| *name == op).map(|(_, bind)| *bind)
 }
 
+/// The kernels that the host runs for every device, with the operands that they write.
+const ON_HOST: &[&[(Kernel, Written)]] = &[
+    counting::KERNELS,
+    ctc::KERNELS,
+    frexp::KERNELS,
+    grid::KERNELS,
+    linalg::KERNELS,
+    scan::ON_HOST,
+    segments::KERNELS,
+    unique::KERNELS,
+];
+
+/// The elementwise ops that the host computes for every device.
+const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] = &[
+    arith::NUMBERS,
+    special_functions::OF_ONE,
+    special_functions::OF_TWO,
+    special_functions::CHOICES,
+];
+
+/// The operands that a kernel writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Written {
+    /// This number of operands at the end.
+    Last(usize),
+    /// Those after this number of inputs.
+    After(usize),
+}
+
+/// Returns the kernels that devices with memory of their own run on copies: the op, the kernel, and
+/// the operands that it writes.
+#[cfg(feature = "cuda")]
+pub(crate) fn on_host() -> Vec<(&'static str, Arc<dyn crate::registry::Kernel>, Written)> {
+    let elementwise = ELEMENTWISE_ON_HOST.iter().copied().flatten();
+    let elementwise = elementwise.map(|&(op, bind)| {
+        let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(ElementwiseKernel(bind));
+        (op, kernel, Written::Last(1))
+    });
+    let others = ON_HOST.iter().copied().flatten();
+    let others = others.map(|&((op, kernel), written)| {
+        let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(kernel);
+        (op, kernel, written)
+    });
+    elementwise.chain(others).collect()
+}
+
 /// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
     for (op, kernel) in data_movement::KERNELS {
@@ -157,6 +219,9 @@ pub fn register(kernels: &mut KernelRegistry) {
         kernels.register(KIND, op, Arc::new(kernel));
     }
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
+        kernels.register(KIND, op, Arc::new(*kernel));
+    }
+    for ((op, kernel), _) in ON_HOST.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }
     for (op, bind) in NEW.iter().chain(WITH_IN_PLACE).copied().flatten() {

@@ -4,16 +4,83 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::args::dimension;
 use millstream_types::Dims;
 
-use super::Kernel;
 use super::compute::Compute;
 use super::copy::convert;
+use super::element::{Element, compute};
 use super::strided::{BLOCK, CHUNK, Sequence};
+use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     ("cumsum", |ctx| scan(ctx, (0.0, |a, b| a + b), (0, i64::wrapping_add))),
     ("cumprod", |ctx| scan(ctx, (1.0, |a, b| a * b), (1, i64::wrapping_mul))),
 ];
+
+/// The kernels that the host runs for every device, with the operands that they write.
+pub(crate) const ON_HOST: &[(Kernel, Written)] = &[
+    (("logcumsumexp", log_sums), Written::Last(1)),
+    (("cummax", |ctx| extrema(ctx, true)), Written::Last(2)),
+    (("cummin", |ctx| extrema(ctx, false)), Written::Last(2)),
+];
+
+/// `logcumsumexp(x; dim)`: adds to the logarithm of the sum so far.
+fn log_sums(ctx: &KernelCtx<'_>) -> Result<()> {
+    let add = |a: f64, b: f64| {
+        let (least, most) = if a < b { (a, b) } else { (b, a) };
+        if a.is_nan() || b.is_nan() {
+            f64::NAN
+        } else if most.is_infinite() {
+            most
+        } else {
+            most + (least - most).exp().ln_1p()
+        }
+    };
+    scan(ctx, (f64::NEG_INFINITY, add), (0, i64::wrapping_add))
+}
+
+/// `cummax(x; dim)` and `cummin(x; dim)`.
+fn extrema(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
+    let (x, values, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let agree = x.shape == values.shape && x.shape == indices.shape;
+    ensure!(agree, "{x:?} to {values:?}: schema and kernel disagree");
+    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
+    let dim = dimension(dim, x.shape.len())?;
+    let last = |of: &[usize]| -> Dims {
+        let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
+        others.chain(of.get(dim).copied()).collect()
+    };
+    let shape = last(x.shape);
+    let strides = [x, values, indices].map(|t| last(t.strides));
+    // SAFETY: operands of the call with permuted dimensions; each line is stored by one thread.
+    let sequences = unsafe {
+        let of = |t: RawTensor<'_>, k: usize| {
+            Sequence::new(RawTensor { shape: &shape, strides: &strides[k], ..t })
+        };
+        [of(x, 0), of(values, 1), of(indices, 2)]
+    };
+    let count: usize = shape.iter().product();
+    let length = shape.last().copied().unwrap_or(1).max(1);
+    let [from, values, indices] = &sequences;
+    compute!(x.dtype, T => {
+        ctx.for_each(count / length, |line| {
+            let mut row = vec![<T as Element>::ZERO; length];
+            from.load(line * length, &mut row);
+            let (mut best, mut at) = (row[0], 0i64);
+            let mut positions = vec![0i64; length];
+            for (k, v) in row.iter_mut().enumerate() {
+                let extreme = if greatest { *v >= best } else { *v <= best };
+                if v.unordered() || (!best.unordered() && extreme) {
+                    (best, at) = (*v, k as i64);
+                }
+                *v = best;
+                positions[k] = at;
+            }
+            values.store(line * length, &row);
+            indices.store(line * length, &positions);
+        });
+    });
+    Ok(())
+}
 
 /// The initial value of a scan, and the function that adds an element.
 type Step<T> = (T, fn(T, T) -> T);

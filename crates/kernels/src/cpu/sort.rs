@@ -17,7 +17,7 @@ use crate::context::{KernelCtx, RawTensor};
 pub(crate) const KERNELS: &[Kernel] = &[("sort", sort), ("argsort", argsort), ("topk", topk)];
 
 /// A type that elements are compared in.
-trait Compare: Element {
+pub(super) trait Compare: Element {
     /// Compares two elements: NaN is greater than every number; zeros of either sign are equal.
     fn compare(self, other: Self) -> Ordering;
 }

@@ -25,6 +25,7 @@
 //! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
 //! | `pooling`, `loss`, `nll` | pooling, losses |
 //! | `random` | random numbers, dropout |
+//! | `on_host` | ops that the host computes, on copies |
 
 pub mod args;
 mod attention;
@@ -46,6 +47,7 @@ mod masked_select;
 mod matmul;
 mod nll;
 mod norm;
+mod on_host;
 mod overlap;
 mod pooling;
 mod random;
@@ -75,6 +77,7 @@ use crate::registry::KernelRegistry;
 
 pub use copy::copy_dense;
 pub use elementwise::elementwise_ops;
+pub use on_host::host_ops;
 
 /// The kind under which these kernels are registered.
 pub const KIND: &str = "cuda";
@@ -139,6 +142,7 @@ pub fn register(kernels: &mut KernelRegistry) {
     matmul::register(kernels);
     conv::register(kernels);
     attention::register(kernels);
+    on_host::register(kernels);
 }
 
 /// Returns the name and the source of every kernel, for a few dtypes each.

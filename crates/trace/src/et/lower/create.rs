@@ -66,14 +66,29 @@ pub(super) fn create(
     Ok(vec![Some(made)])
 }
 
-/// Lowers `resize_` of a tensor without elements to a new tensor, which the address then stands
-/// for. Other tensors keep elements, and may only keep their shape.
+/// Lowers `resize_` and `resize_as_` of a tensor without elements to a new tensor, which the address
+/// then stands for. Other tensors keep elements, and may not get more of them.
 pub(super) fn resize(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let x = given.tensor(import, "self")?;
-    let size = given.ints("size")?.unwrap_or_default();
+    let size = match given.get("the_template") {
+        Some(_) => {
+            let template = given.tensor(import, "the_template")?;
+            import.spec(template).shape().iter().map(|&d| d as i64).collect()
+        }
+        None => given.ints("size")?.unwrap_or_default(),
+    };
     let spec = import.spec(x).clone();
     if spec.shape().iter().map(|&d| d as i64).eq(size.iter().copied()) {
         return Ok(vec![Some(x)]);
+    }
+    let count = size.iter().product::<i64>();
+    if spec.numel() > 0 && usize::try_from(count).is_ok_and(|count| count <= spec.numel()) {
+        let mut strides = vec![1i64; size.len()];
+        for k in (1..size.len()).rev() {
+            strides[k - 1] = strides[k] * size[k].max(1);
+        }
+        let attrs = Attrs::new().with("size", size).with("stride", strides);
+        return Ok(vec![Some(one_call(import, "as_strided", &[x], attrs)?)]);
     }
     if spec.numel() > 0 {
         return Err(unsupported(format!("a resize of {} to {size:?}", spec.brief())));

@@ -6,17 +6,24 @@ mod composed;
 mod create;
 mod distances;
 mod embedding_bag;
+mod encoder;
 mod foreach;
 mod functions;
 mod generated;
+mod indexed;
+mod linalg;
+mod margins;
 mod optimizers;
 mod out;
 mod pools;
 mod random;
 mod rearranged;
+mod recurrent;
 mod reduced;
 mod resampled;
+mod segments;
 mod special;
+mod special_functions;
 mod views;
 
 use millstream_ops::OpRegistry;
@@ -29,19 +36,26 @@ use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create, resize};
 use crate::et::lower::distances::distance;
 use crate::et::lower::embedding_bag::embedding_bag;
+use crate::et::lower::encoder::encoder;
 use crate::et::lower::foreach::foreach;
 use crate::et::lower::functions::function;
 use crate::et::lower::generated::generated;
+use crate::et::lower::indexed::indexed;
+use crate::et::lower::linalg::linear_algebra;
+use crate::et::lower::margins::margin_loss;
 use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
 use crate::et::lower::pools::pool;
 use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::rearranged::rearranged;
+use crate::et::lower::recurrent::recurrent;
 use crate::et::lower::resampled::resampled;
+use crate::et::lower::segments::segments;
 use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
     plain_convolution, reversed_sub, scalar_first, to_copy,
 };
+use crate::et::lower::special_functions::special_function;
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
@@ -66,6 +80,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("bitwise_right_shift", "__rshift__"),
     ("sgn", "sign"),
     ("sgn_", "sign_"),
+    ("conj_physical", "clone"),
 ];
 
 /// In-place ops that change only the layout of a tensor, with the op that returns the same view.
@@ -79,8 +94,14 @@ const RELAYING: &[(&str, &str)] = &[
 
 /// Ops that need no call. Millstream tracks last uses on all streams, so `record_stream` has no
 /// effect; the others query or set properties that no element depends on.
-const NOTHING: &[&str] =
-    &["record_stream", "is_pinned", "_version", "set_data", "_has_same_storage_numel"];
+const NOTHING: &[&str] = &[
+    "record_stream",
+    "is_pinned",
+    "_version",
+    "set_data",
+    "_has_same_storage_numel",
+    "_linalg_check_errors",
+];
 
 /// Ops that change operands, the running statistics, which PyTorch's schemas do not declare.
 const UNDECLARED_WRITES: &[&str] =
@@ -185,8 +206,8 @@ fn one(
         }
         "arange" => return arange(import, given, None),
         "_to_copy" => return to_copy(import, given),
-        "resize_" => return resize(import, given),
-        "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
+        "resize_" | "resize_as_" => return resize(import, given),
+        "conj_physical_" | "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
             import.read(val)?;
@@ -287,6 +308,27 @@ fn several(
         return Ok(Some(made));
     }
     if let Some(made) = distance(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = special_function(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = linear_algebra(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = indexed(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = recurrent(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = encoder(import, name, given)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = segments(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = margin_loss(import, name, given)? {
         return Ok(Some(made));
     }
     rearranged(import, name, given, results)

@@ -1,0 +1,69 @@
+//! The kernel of `unique`: distinct elements or slices.
+
+use std::cmp::Ordering;
+
+use anyhow::{Result, ensure};
+
+use super::counting::{all, store_all};
+use super::element::compute;
+use super::sort::Compare;
+use super::strided::Sequence;
+use super::{Kernel, Written};
+use crate::context::KernelCtx;
+
+/// The kernel.
+pub(crate) const KERNELS: &[(Kernel, Written)] = &[(("unique", unique), Written::After(1))];
+
+/// Compares two slices, element by element.
+fn compare<T: Compare>(a: &[T], b: &[T]) -> Ordering {
+    let different = a.iter().zip(b).map(|(x, y)| x.compare(*y));
+    different.fold(Ordering::Equal, Ordering::then)
+}
+
+/// `unique(x; dim, consecutive, return_inverse, return_counts)`.
+fn unique(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (x, values, length) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let (inverse, counts) = (ctx.operand(3)?, ctx.operand(4)?);
+    let flag = |name| Ok::<bool, anyhow::Error>(ctx.attrs().bool(name)?.unwrap_or(false));
+    let count = values.shape[0];
+    let width = if count == 0 { 0 } else { x.numel() / count };
+    let is_counted = flag("return_counts")?;
+    ensure!(ctx.operands() == if is_counted { 6 } else { 5 }, "schema and kernel disagree");
+    let consecutive = flag("consecutive")?;
+    compute!(x.dtype, T => {
+        let elements: Vec<T> = all(x);
+        let slice = |at: usize| &elements[at * width..(at + 1) * width];
+        let mut order: Vec<usize> = (0..count).collect();
+        if !consecutive {
+            order.sort_by(|&a, &b| compare(slice(a), slice(b)));
+        }
+        let (mut kept, mut counted) = (Vec::new(), Vec::<i64>::new());
+        let mut positions = vec![0i64; count];
+        let mut before: Option<usize> = None;
+        for at in order {
+            let is_same = before.is_some_and(|before| slice(before) == slice(at));
+            if !is_same {
+                kept.extend_from_slice(slice(at));
+                counted.push(0);
+            }
+            before = Some(at);
+            positions[at] = counted.len() as i64 - 1;
+            if let Some(last) = counted.last_mut() {
+                *last += 1;
+            }
+        }
+        let found = counted.len();
+        // SAFETY: outputs of the call, stored by this thread alone.
+        unsafe { Sequence::new(values) }.store(0, &kept);
+        store_all(length, &[found as i64])?;
+        if flag("return_inverse")? {
+            store_all(inverse, &positions)?;
+        }
+        if is_counted {
+            // SAFETY: as above.
+            unsafe { Sequence::new(counts) }.store(0, &counted);
+            store_all(ctx.operand(5)?, &[found as i64])?;
+        }
+    });
+    Ok(())
+}

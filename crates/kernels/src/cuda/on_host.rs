@@ -1,0 +1,94 @@
+//! Ops that the host computes for CUDA tensors: linear algebra, and functions that few programs
+//! use. Their operands are copied to pinned memory, the host's kernel runs when the stream reaches
+//! the call, and its results are copied back. The worker does not wait.
+//!
+//! A call is refused within a captured graph, which cannot call the host.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use millstream_ep::cuda::HostOperand;
+use millstream_types::{DType, Dims};
+
+use super::native;
+use crate::context::{KernelCtx, Operands, RawTensor};
+use crate::cpu::Written;
+use crate::cpu::memory::byte_count;
+use crate::registry::{Kernel, KernelRegistry};
+
+/// The host's kernel of an op, and the operands that it writes.
+struct OnHost {
+    kernel: Arc<dyn Kernel>,
+    written: Written,
+}
+
+/// A copy of an operand on the host.
+struct Copied {
+    data: *mut u8,
+    dtype: DType,
+    shape: Dims,
+    strides: Dims,
+}
+
+/// The copies of a call's operands.
+struct Copies(Vec<Copied>);
+
+impl Operands for Copies {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, index: usize) -> RawTensor<'_> {
+        let Copied { data, dtype, shape, strides } = &self.0[index];
+        RawTensor { data: *data, dtype: *dtype, shape, strides }
+    }
+}
+
+impl Kernel for OnHost {
+    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
+        let count = ctx.operands();
+        let (mut operands, mut specs) = (Vec::new(), Vec::new());
+        for index in 0..count {
+            let x = ctx.operand(index)?;
+            let is_written = match self.written {
+                Written::Last(results) => index + results >= count,
+                Written::After(inputs) => index >= inputs,
+            };
+            operands.push(HostOperand { address: x.data, bytes: byte_count(&x), is_written });
+            specs.push((x.dtype, Dims::from_slice(x.shape), Dims::from_slice(x.strides)));
+        }
+        let (kernel, attrs, (_, bytes)) =
+            (self.kernel.clone(), ctx.attrs().clone(), ctx.workspace());
+        let run = move |addresses: &[*mut u8]| {
+            let copied = specs.into_iter().zip(addresses);
+            let copies = copied.map(|((dtype, shape, strides), &data)| Copied {
+                data,
+                dtype,
+                shape,
+                strides,
+            });
+            let copies = Copies(copies.collect());
+            let mut words = vec![0u64; bytes.div_ceil(size_of::<u64>())];
+            let workspace = (words.as_mut_ptr().cast(), bytes);
+            // SAFETY: each copy has the bytes of its operand, aligned for every dtype, and belongs
+            // to this call, as the workspace does.
+            let ctx = unsafe { KernelCtx::new(&copies, &attrs, workspace, None, &()) };
+            kernel.run(&ctx)
+        };
+        // SAFETY: `KernelCtx::new` promises valid operands, in the stream's order.
+        unsafe { native(ctx)?.call_host_on_copies(&operands, run) }
+    }
+}
+
+/// Registers the kernels of the ops that the host computes.
+pub(super) fn register(kernels: &mut KernelRegistry) {
+    for (op, kernel, written) in crate::cpu::on_host() {
+        kernels.register(super::KIND, op, Arc::new(OnHost { kernel, written }));
+    }
+}
+
+/// Returns the names of the ops that the host computes.
+pub fn host_ops() -> Vec<&'static str> {
+    crate::cpu::on_host().into_iter().map(|(op, ..)| op).collect()
+}
