@@ -27,12 +27,12 @@ impl Op for ScaledSquare {
     }
 
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "f32, any shape" }]
+        &[ArgDoc::new("x", "f32, any shape")]
     }
 
     // The names of PyTorch's schema `demo::scaled_square(Tensor x, float a) -> Tensor`.
     fn attrs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "a", doc: "a number; default 1" }]
+        &[ArgDoc::new("a", "a number").float().or("1")]
     }
 
     // Refuses every invalid call before anything runs.

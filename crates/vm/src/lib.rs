@@ -21,6 +21,7 @@
 //! | folder | holds |
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `tensor` | the typed front of tensors: methods of ops, elements, indexing, operators |
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
 //! | `capture` | functions of the program whose calls are captured once, and replayed |
 //! | `executable` | lists captured once, compiled to tapes, and launched many times |
@@ -43,6 +44,7 @@ pub mod lowering;
 mod pool;
 mod sync;
 mod tables;
+mod tensor;
 mod worker;
 
 pub use api::batch::Batch;
@@ -59,3 +61,7 @@ pub use executable::{
 };
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};
+pub use tensor::{
+    Dims, Element, Generator, GroupNorm, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place,
+    REST, Real, Seed, methods as options,
+};

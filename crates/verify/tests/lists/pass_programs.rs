@@ -42,8 +42,8 @@ impl Op for AnyUse {
 
     fn attrs(&self) -> &[ArgDoc] {
         &[
-            ArgDoc { name: "accesses", doc: "for each operand, the number of an access" },
-            ArgDoc { name: "workspace", doc: "bytes" },
+            ArgDoc::new("accesses", "for each operand, the number of an access"),
+            ArgDoc::new("workspace", "bytes"),
         ]
     }
 

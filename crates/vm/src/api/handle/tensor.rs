@@ -1,6 +1,5 @@
 //! Tensors.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -377,15 +376,5 @@ impl Tensor {
             drop(host.take_callback(callback));
         }
         Ok(machine.completion_of(emitted?))
-    }
-}
-
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.slot {
-            Slot::Made(tensor) => write!(f, "Tensor({} ", tensor.id)?,
-            Slot::Deferred(_) => f.write_str("Tensor(of a held call ")?,
-        }
-        write!(f, "{} on {})", self.0.spec, self.0.device)
     }
 }

@@ -1,0 +1,40 @@
+//! The typed front of tensors: how programs make, read and compute with them.
+//!
+//! The methods add nothing to what a machine can do. Each makes the call that its name stands for
+//! by [`Machine::call`](crate::Machine::call), so captures, batches and lists see no difference.
+//! The methods of the ops are generated from their schemas.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `arguments` | numbers, dimensions and shapes as arguments |
+//! | `element` | the Rust types of elements |
+//! | `place` | where new tensors are made |
+//! | `seed` | seeds of random tensors |
+//! | `make` | new tensors |
+//! | `read` | shapes and elements |
+//! | `show` | `Display` and `Debug` |
+//! | `select` | indexing |
+//! | `operators` | `+`, `-`, `*`, `/` |
+//! | `layers` | methods made of several ops, or of one with fewer arguments |
+//! | `call` | the calls: their streams, and the check of their devices |
+//! | `methods` | generated: a method for each op, and the options of ops |
+
+mod arguments;
+mod call;
+mod element;
+mod layers;
+mod make;
+pub mod methods;
+mod operators;
+mod place;
+mod read;
+mod seed;
+mod select;
+mod show;
+
+pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
+pub use element::Element;
+pub use layers::GroupNorm;
+pub use place::Place;
+pub use seed::{Generator, Seed};
+pub use select::{Index, Indices, NEW, REST};
