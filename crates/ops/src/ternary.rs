@@ -25,6 +25,8 @@ use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const MIN: ArgDoc = arg("min", "the least value").number().optional();
 const MAX: ArgDoc = arg("max", "the greatest value").number().optional();
+const LEAST: ArgDoc = arg("min", "the least value").number();
+const GREATEST: ArgDoc = arg("max", "the greatest value").number();
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const FILL: &[ArgDoc] = &[
     arg("x", "any shape"),
@@ -50,8 +52,8 @@ const WEIGHT: &[ArgDoc] =
 elementwise! {
     OPS = new, IN_PLACE = in place;
     ("clamp", "x, at least min and then at most max", X, &[MIN, MAX], Arity::Listed, clamp);
-    ("clamp_min", "x, at least min", X, &[MIN], Arity::Listed, clamp);
-    ("clamp_max", "x, at most max", X, &[MAX], Arity::Listed, clamp);
+    ("clamp_min", "x, at least min", X, &[LEAST], Arity::Listed, clamp);
+    ("clamp_max", "x, at most max", X, &[GREATEST], Arity::Listed, clamp);
     ("lerp", "x + weight * (end - x)", LERP, WEIGHT, Arity::Optional(2), lerp);
     ("addcmul", "x + value * tensor1 * tensor2", PRODUCT, VALUE, Arity::Listed, addcmul);
     ("addcdiv", "x + value * tensor1 / tensor2", PRODUCT, VALUE, Arity::Listed, addcdiv);

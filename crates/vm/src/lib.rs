@@ -62,6 +62,6 @@ pub use executable::{
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};
 pub use tensor::{
-    Dims, Element, Generator, GroupNorm, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place,
-    REST, Real, Seed, methods as options,
+    Dims, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real, Seed,
+    options,
 };

@@ -32,6 +32,8 @@ const WITHOUT: &[(&str, &str)] = &[
     ("slice", "`Tensor::i`"),
     ("where", "`Tensor::where_cond`"),
     ("index", "`Tensor::i`"),
+    ("clamp", "`Tensor::clamp`"),
+    ("clamp_", "`Tensor::clamp_`"),
     ("native_group_norm", "`Tensor::group_norm`"),
 ];
 
@@ -117,7 +119,7 @@ pub(super) fn sources(uses: &Uses) -> Result<BTreeMap<String, String>> {
 //! The methods of ops, and their options.
 //!
 //! A file for each family of ops, made by `cargo xtask docs` from the schemas in `crates/ops`.
-//! This module, which the crate exports as `options`, has the options.
+//! The crate exports the options as `options`.
 ";
     files.insert("mod.rs".to_owned(), format(&format!("{head}\n{modules}\n{exports}"))?);
     Ok(files)

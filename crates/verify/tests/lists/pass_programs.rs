@@ -41,10 +41,12 @@ impl Op for AnyUse {
     }
 
     fn attrs(&self) -> &[ArgDoc] {
-        &[
-            ArgDoc::new("accesses", "for each operand, the number of an access"),
-            ArgDoc::new("workspace", "bytes"),
-        ]
+        const {
+            &[
+                ArgDoc::new("accesses", "for each operand, the number of an access"),
+                ArgDoc::new("workspace", "bytes"),
+            ]
+        }
     }
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {

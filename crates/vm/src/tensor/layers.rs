@@ -1,5 +1,6 @@
 //! Methods made of several ops, or of one op with fewer arguments.
 
+use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Error, Result};
 
 use crate::api::handle::Tensor;
@@ -163,5 +164,27 @@ impl Tensor {
         let one: usize = shape[first..=last].iter().product();
         let lengths = [&shape[..first], &[one], &shape[last + 1..]].concat();
         self.reshape(lengths)
+    }
+
+    /// Returns x, at least `min` and then at most `max`. PyTorch's `clamp`; `clamp_min` and
+    /// `clamp_max` have one bound.
+    ///
+    /// # Errors
+    /// The dtype has no order, or the memory is used up.
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
+        let attrs = Attrs::new().with("min", call::number(min)).with("max", call::number(max));
+        call::one("clamp", &[self], attrs)
+    }
+
+    /// Sets this tensor to x, at least `min` and then at most `max`. PyTorch's `clamp_`.
+    ///
+    /// # Errors
+    /// The dtype has no order, or elements overlap.
+    #[track_caller]
+    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<&Tensor> {
+        let attrs = Attrs::new().with("min", call::number(min)).with("max", call::number(max));
+        call::changed("clamp_", &[self], attrs)?;
+        Ok(self)
     }
 }

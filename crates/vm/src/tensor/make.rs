@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use millstream_ops::args::Scalar;
-use millstream_types::{Attrs, DType, DeviceId, Error, Result, TensorSpec};
+use millstream_types::{Attrs, DType, DeviceId, Element, Error, Result, TensorSpec};
 
 use crate::api::handle::Tensor;
 use crate::emission::origin;
 
-use super::{Element, Ints, Operand, Place, Real, Seed, call};
+use super::{Ints, Operand, Place, Real, Seed, call};
 
 /// Returns the lengths of a shape.
 ///

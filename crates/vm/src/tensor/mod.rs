@@ -7,7 +7,6 @@
 //! | module | holds |
 //! |---|---|
 //! | `arguments` | numbers, dimensions and shapes as arguments |
-//! | `element` | the Rust types of elements |
 //! | `place` | where new tensors are made |
 //! | `seed` | seeds of random tensors |
 //! | `make` | new tensors |
@@ -21,10 +20,9 @@
 
 mod arguments;
 mod call;
-mod element;
 mod layers;
 mod make;
-pub mod methods;
+mod methods;
 mod operators;
 mod place;
 mod read;
@@ -33,8 +31,13 @@ mod select;
 mod show;
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
-pub use element::Element;
-pub use layers::GroupNorm;
 pub use place::Place;
 pub use seed::{Generator, Seed};
 pub use select::{Index, Indices, NEW, REST};
+
+/// Options of the methods of tensors. Each is a type with a default and a method for each option,
+/// as in `Conv2d::default().padding(1)`.
+pub mod options {
+    pub use super::layers::GroupNorm;
+    pub use super::methods::*;
+}

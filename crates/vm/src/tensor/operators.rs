@@ -1,5 +1,8 @@
 //! Operators. All return a `Result`, and take tensors, references to them, results and numbers:
 //! `(&a + &b)? * 2.0`, `&a * (&b - 1.0)`.
+//!
+//! The numbers are f64 and i64 alone. With more types, `(&a * 1.5)?.exp()` would not compile, as
+//! the type of the literal would not be known.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -16,7 +19,7 @@ macro_rules! operator {
         operator! { @tensors $trait, $method, Tensor, Tensor, |a, b| Tensor::$method(&a, &b) }
         operator! { @tensors $trait, $method, &Tensor, Result<Tensor>, |a, b| Tensor::$method(a, &b?) }
         operator! { @tensors $trait, $method, Tensor, Result<Tensor>, |a, b| Tensor::$method(&a, &b?) }
-        operator! { @numbers $trait, $method, $reversed, f64 f32 i64 i32 }
+        operator! { @numbers $trait, $method, $reversed, f64 i64 }
     };
     (@tensors $trait:ident, $method:ident, $left:ty, $right:ty, |$a:ident, $b:ident| $body:expr) => {
         impl $trait<$right> for $left {

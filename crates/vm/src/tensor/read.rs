@@ -3,13 +3,13 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_types::{Access, DType, Error, Result};
+use millstream_types::{Access, DType, Element, Error, Result};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::emission::origin;
 use crate::lowering;
 
-use super::{Element, call};
+use super::call;
 
 impl Tensor {
     /// Returns the lengths of the dimensions.

@@ -1,6 +1,6 @@
 //! Indexing: `x.i((.., 0..3, -1))`.
 
-use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use millstream_ops::args::ABSENT;
 use millstream_types::{Attrs, Error, Result};
@@ -30,6 +30,11 @@ pub const REST: Index<'static> = Index::Rest;
 /// The index that inserts a dimension of length 1, as PyTorch's `None`.
 pub const NEW: Index<'static> = Index::New;
 
+/// Returns the end behind a last element. The end behind element -1 does not count from the end.
+fn behind(last: i64) -> Option<i64> {
+    if last == -1 { None } else { Some(last.saturating_add(1)) }
+}
+
 macro_rules! index {
     ($($ty:ty)*) => {$(
         impl From<$ty> for Index<'_> {
@@ -44,10 +49,12 @@ macro_rules! index {
         }
         impl From<RangeInclusive<$ty>> for Index<'_> {
             fn from(range: RangeInclusive<$ty>) -> Self {
-                let end = range.end().to_int();
-                // The last element has no end behind it that counts from the end.
-                let end = if end == -1 { None } else { Some(end.saturating_add(1)) };
-                Index::Range(Some(range.start().to_int()), end)
+                Index::Range(Some(range.start().to_int()), behind(range.end().to_int()))
+            }
+        }
+        impl From<RangeToInclusive<$ty>> for Index<'_> {
+            fn from(range: RangeToInclusive<$ty>) -> Self {
+                Index::Range(None, behind(range.end.to_int()))
             }
         }
         impl From<RangeFrom<$ty>> for Index<'_> {

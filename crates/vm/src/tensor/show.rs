@@ -6,13 +6,10 @@
 
 use std::fmt;
 
-use millstream_types::{DType, DeviceId, Result};
+use millstream_types::{DType, DeviceId, Element, Result, with_element};
 
 use crate::api::handle::Tensor;
 use crate::emission::reentrancy;
-
-use super::Element;
-use super::element::with_element;
 
 /// The characters of a line.
 const LINE: usize = 80;
@@ -231,11 +228,8 @@ impl fmt::Display for Tensor {
                 notes.push(dtype);
             }
         }
-        // As in PyTorch, the text before the values does not count where they are in one line.
-        let mut line = match text.rfind('\n') {
-            Some(at) => text.len() - at,
-            None => text.len() - PREFIX.len() + 2,
-        };
+        // PyTorch counts the line break, and one character more.
+        let mut line = text.rfind('\n').map_or(text.len() + 2, |at| text.len() - at + 1);
         for note in notes {
             if line + note.len() + 2 > LINE {
                 text.push_str(&format!(",\n{}{note}", " ".repeat(PREFIX.len())));

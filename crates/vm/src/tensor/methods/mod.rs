@@ -1,7 +1,7 @@
 //! The methods of ops, and their options.
 //!
 //! A file for each family of ops, made by `cargo xtask docs` from the schemas in `crates/ops`.
-//! This module, which the crate exports as `options`, has the options.
+//! The crate exports the options as `options`.
 
 mod arithmetic;
 mod collectives;
@@ -46,5 +46,5 @@ pub use softmax::{
     BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, MseLoss, NllLoss, SmoothL1Loss,
 };
 pub use sorting::{Argsort, Sort, Topk};
-pub use ternary::{Addcdiv, Addcmul, Clamp, ClampMax, ClampMin};
+pub use ternary::{Addcdiv, Addcmul};
 pub use views::{AsStrided, Diagonal};

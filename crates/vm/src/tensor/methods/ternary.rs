@@ -40,138 +40,37 @@ impl Addcmul {
     }
 }
 
-/// Options of [`Tensor::clamp_with`] and [`Tensor::clamp_with_`].
-#[derive(Clone, Debug, Default)]
-pub struct Clamp {
-    attrs: Attrs,
-}
-
-impl Clamp {
-    /// Sets `max`: the greatest value.
-    #[must_use]
-    pub fn max(mut self, max: impl Into<Scalar>) -> Clamp {
-        self.attrs.set("max", call::number(max));
-        self
-    }
-
-    /// Sets `min`: the least value.
-    #[must_use]
-    pub fn min(mut self, min: impl Into<Scalar>) -> Clamp {
-        self.attrs.set("min", call::number(min));
-        self
-    }
-}
-
-/// Options of [`Tensor::clamp_max_with`] and [`Tensor::clamp_max_with_`].
-#[derive(Clone, Debug, Default)]
-pub struct ClampMax {
-    attrs: Attrs,
-}
-
-impl ClampMax {
-    /// Sets `max`: the greatest value.
-    #[must_use]
-    pub fn max(mut self, max: impl Into<Scalar>) -> ClampMax {
-        self.attrs.set("max", call::number(max));
-        self
-    }
-}
-
-/// Options of [`Tensor::clamp_min_with`] and [`Tensor::clamp_min_with_`].
-#[derive(Clone, Debug, Default)]
-pub struct ClampMin {
-    attrs: Attrs,
-}
-
-impl ClampMin {
-    /// Sets `min`: the least value.
-    #[must_use]
-    pub fn min(mut self, min: impl Into<Scalar>) -> ClampMin {
-        self.attrs.set("min", call::number(min));
-        self
-    }
-}
-
 impl Tensor {
-    /// Returns x, at least min and then at most max.
-    ///
-    /// - `x`, this tensor: any shape
-    ///
-    /// PyTorch: `aten::clamp`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp(&self) -> Result<Tensor> {
-        call::one("clamp", &[self], Attrs::new())
-    }
-
-    /// Returns x, at least min and then at most max.
-    ///
-    /// - `x`, this tensor: any shape
-    /// - `options`: [`Clamp`], which has defaults
-    ///
-    /// PyTorch: `aten::clamp`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_with(&self, options: Clamp) -> Result<Tensor> {
-        call::one("clamp", &[self], options.attrs)
-    }
-
     /// Returns x, at least min.
     ///
     /// - `x`, this tensor: any shape
+    /// - `min`: the least value
     ///
     /// PyTorch: `aten::clamp_min`.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_min(&self) -> Result<Tensor> {
-        call::one("clamp_min", &[self], Attrs::new())
-    }
-
-    /// Returns x, at least min.
-    ///
-    /// - `x`, this tensor: any shape
-    /// - `options`: [`ClampMin`], which has defaults
-    ///
-    /// PyTorch: `aten::clamp_min`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_min_with(&self, options: ClampMin) -> Result<Tensor> {
-        call::one("clamp_min", &[self], options.attrs)
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("min", call::number(min));
+        call::one("clamp_min", &[self], attrs)
     }
 
     /// Returns x, at most max.
     ///
     /// - `x`, this tensor: any shape
+    /// - `max`: the greatest value
     ///
     /// PyTorch: `aten::clamp_max`.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_max(&self) -> Result<Tensor> {
-        call::one("clamp_max", &[self], Attrs::new())
-    }
-
-    /// Returns x, at most max.
-    ///
-    /// - `x`, this tensor: any shape
-    /// - `options`: [`ClampMax`], which has defaults
-    ///
-    /// PyTorch: `aten::clamp_max`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_max_with(&self, options: ClampMax) -> Result<Tensor> {
-        call::one("clamp_max", &[self], options.attrs)
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("max", call::number(max));
+        call::one("clamp_max", &[self], attrs)
     }
 
     /// Returns x + weight * (end - x).
@@ -320,90 +219,37 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Sets this tensor to x, at least min and then at most max.
-    ///
-    /// - `x`, this tensor: any shape
-    ///
-    /// PyTorch: `aten::clamp_`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_(&self) -> Result<&Tensor> {
-        call::changed("clamp_", &[self], Attrs::new())?;
-        Ok(self)
-    }
-
-    /// Sets this tensor to x, at least min and then at most max.
-    ///
-    /// - `x`, this tensor: any shape
-    /// - `options`: [`Clamp`], which has defaults
-    ///
-    /// PyTorch: `aten::clamp_`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_with_(&self, options: Clamp) -> Result<&Tensor> {
-        call::changed("clamp_", &[self], options.attrs)?;
-        Ok(self)
-    }
-
     /// Sets this tensor to x, at least min.
     ///
     /// - `x`, this tensor: any shape
+    /// - `min`: the least value
     ///
     /// PyTorch: `aten::clamp_min_`.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_min_(&self) -> Result<&Tensor> {
-        call::changed("clamp_min_", &[self], Attrs::new())?;
-        Ok(self)
-    }
-
-    /// Sets this tensor to x, at least min.
-    ///
-    /// - `x`, this tensor: any shape
-    /// - `options`: [`ClampMin`], which has defaults
-    ///
-    /// PyTorch: `aten::clamp_min_`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_min_with_(&self, options: ClampMin) -> Result<&Tensor> {
-        call::changed("clamp_min_", &[self], options.attrs)?;
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("min", call::number(min));
+        call::changed("clamp_min_", &[self], attrs)?;
         Ok(self)
     }
 
     /// Sets this tensor to x, at most max.
     ///
     /// - `x`, this tensor: any shape
+    /// - `max`: the greatest value
     ///
     /// PyTorch: `aten::clamp_max_`.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_max_(&self) -> Result<&Tensor> {
-        call::changed("clamp_max_", &[self], Attrs::new())?;
-        Ok(self)
-    }
-
-    /// Sets this tensor to x, at most max.
-    ///
-    /// - `x`, this tensor: any shape
-    /// - `options`: [`ClampMax`], which has defaults
-    ///
-    /// PyTorch: `aten::clamp_max_`.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn clamp_max_with_(&self, options: ClampMax) -> Result<&Tensor> {
-        call::changed("clamp_max_", &[self], options.attrs)?;
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("max", call::number(max));
+        call::changed("clamp_max_", &[self], attrs)?;
         Ok(self)
     }
 
