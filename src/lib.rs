@@ -39,8 +39,8 @@ pub use millstream_vm::{
     DriverKind, Event, Executable, Generator, GraphStatus, Index, Indices, Int, Ints,
     LaunchBuilder, Launched, Machine, MachineConfig, NEW, OneDim, Operand, Place, Prepared, REST,
     RankBarrier, Real, Recorded, RecordedTensor, Recorder, Schedule, Section, Seed, ShutdownReport,
-    Simulation, Stream, Tensor, TensorHandle, Traced, TracedCall, TracedReport, options,
-    with_origin, with_stream,
+    Simulation, Stream, Tape, Tensor, TensorHandle, Traced, TracedCall, TracedReport, no_grad,
+    optimisers, options, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

@@ -2,10 +2,13 @@
 
 mod captured;
 mod computing;
+mod derivatives;
 mod devices;
 mod display;
+mod gradients;
 mod indexing;
 mod making;
+mod optimisers;
 mod reading;
 
 use millstream::*;

@@ -21,6 +21,7 @@
 //! | folder | holds |
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `gradient` | tapes, the table of derivatives, optimisers |
 //! | `tensor` | the typed front of tensors: methods of ops, elements, indexing, operators |
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
 //! | `capture` | functions of the program whose calls are captured once, and replayed |
@@ -39,6 +40,7 @@ mod capture;
 mod driver;
 mod emission;
 mod executable;
+mod gradient;
 mod host;
 pub mod lowering;
 mod pool;
@@ -59,6 +61,7 @@ pub use executable::{
     Executable, GraphStatus, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
     RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
 };
+pub use gradient::{Tape, no_grad, optimisers};
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};
 pub use tensor::{

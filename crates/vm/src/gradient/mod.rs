@@ -25,6 +25,6 @@ pub mod optimisers;
 mod tape;
 
 pub(crate) use leaf::LeafSlot;
-pub(crate) use tape::{TapedCall, begin_call, note_copy, note_view, note_write};
+pub(crate) use tape::{begin_call, note_copy, note_view, note_write};
 
 pub use tape::{Tape, no_grad};

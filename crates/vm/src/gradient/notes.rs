@@ -12,9 +12,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_types::{Attrs, Error, Layout, Origin, Result, TensorSpec};
+use millstream_types::{Attrs, DeviceId, Error, Layout, Origin, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
+use crate::api::handle::{Tensor, WeakTensor};
 
 use super::derivatives::{Rule, Save};
 use super::leaf::Leaf;
@@ -45,8 +45,8 @@ pub(super) enum Source {
     Rule(&'static Rule),
     /// The op has no derivative.
     Unknown,
-    /// A copy to another device.
-    Copy,
+    /// A copy from this device.
+    Copy(DeviceId),
     /// A part of a base: the layout of the base, and that of the part.
     Part(Layout, Layout),
     /// A base whose part was written: the two layouts. The inputs are the base and the part.
@@ -62,7 +62,6 @@ pub(super) struct Node {
     /// The values of the inputs, in the order that the op lists them; none for constants.
     pub(super) inputs: Vec<Option<Value>>,
     pub(super) input_specs: Vec<Option<TensorSpec>>,
-    pub(super) outputs: Vec<Tensor>,
     pub(super) output_specs: Vec<TensorSpec>,
     pub(super) kept_inputs: Vec<Option<Kept>>,
     pub(super) kept_outputs: Vec<Option<Kept>>,
@@ -86,11 +85,13 @@ struct Group {
 /// What is known of a tensor.
 struct Known {
     /// Keeps the handle's address from being used again.
-    _tensor: std::sync::Weak<dyn Send + Sync>,
+    _tensor: WeakTensor,
     value: Option<Value>,
     group: usize,
     generation: u64,
     is_base: bool,
+    /// Whether it is a view that was made without gradients, which a later write gives none.
+    is_detached: bool,
 }
 
 /// The notes of a tape.
@@ -144,8 +145,10 @@ impl Notes {
             of.base = Some((tensor.spec().clone(), value));
         }
         let generation = of.generation;
+        let of_base = of.base.as_ref().is_some_and(|(_, value)| value.is_some());
+        let is_detached = value.is_none() && of_base;
         let _tensor = tensor.weak();
-        let known = Known { _tensor, value, group, generation, is_base };
+        let known = Known { _tensor, value, group, generation, is_base, is_detached };
         self.known.insert(tensor.address(), known);
     }
 
@@ -154,6 +157,9 @@ impl Notes {
         let known = self.look(tensor);
         let (value, group, generation) = (known.value, known.group, known.generation);
         let is_base = known.is_base;
+        if known.is_detached {
+            return value;
+        }
         let of = &self.groups[group];
         if generation != of.generation {
             let base = of.base.clone();
@@ -224,7 +230,6 @@ impl Notes {
             attrs: Arc::default(),
             inputs,
             input_specs,
-            outputs: Vec::new(),
             output_specs: vec![output],
             kept_inputs: Vec::new(),
             kept_outputs: Vec::new(),
@@ -234,7 +239,8 @@ impl Notes {
         Value { node: self.nodes.len() - 1, output: 0 }
     }
 
-    fn keep(&mut self, tensor: &Tensor) -> Kept {
+    /// Keeps a tensor with its present version.
+    pub(super) fn keep(&mut self, tensor: &Tensor) -> Kept {
         let group = self.look(tensor).group;
         Kept { tensor: tensor.clone(), group, version: self.groups[group].version }
     }
@@ -291,7 +297,8 @@ impl Notes {
         if let Source::Rule(rule) = &source {
             for (save, needed_by) in rule.saves {
                 let Save::Input(k) = save else { continue };
-                let is_needed = needed_by.iter().any(|&by| values.get(by).is_some_and(|v| v.is_some()));
+                let is_needed =
+                    needed_by.iter().any(|&by| values.get(by).is_some_and(|v| v.is_some()));
                 if is_needed && let Some(Some(tensor)) = inputs.get(*k) {
                     kept[*k] = Some(self.keep(tensor));
                 }
@@ -307,7 +314,6 @@ impl Notes {
             attrs: attrs.clone(),
             inputs: values,
             input_specs: inputs.iter().map(|input| input.map(|t| t.spec().clone())).collect(),
-            outputs: Vec::new(),
             output_specs: Vec::new(),
             kept_inputs: kept,
             kept_outputs: Vec::new(),
@@ -401,6 +407,8 @@ impl Notes {
         let of = &mut self.groups[group];
         of.generation += 1;
         let generation = of.generation;
-        self.look(tensor).generation = generation;
+        let known = self.look(tensor);
+        known.generation = generation;
+        known.is_detached &= value.is_none();
     }
 }

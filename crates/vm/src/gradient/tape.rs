@@ -181,7 +181,7 @@ pub(crate) fn begin_call(
         let message = "it would change a tensor with a gradient in place, whose gradient would \
                        then be of no value that it has; make the call within `no_grad`, or on a \
                        copy"
-        .to_owned();
+            .to_owned();
         return Err(Error::Op { op: name.to_owned(), message });
     }
     let places: SmallVec<[Option<usize>; 8]> = match op.optional() {
@@ -191,14 +191,27 @@ pub(crate) fn begin_call(
     let listed: Vec<Option<&Tensor>> =
         places.iter().map(|place| place.map(|at| inputs[at])).collect();
     let any = depends && listed.iter().flatten().any(|tensor| borrowed.value(tensor).is_some());
-    let node = any.then(|| {
-        let base = name.strip_suffix('_').unwrap_or(name);
-        let rule = derivatives::rule(name).or_else(|| derivatives::rule(base));
-        let source = rule.map_or(Source::Unknown, Source::Rule);
-        borrowed.begin(source, name, attrs, &listed, origin)
-    });
+    if !any {
+        drop(borrowed);
+        return Ok(Some(TapedCall { notes, node: None, effects }));
+    }
+    let base = name.strip_suffix('_').unwrap_or(name);
+    let rule = derivatives::rule(name).or_else(|| derivatives::rule(base));
+    let source = rule.map_or(Source::Unknown, Source::Rule);
+    let mut node = borrowed.begin(source, name, attrs, &listed, origin);
     drop(borrowed);
-    Ok(Some(TapedCall { notes, node, effects }))
+    // What a formula needs of a tensor that the call itself changes is copied before, as in
+    // PyTorch.
+    for (k, tensor) in listed.iter().enumerate() {
+        let is_written = effects.written.iter().any(|&w| places[k] == Some(w));
+        if let Some(tensor) = tensor.filter(|_| is_written && node.kept_inputs[k].is_some()) {
+            let copy = no_grad(|| machine.call("copy", &[tensor]).origin(origin.clone()));
+            let stream = crate::tensor::stream_of(tensor)?;
+            let copy = no_grad(|| copy.on(&stream))?.swap_remove(0);
+            node.kept_inputs[k] = Some(notes.borrow_mut().keep(&copy));
+        }
+    }
+    Ok(Some(TapedCall { notes, node: Some(node), effects }))
 }
 
 impl TapedCall {
@@ -216,12 +229,16 @@ pub(crate) fn note_write(tensor: &Tensor, what: &str, origin: &Origin) {
     }
 }
 
-/// Notes a view that no op has made.
-pub(crate) fn note_view(of: &Tensor, view: &Tensor) {
-    if let Some(notes) = innermost(of.machine()) {
-        let mut notes = notes.borrow_mut();
-        notes.alias(of, view, None);
-    }
+/// Notes a view that no op has made, and that has no derivative.
+pub(crate) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
+    let Some(notes) = innermost(of.machine()) else { return };
+    let mut notes = notes.borrow_mut();
+    let depends = !is_paused() && view.dtype().is_float() && notes.value(of).is_some();
+    let op = "Tensor::view";
+    let attrs = Arc::default();
+    let node = depends.then(|| notes.begin(Source::Unknown, op, &attrs, &[Some(of)], origin));
+    let effects = Effects { written: Vec::new(), views: vec![Some(0)] };
+    notes.end(node, &[of], std::slice::from_ref(view), &effects, op, origin);
 }
 
 /// Runs a copy to another stream's memory, and notes it as one call.
@@ -238,7 +255,8 @@ pub(crate) fn note_copy(
     let mut notes = notes.borrow_mut();
     if !is_paused() && notes.value(of).is_some() {
         let attrs = Arc::default();
-        let node = notes.begin(Source::Copy, "a copy", &attrs, &[Some(of)], origin);
+        let source = Source::Copy(of.device().clone());
+        let node = notes.begin(source, "a copy", &attrs, &[Some(of)], origin);
         let effects = Effects { written: Vec::new(), views: vec![None] };
         notes.end(Some(node), &[of], std::slice::from_ref(&copied), &effects, "a copy", origin);
     }

@@ -32,7 +32,7 @@ pub(super) fn operand<'a>(
 }
 
 /// Adds optional tensors to those of a call, and lists the absent ones.
-pub(super) fn optional<'a>(
+pub(crate) fn optional<'a>(
     given: &[Option<&'a Tensor>],
     inputs: &mut Vec<&'a Tensor>,
     attrs: &mut Attrs,
@@ -48,7 +48,7 @@ pub(super) fn optional<'a>(
 
 /// Returns the stream of a call whose first operand is `first`: that of the innermost
 /// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.
-pub(super) fn stream_of(first: &Tensor) -> Result<Stream> {
+pub(crate) fn stream_of(first: &Tensor) -> Result<Stream> {
     let machine = first.machine();
     let device = compute_device(first.device());
     if let Some(stream) = innermost_on(machine, &device) {
@@ -81,7 +81,7 @@ fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
 
 /// Makes a call on the stream of its first operand. Returns all results.
 #[track_caller]
-pub(super) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
+pub(crate) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
     let origin = origin::caller();
     let Some(first) = inputs.first() else {
         let message = "expected at least one tensor, got none".to_owned();

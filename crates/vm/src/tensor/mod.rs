@@ -11,6 +11,8 @@
 //! | `seed` | seeds of random tensors |
 //! | `make` | new tensors |
 //! | `read` | shapes and elements |
+//! | `files` | safetensors files (feature `safetensors`) |
+//! | `arrays` | arrays of the `ndarray` crate (feature `ndarray`) |
 //! | `show` | `Display` and `Debug` |
 //! | `select` | indexing |
 //! | `operators` | `+`, `-`, `*`, `/` |
@@ -19,7 +21,11 @@
 //! | `methods` | generated: a method for each op, and the options of ops |
 
 mod arguments;
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod call;
+#[cfg(feature = "safetensors")]
+mod files;
 mod layers;
 mod make;
 mod methods;
@@ -29,6 +35,8 @@ mod read;
 mod seed;
 mod select;
 mod show;
+
+pub(crate) use call::{all as call_op, optional, stream_of};
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
 pub use place::Place;

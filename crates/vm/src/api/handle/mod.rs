@@ -15,3 +15,4 @@ pub use event::Event;
 pub use section::Section;
 pub use stream::Stream;
 pub use tensor::Tensor;
+pub(crate) use tensor::WeakTensor;
