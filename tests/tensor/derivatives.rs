@@ -11,13 +11,16 @@ use serde_json::Value;
 
 const FILE: &[u8] = include_bytes!("gradients.safetensors");
 
-/// Gradients that PyTorch can differentiate again, and this table cannot.
-const NOT_AGAIN: &[&str] = &[
+/// What PyTorch can differentiate, and this table cannot: gradients, and `digamma`, whose derivative
+/// no op computes.
+const NO_RULE: &[&str] = &[
     "_adaptive_avg_pool2d_backward",
     "avg_pool2d_backward",
     "binary_cross_entropy_backward",
     "convolution_backward",
     "diagonal_backward",
+    "digamma",
+    "digamma_",
     "elu_backward",
     "embedding_dense_backward",
     "gelu_backward",
@@ -35,8 +38,8 @@ const NOT_AGAIN: &[&str] = &[
     "softshrink_backward",
 ];
 
-/// Ops whose differences are taken across points without a derivative, or do not exist in f64.
-const NOT_SMOOTH: &[&str] = &["remainder", "remainder_", "fmod", "fmod_", "frac", "frac_"];
+/// Ops whose results are not f64, or whose random numbers the cases do not fix.
+const NOT_COMPARED: &[&str] = &["cast"];
 
 struct Case {
     op: String,
@@ -159,7 +162,7 @@ fn gradients_are_those_of_pytorch() {
     let mut wrong = Vec::new();
     for value in cases["cases"].as_array().unwrap() {
         let case = case(&m, &data, value);
-        if NOT_AGAIN.contains(&case.op.as_str()) {
+        if NO_RULE.contains(&case.op.as_str()) {
             let error = case.gradients(&m).unwrap_err().to_string();
             assert!(error.contains("has no derivative"), "{error}");
             continue;
@@ -182,7 +185,8 @@ fn gradients_are_those_of_pytorch() {
     assert!(wrong.is_empty(), "{} wrong:\n{shown}", wrong.len());
 }
 
-/// Central differences of each op's first case whose inputs are few.
+/// Central differences of each op's first case with few and finite inputs. Where differences of two
+/// widths do not agree, there is no derivative.
 #[test]
 fn gradients_are_differences_of_results() {
     const STEP: f64 = 1e-5;
@@ -190,23 +194,27 @@ fn gradients_are_differences_of_results() {
     let (cases, data) = file();
     let mut done = BTreeSet::new();
     let mut wrong = Vec::new();
+    let (mut compared, mut skipped) = (0, 0);
     for value in cases["cases"].as_array().unwrap() {
         let op = value["op"].as_str().unwrap();
-        if NOT_AGAIN.contains(&op) || NOT_SMOOTH.contains(&op) || done.contains(op) {
+        if NO_RULE.contains(&op) || NOT_COMPARED.contains(&op) || done.contains(op) {
             continue;
         }
         let case = case(&m, &data, value);
-        if case.inputs.iter().map(Tensor::numel).sum::<usize>() > 40 {
+        let is_float = |x: &&Tensor| x.dtype() == DType::F64;
+        let all: Vec<f64> =
+            case.inputs.iter().filter(is_float).flat_map(|x| x.to_vec::<f64>().unwrap()).collect();
+        if all.len() > 40 || all.iter().any(|v| !v.is_finite()) {
             continue;
         }
-        done.insert(op.to_owned());
         let Ok(gradients) = case.gradients(&m) else { continue };
-        for (k, input) in case.inputs.iter().enumerate() {
+        done.insert(op.to_owned());
+        for (k, input) in case.inputs.iter().enumerate().filter(|(_, x)| is_float(x)) {
             if case.gradients[k].is_none() {
                 continue;
             }
             let elements = input.to_vec::<f64>().unwrap();
-            let slope = |at: usize| {
+            let slope = |at: usize, width: f64| {
                 let side = |step: f64| {
                     let mut moved = elements.clone();
                     moved[at] += step;
@@ -214,15 +222,25 @@ fn gradients_are_differences_of_results() {
                     inputs[k] = Tensor::from_slice(&moved, input.shape(), &m).unwrap();
                     case.loss(&m, &inputs).unwrap()
                 };
-                (side(STEP) - side(-STEP)) / (2.0 * STEP)
+                (side(width) - side(-width)) / (2.0 * width)
             };
-            let expected: Vec<f64> = (0..elements.len()).map(slope).collect();
-            if let Some(difference) = difference(gradients[k].as_ref(), &expected, 1e-5) {
-                wrong.push(format!("{}: input {k}: {difference}", case.name()));
+            let zeros = vec![0.0; elements.len()];
+            let got = gradients[k].as_ref().unwrap_or(&zeros);
+            for (at, &got) in got.iter().enumerate() {
+                let (wide, narrow) = (slope(at, STEP), slope(at, STEP / 4.0));
+                if !near(wide, narrow, 1e-5) {
+                    skipped += 1;
+                    continue;
+                }
+                compared += 1;
+                if !near(got, narrow, 1e-4) {
+                    wrong.push(format!("{}: input {k}[{at}]: {narrow}, got {got}", case.name()));
+                }
             }
         }
     }
-    assert!(done.len() > 150, "{} ops", done.len());
+    assert!(done.len() > 190, "{} ops", done.len());
+    assert!(compared > 15 * skipped, "{compared} compared, {skipped} skipped");
     let shown = wrong[..wrong.len().min(60)].join("\n");
     assert!(wrong.is_empty(), "{} wrong:\n{shown}", wrong.len());
 }

@@ -48,6 +48,18 @@ def record(op, inputs, attrs, fn):
         return
     if count.get(op, 0) >= MOST_CASES and kinds in seen:
         return
+    # PyTorch notes no call there, and passes the gradient of the result to the old value.
+    if op in ("logical_and_", "logical_or_", "logical_not_"):
+        return
+    # PyTorch divides by the elements of the first tensor, before it is broadcast.
+    if op in ("mse_loss", "huber_loss", "smooth_l1_loss") and inputs[0].shape != inputs[1].shape:
+        return
+    # Its results for NaN depend on whether the element is computed in a vector.
+    if op in ("softshrink", "hardshrink", "logit", "logit_") and inputs[0].isnan().any():
+        return
+    # PyTorch differentiates it for sources of the index's shape alone.
+    if op == "scatter_reduce" and inputs[1].shape != inputs[2].shape:
+        return
     # The family's function leaves the row out, on which results do not depend.
     if op == "embedding" and attrs.get("padding_idx", -1) != -1:
         return

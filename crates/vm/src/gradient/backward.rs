@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use millstream_types::{Attrs, Error, Layout, Origin, Result};
 
 use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::emission::origin::{self, with_origin};
 
 use super::derivatives::{Derivative, Formulas};
 use super::notes::{Node, Source, Value};
@@ -101,8 +101,9 @@ impl Tape {
         tensor: &Tensor,
         hook: impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + 'static,
     ) -> Result<()> {
+        let origin = origin::caller();
         let mut notes = self.notes.borrow_mut();
-        let value = notes.value(tensor).ok_or_else(|| unknown(tensor).at(&origin::caller()))?;
+        let value = notes.value(tensor).ok_or_else(|| unknown(tensor).at(&origin))?;
         notes.nodes[value.node].hooks.push((value.output, Box::new(hook)));
         Ok(())
     }
@@ -225,11 +226,11 @@ impl Tape {
     ) -> Result<Gradients> {
         // A formula's calls are noted, so the node leaves the notes while its formulas run.
         let node = std::mem::replace(&mut self.notes.borrow_mut().nodes[number], spent());
-        let computed = self.formulas_of(&node, gradients, pass);
-        let computed = computed.map_err(|error| match error {
-            Error::At { origin, error } => Error::At { origin, error },
-            error => error.at(&node.origin),
-        });
+        // The calls of a formula come from the place of the call that it is the derivative of.
+        let known = !node.origin.is_unknown();
+        let compute = || self.formulas_of(&node, gradients, pass);
+        let computed = if known { with_origin(&node.origin, compute) } else { compute() };
+        let computed = computed.map_err(|error| error.at(&node.origin));
         self.notes.borrow_mut().nodes[number] = node;
         computed
     }

@@ -96,6 +96,12 @@ impl<'a, T: Into<Index<'a>>> Indices<'a> for T {
     }
 }
 
+impl<'a> Indices<'a> for &[Index<'a>] {
+    fn to_indices(self) -> Vec<Index<'a>> {
+        self.to_vec()
+    }
+}
+
 macro_rules! tuple {
     ($($name:ident)*) => {
         impl<'a, $($name: Into<Index<'a>>),*> Indices<'a> for ($($name,)*) {

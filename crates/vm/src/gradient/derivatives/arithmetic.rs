@@ -154,6 +154,7 @@ pub(super) const RULES: &[Rule] = &[
     each("normal_", &[], &[NONE]),
     each("exponential_", &[], &[NONE]),
     each("bernoulli_", &[], &[NONE]),
+    each("randint_", &[], &[NONE]),
 ];
 
 fn scaled(d: &Derivative<'_>, factor: f64) -> Result<Tensor> {

@@ -1,16 +1,41 @@
 //! Indexing, embedding, attention, sorting, rearrangement.
 
 use millstream_ops::args::ABSENT;
-use millstream_types::{Attrs, DType, Result};
+use millstream_types::{AttrValue, Attrs, DType, Result};
 
 use super::{
     Derivative, Formula, Formulas, I0, I1, I2, O0, O1, Rule, Save, each, first, joint, one,
 };
 use crate::api::handle::Tensor;
+use crate::tensor::Index;
 
 const NONE: Option<Formula> = None;
 const I3: Save = Save::Input(3);
 const ATTENTION: &str = "_scaled_dot_product_flash_attention_for_cpu";
+
+/// The indices of `index`: more dimensions than programs index at once.
+const INDICES: &[(Save, &[usize])] = &[
+    (I1, &[0]),
+    (I2, &[0]),
+    (I3, &[0]),
+    (Save::Input(4), &[0]),
+    (Save::Input(5), &[0]),
+    (Save::Input(6), &[0]),
+    (Save::Input(7), &[0]),
+    (Save::Input(8), &[0]),
+];
+
+/// The indices of `index_put`.
+const PUT_INDICES: &[(Save, &[usize])] = &[
+    (I2, &[0, 1]),
+    (I3, &[0, 1]),
+    (Save::Input(4), &[0, 1]),
+    (Save::Input(5), &[0, 1]),
+    (Save::Input(6), &[0, 1]),
+    (Save::Input(7), &[0, 1]),
+    (Save::Input(8), &[0, 1]),
+    (Save::Input(9), &[0, 1]),
+];
 
 pub(super) const RULES: &[Rule] = &[
     each(
@@ -24,6 +49,11 @@ pub(super) const RULES: &[Rule] = &[
         &[Some(|d| d.g()?.scatter(&d.input(1)?, 0, dim(d)?)), NONE, Some(|d| picked(d, &d.g()?))],
     ),
     each("scatter_add", &[(I1, &[2])], &[Some(|d| d.g()), NONE, Some(|d| picked(d, &d.g()?))]),
+    each(
+        "scatter_reduce",
+        &[(I0, &[0, 2]), (I1, &[0, 2]), (I2, &[0, 2]), (O0, &[0, 2])],
+        &[Some(|d| Ok(combined(d)?.0)), NONE, Some(|d| Ok(combined(d)?.1))],
+    ),
     each(
         "index_select",
         &[(I1, &[0])],
@@ -53,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     Rule {
         op: "index",
-        saves: &[(I1, &[0]), (I2, &[0]), (I3, &[0]), (Save::Input(4), &[0])],
+        saves: INDICES,
         formulas: Formulas::Every(|d, _| {
             let (zeros, g) = (d.zeros(0)?, d.g()?);
             let indices = indices(d, 1)?;
@@ -68,7 +98,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         op: "index_put",
-        saves: &[(I2, &[0, 1]), (I3, &[0, 1]), (Save::Input(4), &[0, 1])],
+        saves: PUT_INDICES,
         formulas: Formulas::Every(|d, input| {
             let g = d.g()?;
             let indices = indices(d, 2)?;
@@ -182,14 +212,63 @@ fn picked(d: &Derivative<'_>, g: &Tensor) -> Result<Tensor> {
     let index = d.input(1)?;
     let picked = g.gather(&index, dim(d)?)?;
     // Elements of the source beyond the index were not used.
+    padded_to(&picked, d.shape(2)?)
+}
+
+/// Returns the gradients of the target and the source of `scatter_reduce`.
+fn combined(d: &Derivative<'_>) -> Result<(Tensor, Tensor)> {
+    let (g, dim) = (d.g()?, dim(d)?);
+    let (x, index, source, result) = (d.input(0)?, d.input(1)?, d.input(2)?, d.output(0)?);
+    let is_included = d.attrs().bool("include_self")?.unwrap_or(true);
+    // The part of the source that was used.
+    let used: Vec<Index<'_>> =
+        index.shape().iter().map(|&n| Index::Range(None, Some(n as i64))).collect();
+    let source = if source.rank() == 0 { source } else { source.i(used.as_slice())? };
+    let reduce = match d.attrs().get("reduce") {
+        Some(AttrValue::Str(name)) => name.as_str(),
+        _ => "",
+    };
+    let (own, of_source) = match reduce {
+        "sum" => (g.clone(), g.gather(&index, dim)?),
+        "amax" | "amin" => {
+            let is_result = x.eq(&result)?.cast(g.dtype())?;
+            let is_source = source.eq(&result.gather(&index, dim)?)?.cast(g.dtype())?;
+            let ties = is_result.scatter_add(&index, &is_source, dim)?;
+            let share = g.div(&ties)?;
+            (share.mul(&is_result)?, share.gather(&index, dim)?.mul(&is_source)?)
+        }
+        _ => {
+            // Zeros are replaced by ones in the products of the others.
+            let product = |x: &Tensor, source: &Tensor| {
+                d.call_one(
+                    "scatter_reduce",
+                    &[x, &index, source],
+                    &["dim", "reduce", "include_self"],
+                )
+            };
+            let filled = x.masked_fill(&x.eq(0)?, 1)?;
+            let own = g.mul(&product(&filled, &source)?)?.div(&filled)?;
+            let is_zero = source.eq(0)?;
+            let zeros = x.zeros_like()?.scatter_add(&index, &is_zero.cast(g.dtype())?, dim)?;
+            let is_only_zero = is_zero.logical_and(&zeros.gather(&index, dim)?.eq(1)?)?;
+            let others = product(&x, &source.masked_fill(&is_only_zero, 1)?)?;
+            let at_zero = g.mul(&others)?.gather(&index, dim)?;
+            let elsewhere = g.mul(&result)?.gather(&index, dim)?;
+            let elsewhere = elsewhere.div(&source.masked_fill(&is_zero, 1)?)?;
+            (own, is_only_zero.where_cond(&at_zero, &elsewhere)?)
+        }
+    };
+    let own = if is_included { own } else { own.scatter(&index, 0, dim)? };
+    Ok((own, padded_to(&of_source, d.shape(2)?)?))
+}
+
+/// Appends zeros to each dimension, up to a shape.
+fn padded_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
     let mut pad = Vec::new();
-    for (&own, &used) in d.shape(2)?.iter().zip(index.shape()).rev() {
-        pad.extend([0, own as i64 - used as i64]);
+    for (&wanted, &own) in shape.iter().zip(x.shape()).rev() {
+        pad.extend([0, wanted as i64 - own as i64]);
     }
-    match pad.iter().all(|&p| p == 0) {
-        true => Ok(picked),
-        false => picked.constant_pad_nd(pad),
-    }
+    if pad.iter().all(|&p| p == 0) { Ok(x.clone()) } else { x.constant_pad_nd(pad) }
 }
 
 /// Returns the indices of `index` or `index_put`, which begin at this position.
